@@ -1,0 +1,95 @@
+"""A multiplier above 1 on the stream comes with branch weights that start small enough.
+
+Why: DeepNorm-like designs multiply the stream by α > 1 and scale the branch weights down by β; the two belong together. The size of
+the first updates of the whole model is about 2N(v² + w²)/α², N blocks, v and w the gains of the two maps on the branch's direct path
+(V and O, or W1 and W2): DeepNorm's constants α = (2N)^(1/4), β = (8N)^(-1/4) make it 1. With α alone it grows like √N, the scale is
+declared and not applied, and training shows the instability of plain post-norm: a jump of the loss in the first hundreds of steps.
+Assumes: g² = σ²·√(rows·columns) for each recorded matrix; v and w are the two smallest gains of the branch, which is what scaling down
+makes of them; the initialisers were called on the parameters while the model was built.
+Cannot tell: when no initialiser was recorded for a weight of the branch, or its law is not known.
+Source: Wang et al. 2022 (DeepNet), section 4.
+"""
+
+from __future__ import annotations
+
+from screen.facts.inits import smallest_pair
+from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
+
+RULE = Rule("D102", "alpha-with-init", "backward", "D", "warning", ("streams.kinds.sublayers", "graph.initialisers"), "Wang et al. 2022, section 4")
+
+UPDATE_LIMIT = 2.0
+"""Largest 2N(v² + w²)/α² that still counts as compensated; DeepNorm's own constants give 1 (DeepNet, section 4)."""
+
+BLOCK = """
+N = 50
+ALPHA, BETA = (2 * N) ** 0.25, (8 * N) ** -0.25
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+        nn.init.xavier_normal_(self.up.weight, gain=GAIN)
+        nn.init.xavier_normal_(self.down.weight, gain=GAIN)
+
+    def forward(self, x):
+        return self.norm(ALPHA * x + self.down(F.relu(self.up(x))))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(N))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+"""
+HOLDS = (Example("DeepNorm: α on the stream, β on the weights", BLOCK.replace("GAIN", "BETA")),)
+VIOLATES = (Example("α alone: the weights start at Xavier's scale", BLOCK.replace("GAIN", "1.0")),)
+CANNOT_TELL = (
+    Example(
+        "no initialiser fills the weights",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(32)
+        self.up, self.down = nn.Parameter(torch.empty(32, 128)), nn.Parameter(torch.empty(128, 32))
+
+    def forward(self, x):
+        return self.norm(2.5 * x + F.relu(x @ self.up) @ self.down)
+""",
+    ),
+)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per distinct sublayer whose stream has a constant multiplier above 1."""
+    sites = [s for s in each_sublayer(facts) if s[2].alpha.kind == "constant" and (s[2].alpha.value or 1.0) > 1.0]
+    return or_not_applicable([_judge(facts, *site) for site in sites], "no stream is multiplied by a constant above 1.")
+
+
+def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
+    site, name, alpha = at(stream, kind, sublayer), describe(stream, kind, sublayer), sublayer.alpha.value or 1.0
+    pair = smallest_pair(facts, sublayer)
+    if isinstance(pair, Unknown):
+        message = f"The stream at {name} is multiplied by {alpha:.4g}, and whether the branch's weights start smaller is unknown: {pair.reason}."
+        return Outcome("cannot_tell", message, site, basis="declared", numbers=(("alpha", alpha),))
+    branches = sum(k.count * len(k.sublayers) for k in stream.kinds)
+    update = branches * sum(pair) / alpha**2
+    numbers = (("alpha", alpha), ("v_squared", pair[0]), ("w_squared", pair[1]), ("branches", branches), ("update", update))
+    common = {
+        "site": site,
+        "basis": "declared",
+        "theorem": "2N(v² + w²)/α² ≤ about 1, with 2N the number of branches",
+        "assumptions": ("v and w are the two smallest recorded gains of the branch",),
+        "numbers": numbers,
+    }
+    if update <= UPDATE_LIMIT:
+        message = f"{name}: α = {alpha:.4g} and the recorded weights fit together: 2N(v² + w²)/α² = {update:.3g}."
+        return Outcome("holds", message, **common)  # type: ignore[arg-type]  # one dictionary for three fields' types
+    message = f"{name} multiplies the stream by {alpha:.4g} without weights that start smaller: 2N(v² + w²)/α² = {update:.3g}, not about 1."
+    remedy = "scale V and O, or both maps of the FFN, by β = (8N)^(-1/4) after their usual initialisation"
+    return Outcome("violated", message, remedy=remedy, **common)  # type: ignore[arg-type]  # as above

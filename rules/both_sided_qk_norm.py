@@ -1,0 +1,69 @@
+"""Where one of queries and keys is normalised, the other is too.
+
+Why: a logit is the product of a query and a key. With both normalised it is at most √d_h·max|γ_q γ_k|; with one side left bare it
+grows with that side's weights like before, so the norm costs and bounds nothing. Usually it is a slip (the same norm written twice, or
+a cache that skips it). In a loss curve: the spikes of growing attention logits that QK-norm was meant to prevent, late in training and
+at high learning rates.
+Assumes: norm, then no weighted op before the logits; rotary, per-channel gains and scales do not count.
+Cannot tell: when an op without a row lies between a projection and the logits.
+Source: Dehghani et al. 2023 (ViT-22B), section 2.
+"""
+
+from __future__ import annotations
+
+from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+
+RULE = Rule("L101", "both-sided-qk-norm", "forward", "L", "warning", ("streams.kinds.sublayers",), "Dehghani et al. 2023, section 2")
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.q_norm, self.k_norm = nn.LayerNorm(32), nn.RMSNorm(8), nn.RMSNorm(8)
+        self.q, self.k, self.v, self.o = (nn.Linear(32, 32) for _ in range(4))
+
+    def heads(self, x):
+        return x.unflatten(-1, (4, 8)).transpose(1, 2)
+
+    def forward(self, x):
+        h = self.norm(x)
+        q, k, v = self.heads(self.q(h)), self.heads(self.k(h)), self.heads(self.v(h))
+        y = F.scaled_dot_product_attention(QUERY, KEY, v)
+        return x + self.o(y.transpose(1, 2).flatten(-2))
+"""
+HOLDS = (Example("both sides, per head", BLOCK.replace("QUERY", "self.q_norm(q)").replace("KEY", "self.k_norm(k)")),)
+VIOLATES = (Example("only the queries", BLOCK.replace("QUERY", "self.q_norm(q)").replace("KEY", "k")),)
+CANNOT_TELL = (
+    Example(
+        "an op without a row between the keys' projection and the logits",
+        BLOCK.replace("QUERY", "self.q_norm(q)").replace("KEY", "torch.special.bessel_j0(k)"),
+    ),
+)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per distinct sublayer with logits of which a side is normalised or unknown."""
+    found = []
+    for stream, kind, sublayer in each_sublayer(facts):
+        if (outcome := _judge(facts, stream, kind, sublayer)) is not None:
+            found.append(outcome)
+    return or_not_applicable(found, "no query and no key is normalised.")
+
+
+def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome | None:
+    site, name, q, k = at(stream, kind, sublayer), describe(stream, kind, sublayer), sublayer.q_norm, sublayer.k_norm
+    for side, norm in (("queries", q), ("keys", k)):
+        if isinstance(norm, Unknown):
+            return Outcome("cannot_tell", f"Whether the {side} of {name} are normalised is unknown: {norm.reason}.", blame(facts, site, norm.nodes))
+    if q == k == "none":
+        return None
+    if "none" not in (q, k):
+        return Outcome("holds", f"{name} normalises queries and keys.", site)
+    normed, bare = ("queries", "keys") if k == "none" else ("keys", "queries")
+    return Outcome(
+        "violated",
+        f"{name} normalises its {normed} and leaves its {bare} bare: the logits still grow with the weights of the {bare}.",
+        site,
+        theorem="|q·k| ≤ ‖q‖‖k‖: one bounded factor bounds no product",
+        remedy=f"normalise the {bare} in the same way",
+    )

@@ -1,0 +1,89 @@
+"""No norm is applied to what a norm has just normalised.
+
+Why: the second norm of two in a row changes nothing but a gain: a normalised value is a fixed point of the norm up to ε and the affine
+map between. It costs time, and it makes the gain of the first one idle (a weight whose gradient is nearly radial), so that a reader
+who counts norms counts one too many. Typical causes: a block that ends in a norm followed by one that begins with one, or a final norm
+after post-norm blocks. No symptom in a loss curve but slightly slower steps.
+Assumes: both norms run over the same features, with at most an elementwise affine map between them.
+Cannot tell: when an op without a row feeds a norm.
+Source: a norm is idempotent, N(N(x)) = N(x) up to ε.
+"""
+
+from __future__ import annotations
+
+from screen.rule import Example, Facts, Outcome, Rule, Site
+
+RULE = Rule("G104", "doubled-norm", "structure", None, "note", ("norms", "doubled"), "N(N(x)) = N(x)")
+
+HOLDS = (
+    Example(
+        "one norm per place",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+""",
+    ),
+)
+VIOLATES = (
+    Example(
+        "a post-norm block that also begins with a norm",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.LayerNorm(32), nn.LayerNorm(32)
+        self.up, self.down = nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return self.last(x + self.down(F.gelu(self.up(self.first(x)))))
+""",
+    ),
+)
+CANNOT_TELL = (
+    Example(
+        "the norm reads an op without a row",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(torch.special.bessel_j0(x)))))
+""",
+    ),
+)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per pair, then one per norm whose input was not read; one for the whole model where all is well."""
+    unread = {u.op for u in facts.coverage.unmodelled}
+    found = [
+        Outcome(
+            "violated",
+            f"The norm at `{pair.second.place.module}` normalises what the norm at `{pair.first.place.module}` has just normalised.",
+            Site(place=pair.second.place),
+            theorem="N(N(x)) = N(x) up to ε where no gain stands between",
+            remedy="remove one of the two",
+        )
+        for pair in facts.doubled
+    ]
+    found += [
+        Outcome(
+            "cannot_tell",
+            f"The norm at `{norm.place.module}` reads `{facts.graph.nodes[norm.source].op}`, an op without a row, which may be a norm itself.",
+            Site(place=norm.place),
+        )
+        for norm in facts.norms
+        if facts.graph.nodes[norm.source].op in unread
+    ]
+    if found:
+        return tuple(found)
+    if not facts.norms:
+        return (Outcome("not_applicable", "there is no norm."),)
+    return (Outcome("holds", f"none of {len(facts.norms)} norms follows another one."),)

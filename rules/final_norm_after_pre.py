@@ -1,0 +1,118 @@
+"""A stream that no norm renews is normalised once more before its head.
+
+Why: with norms only inside the branches the stream grows with depth, about as the root of the number of sublayers at initialisation
+and faster in training. Without a final norm the head sees that growth: the size of its logits, and the gradient of the last block,
+depend on depth (fitted exponent of the gradient +0.43 without the norm and -0.45 with it, depths 4 to 64). In a loss curve: a first
+loss well above log(vocabulary), and a learning rate that has to fall when layers are added. Stacks built from
+`nn.TransformerEncoderLayer(norm_first=True)` have this unless `norm=` is given.
+Where the stream itself is the model's output the head is elsewhere, and the norm is a condition on it.
+Assumes: what follows the stream is a head; an encoder whose states other modules normalise again is no fault. A stream that another one
+begins with (a stage of a pyramid, a vision tower before a language model) is not judged.
+Cannot tell: when an op without a row follows the last add.
+Source: Xiong et al. 2020, section 3 (the final norm of Pre-LN).
+"""
+
+from __future__ import annotations
+
+from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame
+
+RULE = Rule("G103", "final-norm-after-pre", "forward", "O", "warning", ("streams.final_norm",), "Xiong et al. 2020, section 3")
+
+REMEDY = "normalise the stream once after the last block"
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+"""
+HOLDS = (Example("pre-norm blocks and a norm after the last", BLOCK),)
+VIOLATES = (
+    Example(
+        "the head reads the bare stream",
+        BLOCK
+        + """
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(4))
+        self.head = nn.Linear(32, 100)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+""",
+    ),
+)
+CANNOT_TELL = (
+    Example(
+        "an op without a row stands between the last add and the head",
+        BLOCK
+        + """
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(4))
+        self.head = nn.Linear(32, 100)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(torch.special.bessel_j0(x))
+""",
+    ),
+)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per stream."""
+    return tuple(_judge(facts, stream) for stream in facts.streams) or (Outcome("not_applicable", "there is no stream."),)
+
+
+def _judge(facts: Facts, stream: Stream) -> Outcome:
+    site = at(stream)
+    last = next((s for kind in reversed(stream.kinds) for s in reversed(kind.sublayers)), None)
+    if last is None or "C" in last.positions:
+        return Outcome("not_applicable", f"`{stream.name}` ends in the norm of its last sum.", site)
+    if stream.depth == 1:
+        return Outcome("not_applicable", f"`{stream.name}` is one block, whose head is not in the trace.", site)
+    if not any("A" in s.positions or "B" in s.positions for k in stream.kinds for s in k.sublayers):
+        return Outcome("not_applicable", f"`{stream.name}` has no norm on the ends of its branches.", site)
+    if heir := _heir(facts, stream):
+        return Outcome("not_applicable", f"`{stream.name}` ends where `{heir}` begins; its head is not at its end.", site)
+    if isinstance(stream.final_norm, Unknown):
+        reason = f"Whether a norm follows the last add of `{stream.name}` is unknown: {stream.final_norm.reason}."
+        return Outcome("cannot_tell", reason, blame(facts, site, stream.final_norm.nodes))
+    if stream.final_norm:
+        return Outcome("holds", f"`{stream.name}` is normalised after its last add.", site)
+    if stream.states[-1] in facts.graph.outputs:
+        message = f"`{stream.name}` leaves the model without a final norm: whatever reads it has to normalise it."
+        return Outcome("conditional", message, at(stream, place=last.place), numbers=(("depth", stream.depth),), remedy=REMEDY)
+    return Outcome(
+        "violated",
+        f"`{stream.name}` reaches what follows it without a final norm: its growth over {stream.depth} blocks is not hidden from the head.",
+        at(stream, place=last.place),
+        assumptions=("what follows the stream is a head",),
+        numbers=(("depth", stream.depth),),
+        remedy=REMEDY,
+    )
+
+
+def _heir(facts: Facts, stream: Stream) -> str | None:
+    """Another stream that begins with what this one ends in: the next stage of a pyramid, a language model behind a vision tower."""
+    end = stream.states[-1]
+    for other in facts.streams:
+        seen, todo = {other.states[0]}, [other.states[0]]
+        while todo and other is not stream:
+            here = todo.pop()
+            if here == end:
+                return other.name
+            fresh = [i for i in facts.graph.nodes[here].inputs if i not in seen and i >= end]
+            seen.update(fresh)
+            todo.extend(fresh)
+    return None

@@ -1,0 +1,99 @@
+"""A path of adds and identity-like ops leads from the start of each stream to its end.
+
+Why: with an identity path the gradient of the loss reaches the first block with a term that no weight multiplies. Without one (the
+norm stands on the stream, as in post-norm) every path crosses one norm Jacobian per normalised sum, and what arrives depends on the
+initialisation: tokens become alike with depth (mean cosine 0.73 after 6 post blocks at 1/fan-in, 1.000 after 64), and warm-up, a lower
+learning rate, or scales on stream and branch (DeepNorm) have to compensate. In a loss curve: a plateau near the start of training, or
+divergence when warm-up is shortened.
+Assumes: dropout and stochastic depth are off. A gain other than 1 is reported, not judged, here.
+Cannot tell: when an op without a row, or a guessed branch, lies on the stream.
+Source: Xiong et al. 2020, theorem 1; Wang et al. 2022 (DeepNet).
+"""
+
+from __future__ import annotations
+
+from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame, or_not_applicable
+
+RULE = Rule("D101", "identity-path", "backward", "D", "warning", ("streams.identity",), "Xiong et al. 2020, theorem 1")
+
+HOLDS = (
+    Example(
+        "pre-norm: the stream is only added to",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+""",
+    ),
+)
+VIOLATES = (
+    Example(
+        "post-norm: every sum is normalised and carried on",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return self.norm(x + self.down(F.gelu(self.up(x))))
+""",
+    ),
+)
+CANNOT_TELL = (
+    Example(
+        "an op without a row stands on the stream",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return torch.special.bessel_j0(x + self.down(F.gelu(self.up(self.norm(x)))))
+""",
+    ),
+)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per stream."""
+    return or_not_applicable([_judge(facts, stream) for stream in facts.streams], "there is no stream.")
+
+
+def _judge(facts: Facts, stream: Stream) -> Outcome:
+    site, path = at(stream), stream.identity
+    if isinstance(path.exists, Unknown):
+        reason = f"Whether an identity path runs through `{stream.name}` is unknown: {path.exists.reason}."
+        return Outcome("cannot_tell", reason, blame(facts, site, path.exists.nodes))
+    if path.exists and path.gain in ("1", None):
+        return Outcome("holds", f"an identity path of gain 1 runs through all {stream.depth} blocks of `{stream.name}`.", site)
+    if path.exists:
+        return Outcome(
+            "conditional",
+            f"An identity path runs through `{stream.name}` with the gain {path.gain}, not 1: it holds as far as that product is near 1.",
+            site,
+            numbers=(("gain", path.gain or "?"), ("depth", stream.depth)),
+        )
+    return _broken(stream)
+
+
+def _broken(stream: Stream) -> Outcome:
+    crossed, breaks = stream.identity.norms_crossed, stream.identity.breaks
+    if breaks:
+        what = f"it breaks at `{breaks[0].module}`" + (f" and crosses {crossed} norms" if crossed else "")
+    else:
+        what = f"every path crosses {crossed} norm{'' if crossed == 1 else 's'} in {stream.depth} block{'' if stream.depth == 1 else 's'}"
+    last = next((s.place for k in stream.kinds for s in k.sublayers if "C" in s.positions), None)
+    return Outcome(
+        "violated",
+        f"No identity path runs through `{stream.name}`: {what}. Whether warm-up or the scales make up for it is not derived yet.",
+        at(stream, place=breaks[0] if breaks else last),
+        theorem="Xiong et al. 2020, theorem 1: at the same initialisation the last block's gradient does not fall with depth",
+        numbers=(("norms_crossed", crossed), ("depth", stream.depth)),
+        remedy="move the norm into the branch (pre or peri), or scale stream and branch as DeepNorm does; else warm up and lower the rate",
+    )

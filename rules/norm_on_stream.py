@@ -1,0 +1,162 @@
+"""Some norm stands on every stream: on a branch's input, inside it, on its output, or on the sum.
+
+Why: without any norm each sublayer multiplies the stream by up to 1 + L, so that it grows exponentially with depth (measured rms 6, 79,
+9e3, 4e7, 1e15 at 4, 8, 16, 32, 64 blocks of ordinary initialisation). In a loss curve: overflow or a first loss far above
+log(vocabulary), or divergence as soon as the weights have grown a little. What saves such designs: branches that are zero at the start
+(ReZero, SkipInit, Fixup's last layer), whose condition is then the learned scale; a bounded map at the branch's input (tanh, as in
+DyT), which is as good as an input norm; or branches scaled down with depth, so that M·g² stays near 1 for M branches of mean-square
+gain g².
+Assumes: branches of independent weights at the start, whose two smallest recorded gains are those of V and O, or of W1 and W2; QK-norm
+alone is no norm of the stream, since the path through V and O stays linear in it.
+Cannot tell: when a placement is unknown, when the stream is gated by the data, when the start of a learned scale was not recorded, or
+when a guessed branch decides.
+Source: Zhang et al. 2019 (Fixup), section 2; Bachlechner et al. 2021 (ReZero); Zhu et al. 2025 (DyT).
+"""
+
+from __future__ import annotations
+
+from screen.facts.inits import smallest_pair
+from screen.ops import CLASSES
+from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, first_reason, or_not_applicable
+
+RULE = Rule("R101", "norm-on-stream", "forward", "R", "error", ("streams", "graph", "guessed_nodes"), "Zhang et al. 2019 (Fixup), section 2")
+
+GROWTH_LIMIT = 1.0
+"""Largest M·g² (M branches, g² their mean-square gain) for which (1 + g²)^M ≤ e counts as not growing."""
+USUAL_GAIN = 1 / 9
+"""v²w² of two maps of `nn.Linear`'s default initialisation: branches count as scaled down only below it, however few they are."""
+BOUNDED = frozenset({"tanh", "sigmoid", "softmax", "erf", "sin", "cos", "hardtanh", "softsign", "atan", "hardsigmoid"})
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(x)))
+"""
+HOLDS = (
+    Example(
+        "pre-norm",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+""",
+    ),
+)
+VIOLATES = (Example("no norm in any block; the final norm hides the growth from the head alone", BLOCK),)
+CANNOT_TELL = (
+    Example("an op without a row, which may bound the branch's input", BLOCK.replace("self.up(x)", "self.up(torch.special.bessel_j0(x))")),
+)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per stream."""
+    return or_not_applicable([_judge(facts, stream) for stream in facts.streams], "there is no stream.")
+
+
+def _judge(facts: Facts, stream: Stream) -> Outcome:
+    subs = [s for kind in stream.kinds for s in kind.sublayers]
+    site = at(stream, place=subs[0].place if subs else None)
+    if not subs:
+        return Outcome("not_applicable", f"`{stream.name}` has no residual sublayer.", site)
+    if all(s.ports and not {p.name for p in s.ports} - {"memory"} for s in subs):
+        why = f"`{stream.name}` only collects what other streams give: no branch reads it, so that nothing multiplies it."
+        return Outcome("not_applicable", why, site)
+    normed = [s for s in subs if set(s.positions) - {"A2"}]
+    if normed:
+        return Outcome("holds", f"norms stand on {len(normed)} of {len(subs)} distinct sublayers of `{stream.name}`.", site)
+    if doubt := _doubt(facts, stream, subs):
+        return Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
+    if excuse := _excuse(facts, stream, subs):
+        return Outcome("conditional", f"No norm stands on `{stream.name}`; {excuse}.", site, numbers=(("depth", stream.depth),))
+    if stream.depth == 1 and len(facts.streams) > 1:
+        return Outcome("conditional", f"No norm stands on `{stream.name}`, which is one block deep beside other streams.", site)
+    return Outcome(
+        "violated",
+        f"No norm stands on `{stream.name}` and no branch starts at zero: it grows exponentially with its {stream.depth} "
+        f"block{'' if stream.depth == 1 else 's'}.",
+        site,
+        theorem="‖x_N‖ ≤ (1 + L)^N ‖x_0‖, and (1 + g²)^(N/2) in mean square at initialisation",
+        assumptions=("the weights of different blocks are independent at the start",),
+        numbers=(("depth", stream.depth), ("branches", _branches(stream))),
+        remedy="normalise each branch's input and output, or multiply each branch by a learned scale that starts at zero",
+    )
+
+
+def _branches(stream: Stream) -> int:
+    return sum(kind.count * len(kind.sublayers) for kind in stream.kinds)
+
+
+def _doubt(facts: Facts, stream: Stream, subs: list[Sublayer]) -> str:
+    """Why nothing can be said, in words; empty when something can."""
+    for s in subs:
+        if s.placement == "unknown":
+            return f"the placement of `{s.name}` is unknown: {first_reason(s).reason}"
+        if s.alpha.kind == "data":
+            return f"the stream is gated by the data at `{s.name}`, and what the gate keeps is not derived"
+        if s.branch.kind == "learned" and s.branch.init is None:
+            return f"the learned scale of `{s.name}` starts at a value that was not recorded"
+    if facts.guessed_nodes & {*stream.states, *(s.output for s in subs)}:
+        return "a value that was guessed decides what runs on it"
+    return ""
+
+
+def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> str:
+    """What keeps the stream from growing at the start, in words; empty when nothing does."""
+    if all(_square_gain(facts, s) == 0 for s in subs):
+        return "every branch is zero at the start: what it becomes is up to the learned scales or output maps, which nothing bounds"
+    if all(_bounded_input(facts, stream, s) for s in subs):
+        return "a bounded map stands at every branch's input, so that it grows as pre-norm does: linearly, with a slope set by the weights"
+    gains = [_square_gain(facts, s) for kind in stream.kinds for s in kind.sublayers for _ in range(kind.count)]
+    total = sum(g for g in gains if g is not None)
+    if None not in gains and total <= GROWTH_LIMIT and max(g for g in gains if g is not None) < 0.9 * USUAL_GAIN:
+        return f"the branches start small for this depth: their mean-square gains add up to {total:.3g}"
+    return ""
+
+
+def _square_gain(facts: Facts, sublayer: Sublayer) -> float | None:
+    """s²·v²·w² at the start; None when not even the scale tells it is small."""
+    scale = sublayer.branch
+    factor = 1.0 if scale.kind == "none" else scale.value if scale.kind == "constant" else scale.init
+    if factor == 0:
+        return 0.0
+    pair = smallest_pair(facts, sublayer)
+    if isinstance(pair, Unknown) or factor is None:
+        return None
+    return factor**2 * pair[0] * pair[1]
+
+
+def _bounded_input(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
+    """Whether every path from the stream into the branch's first weighted or mixing op passes a bounded function."""
+    graph, states = facts.graph, set(stream.states)
+    raw: set[int] = set()
+    met = False
+    for index in _cone(facts, sublayer.output, states):
+        node = graph.nodes[index]
+        if not any(i in states or i in raw for i in node.inputs):
+            continue
+        if node.op in BOUNDED:
+            met = True
+        elif CLASSES.get(node.op) in ("weighted", "product", "mixing", None):
+            return False
+        else:
+            raw.add(index)
+    return met and sublayer.output not in raw
+
+
+def _cone(facts: Facts, end: int, states: set[int]) -> list[int]:
+    """The nodes between the stream's states and `end`, in order."""
+    found, todo = {end}, [end]
+    while todo:
+        for i in facts.graph.nodes[todo.pop()].inputs:
+            if i not in found and i not in states:
+                found.add(i)
+                todo.append(i)
+    return sorted(found)

@@ -1,0 +1,96 @@
+"""The identity term of a residual add is taken before the block's first norm, not after it.
+
+Why: in `y = N(x); x' = y + F(y)` the norm stands on the stream itself, so that every path from the loss to the first block crosses
+one norm per sublayer. It reads like pre-norm and is post-norm with an embedding norm and without the last norm: a well-known bug of
+pre-norm code (`x = norm(x); x = x + attention(x)`). The symptom is that of post-norm: without warm-up the loss stays near its start
+or diverges in the first hundreds of steps, and deep stacks learn late or not at all.
+Assumes: nothing; the chain of identity edges is read off the graph. With a norm after the last block the same code is post-norm, and is
+reported as that.
+Cannot tell: when an op without a row, or a guessed branch, hides where the identity term comes from.
+Source: Xiong et al. 2020, theorem 1 (what post-norm costs).
+"""
+
+from __future__ import annotations
+
+from screen.rule import Example, Facts, Outcome, Rule, at, blame, describe, each_sublayer, first_reason, or_not_applicable
+
+RULE = Rule("G101", "normed-skip", "structure", "D", "warning", ("streams.kinds.sublayers",), "Xiong et al. 2020, theorem 1")
+
+HOLDS = (
+    Example(
+        "pre-norm: the stream goes around the norm",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+""",
+    ),
+)
+VIOLATES = (
+    Example(
+        "the normalised value is carried on, and the last sum is bare",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        x = self.norm(x)
+        return x + self.down(F.gelu(self.up(x)))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(4))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+""",
+    ),
+)
+CANNOT_TELL = (
+    Example(
+        "an op without a row stands on the stream",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        x = torch.special.bessel_j0(x)
+        return x + self.down(F.gelu(self.up(x)))
+""",
+    ),
+)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per distinct sublayer."""
+    found = []
+    for stream, kind, sublayer in each_sublayer(facts):
+        site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
+        if sublayer.normed_skip:
+            found.append(
+                Outcome(
+                    "violated",
+                    f"{name} adds its branch to a normalised value, so the norm stands on the stream: this is post-norm in disguise.",
+                    site,
+                    theorem="x' = N(x) + F(N(x)) has the Jacobian (I + J_F)·J_N: no path goes around N",
+                    remedy="keep the value before the norm for the add: `x = x + F(norm(x))`",
+                )
+            )
+        elif sublayer.placement == "unknown":
+            why = first_reason(sublayer)
+            found.append(Outcome("cannot_tell", f"{name}: {why.reason}.", blame(facts, site, why.nodes)))
+        else:
+            found.append(Outcome("holds", f"{name}: the identity term is no fresh norm of the stream.", site))
+    return or_not_applicable(found, "there is no residual sublayer.")

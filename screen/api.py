@@ -1,0 +1,106 @@
+"""`screen.check`: the command from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from screen.errors import LoadError, ScreenError, UsageError
+from screen.model import Report
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def check(
+    target: str | nn.Module,
+    *,
+    example_inputs: Any = None,
+    recipe: Any = None,
+    probe: bool = False,
+    depth: int | None = None,
+    set: Mapping[str, Any] | None = None,
+    isolate: bool | None = None,
+) -> Report:
+    """Screen one model and return its report.
+
+    `target` is text as on the command line, captured in a process of its own, or a live `nn.Module`, captured in this process on a copy
+    without weights: the model itself is never altered. `isolate=False` captures text in this process too, without limits;
+    `isolate=True` with a module is refused, since a module cannot be sent elsewhere. `example_inputs`: a tensor, a tuple of positional
+    arguments or a dict of named ones, for a module; text of the command line's `--input` form, or several, for a text target.
+
+    Raises `ScreenError` where the command would exit 2 without a graph.
+    """
+    from screen.config import later
+    from screen.pipeline import judge
+
+    if recipe is not None:
+        raise later("`recipe=`", "it was given")
+    if probe:
+        raise later("`probe=True`", "it was given")
+    job, capture = _prepare(target, example_inputs, depth, dict(set or {}), isolate)
+    try:
+        judged = judge(job, capture)
+    finally:
+        if (close := getattr(getattr(capture, "__self__", None), "close", None)) is not None:
+            close()
+    for one in judged:
+        if one.error is not None:
+            raise one.error
+    if len(judged) > 1:
+        names = ", ".join(f"`{j.report.target.spec}`" for j in judged)
+        raise LoadError("`screen.check` must be given one model", f"`{job.request.target}` holds {len(judged)}", f"Name one of {names}")
+    return judged[0].report
+
+
+def _prepare(target: Any, example_inputs: Any, depth: int | None, settings: dict[str, Any], isolate: bool | None) -> tuple[Any, Any]:
+    """The job and what captures it."""
+    from screen.capture.protocol import Request
+    from screen.pipeline import Job
+
+    if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
+        raise UsageError("`depth` must be a whole number above zero", f"it is `{depth!r}`")
+    if isinstance(target, str):
+        request = Request(target, settings, _texts(example_inputs), depth)
+        return Job(request), _capturer(target, isolate)
+    if not hasattr(target, "named_parameters"):  # torch is not imported for a question
+        raise UsageError("`screen.check` must be given text or an `nn.Module`", f"it is a `{type(target).__name__}`")
+    if settings:
+        raise UsageError("`set=` changes how a target is built", "the target is a live module, which is built already", "Build it otherwise")
+    if isolate:
+        raise UsageError("`isolate=True` must be given text", "the target is a live module, which cannot be sent to another process", "Name its file")
+    from screen.capture.local import object_capturer
+
+    name = type(target).__name__
+    return Job(Request(name, {}, (), depth)), object_capturer(target, example_inputs, depth)
+
+
+def _capturer(target: str, isolate: bool | None) -> Any:
+    from screen.commands import preload
+    from screen.target import parse
+
+    spec = parse(target)
+    if isolate is False:
+        from screen.capture.local import capture
+
+        return capture
+    from screen.capture.client import Host
+
+    return Host(preload=preload([spec])).capture
+
+
+def _texts(example_inputs: Any) -> tuple[str, ...]:
+    if example_inputs is None:
+        return ()
+    if isinstance(example_inputs, str):
+        return (example_inputs,)
+    if isinstance(example_inputs, list | tuple) and all(isinstance(text, str) for text in example_inputs):
+        return tuple(example_inputs)
+    raise UsageError(
+        "`example_inputs` of a text target must be text, as for `--input`",
+        f"it is a `{type(example_inputs).__name__}`",
+        "For example `x=float32[1,16,512]`",
+    )
+
+
+__all__ = ["ScreenError", "check"]

@@ -1,0 +1,98 @@
+"""A copy of a live model on the meta device. The user's model is never altered, and its weights are never copied."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from screen.graph import Initialiser
+
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+KEPT = 4096
+"""Entries of an integer tensor whose values are kept."""
+CONSTANT_LIMIT = 1 << 20
+"""Parameters up to this many entries are looked at: are all entries equal?"""
+
+
+def on_meta(model: nn.Module) -> nn.Module:
+    """A deep copy with every parameter, buffer and tensor attribute replaced by its twin on meta; shared ones stay shared, and small integer
+    tensors keep their values.
+
+    What cannot be copied (a lock, a process group, an open file) is shared with the original."""
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        for tensor in _tensors(module):
+            if id(tensor) not in memo and (twin := _twin(tensor)) is not None:
+                memo[id(tensor)] = twin
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if name not in _REGISTRIES and not isinstance(value, nn.Module) and id(value) not in memo:
+                _try_copy(value, memo)
+    return copy.deepcopy(model, memo)
+
+
+def _try_copy(value: Any, memo: dict[int, Any]) -> None:
+    """Copy an attribute on its own first, so that one that cannot be copied does not take the model with it."""
+    if isinstance(value, bool | int | float | str | type | None):
+        return
+    attempt = dict(memo)
+    try:
+        copy.deepcopy(value, attempt)
+    except Exception:  # whatever a foreign object raises when it is copied
+        memo[id(value)] = value
+
+
+def _tensors(module: nn.Module) -> Iterator[Tensor]:
+    """Parameters, buffers and tensors in attributes, also in lists and dictionaries."""
+    waiting: list[Any] = [v for k, v in vars(module).items() if k != "_modules"]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+
+
+def has_values(tensor: Tensor) -> bool:
+    """A few integers or truth values on the CPU: part of the program rather than weights. They are kept."""
+    return tensor.device.type == "cpu" and not tensor.dtype.is_floating_point and not tensor.dtype.is_complex and tensor.numel() <= KEPT
+
+
+def _twin(tensor: Tensor) -> Tensor | None:
+    """The same kind of tensor on meta; None when `copy` has to do it (a lazy parameter)."""
+    if nn.parameter.is_lazy(tensor):
+        return None
+    if has_values(tensor):
+        return None
+    try:
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    except (NotImplementedError, RuntimeError, TypeError):
+        twin = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(twin, requires_grad=tensor.requires_grad)
+    if isinstance(tensor, nn.Buffer):
+        return nn.Buffer(twin, persistent=getattr(tensor, "persistent", True))
+    return twin
+
+
+def constants(model: nn.Module) -> tuple[tuple[str, tuple[Initialiser, ...]], ...]:
+    """Parameters of a live model whose entries are all equal, as `fill_(value)`: LayerScale, ReZero and fresh norms are."""
+    found = []
+    for name, parameter in model.named_parameters():
+        if parameter.device.type == "meta" or isinstance(parameter, nn.parameter.UninitializedParameter):
+            continue
+        if 0 < parameter.numel() <= CONSTANT_LIMIT and parameter.is_floating_point():
+            low, high = (float(v) for v in torch.aminmax(parameter.detach()))
+            if low == high:
+                found.append((name, (Initialiser("fill_", (low,)),)))
+    return tuple(found)
+
+
+__all__ = ["constants", "has_values", "on_meta"]

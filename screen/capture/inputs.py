@@ -1,0 +1,174 @@
+"""Arguments for the forward of a model of transformers, from its signature, its config, and one table (`screen.capture.rows`).
+
+A plan says which arguments to give, the table how each may look. A model that takes token ids alone has one plan with one answer, and nothing
+is tried. Otherwise plans are tried on meta, the likely forms first, until the forward runs:
+
+1. what is required, the main inputs (`Row.main`), and what goes with them;
+2. the same and masks, places and kinds of tokens (`Row.extra`);
+3. tokens and what is required, without the images and sounds that may be left out.
+
+Trials run on a model whose long stacks are cut to two layers; what runs there is tried on the whole model.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from screen.capture.copying import on_meta
+from screen.capture.guess import mains, seconds, widths_of
+from screen.capture.lookup import BATCH, Lookup
+from screen.capture.rows import ROWS, Like, Row
+from screen.capture.trial import Outcome, outcome, short_twin
+
+BUDGET = 120
+TRACED, WHOLE = 4, 30
+"""Trials for one plan; what a traced one and one of the whole model count for. No clock: the same model must always get the same inputs."""
+MAX_PLACES = 4096
+_FORM = re.compile(r"shape|size|dim|unpack|broadcast|match|channel|divisible|multiple|expected|missing|specif", re.IGNORECASE)
+"""What a failure says that comes from the form of the inputs."""
+_COUNTED = re.compile(r"tokens:?\s*\S+?,?\s*features:?\s*(\d+)")
+TOKENS = ("input_ids", "decoder_input_ids")
+
+Plan = dict[str, list[Any]]
+"""Argument -> its possible values, likely ones first."""
+
+
+def arguments(look: Lookup, fixed: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Keyword arguments with which the forward runs; those of the first plan when none does. `fixed` ones are kept."""
+    fixed = fixed or {}
+    constant = {"use_cache": False} if "use_cache" in look.parameters else {}
+    found = plans(look, fixed)
+    if len(found) == 1 and all(len(values) == 1 for values in found[0].values()):
+        return {**constant, **next(combinations(found[0])), **fixed}
+    runs = _first_that_runs(look, found, {**constant, **fixed})
+    return runs or {**constant, **next(combinations(found[0]), {}), **fixed}
+
+
+def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) -> dict[str, Any] | None:
+    """The first choice with which the forward runs; every plan has its budget. One that runs only by guesses comes after the other plans.
+
+    An argument that the message of a failure names is given from then on."""
+    trials = _Trials(look.model)
+    second: dict[str, Any] | None = None
+    for plan in found:
+        waiting, spent = combinations(plan), 0
+        while spent < BUDGET and (values := next(waiting, None)) is not None:
+            kwargs = {**values, **constant}
+            result, cost = trials.run(kwargs)
+            if result.error is None and not result.guessed:
+                return kwargs
+            if result.error is None:
+                second = second or kwargs
+                break
+            spent += cost
+            if (spare := _spare(look, result.error, plan)) is not None:
+                plan = {name: values for name, values in plan.items() if name != spare}
+                waiting = combinations(plan)
+            elif more := _places(look, result.error, values) or _named(look, result.error, {*plan, *constant}):
+                plan = {**plan, **more}
+                waiting = combinations(plan)
+    return second
+
+
+class _Trials:
+    """Copies of one model to try inputs on."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.short = short_twin(model)
+
+    def run(self, kwargs: dict[str, Any]) -> tuple[Outcome, int]:
+        """What came of it, and the cost. A choice that fails on the shortened model for its form fails on the whole one; any other failure may
+        come from a missing layer, and what runs on the shortened one has to run on the whole one."""
+        if self.short is None:
+            found = outcome(on_meta(self.model), (), kwargs)
+            return found, TRACED if found.traced else 1
+        found = outcome(self.short, (), kwargs)
+        if found.error is not None and _FORM.search(str(found.error)) is not None:
+            return found, TRACED if found.traced else 1
+        return outcome(on_meta(self.model), (), kwargs), WHOLE
+
+
+def _spare(look: Lookup, error: BaseException, plan: Plan) -> str | None:
+    """The second of two arguments that a failure says must not both be given."""
+    found = re.search(r"both `?(\w+)`? and `?(\w+)`?", str(error))
+    names = found.groups() if found else ()
+    return names[1] if names and all(n in plan for n in names) and look.parameters[names[1]].default is None else None
+
+
+def _places(look: Lookup, error: BaseException, values: dict[str, Any]) -> Plan:
+    """Token ids with as many place holders as the message of a failure counts features: `tokens: 0, features: 576`."""
+    found = _COUNTED.search(str(error))
+    ids = values.get("input_ids")
+    kind = next((k for k in ("image", "video", "audio") if k in str(error).casefold()), "")
+    token = look.get(f"{kind}_token_id", f"{kind}_token_index") if kind else None
+    if found is None or ids is None or not isinstance(token, int) or bool((ids == token).any()):
+        return {}
+    rows = ids.shape[0]
+    count = -(-int(found[1]) // rows)
+    return {"input_ids": [torch.cat([ids[:, :1], torch.full((rows, count), token), ids[:, 1:]], 1)]} if count <= MAX_PLACES else {}
+
+
+def _named(look: Lookup, error: BaseException, given: set[str]) -> Plan:
+    """The arguments with a row that the message of an exception names and that were not given."""
+    words = set(re.findall(r"\w+", str(error))) - given
+    return {n: values for n, p in look.parameters.items() if n in words and n in ROWS and (values := alternatives(look, p))}
+
+
+def combinations(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Choices of one value for each argument, those nearest to the first ones first."""
+    ranges = [range(len(values)) for values in plan.values()]
+    total = 1
+    for r in ranges:
+        total *= len(r)
+    numbers = itertools.product(*ranges) if total > 20_000 else iter(sorted(itertools.product(*ranges), key=sum))
+    for choice in itertools.islice(numbers, BUDGET):
+        chosen = {name: values[n] for (name, values), n in zip(plan.items(), choice, strict=True)}
+        made = {name: value.made(chosen) if isinstance(value, Like) else value for name, value in chosen.items()}
+        yield {name: value for name, value in made.items() if value is not None or not isinstance(chosen[name], Like)}
+
+
+def plans(look: Lookup, fixed: dict[str, Any]) -> list[Plan]:
+    """Which arguments to give, in the order of the module docstring; equal plans once."""
+    free = {name: p for name, p in look.parameters.items() if name not in fixed}
+    required = {name for name, p in free.items() if p.default is p.empty}
+    main = {n for n in free if n in ROWS and ROWS[n].main}
+    partners = {n for n in free if n in ROWS and (any(g in main | required for g in ROWS[n].goes_with) or look.get(ROWS[n].when) is True)}
+    extra = {n for n in free if n in ROWS and ROWS[n].extra}
+    tokens = {n for n in main if n in TOKENS}
+    if not main | required:
+        main = {n for n in list(free)[:1] if n in ROWS}
+    chosen = [main | required | partners, main | required | partners | extra, *([tokens | required] if tokens and tokens != main else [])]
+    found: list[Plan] = []
+    names: list[set[str]] = []
+    for wanted in chosen:
+        plan = {n: values for n, p in free.items() if n in wanted and (values := alternatives(look, p))}
+        if set(plan) not in names and (set(plan) != set() or not found):
+            found.append(plan)
+            names.append(set(plan))
+        if not names or (set(plan) <= set(TOKENS) and all(len(values) == 1 for values in plan.values())):
+            break
+    return found
+
+
+def alternatives(look: Lookup, parameter: inspect.Parameter) -> list[Any]:
+    """The forms that an argument may have; none when this model does not need it."""
+    entry = ROWS.get(parameter.name)
+    if entry is not None:
+        return list(entry.make(look))
+    if parameter.default is not parameter.empty:
+        return []
+    widths = widths_of(look.model)
+    maps = [look.floats(BATCH, 8, 12, widths[0]), look.floats(BATCH, widths[0], 8, 12)]
+    kinds = [*itertools.islice(seconds(parameter.name, look.model, look, widths, None), 8), *itertools.islice(mains(look.model, look, widths), 12), *maps]
+    return kinds
+
+
+__all__ = ["Plan", "Row", "alternatives", "arguments", "combinations", "plans"]

@@ -1,0 +1,39 @@
+"""Whose line a frame is: the user's, torch's or ours; and how to step out of all modes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from types import FrameType
+
+import torch
+
+TORCH = os.path.dirname(torch.__file__) + os.sep
+HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+COMPOSITE = (os.path.join(TORCH, "nn", "modules", "transformer.py"),)
+"""Files of torch that are architectures themselves: a line in them is an answer."""
+
+
+@contextlib.contextmanager
+def no_modes() -> Iterator[None]:
+    with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
+        yield
+
+
+_OURS: dict[str, bool] = {}
+
+
+def user_line() -> tuple[str, int]:
+    """File and line of the innermost frame that is neither torch nor ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        mine = _OURS.get(file)
+        if mine is None:
+            mine = _OURS[file] = (file.startswith((TORCH, HERE)) and file not in COMPOSITE) or file.startswith("<")
+        if not mine:
+            return file, frame.f_lineno
+        frame = frame.f_back
+    return "", 0

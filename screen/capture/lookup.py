@@ -1,0 +1,154 @@
+"""What rows of the input table may look at: the config by field name, the model by layer type, lengths that collide with nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+BATCH = 2
+LENGTHS = (16, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
+"""Sequence lengths to try in turn: the first that equals no other size of the model is taken."""
+
+
+SHORT = (13, 11, 7, 5)
+"""Lengths for a table of positions that has no room for those."""
+
+
+def sizes_of(model: nn.Module) -> frozenset[int]:
+    """Every size of every parameter and buffer."""
+    found = {s for p in model.parameters() if not isinstance(p, nn.parameter.UninitializedParameter) for s in p.shape}
+    return frozenset(found | {s for b in model.buffers() if b.dim() > 1 for s in b.shape})
+
+
+def free_lengths(model: nn.Module, limit: int = LENGTHS[-1]) -> list[int]:
+    """Lengths up to `limit` (a table of positions may be short) that equal no size of the model, at least two of them."""
+    taken = sizes_of(model)
+    found = [n for n in (*LENGTHS, *SHORT) if n not in taken and n <= limit]
+    return found if len(found) > 1 else [*found, *LENGTHS]
+
+
+@dataclass
+class Lookup:
+    """One model with its config, and the choices made for its inputs."""
+
+    model: nn.Module
+    config: Any = None
+    lengths: list[int] = field(default_factory=list)
+    dtype: torch.dtype = torch.float32
+
+    def __post_init__(self) -> None:
+        limit = self.get("max_position_embeddings", "n_positions", part=("text",))
+        self.lengths = self.lengths or free_lengths(self.model, limit if isinstance(limit, int) and limit > 4 else LENGTHS[-1])
+        self.dtype = next((p.dtype for p in self.model.parameters() if p.is_floating_point()), torch.float32)
+
+    @cached_property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """The named arguments of forward, `self` excluded."""
+        return forward_parameters(self.model)
+
+    @property
+    def tokens(self) -> int:
+        """Length of the main sequence."""
+        return self.lengths[0]
+
+    @property
+    def targets(self) -> int:
+        """Length of the second sequence (decoder)."""
+        return self.lengths[1]
+
+    # -- config --------------------------------------------------------------------------------------------------------
+
+    def get(self, *names: str, default: Any = None, part: Iterable[str] = ()) -> Any:
+        """The first of the fields `names` that is set, in the sub-configs whose key holds a word of `part`, then in the config,
+        then in the other sub-configs, breadth first."""
+        words = tuple(part)
+        places = list(config_parts(self.config))
+        favoured = [c for key, c in places if any(w in key for w in words)]
+        for config in favoured + [c for _, c in places if all(c is not f for f in favoured)]:
+            for name in names:
+                value = config.get(name) if isinstance(config, dict) else getattr(config, name, None)
+                if value is not None:
+                    return value
+        return default
+
+    # -- model ---------------------------------------------------------------------------------------------------------
+
+    def first(self, *kinds: type[nn.Module], below: str = "") -> Any:
+        """The first module of one of these types, in the order of registration."""
+        return next((m for n, m in self.model.named_modules() if isinstance(m, kinds) and below in n), None)
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """Number of token ids that are safe everywhere."""
+        embedding = None
+        try:
+            embedding = self.model.get_input_embeddings()  # type: ignore[operator]
+        except (AttributeError, NotImplementedError, TypeError):
+            embedding = self.first(nn.Embedding)
+        rows = getattr(embedding, "num_embeddings", None) or self.get("vocab_size", default=100, part=("text", "decoder"))
+        return int(rows if isinstance(rows, int) else 100)
+
+    @cached_property
+    def special(self) -> set[int]:
+        """Token ids that mean something (padding, image place holders)."""
+        found: set[int] = set()
+        for _, config in config_parts(self.config):
+            entries = config.items() if isinstance(config, dict) else vars(config).items()
+            for key, value in entries:
+                if "token" in key and ("id" in key or "index" in key):
+                    found.update(v for v in (value if isinstance(value, list | tuple) else [value]) if isinstance(v, int))
+        return found
+
+    def ids(self, length: int, batch: int = BATCH, vocabulary: int | None = None) -> Tensor:
+        """Token ids that are no special ones, different along the sequence and between rows. [batch, length] int64"""
+        rows = min(vocabulary or self.vocabulary, 1000 + len(self.special))
+        free = [i for i in range(3, rows) if i not in self.special] or list(range(max(rows, 1)))
+        return torch.tensor([[free[(7 * b + t) % len(free)] for t in range(length)] for b in range(batch)])
+
+    def floats(self, *shape: int) -> Tensor:
+        """A float input on meta in the model's dtype."""
+        return torch.empty(shape, dtype=self.dtype, device="meta")
+
+    @cached_property
+    def widths(self) -> list[int]:
+        """Sizes that the last axis of an input may have."""
+        from screen.capture.guess import widths_of
+
+        return widths_of(self.model)
+
+    @cached_property
+    def width(self) -> int:
+        """The hidden size."""
+        found = self.get("hidden_size", "d_model", "dim", "n_embd", "embed_dim")
+        return found if isinstance(found, int) else self.widths[0]
+
+
+def config_parts(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """(key, config) of a config and all configs below it, breadth first; plain dictionaries of fields count as configs."""
+    level = [(key, config)] if config is not None else []
+    while level:
+        yield from level
+        level = [
+            (f"{above}.{name}", value)
+            for above, part in level
+            for name, value in (part.items() if isinstance(part, dict) else vars(part).items())
+            if hasattr(value, "to_diff_dict") or (isinstance(value, dict) and str(name).endswith("config"))
+        ]
+
+
+def forward_parameters(model: nn.Module) -> dict[str, inspect.Parameter]:
+    """The named arguments of forward that a caller may give, without `*args` and `**kwargs`."""
+    try:
+        found = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    return {p.name: p for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+
+
+__all__ = ["BATCH", "LENGTHS", "Lookup", "config_parts", "forward_parameters", "free_lengths", "sizes_of"]

@@ -1,0 +1,313 @@
+"""Stamping: one trace per distinct block, where a container has more than 32 members of one class.
+
+Members are equal when class, plain attributes, parameter and buffer shapes, hooks and callables are equal. Integers that differ between members
+(usually the index) may be left out only if two members that ran with a watched value in their place never compared, computed or indexed with
+it. A member is passed over only when two before it left equal logs and it is fed just as they were: its tensors are the outputs of the member
+before it, or the very tensors that they were given too. It then hands on what it got, so the graph is that of a shallower model, and `Graph.repeats`
+says how often each member stands for others. The first, the second and the last member of each class always run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from screen.graph import Repeat
+
+SHORT = 32
+"""Containers with no more members than this run in full."""
+
+_INTERNAL = frozenset(vars(nn.Module())) | {"forward"}
+
+
+class Watched(int):
+    """An integer that remembers whether its value was used."""
+
+    used: list[str]
+
+    def __new__(cls, value: int, used: list[str]) -> Watched:
+        """A stand-in for `value` that notes its uses in `used`."""
+        made = super().__new__(cls, value)
+        made.used = used
+        return made
+
+
+_USES = [
+    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__index__", "__bool__", "__add__", "__radd__", "__sub__",
+    "__rsub__", "__mul__", "__rmul__", "__mod__", "__rmod__", "__floordiv__", "__rfloordiv__", "__truediv__", "__rtruediv__", "__pow__",
+    "__rpow__", "__and__", "__or__", "__xor__", "__neg__", "__int__", "__float__", "__divmod__", "__lshift__", "__rshift__", "__abs__",
+    "__invert__",
+]
+"""Every way to learn an integer's value."""
+
+
+def _noting(name: str) -> Callable[..., Any]:
+    original = getattr(int, name)
+
+    def method(self: Watched, *args: Any) -> Any:
+        self.used.append(name)
+        return original(self, *args)
+
+    return method
+
+
+for _name in _USES:
+    setattr(Watched, _name, _noting(_name))
+
+
+# -- equality of members ------------------------------------------------------------------------------------------------------------------
+
+
+def _key(value: Any, own: dict[int, int]) -> Any:
+    """A comparable stand-in for a plain attribute; things that cannot be compared are equal to themselves alone."""
+    if value is None or isinstance(value, str | float | complex | bytes | torch.dtype | torch.device | torch.Size):
+        return value
+    if isinstance(value, Tensor):
+        return ("tensor", tuple(value.shape), value.dtype)
+    if isinstance(value, nn.Module):
+        return ("module", own.get(id(value), id(value)))
+    if isinstance(value, list | tuple):
+        return (type(value), *(_key(v, own) for v in value))
+    if isinstance(value, dict):
+        return ("dict", *((str(k), _key(v, own)) for k, v in value.items()))
+    if isinstance(value, int):
+        return ("int", int(value), type(value) is bool)
+    return _callable_key(value, own)
+
+
+def _callable_key(value: Any, own: dict[int, int]) -> Any:
+    if isinstance(value, functools.partial):
+        return ("partial", _key(value.func, own), _key(value.args, own), _key(value.keywords, own))
+    if isinstance(value, types.MethodType):
+        return ("method", value.__func__, own.get(id(value.__self__), id(value.__self__)))
+    if isinstance(value, types.FunctionType):
+        cells = tuple(_key(c.cell_contents, own) for c in value.__closure__ or ())
+        return ("function", value.__code__, _key(value.__defaults__, own), cells)
+    return ("object", id(value))
+
+
+def signature(member: nn.Module) -> tuple[Any, tuple[tuple[str, int], ...]]:
+    """(everything but plain integers, the integers with their paths)."""
+    own = {id(m): n for n, m in enumerate(member.modules())}
+    parts: list[Any] = []
+    integers: list[tuple[str, int]] = []
+    for path, module in member.named_modules():
+        parts.append((path, type(module), module.training))
+        for kind in ("_parameters", "_buffers"):
+            parts.extend((n, None if t is None else (tuple(t.shape), t.dtype)) for n, t in getattr(module, kind).items())
+        for hooks in (module._forward_hooks, module._forward_pre_hooks):
+            parts.extend(_key(h, own) for h in hooks.values())
+        for name, value in vars(module).items():
+            if name in _INTERNAL:
+                continue
+            if type(value) is int:
+                integers.append((f"{path}.{name}" if path else name, value))
+                parts.append((name, "int"))
+            else:
+                parts.append((name, _key(value, own)))
+    return tuple(parts), tuple(integers)
+
+
+# -- one container ------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Run:
+    """How a member was fed, what it returned, and what it did."""
+
+    member: int
+    spec: Any
+    plain: tuple[Any, ...]
+    origins: tuple[Any, ...]
+    out_spec: Any
+    outputs: tuple[Any, ...]
+    log: tuple[Any, ...]
+
+
+@dataclass
+class _Container:
+    """A long container while its model runs."""
+
+    module: nn.Module
+    members: list[nn.Module]
+    session: Any
+    bases: list[Any] = field(default_factory=list)
+    integers: list[dict[str, int]] = field(default_factory=list)
+    used: dict[Any, list[str]] = field(default_factory=dict)
+    runs: dict[Any, list[_Run]] = field(default_factory=dict)
+    last: tuple[Any, ...] = ()
+    order: list[tuple[int, int]] = field(default_factory=list)
+    unequal: bool = False
+
+    def prepare(self) -> bool:
+        """Compute signatures; False when no class is long enough."""
+        seen: dict[Any, Any] = {}
+        for member in self.members:
+            base, integers = signature(member)
+            try:
+                base = seen.setdefault(base, len(seen))
+            except TypeError:  # an attribute without a hash: this member equals only itself
+                base = ("unhashable", id(member))
+            self.bases.append(base)
+            self.integers.append(dict(integers))
+        return any(self.bases.count(b) > SHORT for b in set(self.bases))
+
+    def varying(self, position: int) -> list[str]:
+        """Paths of integers that differ between this member and others of its class."""
+        mine = self.integers[position]
+        others = [v for b, v in zip(self.bases, self.integers, strict=True) if b == self.bases[position]]
+        return [p for p, value in mine.items() if any(o.get(p) != value for o in others)]
+
+    def group(self, position: int) -> Any:
+        """Members of one group are equal as far as is known now."""
+        base = self.bases[position]
+        used = sorted(set(self.used.get(base, ())))
+        return (base, tuple((p, self.integers[position].get(p)) for p in used))
+
+    def is_last(self, position: int) -> bool:
+        """Whether no member of the group comes later."""
+        group = self.group(position)
+        return all(self.group(p) != group for p in range(position + 1, len(self.members)))
+
+    def call(self, position: int, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A member is called: run it, or hand on what it got."""
+        leaves, spec = tree_flatten((args, kwargs))
+        before = self.runs.get(self.group(position), [])
+        if len(before) >= 2 and before[-1].log == before[-2].log and not self.is_last(position):
+            result = self._handed_on(before[-1], leaves, spec)
+            if result is not None:
+                self.order.append((position, before[-1].member))
+                return result
+        return self._run(position, forward, args, kwargs, leaves, spec)
+
+    def _origins(self, leaves: list[Any]) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                continue
+            place = next((n for n, t in enumerate(self.last) if t is leaf), None)
+            found.append(("before", place) if place is not None else ("same", id(leaf)))
+        return tuple(found)
+
+    def _plain(self, leaves: list[Any]) -> tuple[Any, ...]:
+        return tuple(
+            (tuple(v.shape), v.dtype) if isinstance(v, Tensor) else v if isinstance(v, int | float | str | bool | None) else id(v) for v in leaves
+        )
+
+    def _handed_on(self, like: _Run, leaves: list[Any], spec: Any) -> Any:
+        """The outputs of a member that is passed over: for each, the input that came from the same output of the member before."""
+        if spec != like.spec or self._plain(leaves) != like.plain or self._origins(leaves) != like.origins:
+            return None
+        tensors = [v for v in leaves if isinstance(v, Tensor)]
+        outputs: list[Any] = []
+        place = 0
+        for value in like.outputs:
+            if not isinstance(value, Tensor):
+                outputs.append(value)
+                continue
+            source = next((t for t, o in zip(tensors, like.origins, strict=True) if o == ("before", place)), None)
+            if source is None or source.shape != value.shape or source.dtype != value.dtype:
+                return None
+            outputs.append(source)
+            place += 1
+        self.last = tuple(v for v in outputs if isinstance(v, Tensor))
+        return tree_unflatten(outputs, like.out_spec)
+
+    def _run(self, position: int, forward: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any], spec: Any) -> Any:
+        origins, plain = self._origins(leaves), self._plain(leaves)
+        graph = self.session.recorder.graph
+        base = self.bases[position]
+        start = len(graph.nodes)
+        with self._watching(position, base):
+            result = forward(*args, **kwargs)
+        nodes = list(graph.nodes)[start:] if len(self.runs.get(self.group(position), ())) < 3 or self.is_last(position) else []
+        log = tuple((str(n.target), n.meta.get("val")) for n in nodes if n.op == "call_function")
+        outputs, out_spec = tree_flatten(result)
+        runs = self.runs.setdefault(self.group(position), [])
+        skipped = any(m != r for m, r in self.order)
+        if skipped and runs and self.is_last(position) and log != runs[-1].log:
+            self.unequal = True
+        runs.append(_Run(position, spec, plain, origins, out_spec, tuple(outputs), log))
+        self.last = tuple(v for v in outputs if isinstance(v, Tensor))
+        self.order.append((position, position))
+        return result
+
+    @contextlib.contextmanager
+    def _watching(self, position: int, base: Any) -> Iterator[None]:
+        """Put watched values in place of the integers that differ."""
+        put: list[tuple[nn.Module, str, int]] = []
+        notes: dict[str, list[str]] = {}
+        for path in self.varying(position):
+            holder, _, name = path.rpartition(".")
+            module = self.members[position].get_submodule(holder)
+            value = vars(module)[name]
+            notes[path] = []
+            vars(module)[name] = Watched(value, notes[path])
+            put.append((module, name, value))
+        try:
+            yield
+        finally:
+            for module, name, value in put:
+                vars(module)[name] = value
+            self.used.setdefault(base, []).extend(p for p, uses in notes.items() if uses)
+
+
+class Repeats:
+    """The long containers of one run."""
+
+    def __init__(self, containers: list[_Container]) -> None:
+        self.containers = containers
+
+    @property
+    def failed(self) -> bool:
+        """A last member did something else than those that it ends: the model must run in full."""
+        return any(c.unequal for c in self.containers)
+
+    def table(self, scopes: Any) -> tuple[Repeat, ...]:
+        """What was stamped, as plain data."""
+        found = []
+        for container in self.containers:
+            if all(m == r for m, r in container.order):
+                continue
+            index = [scopes.index[id(m)] for m in container.members]
+            found.append(Repeat(scopes.index[id(container.module)], tuple((index[m], index[r]) for m, r in container.order)))
+        return tuple(found)
+
+
+@contextlib.contextmanager
+def stamping(model: nn.Module, session: Any, *, enabled: bool = True) -> Iterator[Repeats]:
+    """For the time of one run, let equal members of long containers be passed over."""
+    containers: list[_Container] = []
+    for module in model.modules() if enabled else ():
+        if not isinstance(module, nn.ModuleList | nn.Sequential | nn.ModuleDict) or len(module) <= SHORT:
+            continue
+        container = _Container(module, list(module.children()), session)
+        if len(container.members) > SHORT and container.prepare():
+            containers.append(container)
+    wrapped: list[nn.Module] = []
+    try:
+        for container in containers:
+            for position, member in enumerate(container.members):
+                if "forward" not in vars(member):
+                    vars(member)["forward"] = _wrapper(container, position, member.forward)
+                    wrapped.append(member)
+        yield Repeats(containers)
+    finally:
+        for member in wrapped:
+            vars(member).pop("forward", None)
+
+
+def _wrapper(container: _Container, position: int, forward: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(forward)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return container.call(position, forward, args, kwargs)
+
+    return call

@@ -1,0 +1,118 @@
+"""Finds the rules and runs them.
+
+Rules are the modules of the package `screen.rules` and whatever other distributions register as entry points of the group
+`screen.rules` (each naming a module). Nothing lists them: adding a file adds a rule. A rule that does not load, that has another
+rule's code, or whose check raises, is a result (`RuleRun.not_run`) that stands in every report.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from screen.facts.nouns import Facts
+from screen.rule import Example, Finding, LoadedRule, Outcome, Rule, RuleFault, RuleRun
+
+CODE = re.compile(r"[DRLOINSG]\d{3}")
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+GROUP = "screen.rules"
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Rules by code, and those that did not load."""
+
+    rules: tuple[LoadedRule, ...]
+    faults: tuple[RuleFault, ...]
+
+
+@cache
+def catalogue() -> Catalogue:
+    """All rules that this installation has; found once per process."""
+    return collect((*_package_modules(GROUP), *_plugin_modules(GROUP)))
+
+
+def collect(modules: Iterable[str]) -> Catalogue:
+    """The catalogue of the named modules."""
+    loaded: dict[str, LoadedRule] = {}
+    faults: list[RuleFault] = []
+    for module in modules:
+        found = _load(module)
+        if isinstance(found, RuleFault):
+            faults.append(found)
+        elif found.rule.code in loaded:
+            faults.append(RuleFault(found.rule.code, f"`{module}` has the code of the rule `{loaded[found.rule.code].rule.name}`"))
+        else:
+            loaded[found.rule.code] = found
+    return Catalogue(tuple(loaded[code] for code in sorted(loaded)), tuple(faults))
+
+
+def lookup(text: str) -> LoadedRule | None:
+    """The rule with this code or name, in any case."""
+    wanted = text.strip().lower()
+    return next((r for r in catalogue().rules if wanted in (r.rule.code.lower(), r.rule.name)), None)
+
+
+def run_rules(facts: Facts, rules: Catalogue | None = None) -> RuleRun:
+    """Runs every rule on the facts; a check that raises is a fault of that rule and stops no other."""
+    catalogue_ = rules if rules is not None else catalogue()
+    findings: list[Finding] = []
+    faults = list(catalogue_.faults)
+    for loaded in catalogue_.rules:
+        try:
+            outcomes = loaded.check(facts)
+        except Exception as error:  # a rule is somebody else's code: whatever it raises is a result
+            faults.append(RuleFault(loaded.rule.code, f"its check raised `{type(error).__name__}: {error}`"))
+        else:
+            findings += [Finding(loaded.rule, outcome) for outcome in outcomes]
+    return RuleRun(tuple(findings), tuple(faults))
+
+
+def _package_modules(package: str) -> tuple[str, ...]:
+    parent = importlib.import_module(package)
+    return tuple(sorted(f"{package}.{m.name}" for m in pkgutil.iter_modules(parent.__path__) if not m.name.startswith("_")))
+
+
+def _plugin_modules(group: str) -> tuple[str, ...]:
+    return tuple(sorted({point.value for point in entry_points(group=group)}))
+
+
+def _load(name: str) -> LoadedRule | RuleFault:
+    short = name.rpartition(".")[2]
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:  # a broken plugin must not break the command
+        return RuleFault(short, f"it does not load: `{type(error).__name__}: {error}`")
+    fault = _fault(module)
+    if fault:
+        return RuleFault(short, fault)
+    return LoadedRule(module.RULE, module.__doc__ or "", module.check, module.HOLDS, module.VIOLATES, module.CANNOT_TELL)
+
+
+def _fault(module: ModuleType) -> str:
+    """What a rule file lacks, in words; empty when nothing."""
+    rule = getattr(module, "RULE", None)
+    if not isinstance(rule, Rule):
+        return "it has no `RULE = Rule(...)`"
+    if not CODE.fullmatch(rule.code):
+        return f"its code `{rule.code}` is not a channel letter or G and three digits"
+    if not NAME.fullmatch(rule.name):
+        return f"its name `{rule.name}` is not in kebab case"
+    if not callable(getattr(module, "check", None)):
+        return "it has no `check(facts)`"
+    if not (module.__doc__ or "").strip():
+        return "it has no docstring"
+    for group in ("HOLDS", "VIOLATES", "CANNOT_TELL"):
+        examples = getattr(module, group, ())
+        if not isinstance(examples, tuple) or not examples or not all(isinstance(e, Example) for e in examples):
+            return f"`{group}` is not a tuple of at least one `Example`"
+    return ""
+
+
+__all__ = ["Catalogue", "Outcome", "catalogue", "collect", "lookup", "run_rules"]

@@ -1,0 +1,109 @@
+"""Every way in which `screen` says no, as data: what is required, what was found, what to try.
+
+A `ScreenError` never carries a traceback in its text; `details` keeps one for `-v`. Faults of the user's input and faults of ours
+read differently: `InternalError` says that it is ours and asks for a report. This module imports nothing but `typing`, so that every
+other module may import it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+Stage = Literal["usage", "load", "trace", "limits", "internal"]
+"""Where it went wrong: the command line, building the target, running its forward, time or memory, or our own code."""
+
+
+class ScreenError(Exception):
+    """The command cannot be carried out, and exits 2.
+
+    `required` and `found` are one sentence each, without a full stop at the end; `try_` is one sentence, or empty when there is
+    nothing to try. `file` and `line` point into the user's code where that is known.
+    """
+
+    default_stage: ClassVar[Stage] = "internal"
+
+    def __init__(
+        self,
+        required: str,
+        found: str,
+        try_: str = "",
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        details: str = "",
+        stage: Stage | None = None,
+    ) -> None:
+        super().__init__(required, found, try_)
+        self.stage: Stage = stage or self.default_stage
+        self.required = required
+        self.found = found
+        self.try_ = try_
+        self.file = file
+        self.line = line
+        self.details = details
+
+    def __str__(self) -> str:
+        text = f"{_trim(self.required)}; {_trim(self.found)}."
+        advice = _trim(self.try_)
+        return text if not advice else f"{text} {advice}" if advice.endswith("?") else f"{text} {advice}."
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.stage, self.required, self.found, self.try_, self.file, self.line, self.details)
+
+
+class UsageError(ScreenError):
+    """The command line, the configuration or the spelling of a target is wrong."""
+
+    default_stage = "usage"
+
+
+class LoadError(ScreenError):
+    """The target cannot be imported, found or built."""
+
+    default_stage = "load"
+
+
+class TraceError(ScreenError):
+    """The target was built, and its forward cannot be run or read."""
+
+    default_stage = "trace"
+
+
+class LimitError(ScreenError):
+    """Time or memory ran out, or the process that ran the user's code died."""
+
+    default_stage = "limits"
+
+
+class InternalError(ScreenError):
+    """A fault of `screen` itself."""
+
+    default_stage = "internal"
+
+    def __init__(self, found: str, *, details: str = "", required: str = "`screen` must not fail on its own account", try_: str = "") -> None:
+        super().__init__(required, found, try_ or REPORT_IT, details=details)
+
+
+REPORT_IT = "This is a fault of `screen`, not of your code: please report it with the output of `screen doctor` and of this command with `-v`"
+
+
+def rebuild(
+    stage: Stage, required: str, found: str, try_: str = "", file: str | None = None, line: int | None = None, details: str = ""
+) -> ScreenError:
+    """The error that these parts came from: how one crosses from the child to the parent."""
+    kinds: dict[Stage, type[ScreenError]] = {"usage": UsageError, "load": LoadError, "trace": TraceError, "limits": LimitError}
+    if stage in kinds:
+        return kinds[stage](required, found, try_, file=file, line=line, details=details)
+    return InternalError(found, details=details, required=required, try_=try_)
+
+
+_rebuild = rebuild
+
+
+def _trim(sentence: str) -> str:
+    """The sentence without white space around it and without its full stop (but with an ellipsis, if it ends in one)."""
+    text = sentence.strip()
+    return text if text.endswith("..") else text.removesuffix(".")
+
+
+__all__ = ["InternalError", "LimitError", "LoadError", "REPORT_IT", "ScreenError", "Stage", "TraceError", "UsageError", "rebuild"]

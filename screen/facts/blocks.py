@@ -1,0 +1,116 @@
+"""Blocks: which residual branches belong together, by the tree of calls, else by the period of their signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from screen.graph import Graph
+
+Signature = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive residual branches; `call` is the module call that holds them, None when no single one does."""
+
+    members: tuple[int, ...]
+    call: int | None
+
+
+def blocks(graph: Graph, adds: Sequence[int], signatures: Sequence[Signature]) -> list[Block]:
+    """Group residual adds (nodes, in order) into blocks."""
+    if not adds:
+        return []
+    return _refine(graph, list(range(len(adds))), adds, signatures)
+
+
+def _refine(graph: Graph, members: list[int], adds: Sequence[int], signatures: Sequence[Signature]) -> list[Block]:
+    top = _common(graph, [graph.nodes[adds[m]].call for m in members])
+    periodic = _period([signatures[m] for m in members]) < len(members)
+    if _is_member(graph, top) and not periodic:
+        return [Block(tuple(members), top)]
+    groups = _children(graph, top, members, adds)
+    if groups is None:
+        return _by_period(members, signatures, top if len(members) == 1 or not periodic else None)
+    kinds = [tuple(signatures[m] for m in group) for _, group in groups]
+    real = [call for call, _ in groups if call != top]
+    if not all(_is_member(graph, call) for call in real) and len(set(kinds)) == len(kinds) and len(real) > 1:
+        return [Block(tuple(members), top)]
+    found: list[Block] = []
+    for call, group in groups:
+        if call == top:
+            found.append(Block(tuple(group), None))
+        elif (len(groups) == 2 and groups[-1][0] == top) or _period([signatures[m] for m in group]) < len(group):
+            found.extend(_refine(graph, group, adds, signatures))
+        else:
+            found.append(Block(tuple(group), call))
+    return found
+
+
+def _common(graph: Graph, calls: list[int]) -> int:
+    """The innermost call that holds all."""
+    paths = [graph.call_path(c) for c in calls]
+    common = 0
+    for level in zip(*paths, strict=False):
+        if len(set(level)) > 1:
+            break
+        common = level[0]
+    return common
+
+
+def _is_member(graph: Graph, call: int) -> bool:
+    """Whether the call is one of a member of a list of modules."""
+    parent = graph.modules[graph.calls[call].module].parent
+    return parent is not None and graph.modules[parent].container == "list"
+
+
+def _children(graph: Graph, top: int, members: list[int], adds: Sequence[int]) -> list[tuple[int, list[int]]] | None:
+    """Members by the child call of `top` that holds them; those that stand in `top` itself go with the next.
+
+    None when most of them stand in `top` itself."""
+    groups: list[tuple[int, list[int]]] = []
+    lone: list[int] = []
+    if sum(graph.nodes[adds[m]].call == top for m in members) * 2 > len(members):
+        return None
+    for member in members:
+        path = graph.call_path(graph.nodes[adds[member]].call)
+        depth = path.index(top) + 1
+        if depth >= len(path):
+            lone.append(member)
+        elif groups and groups[-1][0] == path[depth] and not lone:
+            groups[-1][1].append(member)
+        else:
+            groups.append((path[depth], [*lone, member]))
+            lone = []
+    if lone:
+        groups.append((top, lone))
+    return groups if len(groups) > 1 else None
+
+
+def _period(items: Sequence[object]) -> int:
+    """The smallest p that divides the length with items[i] = items[i mod p]."""
+    count = len(items)
+    for period in range(1, count):
+        if count % period == 0 and all(items[i] == items[i % period] for i in range(period, count)):
+            return period
+    return count
+
+
+def _by_period(members: list[int], signatures: Sequence[Signature], call: int | None) -> list[Block]:
+    """Without calls: the shortest period; where there is none, a new block begins where mixing follows a feed-forward."""
+    items = [signatures[m] for m in members]
+    period = _period(items)
+    if period < len(items):
+        return [Block(tuple(members[i : i + period]), None) for i in range(0, len(members), period)]
+    found: list[list[int]] = []
+    for position, member in enumerate(members):
+        starts = position == 0 or (_mixes(items[position]) and not _mixes(items[position - 1]))
+        if starts:
+            found.append([])
+        found[-1].append(member)
+    return [Block(tuple(group), call if len(found) == 1 else None) for group in found]
+
+
+def _mixes(signature: Signature) -> bool:
+    return signature[0] not in ("ffn", "gated_ffn", "moe", "other")

@@ -1,0 +1,270 @@
+"""Branches: what is added to a stream, where it reads the stream, and which norms stand on the way (theory, section 1)."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen.facts.edges import Edge
+from screen.facts.flow import Flow
+from screen.facts.norms import Norms
+from screen.facts.nouns import Norm, Tri, Unknown
+from screen.facts.streams import Chain, Chains
+
+Way = frozenset[str]
+"""How paths arrive: `raw` or `normed` from the stream, `memory` or `memory normed` from another one, `earlier` from an earlier branch."""
+
+NOTHING: Way = frozenset()
+_NORMED = {"raw": "normed", "memory": "memory normed"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One key op of a branch that reads the stream without another key op between."""
+
+    node: int
+    ways: Way
+    operands: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The value `output`, added to `chain` at `add`, whose state there is `state`."""
+
+    chains: Chains
+    chain: Chain
+    states: frozenset[int]
+    add: int
+    state: int
+    output: int
+
+    @property
+    def flow(self) -> Flow:
+        """The graph's data flow."""
+        return self.chains.flow
+
+    @property
+    def norms(self) -> Norms:
+        """The graph's norms."""
+        return self.chains.edges.norms
+
+    @cached_property
+    def region(self) -> tuple[int, ...]:
+        """Nodes of the branch, ascending: back from the output to the stream, to other streams and to earlier branches."""
+        seen: set[int] = set()
+        stack = [self.output]
+        while stack:
+            node = stack.pop()
+            if node in seen or self._border(node) is not None:
+                continue
+            seen.add(node)
+            stack.extend(self.sources(node))
+        return tuple(sorted(seen | self._projections(seen)))
+
+    def sources(self, node: int) -> tuple[int, ...]:
+        """What a node of the branch reads: not the stream that a fused `addmm` adds to."""
+        here = self.flow.graph.nodes[node]
+        return here.inputs[1:] if node == self.add else self.flow.value_inputs(here)
+
+    def _projections(self, inside: set[int]) -> set[int]:
+        """Maps of another stream's value that only this branch uses (keys and values of cross-attention)."""
+        graph, found = self.flow.graph, set[int]()
+        queue = [-i for n in inside for i in self.sources(n) if i not in inside]
+        heapq.heapify(queue)  # the latest first: all users of a node are settled before it
+        seen: set[int] = set()
+        while queue:
+            node = -heapq.heappop(queue)
+            if node in seen or node in self.chains.on_streams or self._border(node) != self._elsewhere:
+                continue
+            seen.add(node)
+            if all(u in inside or u in found for u in graph.users[node]):
+                found.add(node)
+                for source in graph.nodes[node].inputs:
+                    heapq.heappush(queue, -source)
+        return found
+
+    @cached_property
+    def members(self) -> frozenset[int]:
+        """The region as a set."""
+        return frozenset(self.region)
+
+    def border(self, node: int) -> str | None:
+        """What a node outside of the branch is; None inside."""
+        return None if node in self.members else (self._border(node) or "other")
+
+    def _border(self, node: int) -> str | None:
+        if node in self.states:
+            return "raw"
+        if not self.flow.data[node]:
+            return "other"
+        if node in self.chains.main_nodes and node != self.output:
+            return self._elsewhere
+        if not self.chains.is_fed_by(node, self.chain.nodes[0]):
+            return self._elsewhere
+        if self.flow.key[node] and node != self.output and self.flow.depends(self.state, node):
+            return "earlier"
+        return None
+
+    @property
+    def _elsewhere(self) -> str:
+        """What stands outside of an inner stream is an earlier state of the outer one, not another stream."""
+        return "earlier" if self.chain.inner else "memory"
+
+    @cached_property
+    def ways(self) -> dict[int, Way]:
+        """For each node of the region how the stream reaches it without passing a key op."""
+        table: dict[int, Way] = {}
+        for node in self.region:
+            if self.flow.key[node]:
+                table[node] = NOTHING
+                continue
+            norm = self.norms.by_node.get(node)
+            inputs = (norm.source,) if norm is not None else self.sources(node)
+            ways = NOTHING.union(*(self.way(i, table) for i in inputs)) if inputs else NOTHING
+            if norm is not None and ways:
+                ways = frozenset(_NORMED.get(w, w) for w in ways)
+            table[node] = ways
+        return table
+
+    def way(self, node: int, table: dict[int, Way] | None = None) -> Way:
+        """How the stream reaches a node of the region or of its border."""
+        border = self.border(node)
+        if border is None:
+            return (self.ways if table is None else table).get(node, NOTHING)
+        return NOTHING if border == "other" else frozenset({border})
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """Key ops (and the output itself) that read the stream."""
+        found = []
+        for node in self.region:
+            if not self.flow.key[node] and node != self.output:
+                continue
+            inputs = self.sources(node) if self.flow.key[node] else (node,)
+            ways = NOTHING.union(*(self.way(i) for i in inputs))
+            if ways:
+                found.append(Entry(node, ways, tuple(i for i in inputs if self.way(i))))
+        keyed = [e for e in found if self.flow.key[e.node]]
+        return tuple(keyed or found)
+
+    @cached_property
+    def input_norms(self) -> tuple[Norm, ...]:
+        """Norms between the stream and the entries."""
+        found: dict[int, Norm] = {}
+        stack = [i for e in self.entries for i in e.operands]
+        seen: set[int] = set()
+        while stack:
+            node = stack.pop()
+            if node in seen or self.border(node) is not None or self.flow.key[node] or not self.way(node):
+                continue
+            seen.add(node)
+            norm = self.norms.by_node.get(node)
+            if norm is not None:
+                found[node] = norm
+            stack.extend((norm.source,) if norm is not None else self.sources(node))
+        return tuple(found[n] for n in sorted(found))
+
+    def has_input_norm(self) -> Tri | str:
+        """Position A: every entry from this stream is normed; `partly` when some are."""
+        own = NOTHING.union(*(e.ways for e in self.entries)) if self.entries else NOTHING
+        blockers = self.opaque_entries()
+        if blockers and "raw" in own:
+            return Unknown("an op without a row stands between the stream and the branch", blockers)
+        ways = own & {"raw", "normed"}
+        if not ways and own & {"memory", "memory normed"}:  # reversible: the branch reads the other stream alone
+            ways = frozenset({"memory": "raw", "memory normed": "normed"}[w] for w in own & {"memory", "memory normed"})
+        if ways == {"normed"}:
+            return True
+        return "partly" if len(ways) == 2 else False
+
+    def opaque_entries(self) -> tuple[int, ...]:
+        """Ops without a row that read the stream raw: they may be norms."""
+        return tuple(e.node for e in self.entries if self.flow.classes[e.node] == "unmodelled" and "raw" in e.ways)
+
+    # -- the way out ------------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def exit(self) -> Exit:
+        """What stands between the last key op and the add."""
+        return _walk_out(self)
+
+
+@dataclass(frozen=True)
+class Exit:
+    """The end of a branch, walked back from the add."""
+
+    norm: Norm | None
+    normed: Tri | str
+    """Position B: True, False, "partly", or unknown."""
+    scales: tuple[Edge, ...]
+    """Multipliers met before the norm or the key op, from the add backwards."""
+    gated: bool
+    carried: tuple[tuple[Edge, ...], ...]
+    """Identity paths from the stream's state through the branch (nGPT's `N(F) − x`), each with its multipliers."""
+
+
+_BOUNDED = frozenset({"sigmoid", "tanh", "hardsigmoid", "hardtanh", "softmax"})
+
+
+def _walk_out(branch: Branch) -> Exit:
+    flow, norms = branch.flow, branch.norms
+    found: dict[int, Norm] = {}
+    ends: list[int] = []
+    scales: list[Edge] = []
+    carried: list[tuple[Edge, ...]] = []
+    seen: set[int] = set()
+    stack: list[tuple[int, tuple[Edge, ...], bool]] = [(branch.output, (), True)]
+    while stack:
+        node, path, straight = stack.pop()
+        if node in branch.states:
+            carried.append(path)
+            continue
+        if node in seen:
+            continue
+        seen.add(node)
+        norm = norms.by_node.get(node)
+        if norm is not None:
+            found[node] = norm
+            continue
+        edges = _out_edges(branch, node)
+        if branch.border(node) is not None or flow.key[node] or not edges:
+            ends.extend([node] if flow.data[node] else [])
+            continue
+        straight = straight and (len(edges) == 1 or any(_is_state(branch, e.source) for e in edges))
+        for edge in edges:
+            if edge.kind == "activation":
+                ends.append(node)
+                continue
+            scaled = edge.kind in ("scale", "gate", "free") or (edge.kind == "add" and edge.factor != 1.0)
+            if scaled and straight and not _is_state(branch, edge.source):
+                scales.append(edge)
+            stack.append((edge.source, (*path, edge) if scaled else path, straight))
+    opaque = tuple(e for e in ends if flow.classes[e] == "unmodelled")
+    gated = any(e.kind == "gate" for e in scales)
+    normed: Tri | str = bool(found) and not ends
+    if opaque:
+        normed = Unknown("an op without a row ends the branch", opaque)
+    elif found and ends:
+        normed = "partly"
+    return Exit(found[max(found)] if found else None, normed, tuple(scales), gated, tuple(carried))
+
+
+def _is_state(branch: Branch, node: int) -> bool:
+    """Whether a value is the stream's, behind views."""
+    return node in branch.states or branch.flow.root(node) in branch.states
+
+
+def _out_edges(branch: Branch, node: int) -> tuple[Edge, ...]:
+    """Identity edges into a node of the way out; of two factors only the branch's own, the other one is a gate."""
+    edges = branch.chains.into[node]
+    here = branch.flow.graph.nodes[node]
+    data = [i for i in dict.fromkeys(here.inputs) if branch.flow.data[i]]
+    if here.op != "mul" or len(data) != 2 or node in branch.norms.by_node:
+        return edges
+    fed = [i for i in data if branch.flow.depends(i, branch.chain.nodes[0])]
+    own = fed if len(fed) == 1 else [i for i in data if branch.flow.graph.nodes[branch.flow.root(i)].op not in _BOUNDED]
+    if len(own) != 1:
+        return ()
+    gate = next(i for i in data if i != own[0])
+    return (Edge(own[0], node, "gate", None, gate),)

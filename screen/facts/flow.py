@@ -1,0 +1,242 @@
+"""Data flow: what each node depends on, and which nodes are weighted or mix tokens.
+
+`Flow` holds sets of nodes as integers used as bit masks (bit i is node i): unions of ancestors of a whole model stay cheap.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen import ops
+from screen.graph import SOURCES, Graph, Node, Ref
+
+FLOATS = frozenset({"float64", "float32", "float16", "bfloat16", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "complex32"})
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A graph with its ancestor sets."""
+
+    graph: Graph
+
+    def op_class(self, node: int) -> str:
+        """Class of the op (see `screen.ops`), `source`, `alias`, or `unmodelled`."""
+        op = self.graph.nodes[node].op
+        if op in SOURCES:
+            return "source"
+        return "alias" if op == "alias" else ops.CLASSES.get(op, "unmodelled")
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """`op_class` of every node."""
+        return tuple(self.op_class(n.index) for n in self.graph.nodes)
+
+    @cached_property
+    def ancestors(self) -> tuple[int, ...]:
+        """For each node the set of all nodes that its value depends on, itself included."""
+        table: list[int] = []
+        for node in self.graph.nodes:
+            mask = 1 << node.index
+            for source in self.value_inputs(node):
+                mask |= table[source]
+            table.append(mask)
+        return tuple(table)
+
+    def value_inputs(self, node: Node) -> tuple[int, ...]:
+        """The inputs whose values count: `expand_as(x)`, `type_as(x)` and `zeros_like(x)` read a shape or a type only."""
+        if node.op.endswith("_as") and node.op != "as_":
+            return node.inputs[:1]
+        return () if (self.classes[node.index] == "factory" and node.op.endswith(("_like",))) or node.op.startswith("new_") else node.inputs
+
+    @cached_property
+    def from_input(self) -> tuple[bool, ...]:
+        """Whether a node depends on an argument of forward."""
+        inputs = sum(1 << n.index for n in self.graph.nodes if n.op == "input")
+        return tuple(bool(m & inputs) for m in self.ancestors)
+
+    @cached_property
+    def factory_made(self) -> tuple[bool, ...]:
+        """Whether a node depends on no argument, weight, buffer or tensor from outside."""
+        outside = sum(1 << n.index for n in self.graph.nodes if n.op in SOURCES)
+        return tuple(not m & outside for m in self.ancestors)
+
+    @cached_property
+    def data(self) -> tuple[bool, ...]:
+        """Whether a node is a float value that carries the model's data: from a float argument, or looked up by an integer one.
+
+        Masks and positions made of integers are floats as well, and are not data."""
+        seeds = 0
+        for node in self.graph.nodes:
+            if (node.op == "input" and self.is_float(node)) or self._looks_up(node):
+                seeds |= 1 << node.index
+            seeds |= sum(1 << i for i in self._learned_states(node))
+        return tuple(bool(self.ancestors[n.index] & seeds) and self.is_float(n) for n in self.graph.nodes)
+
+    def _learned_states(self, node: Node) -> list[int]:
+        """Trained values that begin a stream (latents of a Perceiver, object queries): what is added to one depends on it and on an argument."""
+        if node.op != "add" or len(node.inputs) != 2 or not self.from_input[node.index]:
+            return []
+        return [
+            state
+            for state, other in (node.inputs, node.inputs[::-1])
+            if self.of_weights[state] and self.from_input[other] and self.depends(other, state) and self.graph.nodes[state].shape == node.shape
+        ]
+
+    def _looks_up(self, node: Node) -> bool:
+        """A weighted op on something that depends on an argument: rows of a table, or a product with a one-hot code."""
+        kind = self.classes[node.index]
+        if kind not in ("weighted", "product", "part") or not self.from_input[node.index]:
+            return False
+        return kind == "weighted" or any(self.of_weights[i] for i in node.inputs)
+
+    def is_float(self, node: Node) -> bool:
+        """Whether the value has entries that carry magnitudes (calls with several results count)."""
+        return node.dtype is None or node.dtype in FLOATS
+
+    @cached_property
+    def trained(self) -> tuple[bool, ...]:
+        """Whether a node is a weight, or a function of weights alone; a trained value that begins a stream is data."""
+        return tuple(t and not d for t, d in zip(self.of_weights, self.data, strict=True))
+
+    @cached_property
+    def of_weights(self) -> tuple[bool, ...]:
+        """Whether a node depends on a parameter and on no argument of forward."""
+        weights = inputs = 0
+        for node in self.graph.nodes:
+            weights |= (node.op == "parameter") << node.index
+            inputs |= (node.op == "input") << node.index
+        return tuple(bool(m & weights) and not m & inputs for m in self.ancestors)
+
+    @cached_property
+    def weighted(self) -> tuple[bool, ...]:
+        """Whether a node is a linear map of data by a trained weight (or a lookup in one)."""
+        return tuple(self._is_weighted(n) for n in self.graph.nodes)
+
+    def _is_weighted(self, node: Node) -> bool:
+        kind = self.classes[node.index]
+        if kind == "weighted":
+            return True
+        if kind == "product" and not self.mixes_copies(node):
+            operands = [i for i in node.inputs if self.is_float(self.graph.nodes[i])]
+            chosen = [i for i in operands if self.trained[i] or self.is_chosen_weight(i)]
+            return bool(chosen) and any(self.data[i] and i not in chosen for i in operands)
+        if node.op in ("getitem", "index_select", "gather", "index"):  # a lookup in a table of weights
+            table = next(iter(node.inputs), None)
+            return table is not None and self.trained[table] and self.data[node.index]
+        return False
+
+    def is_chosen_weight(self, node: int) -> bool:
+        """Rows of a trained table, picked by a choice that the model computes (an expert's weights): a weight, not data."""
+        here = self.graph.nodes[node]
+        while self.classes[node] in ("view", "part", "weighted") and here.inputs:
+            if here.op in ("getitem", "index", "index_select", "gather", "embedding"):
+                table = next((i for i in here.inputs if self.trained[i]), None)
+                picks = [i for i in here.inputs if not self.trained[i]]
+                if table is not None:
+                    return any(self._has_key_above(i) for i in picks)
+            if self.classes[node] == "weighted":
+                return False
+            node = here.inputs[0]
+            here = self.graph.nodes[node]
+        return False
+
+    def mixes_copies(self, node: Node) -> bool:
+        """A product with a trained matrix of at most eight by eight: it mixes copies of a stream (hyper-connections), not features."""
+        shapes = [self.graph.nodes[i].shape or () for i in node.inputs if self.trained[i]]
+        return bool(shapes) and all(math.prod(s) <= 64 and max(s, default=1) <= 8 for s in shapes)
+
+    def is_square(self, node: Node) -> bool:
+        """A product of a value with itself over its features: a sum of squares."""
+        shape = node.shape or ()
+        if self.classes[node.index] != "product" or len(node.inputs) != 2 or shape[-2:] != (1, 1):
+            return False
+        return self.root(node.inputs[0]) == self.root(node.inputs[1])
+
+    def root(self, node: int) -> int:
+        """The value behind all views."""
+        while self.classes[node] == "view" and self.graph.nodes[node].inputs:
+            node = self.graph.nodes[node].inputs[0]
+        return node
+
+    def _has_key_above(self, node: int) -> bool:
+        """Whether an index was computed with weights (asked while `weighted` is being made, so by class alone)."""
+        mask = self.ancestors[node]
+        return any(mask >> n.index & 1 and self.classes[n.index] == "weighted" for n in self.graph.nodes[: node + 1])
+
+    @cached_property
+    def mixing(self) -> tuple[bool, ...]:
+        """Whether a node mixes tokens by itself: attention, products of two data values, scans, pooling, transforms."""
+        table = []
+        for node in self.graph.nodes:
+            kind = self.classes[node.index]
+            data = [i for i in node.inputs if self.data[i]]
+            product = kind == "product" and len(data) >= 2 and not self.weighted[node.index] and not self.is_square(node)
+            table.append(product or (kind in ("mixing", "unmodelled") and bool(data)))
+        return tuple(table)
+
+    @cached_property
+    def key(self) -> tuple[bool, ...]:
+        """Weighted or mixing: what makes a branch a branch."""
+        return tuple(a or b for a, b in zip(self.weighted, self.mixing, strict=True))
+
+    @cached_property
+    def keys(self) -> tuple[int, ...]:
+        """For each node the set of key nodes among its ancestors, itself included."""
+        mask = sum(1 << i for i, key in enumerate(self.key) if key)
+        return tuple(a & mask for a in self.ancestors)
+
+    def depends(self, node: int, on: int) -> bool:
+        """Whether the value of `node` depends on that of `on`."""
+        return bool(self.ancestors[node] >> on & 1)
+
+    def operand(self, node: Node, position: int, *names: str) -> object:
+        """An argument by position or by one of its names."""
+        if position < len(node.args):
+            return node.args[position]
+        for name in names:
+            value = node.kwarg(name)
+            if value is not None:
+                return value
+        return None
+
+    def ref(self, node: Node, position: int, *names: str) -> int | None:
+        """As `operand`, when it is a node."""
+        value = self.operand(node, position, *names)
+        return value.node if isinstance(value, Ref) else None
+
+
+SAME_SHAPE = frozenset({"to", "type", "float", "half", "bfloat16", "double", "type_as", "contiguous", "clone", "detach", "data", "alias",
+                        "dropout", "dropout1d", "dropout2d", "alpha_dropout", "feature_dropout", "cpu", "cuda", "positive", "lift_fresh",
+                        "requires_grad", "nan_to_num"})
+"""Views that change neither entries nor their order."""
+
+RESHAPES = frozenset({"view", "reshape", "expand", "unsqueeze", "squeeze", "flatten", "expand_as", "view_as"})
+"""Views that change nothing when the shape stays."""
+
+
+def strip(flow: Flow, node: int) -> int:
+    """The value behind casts, copies and dropout."""
+    while True:
+        here = flow.graph.nodes[node]
+        if not here.inputs:
+            return node
+        copied = here.op in SAME_SHAPE and (here.op != "alias" or len(here.inputs) == 1)
+        unchanged = here.op in RESHAPES and flow.graph.nodes[here.inputs[0]].shape == here.shape
+        if not copied and not unchanged:
+            return node
+        node = here.inputs[0]
+
+
+def number(value: object) -> float | None:
+    """A numeric constant as a float."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def axes_of(value: object, rank: int) -> tuple[int, ...]:
+    """Axes of a reduction as negative numbers; all of them when none is given."""
+    if value is None or value == ():
+        return tuple(range(-rank, 0))
+    items = value if isinstance(value, tuple) else (value,)
+    return tuple(sorted(a - rank if a >= 0 else a for a in items if isinstance(a, int)))

@@ -1,0 +1,123 @@
+"""How large the weights start, from the initialisers that were recorded while the model was built.
+
+The unit is the gain `g`, `g² = σ²·√(rows·columns)` of a matrix whose entries have standard deviation σ: 1 for Xavier on a square matrix,
+and about 1/3 in its square for the default of `nn.Linear` (uniform in ±1/√fan_in, so σ² = 1/(3·fan_in)). The geometric mean of the two
+sides is taken because a parameter's shape does not say which side is the input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from screen.facts.nouns import Facts, Sublayer, Unknown
+from screen.graph import Graph, Initialiser
+
+MOST_MAPS = 4
+"""Q, K, V and O: beyond them the two smallest gains of a branch say nothing of its size."""
+ZERO = {"zeros_", "zero_"}
+SCALED = {"mul_": 1.0, "div_": -1.0}
+STEPS: dict[str, Callable[[float, float], float]] = {
+    "mul_": lambda a, b: a * b, "div_": lambda a, b: a / b if b else math.nan, "add_": lambda a, b: a + b, "sub_": lambda a, b: a - b,
+}  # fmt: skip
+
+
+def square_gains(graph: Graph, parameters: tuple[str, ...]) -> dict[str, float | Unknown]:
+    """g² of each named matrix at its recorded initialisation; `Unknown` when nothing was recorded or its law is not known."""
+    wanted = set(parameters)
+    histories = {name: history for name, history in graph.initialisers if name in wanted}
+    shapes = {n.name: n.shape for n in graph.nodes if n.op == "parameter" and n.name in wanted}
+    return {name: _square_gain(name, histories.get(name, ()), shapes.get(name)) for name in dict.fromkeys(parameters)}
+
+
+def _square_gain(name: str, history: tuple[Initialiser, ...], shape: tuple[int, ...] | None) -> float | Unknown:
+    if not history or not shape or len(shape) < 2:
+        return Unknown(f"no initialiser of `{name}` was recorded")
+    rows, columns = shape[0], math.prod(shape[1:])
+    law = deviation(history, rows, columns)
+    return law if isinstance(law, Unknown) else law**2 * math.sqrt(rows * columns)
+
+
+def starting_value(graph: Graph, parameters: tuple[str, ...]) -> float | None:
+    """The number that a learned scale starts at: the product of its parameters where each is one constant throughout; else None."""
+    histories = {name: history for name, history in graph.initialisers if name in parameters}
+    values = [_constant(histories.get(name, ())) for name in parameters]
+    return math.prod(v for v in values if v is not None) if values and None not in values else None
+
+
+def _constant(history: tuple[Initialiser, ...]) -> float | None:
+    """The value of every entry after all calls; None when they are not all one known number."""
+    value: float | None = None
+    for call in history:
+        number = _number(call.args, 0, math.nan)
+        if call.op in ZERO:
+            value = 0.0
+        elif call.op in ("fill_", "constant_"):
+            value = number
+        elif call.op == "one_":
+            value = 1.0
+        elif value is not None and call.op in STEPS:
+            value = STEPS[call.op](value, number)
+        else:
+            value = None
+    return None if value is None or math.isnan(value) else value
+
+
+def smallest_pair(facts: Facts, sublayer: Sublayer) -> tuple[float, float] | Unknown:
+    """The two smallest g² among the weight maps of a branch: of attention its V and O where these are scaled, of an FFN both maps.
+
+    A branch with one map gives it and 1."""
+    gains: list[float] = []
+    for gain in square_gains(facts.graph, sublayer.m.path).values():
+        if isinstance(gain, Unknown):
+            return gain
+        gains.append(gain)
+    if not gains:
+        return Unknown(f"no weights are known for `{sublayer.name}`")
+    if len(gains) > MOST_MAPS:
+        return Unknown(f"`{sublayer.name}` has {len(gains)} weight maps, more than one path of two")
+    first, second = sorted([*gains, 1.0])[:2] if len(gains) == 1 else sorted(gains)[:2]
+    return first, second
+
+
+def deviation(history: tuple[Initialiser, ...], rows: int, columns: int) -> float | Unknown:
+    """σ after all recorded calls, in order; rows = fan_out, columns = fan_in as `nn.init` counts them."""
+    found: float | Unknown = Unknown("no call set the values")
+    for call in history:
+        if call.op in SCALED:
+            factor = _number(call.args, 0, math.nan)
+            found = Unknown(f"`{call.op}` by no number") if math.isnan(factor) else _times(found, abs(factor) ** SCALED[call.op])
+        else:
+            found = _law(call, rows, columns)
+    return found
+
+
+def _law(call: Initialiser, rows: int, columns: int) -> float | Unknown:
+    """σ of one call that overwrites: the row of the table of `torch.nn.init` for it."""
+    op, args = call.op, call.args
+    if op in ZERO or (op in ("fill_", "constant_") and _number(args, 0, math.nan) == 0):
+        return 0.0
+    if op in ("normal_", "trunc_normal_"):
+        return _number(args, 1, 1.0)
+    if op == "uniform_":
+        return abs(_number(args, 1, 1.0) - _number(args, 0, 0.0)) / math.sqrt(12)
+    if op in ("xavier_normal_", "xavier_uniform_"):
+        return _number(args, 0, 1.0) * math.sqrt(2 / (rows + columns))
+    if op == "orthogonal_":
+        return _number(args, 0, 1.0) / math.sqrt(max(rows, columns))
+    if op in ("kaiming_normal_", "kaiming_uniform_"):
+        slope = _number(args, 0, 0.0)
+        return math.sqrt(2 / (1 + slope**2) / columns)
+    return Unknown(f"the law of `{op}` is not known")
+
+
+def _number(args: tuple[object, ...], position: int, default: float) -> float:
+    value = args[position] if position < len(args) else default
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+
+def _times(value: float | Unknown, factor: float) -> float | Unknown:
+    return value if isinstance(value, Unknown) else value * factor
+
+
+__all__ = ["deviation", "smallest_pair", "square_gains", "starting_value"]

@@ -1,0 +1,157 @@
+"""Norms by what they compute: y = ℓ(x)/ρ(ℓ(x)), with ρ homogeneous of degree 1 and ρ(z) ≥ c‖z‖ over exactly the features of y.
+
+A norm is a product of x with a statistic of degree −1, or a quotient by one of degree 1, **of that same x** (theory, section 1; review, item 6). A
+statistic of part of x (partial RMSNorm), of another tensor, or the plain mean, has degree −1 too and bounds nothing: such a quotient is
+*scale-free*, not a norm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen.facts.flow import Flow, axes_of, number, strip
+from screen.facts.nouns import Norm, NormType, Place
+from screen.facts.readings import Mean, Reading, Stat, read, reading_of, subject_of
+from screen.graph import Graph, Node
+
+
+@dataclass(frozen=True)
+class Norms:
+    """All norms of a graph."""
+
+    flow: Flow
+
+    @cached_property
+    def _result(self) -> tuple[dict[int, Norm], dict[int, int]]:
+        readings: list[Reading] = []
+        norms: dict[int, Norm] = {}
+        free: dict[int, int] = {}
+        for node in self.flow.graph.nodes:
+            found = _fused(self.flow, node)
+            reading: Reading = None
+            if found is None and node.inputs:
+                reading = read(self.flow, node, readings)
+                found = _quotient(self.flow, node, readings, free)
+            readings.append(reading)
+            if found is not None:
+                norms[node.index] = found
+        return norms, free
+
+    @property
+    def by_node(self) -> dict[int, Norm]:
+        """Node of the normalised value -> norm."""
+        return self._result[0]
+
+    @property
+    def scale_free(self) -> dict[int, int]:
+        """Quotients of degree 0 that are no norms: node -> numerator."""
+        return self._result[1]
+
+
+def place_of(graph: Graph, node: int) -> Place:
+    """Where a node stands in the user's code."""
+    here = graph.nodes[node]
+    return Place(node, graph.scope(node).path, here.file, here.line)
+
+
+# -- fused norms --------------------------------------------------------------------------------------------------------------------------
+
+_FUSED: dict[str, NormType] = {
+    "layer_norm": "layernorm", "rms_norm": "rmsnorm", "group_norm": "groupnorm", "batch_norm": "batchnorm",
+    "instance_norm": "other", "normalize": "l2",
+}
+
+
+def _fused(flow: Flow, node: Node) -> Norm | None:
+    graph = flow.graph
+    if node.op == "getitem" and node.args[1:] == (0,) and node.inputs:
+        above = graph.nodes[node.inputs[0]]
+        if above.op in _FUSED and above.shape is None:
+            return _make_fused(flow, above, node.index)
+        return None
+    if node.op in _FUSED and node.shape is not None:
+        return _make_fused(flow, node, node.index)
+    return None
+
+
+def _make_fused(flow: Flow, call: Node, value: int) -> Norm | None:
+    graph = flow.graph
+    source = flow.ref(call, 0, "input")
+    if source is None:
+        return None
+    shape = graph.nodes[source].shape or ()
+    kind = _FUSED[call.op]
+    if kind == "l2" and number(flow.operand(call, 1, "p")) not in (None, 2.0):
+        kind = "other"
+    axes, eps = _fused_axes(flow, call, shape)
+    size = 1
+    for axis in axes:
+        size *= shape[axis] if -len(shape) <= axis < 0 else 1
+    if call.op == "group_norm":
+        groups = next((g for g in (number(flow.operand(call, p, "num_groups")) for p in (1, 6)) if g), 1.0)
+        size = int(size / max(groups, 1.0))
+    return Norm(value, source, kind, kind in ("layernorm", "batchnorm", "groupnorm", "other"), axes, size, eps, place_of(graph, value))
+
+
+def _fused_axes(flow: Flow, call: Node, shape: tuple[int, ...]) -> tuple[tuple[int, ...], float | None]:
+    rank = len(shape)
+    if call.op in ("layer_norm", "rms_norm"):
+        given = flow.operand(call, 1, "normalized_shape")
+        count = len(given) if isinstance(given, tuple) else 1
+        position = 4 if call.op == "layer_norm" else 3
+        return tuple(range(-count, 0)), number(flow.operand(call, position, "eps"))
+    if call.op == "normalize":
+        axis = flow.operand(call, 2, "dim")
+        return axes_of(1 if axis is None else axis, rank), number(flow.operand(call, 3, "eps"))
+    if call.op == "batch_norm":
+        return tuple(a for a in range(-rank, 0) if a != 1 - rank), number(flow.operand(call, 7, "eps"))
+    return tuple(range(1 - rank, 0)), None
+
+
+# -- decomposed norms ---------------------------------------------------------------------------------------------------------------------
+
+
+def _quotient(flow: Flow, node: Node, readings: list[Reading], free: dict[int, int]) -> Norm | None:
+    """x · Stat⁻¹(x) or x / Stat(x); a quotient of degree 0 that is none of these is noted as scale-free."""
+    if node.op not in ("mul", "div") or len(node.args) < 1:
+        return None
+    left, right = flow.ref(node, 0, "input"), flow.ref(node, 1, "other")
+    if left is None or right is None:
+        return None
+    pairs = [(left, right)] if node.op == "div" else [(left, right), (right, left)]
+    wanted = 1.0 if node.op == "div" else -1.0
+    pairs += [(inner, d) for n, d in pairs if (inner := _without_gain(flow, n, reading_of(readings, flow, d))) != n]
+    for numerator, divisor in pairs:
+        stat = reading_of(readings, flow, divisor)
+        if isinstance(stat, Mean) and node.op == "div" and strip(flow, numerator) == stat.source:
+            free[node.index] = numerator
+        if not isinstance(stat, Stat) or abs(stat.degree - wanted) > 1e-9 or not flow.data[numerator]:
+            continue
+        source, centred, axes = subject_of(readings, flow, numerator)
+        if source != stat.source or (stat.centred and not centred) or (centred and axes != stat.axes):
+            free[node.index] = numerator
+            continue
+        free.pop(node.index, None)
+        return _norm(flow, node, source, stat, centred)
+    return None
+
+
+def _without_gain(flow: Flow, node: int, stat: Reading) -> int:
+    """g·x in `g * x / ρ(x)`: the gain may be applied before the quotient."""
+    here = flow.graph.nodes[node]
+    if not isinstance(stat, Stat) or here.op != "mul":
+        return node
+    data = [i for i in here.inputs if flow.data[i]]
+    return data[0] if len(data) == 1 and (len(here.inputs) == 1 or any(flow.trained[i] for i in here.inputs)) else node
+
+
+def _norm(flow: Flow, node: Node, source: int, stat: Stat, centred: bool) -> Norm:
+    shape = flow.graph.nodes[source].shape or ()
+    size = 1
+    for axis in stat.axes:
+        size *= shape[axis] if -len(shape) <= axis < 0 else 1
+    kind: NormType = "other"
+    if stat.family == "square":
+        kind = ("layernorm" if stat.centred else "other") if centred else ("rmsnorm" if stat.average else "l2")
+    return Norm(node.index, source, kind, centred, stat.axes, size, stat.eps, place_of(flow.graph, node.index))

@@ -1,0 +1,261 @@
+"""Streams: chains of identity edges with the largest number of residual adds (theory, section 1; review, item 1).
+
+A **residual add** on a chain is an add whose other operand depends on the chain and carries a weighted or mixing op that the chain has not passed. A
+chain is **nested** (part of a branch: SSM skip, LoRA, value residual) when an identity path from its source or an ancestor of it reaches
+a descendant of its sink around the sink.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen.facts.edges import FUSED_ADDS, Edge, Edges
+from screen.facts.flow import Flow
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One path of identity edges, from its source to the last node it reaches."""
+
+    nodes: tuple[int, ...]
+    edges: tuple[Edge, ...]
+    """edges[i] leads into nodes[i + 1]."""
+    adds: tuple[int, ...]
+    """The residual adds, ascending."""
+    inner: bool = False
+    """A residual network inside a branch of another stream."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The longest chain that ends at a node."""
+
+    length: int
+    source: int
+    edge: Edge | None
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Finds the streams of a graph."""
+
+    flow: Flow
+    edges: Edges
+
+    @cached_property
+    def into(self) -> tuple[tuple[Edge, ...], ...]:
+        """Identity edges into each node."""
+        return tuple(self.edges.into(n.index) for n in self.flow.graph.nodes)
+
+    @cached_property
+    def best(self) -> tuple[Best, ...]:
+        """Dynamic programme over nodes in data-flow order."""
+        table: list[Best] = []
+        for index, edges in enumerate(self.into):
+            choice = Best(0, index, None)
+            for edge in edges:
+                before = table[edge.source]
+                length = before.length + self.is_residual(edge, before.source)
+                old = choice.edge
+                if old is None or length > choice.length or (length == choice.length and self._older(edge, old)):
+                    choice = Best(length, before.source, edge)
+            table.append(choice)
+        return tuple(table)
+
+    def _older(self, new: Edge, old: Edge) -> bool:
+        """Of two chains of one length the one that has passed fewer weighted ops."""
+        return self.flow.keys[new.source].bit_count() < self.flow.keys[old.source].bit_count()
+
+    def others(self, edge: Edge) -> tuple[int, ...]:
+        """The operands that an add adds to the carried one."""
+        return tuple(e.source for e in self.into_all(edge.node) if e.source != edge.source)
+
+    def into_all(self, node: int) -> tuple[Edge, ...]:
+        """Edges into an add, with operands that carry no chain (weighted products) included."""
+        if self.flow.graph.nodes[node].op in ("sum", "mean"):
+            return self.into[node]
+        listed = {e.source for e in self.into[node]}
+        rest = tuple(
+            Edge(i, node, "add") for i in dict.fromkeys(self.flow.graph.nodes[node].inputs) if i not in listed and self.flow.data[i]
+        )
+        return self.into[node] + rest
+
+    def is_residual(self, edge: Edge, source: int) -> bool:
+        """Whether an edge into an add counts: what is added depends on the chain and brings a key op that it has not passed."""
+        if edge.kind != "add":
+            return False
+        passed = self.flow.keys[edge.source]
+        if self._filters(edge, passed):
+            return False
+        return any(
+            self.flow.keys[other] & ~passed and self.flow.depends(other, source) for other in self.others(edge)
+        ) or self._adds_product(edge, source)
+
+    def _filters(self, edge: Edge, passed: int) -> bool:
+        """x − pool(x): the stream loses its moving average (Autoformer); no branch is added."""
+        node = self.flow.graph.nodes[edge.node]
+        if node.op != "sub" or edge.source != node.inputs[0]:
+            return False
+        fresh = [self.flow.keys[o] & ~passed for o in self.others(edge)]
+        names = {n.op for mask in fresh for n in self.flow.graph.nodes if mask >> n.index & 1} if any(fresh) else set()
+        pooled = all(o.startswith("avg_pool") for o in names) and bool(names)
+        return pooled and all(self._linear_from(o, edge.source) for o in self.others(edge))
+
+    def _linear_from(self, node: int, source: int) -> bool:
+        """Whether only views, joins and pooling stand between a value and another."""
+        stack, seen = [node], set[int]()
+        while stack:
+            here = stack.pop()
+            if here == source or here in seen or not self.flow.data[here]:
+                continue
+            seen.add(here)
+            if self.flow.classes[here] not in ("view", "part", "join", "mixing"):
+                return False
+            stack.extend(self.flow.graph.nodes[here].inputs)
+        return True
+
+    def is_fed_by(self, node: int, source: int) -> bool:
+        """Whether a value depends on a chain's source, or on a weighted op that the source depends on as well (a bottleneck beside it)."""
+        return self.flow.depends(node, source) or bool(self.flow.keys[node] & self.flow.keys[source])
+
+    def _with_first(self, chain: Chain) -> Chain:
+        """An inner chain whose first branches read a bottleneck beside its own source: they count too."""
+        first, source = chain.adds[0], chain.nodes[0]
+        more = [
+            e.node for e in chain.edges
+            if e.kind == "add" and e.node < first
+            and any(self.flow.keys[o] & ~self.flow.keys[e.source] and self.is_fed_by(o, source) for o in self.others(e))
+        ]
+        return Chain(chain.nodes, chain.edges, (*more, *chain.adds), inner=True)
+
+    def _adds_product(self, edge: Edge, source: int) -> bool:
+        """`addmm(x, a, b)`: the product is in the add itself."""
+        node = self.flow.graph.nodes[edge.node]
+        return node.op in FUSED_ADDS and self.flow.key[edge.node] and any(
+            self.flow.depends(i, source) for i in node.inputs if i != edge.source
+        )
+
+    def chain(self, end: int) -> Chain:
+        """Walk the best chain back from a node."""
+        nodes, edges, adds = [end], [], []
+        while (edge := self.best[nodes[-1]].edge) is not None:
+            if self.is_residual(edge, self.best[edge.source].source):
+                adds.append(edge.node)
+            edges.append(edge)
+            nodes.append(edge.source)
+        return Chain(tuple(reversed(nodes)), tuple(reversed(edges)), tuple(reversed(adds)))
+
+    @cached_property
+    def streams(self) -> tuple[Chain, ...]:
+        """Streams in data-flow order of their first add; inner ones included and marked."""
+        found = self._candidates()
+        outer = [c for c in found if not self.is_within(c, found)] or found[:1]
+        chosen: list[Chain] = []
+        for chain in found:
+            beside = bool(chosen) and chain.nodes[0] == chosen[0].nodes[0] and len(chain.adds) == len(chosen[0].adds)
+            if chain in outer and (not chosen or beside or not self.is_nested(chain, outer)):
+                chosen.append(chain)
+            elif len(chain.adds) >= 2 and self._is_network(chain):
+                chosen.append(self._with_first(chain))
+        return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
+
+    def _candidates(self) -> list[Chain]:
+        """Chains with residual adds that reach an output, the longest first, each with adds of its own."""
+        graph = self.flow.graph
+        live = -1  # everything, when the forward did not come to its outputs
+        if graph.outputs and graph.failure is None:
+            live = functools.reduce(operator.or_, (self.flow.ancestors[o] for o in graph.outputs))
+        ends = [i for i, b in enumerate(self.best) if b.edge is not None and live >> i & 1 and self._is_add_end(i)]
+        taken: set[int] = set()
+        found: list[Chain] = []
+        for end in sorted(ends, key=lambda i: (-self.best[i].length, -i)):
+            if end in taken:
+                continue
+            chain = self.chain(end)
+            fresh = [a for a in chain.adds if a not in taken]
+            taken.update(chain.adds)
+            if len(fresh) < len(chain.adds) and not self._leaves(chain, taken, fresh):
+                continue
+            if not found or self._brings_key(chain, found):
+                found.append(chain)
+        return found
+
+    @cached_property
+    def on_streams(self) -> frozenset[int]:
+        """Nodes of all streams."""
+        return frozenset(n for c in self.streams for n in c.nodes)
+
+    @cached_property
+    def main_nodes(self) -> frozenset[int]:
+        """Nodes of the streams that are not inside a branch of another."""
+        return frozenset(n for c in self.streams if not c.inner for n in c.nodes)
+
+    def _is_add_end(self, node: int) -> bool:
+        edge = self.best[node].edge
+        return edge is not None and edge.kind == "add" and self.is_residual(edge, self.best[edge.source].source)
+
+    def _brings_key(self, chain: Chain, chosen: list[Chain]) -> bool:
+        """Whether some branch passes a key op after it left the streams found so far: a shift by another stream's state is no branch."""
+        known = {n for c in chosen for n in c.nodes} | set(chain.nodes)
+        edges = {e.node: e for e in chain.edges}
+        for add in chain.adds:
+            if self.flow.graph.nodes[add].op in FUSED_ADDS:
+                return True
+            stack, seen = list(self.others(edges[add])), set(known)
+            while stack:
+                node = stack.pop()
+                if node in seen or not self.flow.data[node]:
+                    continue
+                seen.add(node)
+                if self.flow.key[node]:
+                    return True
+                stack.extend(self.flow.graph.nodes[node].inputs)
+        return False
+
+    def _leaves(self, chain: Chain, taken: set[int], fresh: list[int]) -> bool:
+        """A chain that shares its beginning with a stream and goes its own way for at least two adds of its own."""
+        return len(fresh) >= 2 and len(fresh) * 2 > len(chain.adds)
+
+    def _is_network(self, chain: Chain) -> bool:
+        """Whether an inner chain holds real branches: some branch passes two key ops one after the other."""
+        deep = 0
+        for position, edge in enumerate(chain.edges):
+            if chain.nodes[position + 1] not in chain.adds:
+                continue
+            for other in self.others(edge):
+                fresh = self.flow.keys[other] & ~self.flow.keys[edge.source]
+                deep += fresh.bit_count() >= 2
+        return deep >= 2
+
+    def is_within(self, chain: Chain, chosen: Sequence[Chain]) -> bool:
+        """Whether a stream feeds the chain's source and is fed by its sink: the recurrence of a linear attention, a residual in a branch."""
+        source, sink = chain.nodes[0], chain.nodes[-1]
+        return any(
+            c is not chain and source not in c.nodes and self.flow.depends(source, c.nodes[0]) and self.flow.depends(c.nodes[-1], sink)
+            for c in chosen
+            if len(c.adds) >= len(chain.adds)  # what only collects another stream's outputs (a trend) does not hold it
+        )
+
+    def is_nested(self, chain: Chain, chosen: Sequence[Chain] = ()) -> bool:
+        """The test of the module's first paragraph; an ancestor counts when weights came before it, or when it is on a stream."""
+        source, sink = chain.nodes[0], chain.nodes[-1]
+        streams = sum(1 << n for c in chosen for n in c.nodes)
+        weighted = sum(1 << i for i in range(source + 1) if self.flow.keys[i])
+        above = self.flow.ancestors[source] & (streams | weighted | 1 << source)
+        reach: set[int] = set()
+        around: set[int] = set()
+        for node in range(source, len(self.into)):
+            if node == sink:
+                continue
+            below = self.flow.depends(node, sink)
+            carried = any(e.source in reach or above >> e.source & 1 for e in self.into[node])
+            if below and carried:
+                around.add(node)
+                return True
+            if carried:
+                reach.add(node)
+        return bool(around)

@@ -1,0 +1,51 @@
+"""Which nodes of a branch hold a weight of their own, and which nodes cut a value into parts."""
+
+from __future__ import annotations
+
+from screen.facts.branches import Branch
+
+
+def weights_of(branch: Branch, *, filters: bool = True) -> list[int]:
+    """Weighted ops with a full matrix of their own, in order: no lookups, no depthwise filters."""
+    flow = branch.flow
+    found = []
+    for index in branch.region:
+        node = flow.graph.nodes[index]
+        if not flow.weighted[index] or node.op in ("embedding", "embedding_bag", "getitem", "index_select", "gather", "index"):
+            continue
+        if is_table(branch, index):
+            continue
+        if node.op.startswith("conv") and (is_depthwise(branch, index) or (not filters and is_filter(branch, index))):
+            continue
+        found.append(index)
+    return found
+
+
+def is_filter(branch: Branch, index: int) -> bool:
+    """A convolution over several tokens beside an attention: it pools keys, it is no projection."""
+    node = branch.flow.graph.nodes[index]
+    shape = branch.flow.graph.nodes[node.inputs[1]].shape if len(node.inputs) > 1 else None
+    return shape is not None and any(n > 1 for n in shape[2:])
+
+
+def is_depthwise(branch: Branch, index: int) -> bool:
+    node = branch.flow.graph.nodes[index]
+    shape = branch.flow.graph.nodes[node.inputs[1]].shape if len(node.inputs) > 1 else None
+    return shape is not None and len(shape) > 2 and shape[1] == 1 and shape[0] > 1
+
+
+def is_slice(branch: Branch, node: int) -> bool:
+    here = branch.flow.graph.nodes[node]
+    return branch.flow.classes[node] == "part" and here.shape is not None and here.op not in ("tril", "triu", "diagonal")
+
+
+def is_table(branch: Branch, index: int) -> bool:
+    """A product with rows looked up in a table (relative positions): a bias that depends on data, no map."""
+    flow = branch.flow
+    for source in flow.graph.nodes[index].inputs:
+        node = flow.root(source)
+        here = flow.graph.nodes[node]
+        by_tensor = here.op in ("embedding", "index_select", "gather", "index") or (here.op == "getitem" and len(here.inputs) > 1)
+        if flow.trained[node] and by_tensor:
+            return flow.classes[index] == "product"
+    return False

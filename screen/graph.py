@@ -1,0 +1,221 @@
+"""The captured program as plain data.
+
+A `Graph` is what one forward pass did, written down without torch: a list of nodes in the order in which they ran,
+the tree of module calls that they ran in, and what was guessed or left out. Capture makes it, facts read it.
+
+Names (`Module.path`, `Module.class_name`, `Node.name`) are labels for people. No fact may depend on them: two graphs that
+differ only in names must give the same facts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+Scalar = bool | int | float | str | None
+"""What may stand in a node's arguments besides references. Dtypes, devices and slices are written as strings and lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A reference to the value of another node."""
+
+    node: int
+
+
+Arg = "Ref | Scalar | tuple[Arg, ...]"
+"""One argument: a reference, a scalar, or a (nested) tuple of them. `slice(a, b, c)` stands as `("slice", a, b, c)`."""
+
+
+SOURCES = frozenset({"input", "parameter", "buffer", "constant"})
+"""Ops of nodes that have no inputs: arguments of forward, weights, buffers, tensors made outside the trace."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One call under its canonical name (`torch.add`, `__radd__`, `add_` are all `add`)."""
+
+    index: int
+    """Position in `Graph.nodes`; an input always has a smaller one."""
+    op: str
+    """Canonical op name, or one of `SOURCES`, or `getitem` (of a call with several results), or `alias` (a tensor read
+    after a write: first the old value, then the writes)."""
+    args: tuple[object, ...]
+    kwargs: tuple[tuple[str, object], ...]
+    shape: tuple[int, ...] | None
+    """Shape of the value; None when the value is not one tensor."""
+    dtype: str | None
+    """`float32`, `bfloat16`, `int64`, …; None when the value is not one tensor."""
+    call: int
+    """Index into `Graph.calls`: the module call in which the node ran."""
+    file: str
+    line: int
+    name: str = ""
+    """Argument name of an input, qualified name of a parameter or buffer, else empty."""
+
+    @cached_property
+    def inputs(self) -> tuple[int, ...]:
+        """The nodes that this one reads, in argument order, with repetitions."""
+        return tuple(_refs(self.args)) + tuple(_refs(tuple(v for _, v in self.kwargs)))
+
+    def kwarg(self, key: str, default: object = None) -> object:
+        """The keyword argument `key`, or `default`."""
+        return next((v for k, v in self.kwargs if k == key), default)
+
+
+def _refs(value: object) -> Iterator[int]:
+    if isinstance(value, Ref):
+        yield value.node
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _refs(item)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One module object. `path` and `class_name` are labels."""
+
+    index: int
+    parent: int | None
+    path: str
+    class_name: str
+    container: str
+    """`list` when it is a ModuleList, ModuleDict or Sequential, else empty."""
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a module's forward. Call 0 is the root."""
+
+    index: int
+    parent: int | None
+    module: int
+    ordinal: int
+    """How often this module had been called before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A container whose members are equal up to weights: not all of them ran.
+
+    `members[i] = (module, representative)` in call order; a member that ran represents itself."""
+
+    container: int
+    members: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A read of a value that was not known (`if x.sum() > 0`), with what was assumed."""
+
+    file: str
+    line: int
+    assumed: str
+    node: int | None = None
+    """The first node recorded after the guess."""
+    decides: bool = True
+    """False when the other answer was traced too and gave the same program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The exception that ended the forward before its end."""
+
+    message: str
+    file: str
+    line: int
+    node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Initialiser:
+    """One recorded in-place call on a parameter while the model was built: `normal_(0, 0.02)`."""
+
+    op: str
+    args: tuple[object, ...]
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One forward pass as data."""
+
+    nodes: tuple[Node, ...]
+    calls: tuple[Call, ...]
+    modules: tuple[Module, ...]
+    outputs: tuple[int, ...]
+    """Nodes of the tensors that forward returned, in order."""
+    repeats: tuple[Repeat, ...] = ()
+    guesses: tuple[Guess, ...] = ()
+    failure: Failure | None = None
+    uncalled: tuple[int, ...] = ()
+    """Modules with parameters of their own that never ran (only the outermost ones)."""
+    initialisers: tuple[tuple[str, tuple[Initialiser, ...]], ...] = ()
+    """Parameter name to the in-place calls on it, in order; parameters without any are absent."""
+
+    @cached_property
+    def users(self) -> tuple[tuple[int, ...], ...]:
+        """For each node the nodes that read it, each once, ascending."""
+        table: list[list[int]] = [[] for _ in self.nodes]
+        for node in self.nodes:
+            for source in dict.fromkeys(node.inputs):
+                table[source].append(node.index)
+        return tuple(map(tuple, table))
+
+    def scope(self, node: int) -> Module:
+        """The innermost module that a node ran in."""
+        return self.modules[self.calls[self.nodes[node].call].module]
+
+    def call_path(self, call: int) -> tuple[int, ...]:
+        """Calls from the root down to `call`, both included."""
+        path = [call]
+        while (parent := self.calls[path[-1]].parent) is not None:
+            path.append(parent)
+        return tuple(reversed(path))
+
+
+def numel(shape: tuple[int, ...] | None) -> int:
+    """Number of elements; 0 when the value is not one tensor."""
+    return math.prod(shape) if shape is not None else 0
+
+
+def lint(graph: Graph) -> list[str]:
+    """What is wrong with a graph, in words; empty when nothing is."""
+    faults = []
+    for position, node in enumerate(graph.nodes):
+        if node.index != position:
+            faults.append(f"node {position} says that it is node {node.index}")
+        faults += [f"node {position} ({node.op}) reads node {i}, which does not come before it" for i in node.inputs if i >= position]
+        if node.op in SOURCES and node.inputs:
+            faults.append(f"node {position} ({node.op}) is a source and has inputs")
+        if not 0 <= node.call < len(graph.calls):
+            faults.append(f"node {position} ({node.op}) stands in call {node.call}, which does not exist")
+    faults += [f"output {i} does not exist" for i in graph.outputs if not 0 <= i < len(graph.nodes)]
+    for index, call in enumerate(graph.calls):
+        if call.index != index or (call.parent is not None and call.parent >= index):
+            faults.append(f"call {index} is out of order")
+    return faults
+
+
+def rename(graph: Graph, labels: dict[str, str]) -> Graph:
+    """The same graph with every path, class and parameter name replaced where `labels` has an entry."""
+
+    def new(text: str) -> str:
+        return labels.get(text, text)
+
+    return replace(
+        graph,
+        nodes=tuple(replace(n, name=new(n.name)) for n in graph.nodes),
+        modules=tuple(replace(m, path=new(m.path), class_name=new(m.class_name)) for m in graph.modules),
+        initialisers=tuple((new(name), history) for name, history in graph.initialisers),
+    )
+
+
+__all__ = [
+    "SOURCES", "Call", "Failure", "Graph", "Guess", "Initialiser", "Module", "Node", "Ref", "Repeat", "field", "lint", "numel", "rename",
+]

@@ -1,0 +1,112 @@
+"""The main job: target -> capture -> graph -> facts -> rules -> verdict -> report. Every stage is named here and happens elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from screen.assemble import Request as Asked
+from screen.assemble import assemble, not_judged
+from screen.capture.protocol import Request
+from screen.capture.state import Capture, Captured, Progress, silent
+from screen.config import Settings
+from screen.discover import Catalogue, catalogue, run_rules
+from screen.errors import InternalError, ScreenError, UsageError
+from screen.facts import derive
+from screen.model import Report
+from screen.paths import relative
+from screen.verdict import fold
+
+Capturer = Callable[[Request, Progress], Capture]
+"""`screen.capture.client.Host.capture`, or the same in this process."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One target and how it is to be judged."""
+
+    request: Request
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One model's report, with the exception behind its `error` where there is one (for `-v`)."""
+
+    report: Report
+    error: ScreenError | None
+    captured: bool
+    """Whether there is a graph: else the report says only what went wrong."""
+    log: str = ""
+    """The tail of what the target printed, with its first model."""
+
+
+def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judged]:
+    """The reports on every model that the target names, in their order."""
+    captured = capture(job.request, progress)
+    judged: list[Judged] = []
+    for model in captured.models:
+        asked = _asked(job, model, alone=len(captured.models) == 1)
+        if model.graph is None:
+            judged.append(_refused(captured.error or _missing(model), asked, model))
+            continue
+        progress("judge")
+        try:
+            facts = derive(model.graph)
+            run = run_rules(facts, _chosen(job))
+            verdict = fold(facts, run, model.info, depth_assumed=model.info.block and job.request.depth is None)
+            judged.append(Judged(assemble(facts, run, verdict, model.info, asked), captured.error, True))
+        except Exception as error:  # whatever the model, an exception of facts or rules is ours
+            judged.append(_refused(_ours(error), asked, model))
+    if captured.error and all(model.graph for model in captured.models):  # it ended before the next model, or before the first
+        judged.append(_refused(captured.error, _asked(job, None, alone=True), None))
+    return [replace(judged[0], log=captured.log), *judged[1:]] if judged else judged
+
+
+def job_of(target: str, settings: Settings) -> Job:
+    """The job that the settings describe. Raises `UsageError` for codes that no rule has."""
+    known = [r.rule.code for r in catalogue().rules] if settings.select or settings.ignore else []
+    for code in (*settings.select, *settings.ignore):
+        if not any(k.startswith(code) for k in known):
+            raise UsageError("`--select` and `--ignore` must name rules by their codes or the beginnings of these", f"no rule starts with `{code}`",
+                             "`screen rule` lists them")
+    request = Request(target, dict(settings.set), settings.input, settings.depth, settings.timeout, settings.memory)
+    return Job(request, settings.select, settings.ignore)
+
+
+def _chosen(job: Job) -> Catalogue:
+    """The rules that the job does not leave out."""
+    found = catalogue()
+    kept = (r for r in found.rules if r.rule.code.startswith(job.select or "") and not (job.ignore and r.rule.code.startswith(job.ignore)))
+    return replace(found, rules=tuple(kept))
+
+
+def _asked(job: Job, model: Captured | None, *, alone: bool) -> Asked:
+    """What the report repeats of the request. Of a target with several models each report names its own."""
+    request, root = job.request, os.getcwd()
+    options = [word for key, value in request.set.items() for word in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")]
+    options += [word for text in request.inputs for word in ("--input", text)]
+    options += ["--depth", str(request.depth)] if request.depth else []
+    spec = request.target if alone or model is None else model.name
+    return Asked((relative(spec, root) or spec) if os.path.isabs(spec) else spec, tuple(options), request.depth, "option", root)
+
+
+def _refused(error: ScreenError, asked: Asked, model: Captured | None) -> Judged:
+    return Judged(not_judged(error, asked, model.info if model else None), error, False)
+
+
+def _missing(model: Captured) -> ScreenError:
+    return InternalError(f"the graph of `{model.name}` never came")
+
+
+def _ours(error: Exception) -> ScreenError:
+    if isinstance(error, ScreenError):
+        return error
+    return InternalError(f"judging raised `{type(error).__name__}: {error}`", details="".join(traceback.format_exception(error)))
+
+
+__all__ = ["Job", "Judged", "job_of", "judge"]

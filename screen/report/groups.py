@@ -1,0 +1,79 @@
+"""Findings and names in the order and the groups in which people read them: alike ones once, gravest first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from screen.model import FindingPart, Report
+
+
+@dataclass(frozen=True)
+class Group:
+    """Findings that differ in numbers alone: the first, and how many there are."""
+
+    first: FindingPart
+    count: int
+    others: tuple[str, ...]
+    """Where the others are: module, or file and line."""
+
+
+def grouped(findings: list[FindingPart]) -> list[Group]:
+    """Findings that say the same of modules that differ in numbers alone, each said once."""
+    found: dict[tuple[object, ...], list[FindingPart]] = {}
+    for f in findings:
+        key = (f.code, f.outcome, re.sub(r"\d+", "#", f.message), re.sub(r"\d+", "#", f.module or ""))
+        found.setdefault(key, []).append(f)
+    return [Group(same[0], len(same), tuple(dict.fromkeys(f.module or f"{f.file}:{f.line}" for f in same[1:]))) for same in found.values()]
+
+
+def folded(names: list[str]) -> list[str]:
+    """Names that differ in numbers alone, as ranges: `layers.0–31.mixer`. Nothing is lost where the numbers are consecutive."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(re.sub(r"\d+", "#", name), []).append(name)
+    return [_folded(pattern, same) for pattern, same in found.items()]
+
+
+def _folded(pattern: str, same: list[str]) -> str:
+    numbers = [re.findall(r"\d+", name) for name in same]
+    varying = [i for i in range(len(numbers[0])) if len({n[i] for n in numbers}) > 1]
+    if len(same) == 1:
+        return same[0]
+    if len(varying) != 1:
+        return ", ".join(same)
+    values = sorted({int(n[varying[0]]) for n in numbers})
+    pieces = iter([ranges(values) if i == varying[0] else numbers[0][i] for i in range(len(numbers[0]))])
+    return re.sub("#", lambda _: next(pieces), pattern)
+
+
+def ranges(values: list[int]) -> str:
+    """`0–31`, `0–2,5`."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and runs[-1][1] == value - 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    return ",".join(f"{a}" if a == b else f"{a}–{b}" for a, b in runs)
+
+
+def tally(report: Report) -> str:
+    """`23 hold, 4 do not apply`: the findings that are not listed one by one."""
+    held = sum(f.outcome == "holds" for f in report.findings)
+    idle = sum(f.outcome == "not_applicable" for f in report.findings)
+    return f"{held} check{'s hold' if held != 1 else ' holds'}, {idle} {'do' if idle != 1 else 'does'} not apply"
+
+
+def worth_reading(report: Report) -> list[Group]:
+    """The findings that say something a reader should act on or know, alike ones together, gravest first."""
+    found = grouped([f for f in report.findings if f.outcome in ("violated", "conditional", "cannot_tell")])
+    return sorted(found, key=lambda g: ("error", "warning", "note").index(g.first.severity))
+
+
+def quiet(report: Report) -> list[FindingPart]:
+    """The findings that hold or do not apply."""
+    return [f for f in report.findings if f.outcome in ("holds", "not_applicable")]
+
+
+__all__ = ["Group", "folded", "grouped", "quiet", "ranges", "tally", "worth_reading"]

@@ -1,0 +1,106 @@
+"""The report as Markdown (GitHub's), with a Mermaid picture of each block kind.
+
+Every value that the template prints is escaped, unless a filter says what it is instead: `code` (a code span) or `html` (inside an HTML
+element). A name from the model can therefore never become markup.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from html import escape
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from screen.model import ErrorPart, FindingPart, GuessPart, KindPart, Report, Reports, Source, StreamPart
+from screen.report import groups, words
+from screen.report.graph import mermaid
+from screen.report.picture import draw
+from screen.report.words import clean
+from screen.verdict import CHANNELS
+
+PICTURES = 12
+"""Kinds per stream that get a picture; the others are named."""
+SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
+SPAN = re.compile(r"`([^`]+)`")
+
+
+class Safe(str):
+    """Text that is Markdown already."""
+
+
+def render(report: Report | Reports, **_: object) -> str:
+    """The report as Markdown; there are no options."""
+    if isinstance(report, Report):
+        return _one(report, 1)
+    parts = [f"# {report.verdict.capitalize()}: {len(report.reports)} targets\n", *(_one(r, 2) for r in report.reports)]
+    return "\n".join(parts)
+
+
+def text(value: object) -> str:
+    """A value as Markdown on one line: `…` becomes a code span, everything else is escaped, `&`, `<` and `>` as entities."""
+    if isinstance(value, Safe):
+        return value
+    return "".join(code(part) if inside else _escaped(part) for inside, part in _parts(value))
+
+
+def _parts(value: object) -> list[tuple[bool, str]]:
+    """The text in pieces: (whether it stood between backticks, the piece without them)."""
+    return [(i % 2 == 1, part) for i, part in enumerate(SPAN.split(str(value)))]
+
+
+def _escaped(part: str) -> str:
+    return SPECIAL.sub(r"\\\1", escape(clean(part), quote=False))
+
+
+def code(value: object) -> Safe:
+    """A code span: fenced by more backticks than it holds, `|` escaped because it may stand in a table."""
+    inner = clean(str(value)).replace("|", "\\|")
+    fence = "`" * (max((len(run) for run in re.findall("`+", inner)), default=0) + 1)
+    pad = " " if inner.startswith("`") or inner.endswith("`") else ""
+    return Safe(f"{fence}{pad}{inner}{pad}{fence}")
+
+
+def html(value: object) -> Safe:
+    """Text inside an HTML element, on one line, where Markdown's signs must not count either; `…` becomes `<code>`."""
+    return Safe("".join(f"<code>{_entities(part)}</code>" if inside else _entities(part) for inside, part in _parts(value)))
+
+
+def _entities(part: str) -> str:
+    return re.sub(r"[`*_\[\]|~$\\]", lambda m: f"&#{ord(m.group())};", escape(clean(part)))
+
+
+def _one(report: Report, level: int) -> str:
+    made = _template().render(
+        report=report, words=words, groups=groups, channels=CHANNELS, h1=Safe("#" * level), h2=Safe("#" * (level + 1)), mermaid=_mermaid,
+        where=_where, pictures=PICTURES,
+    )
+    return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
+
+
+def _mermaid(stream: StreamPart, kind: KindPart) -> Safe:
+    return Safe(mermaid(draw(stream, kind)).rstrip())
+
+
+def _where(part: Source | GuessPart | FindingPart | ErrorPart) -> Safe:
+    if part.file:
+        return code(f"{part.file}:{part.line}" if part.line else part.file)
+    return code(getattr(part, "module", None) or "?")
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("screen.report"),
+        autoescape=False,  # HTML's escaping would be wrong here; `finalize` escapes for Markdown
+        finalize=text,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(code=code, html=html)
+    return environment.get_template("report.md.j2")
+
+
+__all__ = ["code", "html", "render", "text"]

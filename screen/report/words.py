@@ -1,0 +1,298 @@
+"""Parts of a report in words, for every format that people read. Nothing here knows a format, and nothing escapes for one."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from screen.model import IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart
+from screen.summary import NORMS, ROLES
+
+PLACEMENTS = {"output_only": "output-only", "pre_post": "pre + post"}
+POSITIONS = {"A": "A", "A2": "A²", "S": "S", "B": "B", "C": "C"}
+MEANING = {
+    "A": "norm on the branch's input",
+    "A2": "norm on queries and keys",
+    "S": "norm inside the branch",
+    "B": "norm on the branch's output",
+    "C": "norm on the sum, carried on by the stream",
+}
+QK = {"none": "none", "per_head": "per head", "full": "full width", "cosine": "cosine", "l2": "L2"}
+STATES = {"out_of_scope": "out of scope"}
+OUTCOMES = {"cannot_tell": "cannot tell", "not_applicable": "not applicable"}
+STEPS = {
+    "structure": "Structure",
+    "well_posedness": "Step 1, well-posedness",
+    "forward": "Step 2, forward",
+    "backward": "Step 3, backward",
+    "uncertainty": "Step 4, uncertainty",
+}
+STILL = "not derived yet"
+
+
+def clean(text: str) -> str:
+    """Text from the model on one line: what would move a cursor, change a colour or reorder the line stands as its escape."""
+    return "".join(_visible(c) for c in text)
+
+
+def _visible(c: str) -> str:
+    if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
+        return f"\\x{ord(c):02x}" if ord(c) < 256 else f"\\u{ord(c):04x}"
+    return c
+
+
+def number(value: float | int | str | None) -> str:
+    """At most four significant digits; `?` when it is not known."""
+    if value is None:
+        return "?"
+    return value if isinstance(value, str) else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def count(value: int | None) -> str:
+    """`124.4 M`."""
+    if value is None:
+        return "unknown number of"
+    for unit, size in (("T", 10**12), ("B", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= size:
+            return f"{value / size:.1f} {unit}"
+    return str(value)
+
+
+def yes_no(value: bool | None) -> str:
+    return "unknown" if value is None else "yes" if value else "no"
+
+
+def headline(report: Report) -> str:
+    """The verdict in words."""
+    return f"{report.verdict}{' (provisional)' if report.provisional else ''}"
+
+
+def target_facts(report: Report) -> list[str]:
+    """What the target is, in a few words each."""
+    target = report.target
+    parts = [target.spec]
+    if target.parameters is not None:
+        parts.append(f"{count(target.parameters)} parameters")
+    if target.dtype:
+        parts.append(target.dtype)
+    if target.depth is not None:
+        origin = {"model": "", "option": " (from --depth)", "recipe": " (from the recipe)", "assumed": " (assumed)"}[target.depth_from]
+        parts.append(f"depth {target.depth}{origin}")
+    parts.append("weights on meta" if target.weights == "meta" else "real weights")
+    parts += [f"{key} {old} → {new}" for key, (old, new) in target.changed.items()]
+    return parts
+
+
+def placement(sublayer: SublayerPart) -> str:
+    return PLACEMENTS.get(sublayer.placement, sublayer.placement)
+
+
+def role(sublayer: SublayerPart) -> str:
+    return ROLES[sublayer.role]
+
+
+def title(sublayer: SublayerPart) -> str:
+    """Its name, with the role where the name does not say it: `ffn (gated FFN)`."""
+    return f"{sublayer.name} ({role(sublayer)})" if role_beside(sublayer) else sublayer.name
+
+
+def role_beside(sublayer: SublayerPart) -> str:
+    """The role, where the name does not say it already."""
+    plain = sublayer.name.rstrip("0123456789").replace("_", " ").lower()
+    return "" if plain == role(sublayer).replace("-", " ").lower() else role(sublayer)
+
+
+def positions(sublayer: SublayerPart) -> str:
+    return " ".join(POSITIONS[p] for p in sublayer.positions) or "–"
+
+
+def legend(report: Report) -> list[str]:
+    """What the letters of the report mean, those that occur: `A norm on the branch's input`."""
+    subs = [s for stream in report.streams for k in stream.kinds for s in k.sublayers]
+    used = {p for s in subs for p in s.positions}
+    found = [f"{POSITIONS[p]} {meaning}" for p, meaning in MEANING.items() if p in used]
+    if any(s.residual.alpha_kind == "learned" for s in subs):
+        found.append("α learned multiplier of the stream")
+    if any(s.residual.branch_kind == "learned" for s in subs):
+        found.append("γ learned multiplier of the branch")
+    return found
+
+
+def norm(part: NormPart) -> str:
+    """`RMSNorm over 768, ε 1e-06`; the axes where it is not the features alone."""
+    axes = "" if part.axes == [-1] else f" (axes {', '.join(map(str, part.axes))})"
+    eps = "" if part.eps is None else f", ε {number(part.eps)}"
+    return f"{NORMS[part.type]} over {part.size}{axes}{eps}"
+
+
+def norms(sublayer: SublayerPart) -> list[str]:
+    """One entry per position and norm, equal ones once: `A RMSNorm over 768, ε 1e-06`."""
+    return list(dict.fromkeys(f"{POSITIONS[n.position]} {norm(n)}" for n in sublayer.norms))
+
+
+def qk_norm(sublayer: SublayerPart) -> str:
+    """`per head`, or both sides where they differ, and V's; `–` where there are no logits."""
+    sides = [QK.get(side or "", "unknown") for side in (sublayer.qk_norm, sublayer.q_norm, sublayer.k_norm)]
+    logits = sublayer.logits.bounded != "not_applicable"
+    text = f"Q {sides[1]}, K {sides[2]}" if sides[1] != sides[2] else sides[0]
+    if not logits and sides == ["none"] * 3:
+        text = "–"
+    value = " + V" if sublayer.v_norm else " + V unknown" if sublayer.v_norm is None else ""
+    return text + value
+
+
+def multiplier(kind: str, value: object, letter: str) -> str:
+    """The factor before x or F: empty, `2.5·`, `1·`, `γ·`, `g(x)·`."""
+    if kind == "constant":
+        return f"{number(value)}·" if isinstance(value, float | int | str) else f"{letter}·"
+    return {"none": "", "learned": f"{letter}·", "data": "g(x)·"}[kind]
+
+
+def residual(part: Residual) -> str:
+    """What the multipliers are, in words."""
+    said = []
+    for side, kind, value in (("stream", part.alpha_kind, part.alpha), ("branch", part.branch_kind, part.branch)):
+        if kind == "constant":
+            said.append(f"{side} × {number(value)} (constant{', no-op' if value == 1 else ''})")
+        elif kind == "learned":
+            said.append(f"{side} × learned" + (f", starts at {number(value)}" if value is not None else ""))
+        elif kind == "data":
+            said.append(f"{side} gated by the data")
+    if part.gated and part.branch_kind != "data":
+        said.append("output gated by the data")
+    return "; ".join(said) or "none"
+
+
+def formula(sublayer: SublayerPart) -> str:
+    """`x ← C(2.5·x + γ·B(attention(A(x))))`: the sublayer in the notation of the theory."""
+    return f"x ← {_sum([sublayer])}"
+
+
+def formulas(kind: KindPart) -> list[str]:
+    """One formula per residual add, in data-flow order: branches of one parallel group share one."""
+    return [f"x ← {_sum(group)}" for group in groups(kind)]
+
+
+def groups(kind: KindPart) -> list[list[SublayerPart]]:
+    """The sublayers by residual add: those of one parallel group together."""
+    found: list[list[SublayerPart]] = []
+    for sublayer in kind.sublayers:
+        last = found[-1][-1].parallel_group if found else None
+        if sublayer.parallel_group is not None and sublayer.parallel_group == last:
+            found[-1].append(sublayer)
+        else:
+            found.append([sublayer])
+    return found
+
+
+def _sum(group: list[SublayerPart]) -> str:
+    first = group[0].residual
+    text = f"{multiplier(first.alpha_kind, first.alpha, 'α')}x + " + " + ".join(_branch(s) for s in group)
+    return f"C({text})" if "C" in group[-1].positions else text
+
+
+def _branch(sublayer: SublayerPart) -> str:
+    if sublayer.placement == "unknown":
+        return f"{sublayer.name}(?)"
+    inner = "A(x)" if "A" in sublayer.positions else "x"
+    inside = "".join(f"[{POSITIONS[p]}]" for p in ("A2", "S") if p in sublayer.positions)
+    text = f"{sublayer.name}{inside}({inner})"
+    if "B" in sublayer.positions:
+        text = f"B({text})"
+    gate = "g(x)·" if sublayer.residual.gated and sublayer.residual.branch_kind != "data" else ""
+    return f"{multiplier(sublayer.residual.branch_kind, sublayer.residual.branch, 'γ')}{gate}{text}"
+
+
+def names(path: list[str]) -> str:
+    """Dotted names with what they share said once: `h.0.attn.{c_attn, c_proj}.weight`."""
+    parts = [p.split(".") for p in path]
+    short = min(len(p) for p in parts) - 1 if parts else 0
+    head = next((i for i in range(short) if len({p[i] for p in parts}) > 1), short)
+    tail = next((i for i in range(short - head) if len({p[-1 - i] for p in parts}) > 1), short - head)
+    if len(parts) < 2 or not head + tail:
+        return ", ".join(path)
+    middle = ", ".join(".".join(p[head : len(p) - tail]) for p in parts)
+    return "".join(f"{w}." for w in parts[0][:head]) + "{" + middle + "}" + "".join(f".{w}" for w in parts[0][len(parts[0]) - tail :])
+
+
+def layers(kind: KindPart) -> str:
+    """`layer 3`, `layers 0–11`, `layers 0–2, 5`."""
+    numbers = ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in kind.layers)
+    return f"layer {numbers}" if kind.count == 1 else f"layers {numbers}"
+
+
+def blocks(stream: StreamPart) -> str:
+    return f"{stream.depth} block{'' if stream.depth == 1 else 's'}"
+
+
+def identity(path: IdentityPathPart) -> str:
+    if path.exists is None:
+        return "unknown"
+    if path.exists:
+        return f"yes, gain {path.gain or '?'}"
+    if path.norms_crossed:
+        return f"no, every path crosses {path.norms_crossed} norm{'' if path.norms_crossed == 1 else 's'}"
+    return "no, it is broken by something else than a norm" if path.breaks else "no"
+
+
+def stream_facts(stream: StreamPart) -> list[tuple[str, str]]:
+    """The facts of a whole stream as (label, value)."""
+    facts = [
+        ("identity path", identity(stream.identity_path)),
+        ("embedding norm (E)", yes_no(stream.embed_norm)),
+        ("embedding scale", yes_no(stream.embed_scale)),
+        ("final norm (F)", yes_no(stream.final_norm)),
+        ("long skips", str(len(stream.long_skips)) if stream.long_skips else "none"),
+    ]
+    return facts
+
+
+def ports(sublayer: SublayerPart, stream: StreamPart) -> str:
+    """What feeds the branch besides its main input; empty when there is nothing to say. A port named like its stream has no better name."""
+    fed = [p for p in sublayer.ports if p.name != "x" or p.normed == "partly"]
+    normed = {"yes": "normed", "no": "no norm on the way", "partly": "normed in part", "unknown": "not known whether normed"}
+    return "; ".join((p.name if p.stream in (p.name, stream.name, "stream") else f"{p.name} from {p.stream}") + f" ({normed[p.normed]})" for p in fed)
+
+
+def remarks(sublayer: SublayerPart, stream: StreamPart) -> list[str]:
+    """What a table has no column for."""
+    found = [f"cannot tell: {reason}" for reason in sublayer.unknown]
+    if sublayer.normed_skip:
+        found.append("normed skip: y = N(x); x ← y + F(y)")
+    if sublayer.depends_on_stream != "yes":
+        found.append({"no": "does not depend on the stream", "unknown": "may not depend on the stream"}[sublayer.depends_on_stream])
+    if fed := ports(sublayer, stream):
+        found.append(f"fed by {fed}")
+    return found
+
+
+def steps(report: Report) -> list[tuple[str, str, str, str]]:
+    """The four steps as (title, question, what is derived, what is not)."""
+    subs = [s for stream in report.streams for k in stream.kinds for s in k.sublayers]
+    with_b = sum("B" in s.positions for s in subs)
+    with_a = sum("A" in s.positions for s in subs)
+    with_c = sum("C" in s.positions for s in subs)
+    of = f"of {len(subs)} distinct sublayers"
+    paths = "; ".join(f"{s.name}: {identity(s.identity_path)}" for s in report.streams) or "no stream"
+    finals = "; ".join(f"{s.name}: {yes_no(s.final_norm)}" for s in report.streams) or "no stream"
+    maps = ", ".join(dict.fromkeys(f"{s.name} {number(s.m.maps)}" for s in subs)) or "–"
+    return [
+        ("1 Well-posedness", "Is every branch's output bounded over its weights?", f"output norm (B) on {with_b} {of}",
+         f"{STILL}: output sets, Hamiltonian"),
+        ("2 Forward", "How fast does the stream grow with depth?",
+         f"input norm (A) on {with_a}, stream norm (C) on {with_c} {of}; final norm: {finals}", f"{STILL}: growth and logit bounds"),
+        ("3 Backward", "Does the gradient reach the first block?", f"identity path: {paths}; weight maps (m): {maps}",
+         f"{STILL}: degrees, Lipschitz bounds, gradient ratio"),
+        ("4 Uncertainty", "How far apart can two inputs end?", "nothing", f"{STILL}: token-wise and Wasserstein bounds"),
+    ]  # fmt: skip
+
+
+def reproduce(report: Report) -> str:
+    """The command that makes this report again."""
+    if report.target.kind == "object":
+        return f'screen.check(model)  # a live {report.target.model_class or "module"}'
+    return " ".join(["screen check", _quote(report.target.spec), *(_quote(o) for o in report.target.options)])
+
+
+def _quote(word: str) -> str:
+    safe = all(c.isalnum() or c in "@%+=:,./_-" for c in word) and word
+    return word if safe else "'" + word.replace("'", "'\"'\"'") + "'"

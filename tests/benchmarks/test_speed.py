@@ -1,0 +1,173 @@
+"""Time and memory of whole processes. Run alone: `pytest -n 0 -m benchmark tests/benchmarks`.
+
+Every figure is the median of five runs that alternate with runs of their floor: a process that only imports torch and transformers and builds
+the same model on meta. So a slow machine slows both. A measurement that misses its mark is repeated, twice at most, since a busy
+machine can only make it worse.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.shared import ROOT
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
+
+RUNS, TRIES = 5, 3
+LLAMA_405B = {
+    "hidden_size": 16384, "num_hidden_layers": 126, "num_attention_heads": 128, "num_key_value_heads": 8, "intermediate_size": 53248,
+    "vocab_size": 128256,
+}  # fmt: skip
+SMALL = {"hidden_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 352, "vocab_size": 1000}
+RATIO = 1.5
+"""Whole run over floor, at the size of Llama-3.1-405B."""
+MEMORY = 1 << 30
+"""Bytes, parent and child together."""
+DEEPER = 1.0
+"""Seconds above the floor that 1,000 layers may cost more than 10."""
+JUDGING = 0.2
+"""Share of the run that facts and rules may take."""
+HELP = 0.3
+"""Seconds of `screen --help`."""
+
+FLOOR = """
+import json, sys, torch
+from transformers import LlamaConfig, LlamaForCausalLM
+with torch.device("meta"):
+    LlamaForCausalLM(LlamaConfig(**json.loads(sys.argv[1])))
+"""
+
+
+def _screen(settings: dict[str, int]) -> list[str]:
+    sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    return [sys.executable, "-m", "screen", "check", "hf:llama", "--format", "json", *sets]
+
+
+def _floor(settings: dict[str, int]) -> list[str]:
+    return [sys.executable, "-c", FLOOR, json.dumps(settings)]
+
+
+def _seconds(command: list[str]) -> float:
+    environment = {**os.environ, "TRANSFORMERS_DISABLE_TORCH_CHECK": "1", "HF_HUB_OFFLINE": "1"}
+    begin = time.perf_counter()
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
+    seconds = time.perf_counter() - begin
+    assert run.returncode == 0, run.stderr.decode()[-2000:]
+    return seconds
+
+
+def _medians(*commands: list[str]) -> list[float]:
+    """The median time of each command, their runs interleaved."""
+    times: list[list[float]] = [[] for _ in commands]
+    for _ in range(RUNS):
+        for command, column in zip(commands, times, strict=True):
+            column.append(_seconds(command))
+    return [statistics.median(column) for column in times]
+
+
+def _settled(measure: Callable[[], tuple[float, str]], most: float) -> None:
+    """Measures until the value is at most `most`, thrice at most; every attempt is printed."""
+    for attempt in range(TRIES):
+        value, text = measure()
+        print(f"{text} (at most {most:g}; attempt {attempt + 1})")
+        if value <= most:
+            return
+    pytest.fail(f"{text}; at most {most:g} in {TRIES} attempts")
+
+
+def test_help() -> None:
+    command = [sys.executable, "-m", "screen", "--help"]
+
+    def measure() -> tuple[float, str]:
+        [seconds] = _medians(command)
+        return seconds, f"screen --help {seconds:.3f} s"
+
+    _settled(measure, HELP)
+
+
+def test_llama_405b_against_its_floor() -> None:
+    def measure() -> tuple[float, str]:
+        ours, floor = _medians(_screen(LLAMA_405B), _floor(LLAMA_405B))
+        return ours / floor, f"Llama-405B {ours:.2f} s, floor {floor:.2f} s, ratio {ours / floor:.2f}"
+
+    _settled(measure, RATIO)
+
+
+def test_a_thousand_layers() -> None:
+    def measure() -> tuple[float, str]:
+        shallow, deep = ({**SMALL, "num_hidden_layers": layers} for layers in (10, 1000))
+        few, few_floor, many, many_floor = _medians(_screen(shallow), _floor(shallow), _screen(deep), _floor(deep))
+        above = (few - few_floor, many - many_floor)
+        difference = above[1] - above[0]
+        return difference, f"above the floor: 10 layers {above[0]:.2f} s, 1000 layers {above[1]:.2f} s, difference {difference:.2f} s"
+
+    _settled(measure, DEEPER)
+
+
+def test_facts_and_rules() -> None:
+    """Timed in this process, where torch is loaded, against the whole of a run."""
+    from screen.capture.build import build
+    from screen.capture.tracer import trace
+    from screen.discover import run_rules
+    from screen.facts import derive
+    from screen.target import parse
+
+    [built] = build(parse("hf:llama"), set=dict(LLAMA_405B), inputs=(), depth=None)
+
+    def measure() -> tuple[float, str]:
+        times = []
+        for _ in range(RUNS):  # a fresh graph each time: it remembers what it has worked out
+            graph = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+            begin = time.perf_counter()
+            facts = derive(graph)
+            run_rules(facts)
+            times.append(time.perf_counter() - begin)
+            assert [stream.depth for stream in facts.streams] == [LLAMA_405B["num_hidden_layers"]]
+        whole = statistics.median(_seconds(_screen(LLAMA_405B)) for _ in range(3))
+        share = statistics.median(times) / whole
+        return share, f"facts and rules {statistics.median(times):.2f} s of {whole:.2f} s, share {share:.2f}"
+
+    _settled(measure, JUDGING)
+
+
+def _family(pid: int) -> Iterator[int]:
+    """A process and its descendants."""
+    yield pid
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    except OSError:
+        return
+    for child in children:
+        yield from _family(int(child))
+
+
+def _resident(pid: int) -> int:
+    """Bytes that a process and its descendants hold, each shared page counted once in all (PSS)."""
+    total = 0
+    for member in _family(pid):
+        try:
+            lines = Path(f"/proc/{member}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        except OSError:  # it has ended meanwhile
+            continue
+        total += sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux's /proc")
+def test_memory() -> None:
+    process = subprocess.Popen(_screen(LLAMA_405B), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, _resident(process.pid))
+        time.sleep(0.02)
+    print(f"peak resident memory {peak / 2**20:.0f} MiB (less than {MEMORY / 2**20:.0f})")
+    assert process.returncode == 0 and 0 < peak < MEMORY

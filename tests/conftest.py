@@ -1,0 +1,65 @@
+"""The table of the zoo: rows come from the tests (of every xdist worker) as properties, shares are checked when all have run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.zoo import Row, counts, table
+from tests.zoo_score import LABELS, OTHERS, PLACEMENTS, Score, labels
+
+ROWS = pytest.StashKey[list[Row]]()
+FAULTS = pytest.StashKey[list[str]]()
+PLACEMENTS_RIGHT = 0.98
+"""Share of sublayer placements that must be right (the others `unknown`, never wrong)."""
+OTHERS_RIGHT = 0.97
+"""Share that each other field must reach."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[ROWS], config.stash[FAULTS] = [], []
+    config.pluginmanager.register(_Collector(config.stash[ROWS]))
+
+
+class _Collector:
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, value in report.user_properties if report.when == "call" else ():
+            if name == "zoo":
+                data = json.loads(str(value))
+                self.rows.append(Row(**{**data, "scores": [Score(**s) for s in data["scores"]]}))
+
+
+def faults(rows: list[Row]) -> list[str]:
+    """What falls short, in words. Shares are checked only when every label ran."""
+    if not LABELS.exists() or len({row.id for row in rows}) < len(labels()):
+        return []
+    found = []
+    for name, fields, least in [("placements", PLACEMENTS, PLACEMENTS_RIGHT), *((n, (n,), OTHERS_RIGHT) for n in OTHERS)]:
+        result = counts(rows, fields)
+        share = result["right"] / sum(result.values())
+        if share < least:
+            found.append(f"zoo: {name} {share:.1%} right, at least {least:.0%} are required")
+    return found
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Fail the session when the shares fall short (in the process that prints, not in a worker)."""
+    if not hasattr(session.config, "workerinput"):
+        session.config.stash[FAULTS] = faults(session.config.stash[ROWS])
+        if session.config.stash[FAULTS] and session.exitstatus == 0:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if rows := sorted(config.stash[ROWS], key=lambda row: row.id):
+        terminalreporter.section("zoo")
+        terminalreporter.write_line(table(rows))
+    for line in config.stash[FAULTS]:
+        terminalreporter.write_line(line, red=True)

@@ -1,0 +1,113 @@
+"""Texts of the repository that are made by running `screen`: reports beside the examples, and two parts of the README.
+
+    python -m tests.expected          # say which of them are out of date
+    python -m tests.expected --write  # make them again
+
+`tests/test_expected.py` fails where one is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import screen
+from screen.report import render
+from tests.shared import ROOT
+
+EXAMPLES = tuple(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
+
+BERT_LARGE: dict[str, object] = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+FAMOUS: tuple[tuple[str, str, dict[str, object]], ...] = (
+    ("GPT-2", "hf:gpt2", {}),
+    ("BERT-base", "hf:bert:BertModel", {}),
+    ("BERT-large", "hf:bert:BertModel", BERT_LARGE),
+    ("Llama", "hf:llama", {}),
+    ("Gemma 2", "hf:gemma2", {}),
+    ("OLMo 2", "hf:olmo2", {}),
+    ("Cohere", "hf:cohere", {}),
+    ("Mixtral", "hf:mixtral", {}),
+    ("Mamba", "hf:mamba", {}),
+    ("ViT", "hf:vit:ViTModel", {}),
+)
+"""Name, target, settings: the default sizes of each model type, and BERT-large by four settings."""
+
+
+def report_of(target: str, settings: dict[str, object] | None = None) -> screen.Report:
+    """One report, captured in this process: torch is loaded once for all of them."""
+    return screen.check(target, set=settings or {}, isolate=False)
+
+
+def first_line(name: str) -> str:
+    """The line of the README's table for one famous model."""
+    target, settings = next((t, s) for n, t, s in FAMOUS if n == name)
+    line = render(report_of(target, settings), "text").splitlines()[0]
+    options = "".join(f" --set {key}={value}" for key, value in settings.items())
+    return f"| {name} | `screen check {target}{options}` | {line.replace('|', chr(92) + '|')} |"
+
+
+def famous() -> str:
+    """The README's table."""
+    return "\n".join(["| model | command | first line of the report |", "|---|---|---|", *(first_line(name) for name, _, _ in FAMOUS)])
+
+
+def quickstart() -> str:
+    """The report that the README shows."""
+    return "```text\n" + render(report_of("examples/pre.py"), "text").rstrip() + "\n```"
+
+
+def example(name: str) -> str:
+    """The Markdown report that stands beside an example, without the versions that made it."""
+    return re.sub(r"^Made by .*? (?=Reproduce:)", "", render(report_of(f"examples/{name}.py"), "markdown"), flags=re.MULTILINE)
+
+
+def between(text: str, name: str) -> tuple[str, str, str]:
+    """A text cut around the part between `<!-- NAME: begin -->` and `<!-- NAME: end -->`."""
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    before, rest = text.split(begin)
+    part, after = rest.split(end)
+    return before + begin, part.strip("\n"), end + after
+
+
+def readme_part(name: str) -> str:
+    """What the README has in one of its made parts."""
+    return between((ROOT / "README.md").read_text(encoding="utf-8"), name)[1]
+
+
+def _readme(name: str, make: Callable[[], str], write: bool) -> bool:
+    """Whether the part was out of date."""
+    path = ROOT / "README.md"
+    before, old, after = between(path.read_text(encoding="utf-8"), name)
+    new = make()
+    if write and new != old:
+        path.write_text(f"{before}\n{new}\n\n{after}", encoding="utf-8")
+    return new != old
+
+
+def _example(name: str, write: bool) -> bool:
+    path = ROOT / "examples" / f"{name}.md"
+    new = example(name)
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    if write and new != old:
+        path.write_text(new, encoding="utf-8")
+    return new != old
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.expected", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true")
+    write: bool = parser.parse_args().write
+    os.chdir(ROOT)
+    stale = [str(Path("examples") / f"{name}.md") for name in EXAMPLES if _example(name, write)]
+    stale += [f"README.md: {name}" for name, make in (("example", quickstart), ("zoo", famous)) if _readme(name, make, write)]
+    print("\n".join(f"{'written' if write else 'out of date'}: {name}" for name in stale) or "all up to date")
+    return 0 if write or not stale else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""Facts written by hand, for rules, verdict and reports: what the tracer would find for well-known designs, without running it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from screen.facts.nouns import (
+    Coverage, Facts, IdentityPath, Kind, MapCount, Norm, NormType, Place, Port, Role, Scale, Stream, Sublayer, Unknown, UnmodelledOp,
+)
+from screen.graph import Call, Graph, Module, Node, Ref
+
+ROOT = "/home/someone/project"
+FILE = ROOT + "/model.py"
+
+
+@dataclass
+class GraphBuilder:
+    """A graph, node by node: `b.op("linear", x, w)` gives the index of the new node."""
+
+    nodes: list[Node] = field(default_factory=list)
+
+    def op(self, name: str, *inputs: int, shape: tuple[int, ...] = (2, 16, 64), label: str = "") -> int:
+        index = len(self.nodes)
+        self.nodes.append(Node(index, name, tuple(Ref(i) for i in inputs), (), shape, "float32", 0, FILE, 10 + index, label))
+        return index
+
+    def parameter(self, label: str, *shape: int) -> int:
+        return self.op("parameter", shape=shape, label=label)
+
+    def graph(self, **fields: object) -> Graph:
+        modules = (Module(0, None, "", "Model", ""), Module(1, 0, "head", "Linear", ""), Module(2, 0, "blocks", "ModuleList", "list"))
+        return Graph(tuple(self.nodes), (Call(0, None, 0, 0),), modules, (len(self.nodes) - 1,), **fields)  # type: ignore[arg-type]
+
+
+def blank_graph(nodes: int = 64, **fields: object) -> Graph:
+    """A graph whose nodes mean nothing, for facts that only point at them."""
+    builder = GraphBuilder()
+    builder.op("input", label="x")
+    for i in range(1, nodes):
+        builder.op("add", i - 1)
+    return builder.graph(**fields)
+
+
+def place(node: int = 0, module: str = "blocks.0") -> Place:
+    return Place(node, module, FILE, 10 + node)
+
+
+def norm(node: int = 1, type_: NormType = "layernorm", size: int = 64, axes: tuple[int, ...] = (-1,)) -> Norm:
+    return Norm(node, max(node - 1, 0), type_, type_ == "layernorm", axes, size, 1e-5, place(node, "blocks.0.norm"))
+
+
+POSITIONS = {
+    "pre": ("A",), "post": ("C",), "peri": ("A", "B"), "output_only": ("B",), "pre_post": ("A", "C"), "none": (), "unknown": (),
+}  # fmt: skip
+
+
+def sublayer(
+    role: Role = "attention", placement: str = "pre", *, name: str = "", at: int = 8, norm_type: NormType = "layernorm", qk: str = "none",
+    **changes: object,
+) -> Sublayer:  # fmt: skip
+    """A sublayer of the named placement, with its norms; `changes` replace fields."""
+    softmax = role in ("attention", "cross_attention")
+    positions = POSITIONS.get(placement, tuple(placement))
+    if qk != "none":
+        positions = tuple(p for p in ("A", "A2", "S", "B", "C") if p in (*positions, "A2"))
+    maps = 4 if softmax else 3 if role == "gated_ffn" else 2
+    path = tuple(f"blocks.0.{name or role}.w{i}" for i in range(maps))
+    made = Sublayer(
+        name=name or {"gated_ffn": "ffn"}.get(role, role), role=role, placement=placement, positions=positions, unknown=(),
+        norms=tuple((p, norm(at - 2 + i, norm_type)) for i, p in enumerate(positions)), norm_type=norm_type if set(positions) & set("ABC") else None,
+        ports=(Port("x", "A" in positions, "stream"),), qk_norm=qk, q_norm=qk, k_norm=qk, v_norm=False, parallel_group=None,  # type: ignore[arg-type]
+        alpha=Scale("none", 1.0), branch=Scale("none", 1.0), gated_output=False, m=MapCount(maps, path), depends_on_stream=True,
+        normed_skip=False, add=at + 1, output=at, place=place(at, f"blocks.0.{name or role}"),
+    )  # fmt: skip
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def kind(*sublayers: Sublayer, count: int = 12, first: int = 0, id_: str = "k0", module: str = "blocks.0") -> Kind:
+    return Kind(id_, count, ((first, first + count - 1),), module, sublayers)
+
+
+def stream(*kinds: Kind, name: str = "stream", **changes: object) -> Stream:
+    depth = sum(k.count for k in kinds)
+    crossed = sum(k.count for k in kinds for s in k.sublayers if "C" in s.positions)
+    identity = IdentityPath(crossed == 0, "1" if crossed == 0 else None, crossed)
+    made = Stream(name, name, 64, depth, "float32", False, False, crossed == 0, identity, kinds, (), (0, 40))
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def facts(*streams: Stream, graph: Graph | None = None, **changes: object) -> Facts:
+    norms = tuple(n for s in streams for k in s.kinds for sub in k.sublayers for _, n in sub.norms)
+    used = graph or blank_graph()
+    made = Facts(used, streams, norms, (), (), Coverage(len(used.nodes), len(used.nodes), ()), frozenset())
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def pre() -> Facts:
+    """GPT-2-like."""
+    return facts(stream(kind(sublayer("attention", "pre"), sublayer("ffn", "pre", at=20))))
+
+
+def llama() -> Facts:
+    """Pre, RMSNorm, gated FFN."""
+    return facts(stream(kind(sublayer(norm_type="rmsnorm"), sublayer("gated_ffn", norm_type="rmsnorm", at=20), count=32)))
+
+
+def post() -> Facts:
+    """BERT-like: embedding norm, no final norm."""
+    blocks = kind(sublayer("attention", "post"), sublayer("ffn", "post", at=20))
+    return facts(stream(blocks, embed_norm=True, final_norm=False))
+
+
+def peri() -> Facts:
+    """Peri with QK-norm per head."""
+    blocks = kind(sublayer("attention", "peri", norm_type="rmsnorm", qk="per_head"), sublayer("gated_ffn", "peri", norm_type="rmsnorm", at=20))
+    return facts(stream(replace(blocks, count=26, layers=((0, 25),)), embed_scale=True))
+
+
+def parallel() -> Facts:
+    """GPT-J-like: one add, two branches."""
+    return facts(stream(kind(sublayer("attention", parallel_group=0), sublayer("ffn", at=20, parallel_group=0))))
+
+
+def none() -> Facts:
+    """No norm anywhere."""
+    blocks = kind(sublayer("attention", "none"), sublayer("ffn", "none", at=20))
+    return facts(stream(blocks, final_norm=False))
+
+
+def unknown() -> Facts:
+    """An op without a row on the stream, and a placement that cannot be told for it."""
+    why = Unknown("`bessel_j0` has no row in the op table", (7,))
+    blocks = kind(sublayer("attention", "unknown", unknown=(why,)), sublayer("ffn", "pre", at=20))
+    return facts(stream(blocks), coverage=Coverage(64, 63, (UnmodelledOp("bessel_j0", 2, True, place(7)),)))
+
+
+def encoder_decoder() -> Facts:
+    """Two streams; the decoder has cross-attention."""
+    own = {name: (Port("x", True, name),) for name in ("encoder", "decoder")}
+    encoder = stream(kind(sublayer(ports=own["encoder"]), sublayer("ffn", at=20, ports=own["encoder"]), count=6), name="encoder")
+    cross = sublayer("cross_attention", at=14, ports=(Port("x", True, "decoder"), Port("memory", True, "encoder")))
+    decoder = stream(kind(sublayer(ports=own["decoder"]), cross, sublayer("ffn", at=24, ports=own["decoder"]), count=6), name="decoder")
+    return facts(encoder, decoder)
+
+
+def hybrid() -> Facts:
+    """Mix-LN-like: the first layers post, the rest pre, with a learned branch scale and a constant α."""
+    early = kind(sublayer("attention", "post", alpha=Scale("constant", 2.5)), sublayer("ffn", "post", at=20), count=2)
+    scale = Scale("learned", None, ("blocks.2.gamma",), 1e-6)
+    late = kind(sublayer("ssm", "pre", branch=scale), sublayer("moe", "pre", at=20), count=6, first=2, id_="k1", module="blocks.2")
+    return facts(stream(early, late, identity=IdentityPath(False, None, 4), final_norm=True))
+
+
+@dataclass(frozen=True)
+class TargetInfo:
+    """What the build side would say."""
+
+    kind: str = "file"
+    model_class: str = "Model"
+    parameters: int | None = 124_439_808
+    dtype: str | None = "float32"
+    block: bool = False
+    changed: dict[str, tuple[object, object]] = field(default_factory=dict)
+
+
+ALL = {
+    "pre": pre, "llama": llama, "post": post, "peri": peri, "parallel": parallel, "none": none, "unknown": unknown,
+    "encoder_decoder": encoder_decoder, "hybrid": hybrid,
+}  # fmt: skip

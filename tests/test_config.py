@@ -1,0 +1,123 @@
+"""Settings: files, options, origins, and words that help when one is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from screen import config
+from screen.errors import UsageError
+
+
+def _file(folder: Path, text: str, name: str = "screen.toml") -> Path:
+    (folder / name).write_text(text)
+    return folder
+
+
+def test_without_a_file_the_defaults_of_the_contract_hold(tmp_path: Path) -> None:
+    settings = config.load({}, tmp_path)
+    assert (settings.format, settings.fail_on, settings.timeout, settings.memory, settings.depth) == ("text", "unstable", 120.0, 8 << 30, None)
+    assert set(settings.origins.values()) == {"default"}
+
+
+def test_a_file_is_read_with_every_kind_of_value(tmp_path: Path) -> None:
+    text = """
+    format = "json"
+    fail-on = "conditional"
+    select = ["G", "R2"]
+    ignore = "g101,G102"
+    timeout = "2m"
+    memory = "512MiB"
+    depth = 48
+    allow_unknown = true
+    input = ["x=float32[1,16,512]"]
+    [report]
+    markdown = "r.md"
+    [set]
+    n_layer = 4
+    text_config.hidden_size = 64
+    """
+    settings = config.load({}, _file(tmp_path, text))
+    assert settings.select == ("G", "R2") and settings.ignore == ("G101", "G102")
+    assert (settings.timeout, settings.memory, settings.depth, settings.allow_unknown) == (120.0, 512 << 20, 48, True)
+    assert settings.report == (("markdown", "r.md"),)
+    assert settings.set == {"n_layer": 4, "text_config.hidden_size": 64}
+    assert settings.origins["depth"] == "screen.toml" and settings.origins["color"] == "default"
+
+
+def test_options_win_over_files_and_files_over_defaults(tmp_path: Path) -> None:
+    settings = config.load({"depth": "2", "quiet": False, "select": ()}, _file(tmp_path, 'depth = 48\nquiet = true\nselect = ["G"]'))
+    assert settings.depth == 2 and settings.quiet is True and settings.select == ("G",)
+    assert settings.origins["depth"] == "option" and settings.origins["quiet"] == "screen.toml"
+
+
+def test_the_nearest_file_counts_and_screen_toml_before_pyproject(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    _file(tmp_path, "depth = 1")
+    assert config.find(inner) == ("../../screen.toml", {"depth": 1})
+    _file(tmp_path / "a", "[tool.other]\nx = 1", "pyproject.toml")  # has no table of ours: it does not end the search
+    assert config.find(inner)[1] == {"depth": 1}
+    _file(tmp_path / "a", "[tool.screen]\ndepth = 2", "pyproject.toml")
+    assert config.find(inner) == ("../pyproject.toml", {"depth": 2})
+    _file(tmp_path / "a", "depth = 3")
+    assert config.find(inner) == ("../screen.toml", {"depth": 3})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dpeth = 3", "Did you mean `depth`?"),
+        ("fail_onn = 'unstable'", "Did you mean `fail-on`?"),
+        ("zzz = 1", "The keys are"),
+        ("baseline = 'x'", "not in this version"),
+        ("[recipe]\nlr = 1", "not in this version"),
+        ("format = 'sarif'", "not in this version"),
+        ("format = 'jsn'", "Did you mean `json`?"),
+        ("fail-on = 'stable'", "`unstable`, `conditional`"),
+        ("depth = 0", "above zero"),
+        ("depth = true", "above zero"),
+        ("timeout = 0", "above zero"),
+        ("timeout = '2 weeks'", "above zero"),
+        ("memory = 'much'", "a size"),
+        ("allow-unknown = 'yes'", "true or false"),
+        ("select = 'G1x'", "rule codes"),
+        ("select = 3", "text or a list"),
+        ("report = 'markdown'", "FORMAT=PATH"),
+        ("report = 'html=x'", "not in this version"),
+        ("set = 'a'", "KEY=VALUE"),
+        ("output = ''", "a path"),
+        ("quiet = true\nverbose = true", "exclude each other"),
+        ("depth = ", "readable TOML"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        config.load({}, _file(tmp_path, text))
+    assert said in str(caught.value)
+
+
+def test_a_table_that_is_no_table_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="must be a table"):
+        config.load({}, _file(tmp_path, "[tool]\nscreen = 1", "pyproject.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("a=1", 1), ("a=x", "x"), ("a=", ""), ("a=true", True), ("a=[1, 2]", [1, 2]), ('a="1"', "1"), ("a=b=c", "b=c"), ("a=1.5", 1.5)],
+)
+def test_set_takes_json_and_what_is_no_json_is_text(tmp_path: Path, text: str, value: object) -> None:
+    assert config.load({"set": (text,)}, tmp_path).set == {"a": value}
+
+
+@pytest.mark.parametrize(("text", "size"), [("8GiB", 8 << 30), ("0", 0), ("1.5 GB", 1_500_000_000), ("64M", 64 << 20), ("100", 100)])
+def test_sizes(tmp_path: Path, text: str, size: int) -> None:
+    assert config.load({"memory": text}, tmp_path).memory == size
+
+
+def test_every_setting_is_shown_with_its_origin(tmp_path: Path) -> None:
+    text = config.show(config.load({"depth": "7"}, _file(tmp_path, 'color = "never"')))
+    lines = dict(line.split(" = ", 1) for line in text.splitlines())
+    assert [key.strip() for key in lines] == list(config.READERS)
+    assert "# option" in text and "# screen.toml" in text and "# default" in text

@@ -1,0 +1,101 @@
+"""Names do not matter: random names in the graph, and in the source, change nothing in the facts but names."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import io
+import random
+import re
+import tokenize
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from screen.capture.build import build
+from screen.capture.tracer import trace
+from screen.facts import derive
+from screen.facts.nouns import Facts
+from screen.graph import Graph, rename
+from screen.target import parse
+from tests.shared import ROOT
+
+ZOO = (
+    "hf:gpt2", "hf:bert:BertModel", "hf:gemma2", "hf:olmo2", "hf:cohere", "hf:mixtral", "hf:mobilebert:MobileBertModel", "hf:swinv2:Swinv2Model",
+    "hf:t5:T5Model", "hf:mamba",
+)  # fmt: skip
+EXAMPLES = ("pre", "peri", "moe")
+KEPT = frozenset({"weight", "bias", "forward", "__init__", "training", "apply", "eps"})
+"""Attribute names that torch gives a meaning to."""
+
+LABELS = frozenset({"module", "path", "parameters"})
+"""Fields of facts that repeat names of the graph. In any other field a name of the user's is a fault, and makes the test fail."""
+
+
+def graph_of(target: str) -> Graph:
+    [built] = build(parse(target), set={}, inputs=(), depth=None)
+    return trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+
+
+def names(graph: Graph) -> list[str]:
+    """Every module path, class name and argument or parameter name, each once, in the order of the graph."""
+    found = [text for m in graph.modules for text in (m.path, m.class_name)] + [n.name for n in graph.nodes] + [n for n, _ in graph.initialisers]
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def nameless(facts: Facts) -> Any:
+    """The facts as plain nested data, without files and with every name replaced by the order in which it appears in the graph."""
+    order = {name: f"<{index}>" for index, name in enumerate(names(facts.graph))}
+
+    def plain(value: Any, label: bool = False) -> Any:
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            kept = [f.name for f in dataclasses.fields(value) if f.name not in ("graph", "file")]
+            return {name: plain(getattr(value, name), name in LABELS) for name in kept}
+        if isinstance(value, tuple | list):
+            return [plain(item, label) for item in value]
+        return order.get(value, value) if label and isinstance(value, str) else value
+
+    return plain(facts)
+
+
+@pytest.mark.parametrize("target", ZOO)
+def test_random_names_in_the_graph(target: str) -> None:
+    graph = graph_of(target)
+    words = random.Random(target)
+    labels = {name: "".join(words.choices("abcdefghijklmnopqrstuvwxyz_.0123456789", k=12)) + str(i) for i, name in enumerate(names(graph))}
+    renamed = rename(graph, labels)
+    assert not set(names(graph)) & set(names(renamed))
+    facts = derive(graph)
+    assert facts.streams, "nothing was found, so that nothing is compared"
+    assert nameless(derive(renamed)) == nameless(facts)
+
+
+def scrambled(source: str, seed: str) -> str:
+    """A source in which every class and every attribute set on `self` has a random name."""
+    tree = ast.parse(source)
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    own |= {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and getattr(n.value, "id", "") == "self"}
+    words = random.Random(seed)
+    new = {name: "".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for name in sorted(own - KEPT)}
+    tokens = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        text = new.get(token.string, token.string) if token.type == tokenize.NAME else token.string
+        if token.type == tokenize.STRING:  # `name.endswith("c_proj.weight")`
+            text = re.sub(r"\w+", lambda match: new.get(match[0], match[0]), text)
+        tokens.append((token.type, text))
+    return tokenize.untokenize(tokens)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_random_names_in_the_source(name: str, tmp_path: Path) -> None:
+    source = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
+    other = scrambled(source, name)
+    both = []
+    for text, path in ((source, tmp_path / "plain.py"), (other, tmp_path / "random.py")):
+        path.write_text(text, encoding="utf-8")
+        model = [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)][-1]
+        both.append((model, derive(graph_of(f"{path}::{model}"))))
+    (model, facts), (other_model, again) = both
+    assert model != other_model and facts.streams
+    assert nameless(again) == nameless(facts)

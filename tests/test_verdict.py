@@ -1,0 +1,157 @@
+"""The provisional verdict: what is unstable, what is unknown and why, and that nothing is called stable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from screen.assemble import Request, assemble
+from screen.discover import run_rules
+from screen.facts.nouns import Coverage, Facts, UnmodelledOp
+from screen.graph import Failure, Graph
+from screen.verdict import ORDER, Verdict, fold, guess_decides, reasons_not_to_judge, worst
+from tests import handmade as h
+
+
+def judge(facts: Facts, info: h.TargetInfo | None = None, **options: bool) -> Verdict:
+    return fold(facts, run_rules(facts), info or h.TargetInfo(), **options)
+
+
+def with_ops(facts: Facts, *ops: str) -> Facts:
+    """The same with these ops in the graph, in place of its last ones."""
+    nodes = list(facts.graph.nodes)
+    for i, op in enumerate(ops, 1):
+        nodes[-i] = replace(nodes[-i], op=op)
+    graph: Graph = replace(facts.graph, nodes=tuple(nodes))
+    return replace(facts, graph=graph)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("pre", "conditional"), ("llama", "conditional"), ("post", "conditional"), ("peri", "conditional"), ("parallel", "conditional"),
+        ("none", "unstable"), ("unknown", "unknown"), ("encoder_decoder", "conditional"), ("hybrid", "conditional"),
+    ],
+)  # fmt: skip
+def test_verdicts(name: str, expected: str) -> None:
+    verdict = judge(h.ALL[name]())
+    assert verdict.verdict == expected
+    assert verdict.provisional
+
+
+def test_conditional_names_its_condition() -> None:
+    verdict = judge(h.pre())
+    assert [(c.id, c.text) for c in verdict.conditions] == [("not-derived", "not derived: boundedness and degrees")]
+    assert set(verdict.conditions[0].needed_by) <= {"D", "R", "L"}
+
+
+def test_no_stream_is_unknown() -> None:
+    verdict = judge(h.facts())
+    assert verdict.verdict == "unknown"
+    assert "no residual stream found" in verdict.summary
+
+
+def test_a_failed_trace_is_unknown_even_without_norms() -> None:
+    facts = replace(h.none(), graph=h.blank_graph(failure=Failure("boom", h.FILE, 3)))
+    assert judge(facts).verdict == "unknown"
+
+
+def test_an_unmodelled_op_counts_on_a_stream_alone() -> None:
+    for on_stream, expected in ((True, "unknown"), (False, "conditional")):
+        coverage = Coverage(9, 8, (UnmodelledOp("mystery", 1, on_stream, h.place(5)),))
+        assert judge(replace(h.pre(), coverage=coverage)).verdict == expected
+
+
+def test_a_guess_counts_where_it_decides() -> None:
+    facts = h.pre()
+    branch = facts.streams[0].kinds[0].sublayers[0].output
+    assert judge(replace(facts, guessed_nodes=frozenset({branch}))).verdict == "unknown"
+    beside = replace(facts, guessed_nodes=frozenset({63}))
+    assert not guess_decides(beside)
+    assert judge(beside).verdict == "conditional"
+
+
+def test_a_guess_makes_no_model_unstable() -> None:
+    assert judge(replace(h.none(), guessed_nodes=frozenset({8}))).verdict == "unknown"
+
+
+def test_one_bare_stream_beside_a_good_one_is_unstable() -> None:
+    good, bad = h.pre().streams[0], replace(h.none().streams[0], name="stream2")
+    verdict = judge(h.facts(good, bad))
+    assert verdict.verdict == "unstable"
+    assert "stream2" in verdict.summary
+
+
+def test_reasons_name_the_sublayer_and_the_op() -> None:
+    reasons = reasons_not_to_judge(h.unknown())
+    assert any("`bessel_j0`" in r and "lies on a stream" in r for r in reasons)
+    assert any("`attention`" in r for r in reasons)
+
+
+def test_channels_are_seven_and_honest() -> None:
+    channels = {c.id: c for c in judge(with_ops(h.none(), "softmax")).channels}
+    assert list(channels) == list("DRLOINS")
+    assert channels["R"].state == "open"
+    assert channels["R"].codes == ("G105", "R101")
+    assert (channels["D"].state, channels["L"].state) == ("unknown", "unknown")
+    assert {channels[c].state for c in "OINS"} == {"out_of_scope"}
+    assert all(c.reason for c in channels.values())
+
+
+def test_logits_are_closed_only_without_softmax() -> None:
+    def state(facts: Facts) -> str:
+        return next(c.state for c in judge(facts).channels if c.id == "L")
+
+    assert state(h.pre()) == "closed"
+    assert state(with_ops(h.pre(), "softmax")) == "unknown"
+    assert state(with_ops(h.pre(), "scaled_dot_product_attention")) == "unknown"
+    assert state(h.unknown()) == "unknown"  # an op without a row may be one
+    assert state(replace(h.pre(), graph=h.blank_graph(failure=Failure("boom", h.FILE, 3)))) == "unknown"
+
+
+def test_float16_streams_are_conditional_in_numerics() -> None:
+    facts = h.pre()
+    half = replace(facts, streams=(replace(facts.streams[0], dtype="float16"),))
+    assert next(c.state for c in judge(half).channels if c.id == "N") == "conditional"
+
+
+def test_nothing_is_stable_yet() -> None:
+    assert all(judge(make()).verdict != "stable" for make in h.ALL.values())
+
+
+@pytest.mark.parametrize("order", [ORDER, tuple(reversed(ORDER))])
+def test_the_worst_of_several(order: tuple[str, ...]) -> None:
+    assert worst(list(order)) == "unstable"  # type: ignore[arg-type]
+    assert worst(["conditional", "unknown"]) == "unknown"
+    assert worst(["stable", "conditional"]) == "conditional"
+
+
+def test_a_block_target_is_stacked_as_often_as_said() -> None:
+    facts, info = h.facts(h.stream(h.kind(h.sublayer(), count=1))), h.TargetInfo(block=True)
+    assumed = judge(facts, info, depth_assumed=True)
+    assert [c.id for c in assumed.conditions] == ["not-derived", "depth-assumed"]
+    assert "final norm" not in assumed.summary
+    run = run_rules(facts)
+    for depth, expected in ((None, (24, "assumed")), (48, (48, "option"))):
+        report = assemble(facts, run, assumed, info, Request("m.py::Block", depth=depth, root=h.ROOT))
+        assert (report.target.depth, report.target.depth_from) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("pre", "Model: 12 blocks of [attention pre, FFN pre], LayerNorm, final norm"),
+        ("post", "Model: 12 blocks of [attention post, FFN post], LayerNorm, embedding norm"),
+        ("parallel", "Model: 12 blocks of [attention pre ∥ FFN pre], LayerNorm, final norm"),
+        ("peri", "Model: 26 blocks of [attention peri, gated FFN peri], RMSNorm, QK-norm per head, scaled embedding, final norm"),
+    ],
+)
+def test_summaries(name: str, expected: str) -> None:
+    assert judge(h.ALL[name]()).summary == expected
+
+
+def test_stages_of_a_pyramid_are_said_together() -> None:
+    stages = [h.stream(h.kind(h.sublayer(), h.sublayer("ffn"), count=n), name=f"stream{i}", role="stream") for i, n in enumerate((2, 6, 2), 1)]
+    summary = judge(h.facts(*stages)).summary
+    assert summary == "Model: stream1 to stream3: 2 + 6 + 2 blocks of [attention pre, FFN pre], LayerNorm, final norm"
