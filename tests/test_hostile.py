@@ -249,11 +249,21 @@ def test_a_control_line_that_lags_loses_nothing(tmp_path: Path) -> None:
                 time.sleep(0.3)
                 return data
 
-            super()._listen(source, late if source == "control" else read, close)
+            super()._listen(source, late if source.startswith("control") else read, close)
 
     with Lagging() as host:
         found = _capture(host, _write(tmp_path, "top", "raise ValueError('said early')"))
         assert found.error is not None and "said early" in str(found.error)
+
+
+def test_a_child_that_died_between_two_targets_is_replaced(tmp_path: Path) -> None:
+    path = _write(tmp_path, "top", "")
+    with Host() as host:
+        assert _capture(host, path).error is None
+        assert host._child is not None
+        os.kill(host._child.pid, signal.SIGKILL)
+        host._child.wait()
+        assert _capture(host, path).error is None
 
 
 def test_nothing_is_left_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,14 +43,13 @@ class Host:
         self._frames = ""
         """The line of the target that runs now; what still comes from earlier ones is dropped."""
         self._targets = 0
+        self._lines = 0
+        """Control lines opened so far; what still comes from an earlier one is dropped."""
         self._child: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # `close` closes it
         if self.fork:
-            self._control, theirs = socket.socketpair()
-            self._child = self._start(theirs.fileno(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._errors)
-            theirs.close()
-            self._listen("control", self._control.recv)
+            self._open()
 
     def __enter__(self) -> Host:
         return self
@@ -60,14 +59,7 @@ class Host:
 
     def close(self) -> None:
         """End the child. Nothing of it is left."""
-        if self._control is not None:
-            with contextlib.suppress(OSError):
-                self._control.shutdown(socket.SHUT_RDWR)
-            self._control.close()
-        if self._child is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(0.5)  # it ends the processes that it forked
-            _kill(self._child)
+        self._end()
         self._errors.close()
 
     def capture(self, request: Request, progress: Progress | None = None) -> Capture:
@@ -90,11 +82,18 @@ class Host:
     # -- one target ---------------------------------------------------------------------------------------------------------------
 
     def _submit(self, request: Request, log: IO[bytes]) -> int:
-        """Have a process started for the target; its number."""
+        """Have a process started for the target; its number. A child that died since the last target is replaced, once."""
         order = frame("run", request=request.to_json())
         self._targets += 1
         self._frames = f"frames {self._targets}"
-        return self._fork(order, log) if self.fork else self._spawn(order, log)
+        if not self.fork:
+            return self._spawn(order, log)
+        try:
+            return self._fork(order, log)
+        except InternalError:
+            self._end()
+            self._open()
+            return self._fork(order, log)
 
     def _fork(self, order: bytes, log: IO[bytes]) -> int:
         """A process forked from the child that has torch already."""
@@ -189,12 +188,31 @@ class Host:
             limit = time.monotonic() + PATIENCE
             while True:
                 source, message = self._next(limit)
-                if message is _LATE or (message is None and source == "control"):
+                if message is _LATE or (message is None and source == self._line):
                     return
                 if isinstance(message, dict) and message["kind"] == "reaped":
                     return
 
     # -- plumbing ----------------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Start the child that targets are forked from, on a control line of its own."""
+        self._control, theirs = socket.socketpair()
+        self._lines += 1
+        self._child = self._start(theirs.fileno(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._errors)
+        theirs.close()
+        self._listen(self._line, self._control.recv)
+
+    def _end(self) -> None:
+        """End the child and what it forked."""
+        if self._control is not None:
+            with contextlib.suppress(OSError):
+                self._control.shutdown(socket.SHUT_RDWR)
+            self._control.close()
+        if self._child is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(0.5)  # it ends the processes that it forked
+            _kill(self._child)
 
     def _start(self, control: int | None, **streams: Any) -> subprocess.Popen[bytes]:
         settings = json.dumps({"control": control, "preload": self._preload, "path": safe_path()})
@@ -228,8 +246,12 @@ class Host:
                 source, message = self._events.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 return "clock", _LATE
-            if source in ("control", self._frames):
+            if source in (self._line, self._frames):
                 return source, message
+
+    @property
+    def _line(self) -> str:
+        return f"control {self._lines}"
 
     def _broken(self, found: str, log: IO[bytes] | None = None) -> ScreenError:
         """The child itself failed, before or besides any target."""

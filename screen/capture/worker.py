@@ -20,6 +20,7 @@ import selectors
 import signal
 import socket
 import sys
+import traceback
 from typing import Any, NoReturn
 
 from screen.capture.protocol import Request, fd_reader, frame, read_frame
@@ -51,6 +52,8 @@ def serve(settings: dict[str, Any]) -> NoReturn:
     except ImportError as error:
         with contextlib.suppress(OSError):
             control.sendall(frame("broken", found=f"{type(error).__name__}: {error}"))
+    except BaseException:
+        traceback.print_exc()  # `os._exit` below would swallow it
     finally:
         for child in children:
             with contextlib.suppress(OSError):
