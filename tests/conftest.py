@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,14 @@ PLACEMENTS_RIGHT = 0.98
 """Share of sublayer placements that must be right (the others `unknown`, never wrong)."""
 OTHERS_RIGHT = 0.97
 """Share that each other field must reach."""
+
+
+@pytest.fixture(autouse=True)
+def _same_path() -> Iterator[None]:
+    """Building a file puts its folder on `sys.path`; a child that a later test starts must not find that test's files there."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -69,7 +69,9 @@ def test_text_is_screened_with_and_without_isolation(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(f"import torch\nfrom torch import nn\n{_source()}")
     target = f"{tmp_path}/model.py::Stack"
     isolated = screen.check(target, set={"depth": 2})
+    path = list(sys.path)
     here = screen.check(target, set={"depth": 2}, isolate=False)
+    assert sys.path == path
     assert isolated.to_json() == here.to_json()
     assert isolated.streams[0].depth == 2 and isolated.target.options == ["--set", "depth=2"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 def capture(request: Request, progress: Progress = silent, *, build: Callable[[Request], list[Built]] | None = None) -> Capture:
     """As `Host.capture`, here. What the child would send is packed and read all the same: one form, checked once."""
     state = State(request, progress)
-    run(request, lambda data: state.take(json.loads(data[4:].decode("utf-8", "surrogatepass"))), build=build)
+    path = list(sys.path)
+    try:
+        run(request, lambda data: state.take(json.loads(data[4:].decode("utf-8", "surrogatepass"))), build=build)
+    finally:
+        sys.path[:] = path  # a file's folder is put there, and must not shadow anything of the caller's later
     return Capture(tuple(state.models), state.error, "")
 
 

@@ -5,8 +5,10 @@ The same function runs in the child and, for a target that is not isolated, in t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
@@ -61,9 +63,18 @@ def run(
         _capture(request, send, build or _named)
     except BaseException as error:  # whatever the user's code raises, `SystemExit` and `KeyboardInterrupt` included, is a result
         after()
+        _flush()
         send(frame("error", **error_fields(explain(error, request, now[0]))))
     else:
+        _flush()
         send(frame("done"))
+
+
+def _flush() -> None:
+    """What the target printed stands in the log before anybody is told that it is done."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # the target may have put anything there
+            stream.flush()
 
 
 def _named(request: Request) -> list[Built]:
