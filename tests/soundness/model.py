@@ -1,0 +1,182 @@
+"""From a design to a module in float64: branches with norms around them, multipliers, twists, and the stream that they are added to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from tests.soundness import mixers
+from tests.soundness.attention import Attention
+from tests.soundness.grammar import ATTENTIONS, Design, Part
+from tests.soundness.norms import Norm
+
+
+def mixer_of(part: Part, width: int, tokens: int) -> nn.Module:
+    """The mixer or feed-forward of a branch."""
+    sub = (lambda n: Norm(part.sub_norm, n)) if part.sub_norm and part.sub_norm not in ("batch",) else None
+    act, bias = part.act, part.bias
+    if part.mixer in ATTENTIONS:
+        return Attention(part.attend, width, bias)
+    if part.mixer.startswith("moe"):
+        return mixers.Experts(part.mixer, width, act, bias)
+    found: dict[str, Any] = {
+        "linear_attention": lambda: mixers.LinearAttention(width, act, bias, sub),
+        "conv": lambda: mixers.Convolution(width, act, bias),
+        "pool": lambda: mixers.Pool(act),
+        "fourier": lambda: mixers.Fourier(act),
+        "token_mlp": lambda: mixers.TokenMlp(tokens, act, bias),
+        "scan": lambda: mixers.Scan(width, bias),
+        "ssm": lambda: mixers.StateSpace(width, act, bias, sub),
+        "gate": lambda: mixers.Gate(width, act, bias),
+    }
+    module: nn.Module = found.get(part.mixer, lambda: mixers.FeedForward(part.mixer, width, act, bias, sub))()
+    return module
+
+
+class UnitLinear(nn.Module):
+    """A map whose rows are normalised in the forward: bounded whatever the weight."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, F.normalize(self.weight, dim=-1))
+
+
+class Branch(nn.Module):
+    """One branch: what is added to the stream, multipliers included."""
+
+    def __init__(self, part: Part, width: int, tokens: int) -> None:
+        super().__init__()
+        self.part = part
+        self.before = Norm(part.input_norm, width) if part.input_norm else None
+        self.after = Norm(part.output_norm, width) if part.output_norm else None
+        self.mixer = mixer_of(part, width, tokens)
+        learned = {"learned": (), "rezero": (), "layerscale": (width,), "tanh_gate": ()}
+        self.factor = nn.Parameter(torch.ones(learned[part.scale])) if part.scale in learned else None
+        self.vector = nn.Parameter(torch.zeros(width)) if part.twist in ("bias_before_norm", "gain_after_norm", "tanh_then_gain") else None
+        self.places = nn.Parameter(torch.zeros(tokens, width)) if part.twist == "position" else None
+        plain = part.twist in ("matrix_after_norm", "raw_gate", "data_gain", "weight_norm", "concat", "halves")
+        self.map: nn.Module | None = nn.Linear(width * 2 if part.twist == "concat" else width, width, part.bias) if plain else None
+        if part.twist == "weight_norm" and self.map is not None:
+            self.map = parametrizations.weight_norm(self.map)
+        if part.twist == "unit_weight":
+            self.map = UnitLinear(width)
+        self.second = Norm("hand_rms", width) if part.twist == "double_norm" else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x if self.before is None else self.before(x)
+        if self.places is not None:
+            h = h + self.places
+        y = self.mixer(h)
+        y = self.inside(x, h, y)
+        if self.after is not None:
+            y = self.after(y)
+        return self.scaled(self.outside(x, h, y))
+
+    def inside(self, x: Tensor, h: Tensor, y: Tensor) -> Tensor:
+        """Twists before the output norm."""
+        twist = self.part.twist
+        if twist == "bias_before_norm":
+            return y + self.vector
+        if twist == "raw_gate" and self.map is not None:
+            return y * torch.sigmoid(self.map(x))
+        if twist == "bypass":
+            return y + 0.5 * x
+        if twist == "inner_skip":
+            return y + h
+        if twist == "self_product":
+            return y * h
+        if twist == "concat" and self.map is not None:
+            return self.map(torch.cat([y, h], -1))
+        if twist == "mean_gate":
+            return y * torch.sigmoid(h.mean(-1, keepdim=True)) + y.mean(1, keepdim=True)
+        return y
+
+    def outside(self, x: Tensor, h: Tensor, y: Tensor) -> Tensor:
+        """Twists after the output norm."""
+        twist = self.part.twist
+        if twist == "gain_after_norm":
+            return y * (1.0 + self.vector)
+        if twist == "tanh_then_gain":
+            return torch.tanh(y) * self.vector
+        if twist in ("matrix_after_norm", "weight_norm", "unit_weight") and self.map is not None:
+            return self.map(y)
+        if twist == "data_gain" and self.map is not None:
+            return y * (1.0 + self.map(h.mean(1, keepdim=True)))
+        if twist == "double_norm" and self.second is not None:
+            return self.second(y)
+        if twist == "clamp":
+            return y.clamp(-3.0, 2.0)
+        if twist == "halves" and self.map is not None:
+            first, second = self.map(y).chunk(2, -1)
+            return torch.cat([first * second, first - second], -1)
+        return y
+
+    def scaled(self, y: Tensor) -> Tensor:
+        """The branch multiplier."""
+        kind = self.part.scale
+        if self.factor is not None:
+            return y * (torch.tanh(self.factor) if kind == "tanh_gate" else self.factor)
+        return {"constant": 0.25 * y, "negative": -1.5 * y}.get(kind, y) if kind in ("constant", "negative") else y
+
+
+class Block(nn.Module):
+    """x ← C(α x + F(x)), one after the other or side by side."""
+
+    def __init__(self, design: Design) -> None:
+        super().__init__()
+        self.design = design
+        self.branches = nn.ModuleList(Branch(p, design.width, design.tokens) for p in design.parts)
+        count = 1 if design.parallel else len(design.parts)
+        self.norms = nn.ModuleList(Norm(design.stream_norm, design.width) for _ in range(count)) if design.stream_norm else None
+        self.alpha = nn.Parameter(torch.ones(())) if design.alpha == "learned" else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.design.parallel:
+            return self.normed(self.kept(x) + self.branches[0](x) + self.branches[1](x), 0)
+        for number, branch in enumerate(self.branches):
+            x = self.normed(self.kept(x) + branch(x), number)
+        return x
+
+    def kept(self, x: Tensor) -> Tensor:
+        """α x."""
+        if self.alpha is not None:
+            return self.alpha * x
+        return 1.5 * x if self.design.alpha == "constant" else x
+
+    def normed(self, x: Tensor, number: int) -> Tensor:
+        """The norm on the stream."""
+        return x if self.norms is None else self.norms[number](x)
+
+
+class Model(nn.Module):
+    """Blocks on a stream. x: [batch, tokens, width]."""
+
+    def __init__(self, design: Design) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(design) for _ in range(design.depth))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+BATCH = 2
+
+
+def build(design: Design, device: str = "cpu") -> nn.Module:
+    """The model of a design, in float64 and in evaluation."""
+    with torch.device(device):
+        return Model(design).double().eval()
+
+
+def example(design: Design, device: str = "cpu") -> Tensor:
+    """An input of the right shape."""
+    return torch.zeros(BATCH, design.tokens, design.width, dtype=torch.float64, device=device)

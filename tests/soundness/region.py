@@ -1,0 +1,118 @@
+"""A branch as a function of the values that it reads and of the parameters: the recorded graph, run again on real tensors."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+from torch import Tensor
+
+from screen.capture.tracer import Trace, run
+from screen.facts.branches import Branch
+from screen.facts.edges import Edges
+from screen.facts.flow import Flow
+from screen.facts.norms import Norms
+from screen.facts.placement import Reader
+from screen.facts.streams import Chains
+from tests.replay import attribute, real_value
+from tests.soundness.grammar import Design
+from tests.soundness.model import build, example
+
+
+@dataclass(frozen=True)
+class Region:
+    """One branch of a traced model."""
+
+    trace: Trace
+    branch: Branch
+    leaves: tuple[int, ...]
+    """Nodes outside that carry data: states of the stream, of other streams, earlier branches."""
+    steps: tuple[int, ...]
+    """Nodes to run, ascending, those outside that carry no data included (parameters stay out)."""
+    parameters: tuple[int, ...]
+    buffers: Mapping[int, Tensor]
+
+    def kind(self, leaf: int) -> str:
+        """`raw`, `memory` or `earlier`."""
+        return str(self.branch.border(leaf))
+
+    def name(self, node: int) -> str:
+        """Name of a parameter."""
+        return self.branch.flow.graph.nodes[node].name
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters that the branch reads, by name."""
+        nodes = self.branch.flow.graph.nodes
+        return {nodes[p].name: nodes[p].shape or () for p in self.parameters}
+
+    def run(self, leaves: Mapping[int, Tensor], weights: Mapping[str, Tensor]) -> dict[int, Any]:
+        """Values of all nodes of the branch."""
+        order = list(self.trace.recorder.graph.nodes)
+        env: dict[torch.fx.Node, Any] = {order[i]: t for i, t in self.buffers.items()}
+        env.update({order[i]: leaves[i] for i in self.leaves})
+        env.update({order[i]: weights[self.name(i)] for i in self.parameters})
+
+        def value(argument: Any) -> Any:
+            return torch.fx.node.map_aggregate(argument, lambda a: env[a] if isinstance(a, torch.fx.Node) else real_value(a))
+
+        found = {}
+        for index in self.steps:
+            node = order[index]
+            if node.target is operator.getitem and isinstance(env.get(node.args[0]), tuple | list):
+                env[node] = env[node.args[0]][node.args[1]]
+            else:
+                env[node] = node.target(*value(node.args), **value(node.kwargs))
+            found[index] = env[node]
+        return found
+
+
+def _region(trace: Trace, branch: Branch, constants: Mapping[int, Tensor]) -> Region:
+    graph = branch.flow.graph
+    leaves: set[int] = set()
+    steps: set[int] = set()
+    parameters: set[int] = set()
+    buffers: dict[int, Tensor] = {}
+    stack = [branch.output]
+    while stack:
+        node = stack.pop()
+        here = graph.nodes[node]
+        border = branch.border(node)
+        if border in ("raw", "memory", "earlier"):
+            leaves.add(node)
+        elif here.op == "parameter":
+            parameters.add(node)
+        elif here.op in ("buffer", "constant"):
+            buffers[node] = constants[node]
+        elif node not in steps:
+            steps.add(node)
+            stack.extend(here.inputs)
+    return Region(trace, branch, tuple(sorted(leaves)), tuple(sorted(steps)), tuple(sorted(parameters)), buffers)
+
+
+def branches_of(trace: Trace) -> list[Branch]:
+    """All branches of all streams of a trace."""
+    flow = Flow(trace.graph)
+    chains = Chains(flow, Edges(flow, Norms(flow)))
+    return [b for chain in chains.streams for _, b in Reader(chains, chain).branches]
+
+
+def regions(design: Design) -> list[Region]:
+    """The branches of a design, as functions; of equal blocks the first and the last."""
+    trace = run(build(design, "meta"), (example(design, "meta"),), {})
+    if trace.graph.failure is not None:
+        raise ValueError(f"the trace of `{design.line}` failed: {trace.graph.failure.message}")
+    model, nodes = build(design), trace.graph.nodes
+    constants = {n.index: _held(trace, model, n.name) for n in nodes if n.op in ("buffer", "constant")}
+    found = [_region(trace, b, constants) for b in branches_of(trace)]
+    count = len(design.parts)
+    return found if len(found) <= 2 * count else found[:count] + found[-count:]
+
+
+def _held(trace: Trace, model: torch.nn.Module, name: str) -> Tensor:
+    found = trace.recorder.constants.get(name)
+    held: Tensor = attribute(model, name) if found is None else found
+    return held
