@@ -45,7 +45,7 @@ class Maps:
         names: list[str] = []
         for index in self.weights:
             if index in counted:
-                weight = self._expert(index) if self.role == "moe" else self._weight(index)
+                weight = self.expert_of(index) if self.role == "moe" else self._weight(index)
                 maps[weight] = max(maps.get(weight, 0), self._parts(index))
                 names.append(self._weight_name(index))
         return MapCount(sum(maps.values()), tuple(dict.fromkeys(names)))
@@ -112,7 +112,7 @@ class Maps:
         above = self.branch.flow.graph.nodes[here.inputs[0]]
         return here.op == "getitem" and above.shape is not None and here.shape is not None and len(here.shape) < len(above.shape)
 
-    def _expert(self, index: int) -> tuple[object, ...]:
+    def expert_of(self, index: int) -> tuple[object, ...]:
         """Experts side by side count as one: equal shape, equal distance from the input, read by equal ops."""
         flow = self.branch.flow
         weights = [flow.graph.nodes[i].shape for i in flow.graph.nodes[index].inputs if flow.trained[i] or flow.is_chosen_weight(i)]
@@ -135,6 +135,10 @@ class Maps:
         Only a weight that reads the stream is split; an SSM's input map counts once, its parts gate and discretise one recurrence."""
         if index not in {e.node for e in self.branch.entries} or self.role == "ssm":
             return 1
+        return max(1, len(self.cuts(index)))
+
+    def cuts(self, index: int) -> list[set[object]]:
+        """Slices of a weighted op's output (as `cut_of` names them), those that arrive at one operand together."""
         groups: list[set[object]] = []
         for cuts in self._arrivals_at_one_depth(index):
             merged = set(cuts)
@@ -142,7 +146,11 @@ class Maps:
                 merged |= group
                 groups.remove(group)
             groups.append(merged)
-        return max(1, len(groups))
+        return groups
+
+    def cut_of(self, node: int) -> object:
+        """What names a slice: the call that it belongs to and which entries it takes."""
+        return (self._root_cut(node), self.branch.flow.graph.nodes[node].args[1:])
 
     def _arrivals_at_one_depth(self, index: int) -> list[frozenset[object]]:
         """Arrivals without those at a weighted op that leads to where another slice arrives: the latent part of a low-rank map (MLA)."""
@@ -173,7 +181,7 @@ class Maps:
             if flow.key[node]:
                 continue
             before = frozenset[object]().union(*(first[i] for i in arrived))
-            cut = frozenset({(self._root_cut(node), here.args[1:])}) if not before and is_slice(self.branch, node) else before
+            cut = frozenset({self.cut_of(node)}) if not before and is_slice(self.branch, node) else before
             first[node] = cut
 
     def _root_cut(self, node: int) -> object:

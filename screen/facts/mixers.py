@@ -29,10 +29,15 @@ class Mixer:
         """Its weighted ops."""
         return weights_of(self.branch)
 
+    @cached_property
+    def map_counter(self) -> Maps:
+        """What counts and splits its weights."""
+        return Maps(self.branch, self.attention, self.role)
+
     @property
     def maps(self) -> MapCount:
         """Its logical weight maps."""
-        return Maps(self.branch, self.attention, self.role).count
+        return self.map_counter.count
 
     @cached_property
     def ops(self) -> frozenset[str]:

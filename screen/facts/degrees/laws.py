@@ -1,0 +1,36 @@
+"""How an entry-wise function, or a reduction, acts on degrees: one row per op.
+
+    HOMOGENEOUS  f(c·t) = c^k·f(t) for c > 0: the degree is multiplied by k, exactly
+    ASYMPTOTIC   f(c·t)/c tends to a function of degree 1 when c grows (GELU and SiLU to ReLU): degree 1, asymptotically
+    BOUNDED      |f| ≤ 1 up to a constant: no degree in magnitude; in sensitivity the degree of its argument
+    Ops of no table (log, exp of what may be positive, …) are unknown.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+HOMOGENEOUS: dict[str, Fraction | int] = {
+    "relu": 1, "leaky_relu": 1, "prelu": 1, "rrelu": 1, "abs": 1, "neg": 1, "positive": 1, "square": 2, "sqrt": Fraction(1, 2),
+    "rsqrt": Fraction(-1, 2), "reciprocal": -1, "real": 1, "conj": 1, "imag": 1, "nan_to_num": 1, "threshold": 1, "maximum": 1, "minimum": 1,
+    "sum": 1, "mean": 1, "amax": 1, "amin": 1, "max": 1, "min": 1, "median": 1, "norm": 1, "vector_norm": 1, "linalg_norm": 1, "std": 1, "var": 2,
+    "cumsum": 1, "cummax": 1, "nansum": 1, "nanmean": 1, "hypot": 1,
+}  # fmt: skip
+ASYMPTOTIC = frozenset({
+    "gelu", "silu", "elu", "selu", "celu", "softplus", "mish", "hardswish", "hardshrink", "softshrink", "tanhshrink", "clamp_min", "logsumexp",
+})  # fmt: skip
+BOUNDED = frozenset({
+    "sigmoid", "tanh", "hardsigmoid", "hardtanh", "relu6", "softsign", "erf", "erfc", "sin", "cos", "atan", "sign", "sgn", "heaviside", "sinc",
+    "softmax", "softmin", "sparsemax", "gumbel_softmax", "angle", "special_erf", "special_expit",
+})  # fmt: skip
+LINEAR_MIXERS = frozenset({
+    "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "interpolate", "upsample", "fft", "rfft", "irfft", "ifft", "fft2", "ifft2",
+    "rfft2", "irfft2", "fftn", "ifftn", "fft_fftn", "fft_fft", "fft_fft2", "fft_rfft", "fft_irfft", "fft_ifft", "fft_rfft2", "fft_irfft2",
+    "fft_ifft2", "grid_sample", "stft", "istft",
+})  # fmt: skip
+"""Fixed linear maps over tokens (and maxima, which are homogeneous too): degree 1."""
+NONNEGATIVE = frozenset({"relu", "softplus", "sigmoid", "exp", "exp2", "square", "abs", "softmax", "relu6", "hardsigmoid", "norm", "vector_norm"})
+"""Ops whose values are never negative."""
+KEEPS_SIGN = frozenset({"sum", "mean", "cumsum", "amax", "amin", "max", "min"})
+"""Reductions of values of one sign that have that sign."""

@@ -1,0 +1,227 @@
+"""What each op does to degrees: `evaluate` picks the row. An op without a row is unknown, with its node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+from screen.facts.degrees import laws
+from screen.facts.degrees.gates import self_gated
+from screen.facts.degrees.monomials import Power
+from screen.facts.degrees.signs import sign_of
+from screen.facts.degrees.walk import CONST, Value, Walk, bounded, capped, divided, joined, multiplied, normalised, powered
+from screen.facts.degrees.weighted import linear, lookup
+from screen.facts.flow import number
+from screen.facts.nouns import Unknown
+from screen.graph import Node, Ref
+
+Row = Callable[[Walk, Node], Value]
+MASKED = -1e4
+"""A constant fill at or below it stands for −∞ under a softmax: it is the same at every scale, as zero is."""
+
+
+def evaluate(walk: Walk, index: int) -> Value:
+    """The value of one node of the branch, its operands being known."""
+    flow, node = walk.flow, walk.flow.graph.nodes[index]
+    norm = walk.branch.norms.by_node.get(index)
+    if norm is not None:
+        return normalised(walk.value(norm.source))
+    if index in walk.branch.norms.scale_free:
+        return normalised(walk.value(walk.branch.norms.scale_free[index]))
+    if not flow.data[index]:
+        return walk.value(index)
+    if flow.weighted[index]:
+        return capped(linear(walk, node), index)
+    row = _ROWS.get(node.op) or _BY_CLASS.get(flow.classes[index])
+    if row is None:
+        return Value(unknown=Unknown(f"`{node.op}` has no row in the table of degrees", (index,)))
+    return capped(row(walk, node), index)
+
+
+def _operands(walk: Walk, node: Node) -> list[Value]:
+    """Values of what a node reads; a bias is none of them, see `_sum`."""
+    return [walk.value(i) for i in walk.branch.sources(node.index)]
+
+
+def _first(walk: Walk, node: Node) -> Value:
+    sources = walk.branch.sources(node.index)
+    return walk.value(sources[0]) if sources else CONST
+
+
+def _view(walk: Walk, node: Node) -> Value:
+    return _first(walk, node)
+
+
+def _part(walk: Walk, node: Node) -> Value:
+    """A slice: the first cut of a fused output leaves one logical map."""
+    found = _first(walk, node)
+    if found.uncut is None or node.shape is None or node.op in ("tril", "triu", "diagonal"):
+        return found
+    part = walk.groups.part_of(found.uncut, node.index)
+    return linear(walk, walk.flow.graph.nodes[found.uncut], part=part) if part is not None else found
+
+
+def _sum(walk: Walk, node: Node) -> Value:
+    """a ± b; a trained vector that no data reaches is a bias."""
+    flow, values, biases = walk.flow, [], []
+    for i in walk.branch.sources(node.index):
+        (biases if flow.of_weights[i] and not flow.data[i] else values).append(i)
+    found = joined([walk.value(i) for i in values] + ([CONST] if _adds_number(node) else []))
+    uncut = walk.value(values[0]).uncut if len(values) == 1 and not _adds_number(node) else None
+    if uncut is not None:  # the bias of a fused map, added by hand
+        walk.late_biases.setdefault(uncut, []).extend(biases)
+    for bias in biases:
+        found = walk.absorbed(found, bias)
+    return replace(found, uncut=uncut)
+
+
+def _adds_number(node: Node) -> bool:
+    return any(number(a) not in (None, 0.0) for a in node.args[:2])
+
+
+def _product(walk: Walk, node: Node) -> Value:
+    """a ⊙ b. x·g(x) with bounded g is a hand-written GELU or SiLU."""
+    gate = self_gated(walk.flow, node)
+    if len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]:
+        return _square(walk, node)
+    if gate is not None:
+        return powered(walk.value(gate), 1, exact=False)
+    found = CONST
+    for value in _operands(walk, node):
+        found = multiplied(found, value)
+    return found
+
+
+def _square(walk: Walk, node: Node) -> Value:
+    return _raise(walk, _first(walk, node), 2)
+
+
+def _raise(walk: Walk, value: Value, power: Power) -> Value:
+    """A power, noted for the sites that it acts on."""
+    for monomial in value.size | value.slope:
+        for site, _ in monomial:
+            walk.powers[site] = max(walk.powers.get(site, 1), power)
+    return powered(value, power)
+
+
+def _quotient(walk: Walk, node: Node) -> Value:
+    sources = [a.node if isinstance(a, Ref) else None for a in node.args[:2]]
+    if len(sources) < 2 or sources[1] is None:
+        return _first(walk, node)
+    above = walk.value(sources[0]) if sources[0] is not None else CONST
+    return divided(above, walk.value(sources[1]))
+
+
+def _power(walk: Walk, node: Node) -> Value:
+    exponent = number(walk.flow.operand(node, 1, "exponent"))
+    found = _first(walk, node)
+    if exponent is None:
+        return Value(unknown=Unknown("a power whose exponent is no number", (node.index,)))
+    power = int(abs(exponent)) if exponent == int(exponent) else Fraction(abs(exponent)).limit_denominator(64)
+    raised = _raise(walk, found, power)
+    return divided(CONST, raised) if exponent < 0 else raised
+
+
+def _attention(walk: Walk, node: Node) -> Value:
+    """softmax(q·k)·v."""
+    q, k, v = (walk.flow.ref(node, p, name) for p, name in enumerate(("query", "key", "value")))
+    if q is None or k is None or v is None:
+        return Value(unknown=Unknown("an attention without operands", (node.index,)))
+    return multiplied(bounded(multiplied(walk.value(q), walk.value(k))), walk.value(v))
+
+
+def _contraction(walk: Walk, node: Node) -> Value:
+    if node.op in ("addmm", "baddbmm", "addbmm", "addmv") and len(node.inputs) == 3:
+        a, b, c = (walk.value(i) for i in node.inputs)
+        return multiplied(b, c) if node.index == walk.branch.add else joined([a, multiplied(b, c)])
+    return _product(walk, node)
+
+
+def _bounded(walk: Walk, node: Node) -> Value:
+    return bounded(joined(_operands(walk, node)))
+
+
+def _clamp(walk: Walk, node: Node) -> Value:
+    """Two limits bound; one limit is a ReLU moved aside."""
+    low, high = walk.flow.operand(node, 1, "min"), walk.flow.operand(node, 2, "max")
+    found = _first(walk, node)
+    if low is None or high is None:
+        return powered(found, 1, exact=number(low if high is None else high) == 0.0)
+    return bounded(found)
+
+
+def _exponential(walk: Walk, node: Node) -> Value:
+    """At most one where the argument is never positive; else nothing is known of its size."""
+    found = _first(walk, node)
+    if sign_of(walk.flow, node.inputs[0]) == -1:
+        return bounded(found)
+    if found.is_constant:
+        return CONST
+    return Value(unknown=Unknown(f"`{node.op}` of a value that may be positive", (node.index,)))
+
+
+def _filled(walk: Walk, node: Node) -> Value:
+    """`masked_fill`, `where`: zero and −∞ are the same at every scale; another constant is not."""
+    values = [walk.value(i) for i in node.inputs if walk.flow.data[i]]
+    fills = [number(a) for a in node.args[1:]]
+    strange = any(f is not None and f != 0.0 and f > MASKED for f in fills)
+    return joined(values + ([CONST] if strange else []))
+
+
+def _united(walk: Walk, node: Node) -> Value:
+    return joined([walk.value(i) for i in walk.branch.sources(node.index) if walk.flow.is_float(walk.flow.graph.nodes[i])])
+
+
+def _glu(walk: Walk, node: Node) -> Value:
+    """a·σ(b), the halves of one value."""
+    found = _first(walk, node)
+    if found.uncut is not None and len(walk.groups.parts(found.uncut)) == 2:
+        call = walk.flow.graph.nodes[found.uncut]
+        named = {name: i for i, part in enumerate(walk.groups.parts(found.uncut)) for name in part}
+        if {"up", "gate"} <= set(named):
+            return multiplied(linear(walk, call, part=named["up"]), bounded(linear(walk, call, part=named["gate"])))
+    return multiplied(found, bounded(found))
+
+
+def _lerp(walk: Walk, node: Node) -> Value:
+    values = _operands(walk, node)
+    return joined([multiplied(v, values[2]) if len(values) == 3 else v for v in values[:2]])
+
+
+def _addcmul(walk: Walk, node: Node) -> Value:
+    values = _operands(walk, node)
+    return joined([values[0], multiplied(*values[-2:])])
+
+
+def _by_law(power: Power) -> Row:
+    """A homogeneous op; one of negative degree is a quotient (of a sum the smallest term decides when it is large)."""
+
+    def row(walk: Walk, node: Node) -> Value:
+        found = powered(joined(_operands(walk, node)), abs(power))
+        return divided(CONST, found) if power < 0 else found
+
+    return row
+
+
+def _asymptotic(walk: Walk, node: Node) -> Value:
+    return powered(joined(_operands(walk, node)), 1, exact=False)
+
+
+def _embedding(walk: Walk, node: Node) -> Value:
+    return lookup(walk, node)
+
+
+_ROWS: dict[str, Row] = {
+    "add": _sum, "sub": _sum, "rsub": _sum, "mul": _product, "div": _quotient, "true_divide": _quotient, "pow": _power, "square": _square,
+    "lerp": _lerp, "addcmul": _addcmul, "masked_fill": _filled, "where": _filled, "outer": _product, "ger": _product, "kron": _product,
+    "scaled_dot_product_attention": _attention, "clamp": _clamp, "clip": _clamp, "exp": _exponential, "exp2": _exponential, "glu": _glu,
+    "alias": _united, "complex": _united, "neg": _view, "log_softmax": _asymptotic, "cat": _united,
+    **{op: _by_law(k) for op, k in laws.HOMOGENEOUS.items() if op not in ("neg", "square")},
+    **dict.fromkeys(laws.ASYMPTOTIC, _asymptotic),
+    **dict.fromkeys(laws.BOUNDED, _bounded),
+    **dict.fromkeys(laws.LINEAR_MIXERS, _view),
+}  # fmt: skip
+_BY_CLASS: dict[str, Row] = {
+    "view": _view, "part": _part, "join": _united, "product": _contraction, "write": _united, "choice": _view, "factory": lambda walk, node: CONST,
+}  # fmt: skip
