@@ -100,8 +100,9 @@ class Attack:
             value = objective(fresh)
             if not bool(torch.isfinite(value)):
                 break
-            if float(value) > best_value:
-                best, best_value = point, float(value)
+            reached = float(value.detach())
+            if reached > best_value:
+                best, best_value = point, reached
             else:
                 rate *= 0.6
             if not value.requires_grad:

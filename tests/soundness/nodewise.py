@@ -1,0 +1,43 @@
+"""Facts of single nodes against measured values: a broken row is seen where it stands, not only at the end of the branch.
+
+A fact (I, O, p, c) of a value with atoms (see `screen.facts.bounds.layout`) says √(Σ_{o in O} (sup_{others} ‖v‖_{p over I})²) ≤ c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+import torch.autograd.forward_ad as forward_ad
+from torch import Tensor
+
+from tests.soundness.measure import Values
+from tests.soundness.region import Region
+
+
+def mixed_norm(t: Tensor, sizes: tuple[int, ...], inner: Iterable[int], outer: Iterable[int], p: int) -> float:
+    """The left side of a fact, without overflow of the squares."""
+    top = float(t.abs().amax()) if t.numel() else 0.0
+    if not 0.0 < top < float("inf"):
+        return top
+    into, out = sorted(inner), sorted(outer)
+    rest = [a for a in range(len(sizes)) if a not in into and a not in out]
+    v = (t / top).reshape(sizes or (1,)) if sizes else (t / top).reshape(())
+    v = v.permute(*out, *rest, *into) if sizes else v
+    shape = tuple(torch.Size(sizes[a] for a in axes).numel() for axes in (out, rest, into))
+    v = v.reshape(shape)
+    per = v.abs().sum(-1) if p == 1 else v.norm(dim=-1)
+    return top * float(per.amax(1).norm())
+
+
+def tangents(region: Region, point: Values, weights: Mapping[str, Tensor], step: Values) -> dict[int, tuple[Any, Any]]:
+    """(value, directional derivative along `step`) of every node."""
+    with forward_ad.dual_level():
+        dual = {i: forward_ad.make_dual(t, step[i]) if i in step else t for i, t in point.items()}
+        found = {}
+        for index, value in region.run(dual, weights).items():
+            if isinstance(value, Tensor) and value.is_floating_point():
+                primal, tangent = forward_ad.unpack_dual(value)
+                found[index] = (primal.detach(), torch.zeros_like(primal) if tangent is None else tangent.detach())
+        return found

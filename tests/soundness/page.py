@@ -1,0 +1,65 @@
+"""The page of a run, `docs/soundness.md`."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+
+import torch
+
+from tests.soundness.mutations import RESULTS, table
+from tests.soundness.shards import Plan
+from tests.soundness.trial import TOLERANCE, Record
+
+HEAD = """\
+# Soundness of the bounds
+
+Written by `python -m tests.soundness --write`; do not edit.
+
+Random residual blocks (`tests/soundness/grammar.py`) with weights over ten orders of magnitude are attacked through their inputs by gradient
+ascent. What is measured is always a lower bound of the quantity that a bound speaks of.
+A violation is `measured > bound · (1 + {tolerance:g} · ops)`, where
+`ops` counts the ops on the path, in float64. **A bound is a statement about real arithmetic**: rounding may exceed it by the tolerance, and
+overflow is no sample; it is counted.
+"""
+
+
+def page(plan: Plan, total: Record, structures: int, seconds: float) -> str:
+    """The page as Markdown."""
+    parts = [HEAD.format(tolerance=TOLERANCE), _counts(plan, total, structures, seconds), _slack(total), _unknown(total)]
+    parts += [_listed("Violations", (str(v) for v in total.violations)), _listed("Errors of the run", total.errors)]
+    parts += [table(RESULTS)]
+    return "\n".join(p for p in parts if p)
+
+
+def _counts(plan: Plan, total: Record, structures: int, seconds: float) -> str:
+    rows = [
+        ("distinct structures", structures), ("draws of each", plan.draws), ("trials", total.trials), ("ascent steps in a trial", plan.steps),
+        ("comparisons of a measured value with a bound", sum(total.checks.values())), ("**violations**", len(total.violations)),
+        ("points that overflowed", total.overflows), ("errors of the run", len(total.errors)), ("seed", plan.seed),
+        ("minutes of one core", f"{seconds / 60:.0f}"), ("torch", torch.__version__), ("Python", platform.python_version()),
+    ]
+    return "\n".join(["", "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""])
+
+
+def _slack(total: Record) -> str:
+    head = "| bound | branches with it | comparisons | smallest bound / measured | in the design |"
+    lines = ["## How close the attack came", "", head, "|---|---|---|---|---|"]
+    for kind in sorted(total.known):
+        least, design = total.slack.get(kind, (float("inf"), ""))
+        lines.append(f"| {kind} | {total.known[kind]} | {total.checks[kind]} | {least:.6g} | `{design}` |")
+    return "\n".join([*lines, ""])
+
+
+def _unknown(total: Record) -> str:
+    lines = ["## What is unknown, and why", "", "| bound: reason | branches |", "|---|---|"]
+    lines += [f"| {reason} | {count} |" for reason, count in sorted(total.unknown.items(), key=lambda item: (-item[1], item[0]))]
+    return "\n".join([*lines, ""])
+
+
+def _listed(title: str, items: Iterable[str]) -> str:
+    found = list(items)
+    if not found:
+        return ""
+    more = [f"* and {len(found) - 50} more"] if len(found) > 50 else []
+    return "\n".join([f"## {title}", "", *(f"* `{i}`" for i in found[:50]), *more, ""])

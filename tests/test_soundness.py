@@ -1,0 +1,93 @@
+"""The bounds hold on random blocks; and the harness that says so can see a broken bound (`tests/soundness`)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from tests.soundness import draws
+from tests.soundness.grammar import Attend, Design, Part, designs, distinct
+from tests.soundness.measure import Attack, fibre
+from tests.soundness.model import build, example
+from tests.soundness.nodewise import mixed_norm, tangents
+from tests.soundness.region import Region, regions
+
+# -- the harness itself -------------------------------------------------------------------------------------------------------------------
+
+
+def _first(design: Design, seed: int = 0) -> tuple[Region, dict[str, torch.Tensor], dict[int, torch.Tensor]]:
+    rng = random.Random(seed)
+    region = regions(design)[0]
+    nodes = region.branch.flow.graph.nodes
+    return region, draws.weights(region.shapes(), rng), {i: draws.inputs(nodes[i].shape or (), rng) for i in region.leaves}
+
+
+def test_designs_of_a_seed_are_distinct_and_stay_the_same() -> None:
+    found = distinct(3000, 0)
+    assert len(set(found)) == len({d.line for d in found}) == 3000
+    assert found[:50] == distinct(50, 0) and found[:50] != distinct(50, 1)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(designs())
+def test_every_design_runs(design: Design) -> None:
+    assert bool(torch.isfinite(build(design)(example(design) + torch.randn(1))).all())
+
+
+@pytest.mark.parametrize("design", distinct(24, 3), ids=lambda d: d.line)
+def test_a_region_computes_what_the_branch_computes(design: Design) -> None:
+    """The first branch of the first block, on the input of the model."""
+    region = _first(design)[0]
+    weights = {k: torch.randn(s, dtype=torch.float64) for k, s in region.shapes().items()}
+    model = build(design)
+    model.load_state_dict(weights, strict=False)
+    x = torch.randn(example(design).shape, dtype=torch.float64)
+    if region.leaves != (0,) or len(regions(design)) != min(design.depth, 2) * len(design.parts):
+        pytest.skip("the input passes a norm of the stream, or a branch without weights is no branch")
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        expected = model.blocks[0].branches[0](x)
+        assert float(fibre(region.run({0: x}, weights)[region.branch.output] - expected)) <= 1e-9 * float(fibre(expected))
+
+
+def test_the_jacobian_of_a_known_map() -> None:
+    """F(x) = W x with orthogonal W: 1."""
+    design = Design((Part("linear"),), width=6, tokens=4)
+    region, weights, leaves = _first(design)
+    weights = {k: draws.form("orthogonal", tuple(v.shape), torch.Generator().manual_seed(0), random.Random(0)) for k, v in weights.items()}
+    assert Attack(region, weights, random.Random(0)).jacobian(leaves, 2)[0] == pytest.approx(1.0)
+
+
+def test_a_mixed_norm_by_hand() -> None:
+    t = torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4)
+    by_hand = sum(max(float(t[b, h].norm()) for b in range(2)) ** 2 for h in range(3)) ** 0.5
+    assert mixed_norm(t, (2, 3, 4), {2}, {1}, 2) == pytest.approx(by_hand)
+    assert mixed_norm(t, (2, 3, 4), {2}, (), 1) == pytest.approx(20 + 21 + 22 + 23)
+    assert mixed_norm(t, (2, 3, 4), (), (), 2) == 23.0
+    assert mixed_norm(1e200 * t, (2, 3, 4), {2}, (), 2) == pytest.approx(1e200 * float(t[1, 2].norm()))
+
+
+def test_tangents_are_directional_derivatives() -> None:
+    design = Design((Part("hand", "LayerNorm", attend=Attend("hand", heads=2, groups=2, rope="half")),), width=8, tokens=5)
+    region, weights, leaves = _first(design)
+    weights = {k: torch.randn_like(v) for k, v in weights.items()}
+    leaves = {i: torch.randn_like(t) for i, t in leaves.items()}
+    step = {i: torch.randn_like(t) for i, t in leaves.items()}
+    value, tangent = tangents(region, leaves, weights, step)[region.branch.output]
+    moved = region.run({i: t + 1e-7 * step[i] for i, t in leaves.items()}, weights)[region.branch.output]
+    assert torch.allclose((moved - value) / 1e-7, tangent, atol=1e-5)
+
+
+def test_ascent_climbs() -> None:
+    torch.manual_seed(0)
+    design = Design((Part("mlp", act="gelu"),), width=8)
+    region, _, leaves = _first(design)
+    weights = {k: torch.randn(s, dtype=torch.float64) for k, s in region.shapes().items()}
+    attack = Attack(region, weights, random.Random(0))
+    start = {i: torch.randn_like(t) for i, t in leaves.items()}
+    best = attack.climb(start, lambda at: fibre(attack.output(at)) / fibre(at[0]), 20)
+    gain = [float(fibre(attack.output(at)) / fibre(at[0])) for at in (start, best)]
+    assert gain[1] > 1.3 * gain[0]
