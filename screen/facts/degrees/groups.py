@@ -22,6 +22,8 @@ class Group:
     rows: str | None = None
     part: int | None = None
     """Number of the part of a fused output whose rows cannot be told."""
+    axis: int = 0
+    """Axis of the parameter that `rows` counts along: its output features."""
 
     @property
     def text(self) -> str:
@@ -39,6 +41,8 @@ class Groups:
     maps: Maps
     names: list[Group] = field(default_factory=list)
     """Groups in order of first use."""
+    members: list[list[str]] = field(default_factory=list)
+    """Parameters of each group: several where experts stand side by side."""
     owner: list[int] = field(default_factory=list)
     """Group of each site."""
     _groups: dict[Hashable, int] = field(default_factory=dict)
@@ -55,11 +59,21 @@ class Groups:
             rows = self.rows(use, part)
         group = self._groups.setdefault((identity, part if rows is None else rows), len(self.names))
         if group == len(self.names):
-            self.names.append(Group(node.name, rows, part))
+            self.names.append(Group(node.name, rows, part, self._axis(parameter, use) if part is not None else 0))
+            self.members.append([])
+        if node.name not in self.members[group]:
+            self.members[group].append(node.name)
         site = self._sites.setdefault((group, identity if expert else use), len(self.owner))
         if site == len(self.owner):
             self.owner.append(group)
         return site
+
+    def _axis(self, parameter: int, use: int) -> int:
+        """The axis of a fused weight that holds the output features of its op."""
+        graph = self.branch.flow.graph
+        shape, out = graph.nodes[parameter].shape or (), (graph.nodes[use].shape or (0,))[-1]
+        axes = [a for a, size in enumerate(shape) if size == out] or [0]
+        return axes[0] if graph.nodes[use].op == "linear" or len(axes) == 1 else axes[-1]
 
     def _is_expert(self, use: int) -> bool:
         """Several weighted ops of the branch share its key: experts side by side."""

@@ -16,6 +16,11 @@ class Degree:
 
     group: str
     """`PARAM` or `PARAM[rows]`."""
+    parameters: tuple[str, ...]
+    """All parameters of the group: several where experts stand side by side."""
+    rows: str | None
+    """Of a fused parameter, `first:last` or `first:last of every period`, along `axis`."""
+    axis: int
     predicted: float
     status: Status
     """`bound`: the largest exponent of the bound of the value, never a slope (review, item 11)."""

@@ -30,11 +30,12 @@ def _acts(walk: Walk, output: Value, group: int) -> bool:
 def _degree(walk: Walk, output: Value, group: int) -> Degree:
     law = output.laws.get(group, (0, True))
     biases = tuple((walk.flow.graph.nodes[b].name, float(p)) for b, p in walk.biases.get(group, {}).items())
-    name = walk.groups.names[group].text
+    here = walk.groups.names[group]
+    who = (here.text, tuple(walk.groups.members[group]), here.rows, here.axis)
     if law is None:
         largest = max((_power(walk.groups, m, group) for m in output.slope), default=0)
-        return Degree(name, float(largest), "bound", biases, None)
-    return Degree(name, float(law[0]), "exact" if law[1] else "asymptotic", biases, float(law[0]))
+        return Degree(*who, float(largest), "bound", biases, None)
+    return Degree(*who, float(law[0]), "exact" if law[1] else "asymptotic", biases, float(law[0]))
 
 
 def _power(groups: Groups, monomial: Monomial, group: int) -> Power:
