@@ -132,7 +132,8 @@ def test_kan_theorem_3_as_printed_is_broken() -> None:
     x = normed(RNG.normal(size=(1, 256)), centred=False) / 16
     after = float(np.linalg.norm(x + normed(x, centred=False)))
     assert after == pytest.approx(17)
-    assert kan_pre(1.0, 1, 256, [1.0], [1.0], [1.0], printed=True) == pytest.approx(2) and kan_pre(1.0, 1, 256, [1.0], [1.0], [1.0]) == pytest.approx(17)
+    assert kan_pre(1.0, 1, 256, [1.0], [1.0], [1.0], printed=True) == pytest.approx(2)
+    assert kan_pre(1.0, 1, 256, [1.0], [1.0], [1.0]) == pytest.approx(17)
 
 
 def test_kan_theorem_3_with_true_factors_is_vacuous() -> None:

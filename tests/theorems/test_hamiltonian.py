@@ -106,7 +106,9 @@ def test_epsilon_makes_it_a_supremum() -> None:
     assert values == sorted(values) and values[-1] < 1
 
 
-@pytest.mark.parametrize("call", [lambda: hamiltonian(COSTATE, groups=5), lambda: hamiltonian(COSTATE, np.ones(3)), lambda: penalised([[1]], [[1]], 0, 1)])
+@pytest.mark.parametrize(
+    "call", [lambda: hamiltonian(COSTATE, groups=5), lambda: hamiltonian(COSTATE, np.ones(3)), lambda: penalised([[1]], [[1]], 0, 1)]
+)
 def test_refuses(call: object) -> None:
     with pytest.raises(ValueError, match=r"required|must divide"):
         call()  # type: ignore[operator]
