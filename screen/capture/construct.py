@@ -35,6 +35,7 @@ READS = (
     "on meta",
     "meta device",
     "Meta device",
+    "expected device meta",
     "is not available for meta",
     "from meta",
     "torch.nonzero()",

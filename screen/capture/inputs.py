@@ -1,11 +1,12 @@
 """Arguments for the forward of a model of transformers, from its signature, its config, and one table (`screen.capture.rows`).
 
-A plan says which arguments to give, the table how each may look. A model that takes token ids alone has one plan with one answer, and nothing
-is tried. Otherwise plans are tried on meta, the likely forms first, until the forward runs:
+A plan says which arguments to give, the table how each may look. A model that takes token ids alone has one plan with one answer, which stands
+unless another argument turns out to be missing. Otherwise plans are tried on meta, the likely forms first, until the forward runs:
 
 1. what is required, the main inputs (`Row.main`), and what goes with them;
 2. the same and masks, places and kinds of tokens (`Row.extra`);
-3. tokens and what is required, without the images and sounds that may be left out.
+3. tokens and what is required, without the images and sounds that may be left out;
+4. the first of these with a batch of one sample.
 
 Trials run on a model whose long stacks are cut to two layers; what runs there is tried on the whole model.
 """
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from screen.capture.copying import on_meta
 from screen.capture.guess import mains, seconds, widths_of
@@ -46,7 +47,9 @@ def arguments(look: Lookup, fixed: dict[str, Any] | None = None) -> dict[str, An
     constant = {"use_cache": False} if "use_cache" in look.parameters else {}
     found = plans(look, fixed)
     if len(found) == 1 and all(len(values) == 1 for values in found[0].values()):
-        return {**constant, **next(combinations(found[0])), **fixed}
+        only = {**constant, **next(combinations(found[0])), **fixed}
+        if not _named(look, _Trials(look.model).quick(only), set(only)):
+            return only
     runs = _first_that_runs(look, found, {**constant, **fixed})
     return runs or {**constant, **next(combinations(found[0]), {}), **fixed}
 
@@ -54,11 +57,13 @@ def arguments(look: Lookup, fixed: dict[str, Any] | None = None) -> dict[str, An
 def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) -> dict[str, Any] | None:
     """The first choice with which the forward runs; every plan has its budget. One that runs only by guesses comes after the other plans.
 
-    An argument that the message of a failure names is given from then on."""
+    An argument that the message of a failure names, or that was `None` where it failed for that, is given from then on; one that turned out
+    to be one too many is not given again."""
     trials = _Trials(look.model)
     second: dict[str, Any] | None = None
-    for plan in found:
+    for plan in [*found, *map(single, found[:1])]:
         waiting, spent = combinations(plan), 0
+        spares: set[str] = set()
         while spent < BUDGET and (values := next(waiting, None)) is not None:
             kwargs = {**values, **constant}
             result, cost = trials.run(kwargs)
@@ -69,9 +74,10 @@ def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) 
                 break
             spent += cost
             if (spare := _spare(look, result.error, plan)) is not None:
+                spares.add(spare)
                 plan = {name: values for name, values in plan.items() if name != spare}
                 waiting = combinations(plan)
-            elif more := _places(look, result.error, values) or _named(look, result.error, {*plan, *constant}):
+            elif more := _places(look, result.error, values) or _named(look, result, {*plan, *constant, *spares}):
                 plan = {**plan, **more}
                 waiting = combinations(plan)
     return second
@@ -83,6 +89,10 @@ class _Trials:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.short = short_twin(model)
+
+    def quick(self, kwargs: dict[str, Any]) -> Outcome:
+        """What came of it on the shortened model."""
+        return outcome(on_meta(self.model) if self.short is None else self.short, (), kwargs)
 
     def run(self, kwargs: dict[str, Any]) -> tuple[Outcome, int]:
         """What came of it, and the cost. A choice that fails on the shortened model for its form fails on the whole one; any other failure may
@@ -116,10 +126,27 @@ def _places(look: Lookup, error: BaseException, values: dict[str, Any]) -> Plan:
     return {"input_ids": [torch.cat([ids[:, :1], torch.full((rows, count), token), ids[:, 1:]], 1)]} if count <= MAX_PLACES else {}
 
 
-def _named(look: Lookup, error: BaseException, given: set[str]) -> Plan:
-    """The arguments with a row that the message of an exception names and that were not given."""
-    words = set(re.findall(r"\w+", str(error))) - given
-    return {n: values for n, p in look.parameters.items() if n in words and n in ROWS and (values := alternatives(look, p))}
+def _named(look: Lookup, result: Outcome, given: set[str]) -> Plan:
+    """The arguments that were missing and not given: those that were `None` where it failed, and those with a row that the message names."""
+    if result.error is None:
+        return {}
+    words = set(re.findall(r"\w+", str(result.error)))
+    wanted = [p for n, p in look.parameters.items() if n not in given and ((n in words and n in ROWS) or (n in result.missing and _makeable(p)))]
+    return {p.name: values for p in wanted if (values := alternatives(look, p, needed=True))}
+
+
+def _makeable(parameter: inspect.Parameter) -> bool:
+    """Has it a row, or may it be a tensor, as far as its annotation goes?"""
+    return parameter.name in ROWS or parameter.annotation is parameter.empty or "Tensor" in str(parameter.annotation)
+
+
+def single(plan: Plan) -> Plan:
+    """A plan with one sample for a batch."""
+
+    def one(value: Any) -> Any:
+        return value[:1] if isinstance(value, Tensor) and value.dim() and value.shape[0] == BATCH else value
+
+    return {name: [one(v) for v in values] for name, values in plan.items() if not any(isinstance(v, Like) for v in values)}
 
 
 def combinations(plan: Plan) -> Iterator[dict[str, Any]]:
@@ -129,9 +156,14 @@ def combinations(plan: Plan) -> Iterator[dict[str, Any]]:
     for r in ranges:
         total *= len(r)
     numbers = itertools.product(*ranges) if total > 20_000 else iter(sorted(itertools.product(*ranges), key=sum))
+    seen: set[Any] = set()
     for choice in itertools.islice(numbers, BUDGET):
         chosen = {name: values[n] for (name, values), n in zip(plan.items(), choice, strict=True)}
         made = {name: value.made(chosen) if isinstance(value, Like) else value for name, value in chosen.items()}
+        key = tuple(getattr(made[name], "shape", None) if isinstance(value, Like) else id(value) for name, value in chosen.items())
+        if key in seen:  # two rules for a mask, one mask
+            continue
+        seen.add(key)
         yield {name: value for name, value in made.items() if value is not None or not isinstance(chosen[name], Like)}
 
 
@@ -158,16 +190,19 @@ def plans(look: Lookup, fixed: dict[str, Any]) -> list[Plan]:
     return found
 
 
-def alternatives(look: Lookup, parameter: inspect.Parameter) -> list[Any]:
-    """The forms that an argument may have; none when this model does not need it."""
+def alternatives(look: Lookup, parameter: inspect.Parameter, needed: bool = False) -> list[Any]:
+    """The forms that an argument may have; none when this model does not need it. `needed`: it is, whatever its default says."""
     entry = ROWS.get(parameter.name)
     if entry is not None:
         return list(entry.make(look))
-    if parameter.default is not parameter.empty:
+    if parameter.default is not parameter.empty and not needed:
         return []
     widths = widths_of(look.model)
+    second, first = seconds(parameter.name, look.model, look, widths, None), mains(look.model, look, widths)
     maps = [look.floats(BATCH, 8, 12, widths[0]), look.floats(BATCH, widths[0], 8, 12)]
-    kinds = [*itertools.islice(seconds(parameter.name, look.model, look, widths, None), 8), *itertools.islice(mains(look.model, look, widths), 12), *maps]
+    kinds = [*itertools.islice(second, 8), *itertools.islice(first, 12), *maps]
+    if "list[" in str(parameter.annotation).casefold():  # maps of several resolutions
+        kinds = [[look.floats(BATCH, w, 16 // n, 4 // n) for n in (1, 2)] for w in widths[:4]] + kinds
     return kinds
 
 

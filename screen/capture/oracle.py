@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from screen.capture.lines import no_modes
 from screen.capture.record import tensors
 
 SMALL = 1 << 20
@@ -26,6 +27,13 @@ GENERIC = {"isnan": False, "isinf": False, "isposinf": False, "isneginf": False,
 RANDOM = {"rand", "randn", "randint", "randperm", "bernoulli", "multinomial", "normal", "uniform", "empty", "empty_like", "rand_like",
           "randn_like", "new_empty", "empty_strided", "randint_like", "normal_", "uniform_", "bernoulli_", "exponential_", "native_dropout",
           "new_empty_strided", "empty_permuted", "random_", "cauchy_", "log_normal_", "geometric_", "set_"}
+
+
+PICKS = {"index", "index_select", "gather", "take"}
+"""Ops whose result holds entries of their first argument only, whatever the indices."""
+
+LITERAL = {"tensor": 0, "as_tensor": 0, "asarray": 0, "new_tensor": 1}
+"""Calls that make a tensor of numbers of the program, and which argument holds them. On meta torch forgets the numbers, below the aten level."""
 
 
 Site = tuple[str, int, str]
@@ -65,6 +73,19 @@ class Oracle:
             return tensor
         return self.known.get(id(tensor))
 
+    def literal(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
+        """The value of `torch.tensor([1, 2])`; one made of tensors is known when they are."""
+        place = LITERAL.get(getattr(func, "__name__", ""))
+        if place is None or not isinstance(result, Tensor) or result.device.type != "meta" or result.numel() > SMALL:
+            return
+        data = args[place] if len(args) > place else kwargs.get("data", kwargs.get("obj"))
+        if data is None or isinstance(data, Tensor) or any(self.value(t) is None for t in tensors(data)):
+            return
+        with no_modes():
+            real = torch.tensor(tree_map(self._real, data), dtype=result.dtype, device="cpu")
+        if real.shape == result.shape:
+            self.learn(result, real)
+
     def generic(self, func: Callable[..., Any], args: Any, result: Any) -> bool:
         """What holds of unknown floats unless something went wrong: they are finite, and not zero. Learned as such, and marked as assumed."""
         name = func.__name__.split(".")[0]
@@ -93,6 +114,8 @@ class Oracle:
             self._forget(func, args, kwargs)
             return
         name = func.__name__.split(".")[0]
+        if name in PICKS and self._picked(args[0], results[0]):
+            return
         if name in RANDOM or any(t.device.type == "meta" and id(t) not in self.known for t in sources):
             self._forget(func, args, kwargs)
             return
@@ -108,6 +131,16 @@ class Oracle:
                 self.learn(meta, value)
                 if assumed:
                     self.assumed.add(id(meta))
+
+    def _picked(self, source: Tensor, result: Tensor) -> bool:
+        """Whatever is picked out of a tensor whose entries are all equal is that entry."""
+        real = self.value(source)
+        if real is None or not real.numel() or bool((real != real.flatten()[0]).any()):
+            return False
+        self.learn(result, real.flatten()[0].expand(result.shape).clone())
+        if id(source) in self.assumed:
+            self.assumed.add(id(result))
+        return True
 
     def _real(self, value: Any) -> Any:
         if isinstance(value, Tensor):

@@ -12,6 +12,10 @@ from screen.capture.lookup import BATCH, Lookup
 from screen.capture.table import AUDIO, Like, row
 
 
+WAVE = 40
+"""Frames of a wave, for the product of the strides of its feature extractor."""
+
+
 def bins(look: Lookup) -> list[int]:
     """Sizes of one frame of a spectrogram."""
     names = [
@@ -26,17 +30,20 @@ def frame_counts(look: Lookup) -> list[int]:
     """Numbers of frames: as configured, then twice as many (a convolution halves them), then a small one."""
     found = look.get("max_length", "spec_size", "max_source_positions", "max_position_embeddings", part=AUDIO)
     stated = [2 * found, found] if isinstance(found, int) and 64 <= found <= 20_000 else []
-    return list(dict.fromkeys([*stated, 256, 1024, 3000, 8 * look.tokens]))
+    both = [WAVE] if "input_values" in look.parameters else []  # two views of one sound
+    return list(dict.fromkeys([*both, *stated, 256, 1024, 3000, 8 * look.tokens]))
 
 
 @row("input_features", "audio_mel", "audio_input_features", "spectrogram", main=True)
 def _features(look: Lookup) -> Iterator[Tensor]:
     conv = look.first(nn.Conv1d)
-    for count in frame_counts(look):
-        for size in bins(look):
+    found: list[tuple[int, tuple[int, ...]]] = []
+    for n, count in enumerate(frame_counts(look)):
+        for m, size in enumerate(bins(look)):
             forms = [(BATCH, count, size), (BATCH, size, count), (BATCH, 1, count, size), (size, count)]
             forms = forms[1:2] + forms[:1] + forms[2:] if conv is not None and conv.in_channels == size else forms
-            yield from (look.floats(*form) for form in forms)
+            found += [(n + m + k, form) for k, form in enumerate(forms)]
+    yield from (look.floats(*form) for _, form in sorted(found, key=lambda f: f[0]))  # what is likely in every respect first
 
 
 @row("input_features_mask", "feature_attention_mask", "audio_mel_mask", "audio_attention_mask", goes_with=("input_features", "audio_mel"))
@@ -50,7 +57,8 @@ def _feature_mask(look: Lookup) -> Iterator[Like]:
 def _wave(look: Lookup) -> Iterator[Tensor]:
     """Samples, long enough for the feature extractor; some models take a spectrogram under this name."""
     strides = look.get("conv_stride", "upsampling_ratios", "downsampling_ratios", "encoder_rates", part=AUDIO)
-    samples = (math.prod(strides) if isinstance(strides, list | tuple) else 320) * 40
+    step = look.get("samples_per_token", default=math.prod(strides) if isinstance(strides, list | tuple) else 320, part=AUDIO)
+    samples = step * WAVE
     if "input_ids" in look.parameters and look.parameters["input_values"].default is None:
         return
     yield look.floats(BATCH, samples)
@@ -71,6 +79,41 @@ def _decoder_wave(look: Lookup) -> Iterator[Tensor]:
 @row("feature_lens", "audio_feature_lengths", goes_with=("input_features",))
 def _feature_lengths(look: Lookup) -> Iterator[Tensor]:
     yield torch.tensor([frame_counts(look)[0] // 2] * BATCH)
+
+
+@row("chunk_sample_lengths", goes_with=("input_features",))
+def _samples(look: Lookup) -> Iterator[Tensor]:
+    yield torch.tensor([frame_counts(look)[0] * look.get("hop_length", default=160, part=AUDIO)] * BATCH)
+
+
+# -- from codes to sound -------------------------------------------------------------------------------------------------------
+
+
+@row("quantized_code", "code")
+def _codes(look: Lookup) -> Iterator[Tensor]:
+    """Each code stands for as many frames as it is repeated."""
+    yield look.ids(look.tokens // look.get("repeats", default=1), vocabulary=look.get("num_embeds", default=100))
+
+
+@row("time_step")
+def _moment(look: Lookup) -> Iterator[Tensor]:
+    yield look.floats(BATCH)
+
+
+@row("condition_vector", "reference_mel")
+def _reference(look: Lookup) -> Iterator[Tensor]:
+    yield look.floats(BATCH, look.targets, look.get("mel_dim", default=look.width))
+
+
+@row("speaker_embedding")
+def _speaker(look: Lookup) -> Iterator[Tensor]:
+    for length in (look.tokens, 1):
+        yield look.floats(BATCH, length, look.get("enc_emb_dim", default=look.width))
+
+
+@row("conditioning")
+def _condition(look: Lookup) -> Iterator[Tensor]:
+    yield look.floats(BATCH, look.get("enc_emb_dim", default=look.width))
 
 
 # -- time series ---------------------------------------------------------------------------------------------------------------

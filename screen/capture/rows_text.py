@@ -18,7 +18,7 @@ ENTITIES = 5
 
 @row("input_ids", main=True)
 def _input_ids(look: Lookup) -> Iterator[Tensor]:
-    yield look.ids(look.tokens)
+    yield look.ids(_placed(look) if "image_embeds_position_mask" in look.parameters else look.tokens)
     books = look.get("num_codebooks", "n_codes_total", "num_channels") if "pixel_values" not in look.parameters else None
     if isinstance(books, int) and books > 1:  # one id for each code book
         yield look.ids(look.tokens * books).reshape(BATCH, look.tokens, books)
@@ -26,6 +26,18 @@ def _input_ids(look: Lookup) -> Iterator[Tensor]:
         yield look.ids(look.tokens, batch=BATCH * books)
         yield look.ids(look.tokens * (books + 1)).reshape(BATCH, look.tokens, books + 1)  # and one for the text
         yield look.ids(books)
+
+
+def _placed(look: Lookup) -> int:
+    """Tokens of a text with an image: places for the queries of the image, then the text."""
+    return int(look.get("latent_query_num", default=0)) + look.tokens
+
+
+@row("image_embeds_position_mask", goes_with=("pixel_values",))
+def _image_places(look: Lookup) -> Iterator[Tensor]:
+    mask = torch.ones(BATCH, _placed(look), dtype=torch.bool)
+    mask[:, -look.tokens :] = False
+    yield mask
 
 
 @row("decoder_input_ids", main=True)
@@ -91,7 +103,7 @@ def _states(look: Lookup) -> Iterator[Tensor]:
     if gridded(look) and not any(n in look.parameters for n in ("input_ids", "pixel_values")):  # patches under the name of states
         yield from (look.floats(sum(math.prod(g) for g in GRID), size) for size in flat_patch(look)[:3])
     widths = [look.get("cross_attention_hidden_size", "encoder_hidden_size"), look.get("hidden_size", "d_model", "embed_dim")]
-    widths += [look.get("input_size", "input_dim", "nemo_conv_input_size"), *look.widths[:8]]
+    widths += [look.get("input_size", "input_dim", "nemo_conv_input_size", "mel_dim"), *look.widths[:8]]
     for width in dict.fromkeys(w for w in widths if isinstance(w, int)):
         yield look.floats(BATCH, look.tokens, width)
     conv = look.first(nn.Conv1d)
@@ -142,6 +154,54 @@ def _timesteps(look: Lookup) -> Iterator[Tensor]:
 def _patch_count(look: Lookup) -> Iterator[int | None]:
     yield None
     yield look.tokens
+
+
+@row("patch_ids")
+def _patches_of(look: Lookup) -> Iterator[Tensor]:
+    """The patch that each token belongs to."""
+    yield torch.arange(look.tokens).repeat(BATCH, 1)
+
+
+@row("generation_steps")
+def _step(look: Lookup) -> Iterator[int]:
+    yield 1
+
+
+@row("last_hidden_state")
+def _last_state(look: Lookup) -> Iterator[Tensor]:
+    """The state of another model at one place."""
+    width = look.get("input_size", "hidden_size", "d_model")
+    yield from (look.floats(BATCH, 1, size) for size in dict.fromkeys([width, *look.widths[:8]]) if isinstance(size, int))
+
+
+# -- documents that were retrieved, questions with options -----------------------------------------------------------------------
+
+
+@row("context_input_ids")
+def _documents(look: Lookup) -> Iterator[Tensor]:
+    """[batch * documents, tokens]"""
+    yield look.ids(look.targets, batch=BATCH * look.get("n_docs", default=1))
+
+
+@row("context_attention_mask")
+def _documents_mask(look: Lookup) -> Iterator[Tensor]:
+    yield torch.ones(BATCH * look.get("n_docs", default=1), look.targets, dtype=torch.long)
+
+
+@row("doc_scores")
+def _scores(look: Lookup) -> Iterator[Tensor]:
+    yield look.floats(BATCH, look.get("n_docs", default=1))
+
+
+@row("marks", "num_options")
+def _marks(look: Lookup) -> Iterator[Tensor]:
+    """The places of three questions in the text, and how many options they have."""
+    yield torch.tensor([1, 2, 3]).repeat(BATCH, 1)
+
+
+@row("question_type_ids")
+def _question_types(look: Lookup) -> Iterator[Tensor]:
+    yield torch.zeros(BATCH, 3, dtype=torch.long)
 
 
 @row("langs", extra=True)

@@ -81,6 +81,9 @@ def _pixels(look: Lookup) -> Iterator[Tensor]:
             yield look.floats(count, size)
         yield look.floats(count, channels(look), *patch(look))
         yield look.floats(1, count, channels(look), *patch(look))
+        merge = look.get("spatial_merge_size", default=1, part=VISION)
+        yield look.floats(count, *(merge * p for p in patch(look)), channels(look))
+        yield look.floats(math.prod(GRID[0]), flat_patch(look)[0])  # the last grid is that of an image to be made
     if "spatial_shapes" in look.parameters or "pixel_position_ids" in look.parameters or "image_position_ids" in look.parameters:
         for size in flat_patch(look):
             yield look.floats(BATCH, math.prod(GRID[0]), size)
@@ -92,6 +95,9 @@ def _pixels(look: Lookup) -> Iterator[Tensor]:
     frames = look.get("num_frames", "frames_per_clip", part=VISION)
     many = frames if isinstance(frames, int) else 2
     c = channels(look)
+    depth = look.get("temporal_patch_size", part=VISION)
+    if isinstance(depth, int):
+        yield look.floats(BATCH, depth, *patch(look), c)  # single patches, colours last
     for number, side in enumerate(sides(look)):
         forms = [(BATCH, c, *side), (BATCH, many, c, *side), (BATCH, 1, c, *side), (BATCH, 2, 3, *side), (BATCH, c, many, *side)]
         forms.append((BATCH * many, c, *side))

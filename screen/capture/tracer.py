@@ -90,6 +90,7 @@ class Session:
             self.frames.pop()
             if sys.exc_info()[0] is not None:
                 self._flush(frame)
+        self.oracle.literal(func, args, kwargs, result)
         self._settle(func, name, args, kwargs, result, frame)
         return result
 
@@ -261,6 +262,8 @@ class Trace:
 
     recorder: Recorder
     graph: Graph
+    error: BaseException | None = None
+    """What ended the forward early."""
 
 
 def trace(
@@ -335,17 +338,18 @@ def _once(
     kwargs = {name: _input(session, name, value, entry) for name, value in kwargs.items()}
     failure: Failure | None = None
     outputs: Any = None
+    raised: BaseException | None = None
     with stamp.stamping(model, session, enabled=stamped) as repeats, scopes.watching(), _frozen(model), torch.no_grad(), _quiet():
         try:
             with torch.device("meta"), _Aten(session), _Functions(session):
                 outputs = model(*args, **kwargs)
         except (Exception, SystemExit) as error:
-            failure = _failure(error)
+            failure, raised = _failure(error), error
         scopes.unwind()
     if repeats.failed:
         return _once(model, *given, initialisers, answers, stamped=False)
     graph = convert.graph_of(session, outputs, failure, repeats.table(scopes), initialisers)
-    return Trace(session.recorder, graph), session.oracle
+    return Trace(session.recorder, graph, raised), session.oracle
 
 
 def _input(session: Session, name: str, value: Any, origin: Origin) -> Any:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from screen.capture import copying
 from screen.capture.construct import reads_a_value
+from screen.capture.missing import missing
 
 KEPT = 2
 """Members of a long stack of equal modules that take part in a trial of a shortened model."""
@@ -26,6 +27,8 @@ class Outcome:
     """None when the forward reads values."""
     guessed: bool = False
     """It ran by guesses that decided something."""
+    missing: tuple[str, ...] = ()
+    """Arguments of forward that were `None` where it failed for that."""
     traced: bool = False
     """It reads values, so that it had to be traced: a hundred times the cost of a call that fails for its form."""
 
@@ -37,12 +40,13 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             return Outcome(None, model(*on_meta(args), **on_meta(kwargs)))
     except (Exception, SystemExit) as error:
         if not reads_a_value(error):
-            return Outcome(error)
-        from screen.capture.tracer import trace
+            return Outcome(error, missing=missing(model, error))
+        from screen.capture.tracer import run
 
-        graph = trace(model, args, kwargs)
-        failed = RuntimeError(graph.failure.message) if graph.failure is not None else None
-        return Outcome(failed, guessed=any(g.decides for g in graph.guesses), traced=True)
+        found = run(model, args, kwargs)
+        failed = RuntimeError(found.graph.failure.message) if found.graph.failure is not None else None
+        names = missing(model, found.error) if found.error is not None else ()
+        return Outcome(failed, guessed=any(g.decides for g in found.graph.guesses), missing=names, traced=True)
 
 
 def first_tensor(output: Any) -> Tensor | None:
