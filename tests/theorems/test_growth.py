@@ -122,6 +122,7 @@ def test_kans_bounds_hold_for_peri_norm_and_are_looser_per_token() -> None:
         finals.append(x[0, 0])
     data = kan_data_variance(float(np.mean(firsts)), float(np.mean(squares)), tokens, width, blocks, gamma, beta)
     assert np.var(finals) <= data
+    assert data == pytest.approx(np.mean([(f + 2 * blocks * math.sqrt(tokens * width) * 1.7) ** 2 for f in firsts]))
     entry = math.sqrt(width) * repeated(max(firsts), Sublayer(norm_output(gamma, beta)), 2 * blocks)
     assert np.var(finals) <= entry**2
     assert kan_mean_absolute(0, tokens, width, blocks, gamma, beta, dt=0.1) == pytest.approx(0.1 * 2 * blocks * 1.7)
