@@ -1,0 +1,56 @@
+"""The stream at initialisation: token covariance, gradients and their laws of depth (review, T3 and T4), from the recorded initialisers.
+
+`recursion_of(stream, graph)` reads every branch of the stream as a list of steps (`reader`), runs second moments forward and gradients
+back through all blocks (`stack`), and reads off what rules ask for (`result`). Derivations: `docs/theory/covariance.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from screen.facts.nouns import Stream, Unknown
+from screen.facts.recursion.build import Builder
+from screen.facts.recursion.result import Law, Recursion, read
+from screen.facts.recursion.stack import Stack, value_gains
+from screen.facts.recursion.values import Stop
+from screen.graph import Graph
+
+TOKENS = 64
+"""Tokens n of the sequence that the recursion stands for; the trace's own few tokens say nothing of it."""
+
+
+def recursion_of(stream: Stream, graph: Graph, depth: int | None = None, *, tokens: int = TOKENS) -> Recursion | Unknown:
+    """The recursion of one stream over its own layers, or over `depth` of them (its layers again and again)."""
+    builder = Builder(stream, graph, tokens)
+    try:
+        stack = builder.stack(depth or stream.depth)
+    except Stop as stop:
+        return stop.unknown
+    found = read(stack, gains_of(stack), _assumptions(builder, tokens))
+    if isinstance(stream.final_norm, Unknown):
+        found = replace(found, last_gradient_exponent=stream.final_norm)
+    return found
+
+
+def gains_of(stack: Stack) -> dict[str, tuple[float, ...]]:
+    """Sublayer -> gains along its value path, of its first kind."""
+    table: dict[str, tuple[float, ...]] = {}
+    for block in {id(b): b for b in stack.blocks}.values():
+        for add in block:
+            for inlet in add.inlets:
+                if inlet.name not in table:
+                    table[inlet.name] = value_gains(inlet.program)
+    return table
+
+
+def _assumptions(builder: Builder, tokens: int) -> tuple[str, ...]:
+    always = (
+        f"{tokens} tokens, all different, exchangeable",
+        "weights are independent between layers, with independent entries of mean zero, and the width is large",
+        "the loss has one gradient per token, of equal size and independent between tokens",
+        "the recorded initialisers stay as they are when the depth changes",
+    )
+    return (*always, *sorted(builder.assumptions))
+
+
+__all__ = ["Law", "Recursion", "recursion_of"]

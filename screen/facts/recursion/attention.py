@@ -1,0 +1,133 @@
+"""Softmax attention in mean square: three numbers of a random row-stochastic matrix, and what they do to moments and gradients.
+
+At initialisation the logits u_ij of n tokens are Gaussian: over the keys j of one query they have variance s², and the rows of two
+queries have correlation ρ (the cosine between two queries), since E u_ij u_i'j = τ²·d_h·⟨q_i,q_i'⟩·δ_k. With A = softmax(u),
+
+    pick   P = E Σ_j A_ij²        meet  R = E Σ_j A_ij A_i'j (i ≠ i')        jump  S = E‖diag a − a aᵀ‖_F²,  a = A_i.
+
+Uniform attention has P = R = 1/n; one key per row has P = 1, S = 0. They are averages over a fixed sample of Gaussian rows, kept
+over a grid of s and ρ: smooth in both, the same on every run.
+
+Forward, o = A v, exchangeable tokens:     q_o = q_v − δ_v·(1 − P)          δ_o = δ_v·(P − R)
+Backward to v (rows of A sum to 1, so that the sum over all pairs of tokens is kept):
+    g_v = P·g + (n−1)·R·ḡ                  ḡ_v = (g + (n−1)ḡ − g_v)/(n−1)
+Backward to the logits: ∂L/∂u_i = (diag a − a aᵀ)·v·g_i, hence Σ_j E(∂L/∂u_ij)² = d_h·g·δ_v·S. Both the mean key and the mean value drop
+out, because each row of ∂L/∂u sums to zero. With the logits' scale τ:
+    g_q = τ²·d_h·g·δ_v·S·δ_k               g_k = τ²·d_h·δ_v·S·(g·q_q + (n−1)·ḡ·(R/P)·r_q)       ḡ_k = −g_k/(n−1)
+where r_q = q_q − δ_q; where s exceeds the number of rows no near-tie is expected among them and S counts as 0. S·R/P stands for the overlap of two rows' Jacobians: exact for equal rows, and to first order in s².
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from screen.facts.recursion.moments import Gradient, Moments
+
+Array = NDArray[np.float64]
+
+SPREADS: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 24.0)
+"""Standard deviations s of the logits; beyond the last, S and 1 − P fall as 1/s (only near-ties within 1/s are left: review, T6)."""
+COSINES: tuple[float, ...] = (0.0, 0.3, 0.6, 0.8, 0.95, 1.0)
+ROWS = 128
+SEED = 20_240_601
+
+
+@dataclass(frozen=True)
+class Rows:
+    """P, S over the grid of s, and R over the grid of (s, ρ)."""
+
+    pick: Array
+    jump: Array
+    meet: Array
+
+    def at(self, spread: float, cosine: float) -> tuple[float, float, float]:
+        """(P, S, R) by linear interpolation."""
+        place = min(max(spread, 0.0), SPREADS[-1])
+        fade = place / spread if spread > place else 1.0
+        high = min(max(int(np.searchsorted(SPREADS, place)), 1), len(SPREADS) - 1)
+        part = (place - SPREADS[high - 1]) / (SPREADS[high] - SPREADS[high - 1])
+        meet = (1 - part) * self.meet[high - 1] + part * self.meet[high]
+        pick = float((1 - part) * self.pick[high - 1] + part * self.pick[high])
+        return (
+            1 - fade * (1 - pick),
+            fade * float((1 - part) * self.jump[high - 1] + part * self.jump[high]),
+            float(np.interp(min(max(cosine, 0.0), 1.0), COSINES, meet)),
+        )
+
+
+@lru_cache(maxsize=16)
+def rows(tokens: int, causal: bool) -> Rows:
+    """The three numbers for rows of `tokens` keys; with a causal mask row i has i keys and the numbers are means over i."""
+    draw = np.random.default_rng(SEED)
+    shared, one, two = (draw.standard_normal((ROWS, tokens)) for _ in range(3))
+    lengths = np.ceil((np.arange(ROWS) + 0.5) / ROWS * tokens) if causal else np.full(ROWS, tokens)
+    other = draw.permutation(lengths)
+    keys = np.arange(tokens)
+    pick, jump, meet = [], [], []
+    for spread in SPREADS:
+        plain = _softmax(spread * shared, keys < lengths[:, None])
+        squares = (plain**2).sum(1)
+        pick.append(squares.mean())
+        jump.append((squares - 2 * (plain**3).sum(1) + squares**2).mean())
+        line = []
+        for cosine in COSINES[:-1]:
+            near, far = math.sqrt(cosine), math.sqrt(1 - cosine)
+            left = _softmax(spread * (near * shared + far * one), keys < lengths[:, None])
+            right = _softmax(spread * (near * shared + far * two), keys < other[:, None])
+            line.append((left * right).sum(1).mean())
+        same = _softmax(spread * shared, keys < other[:, None])
+        meet.append([*line, (plain * same).sum(1).mean()])
+    return Rows(np.array(pick), np.array(jump), np.array(meet))
+
+
+def _softmax(logits: Array, allowed: NDArray[np.bool_]) -> Array:
+    shifted = np.where(allowed, logits, -np.inf)
+    weights = np.exp(shifted - shifted.max(1, keepdims=True))
+    return np.asarray(weights / weights.sum(1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """softmax(τ·q·k)·v with heads of `width` entries."""
+
+    width: int
+    scale: float
+    """τ, 1/√d_h as a rule."""
+    causal: bool
+    tokens: int
+    heads: int = 1
+
+    def spread(self, query: Moments, key: Moments) -> float:
+        """s, the standard deviation of the logits over the keys."""
+        return math.sqrt(max(self.scale**2 * self.width * query.power * key.gap, 0.0))
+
+    def _has_ties(self, query: Moments, key: Moments) -> bool:
+        """Whether some row of this many can be expected to hold a near-tie (probability about 1/s each): else S is zero in every typical
+        draw, and its mean is made by draws that are not seen."""
+        return self.spread(query, key) < self.tokens * self.heads
+
+    def forward(self, query: Moments, key: Moments, value: Moments) -> Moments:
+        """Moments of A v."""
+        pick, _, meet = rows(self.tokens, self.causal).at(self.spread(query, key), query.cosine)
+        return Moments(value.power - value.gap * (1 - pick), max(value.gap * (pick - meet), 0.0), value.mean)
+
+    def backward(self, query: Moments, key: Moments, value: Moments, gradient: Gradient) -> tuple[Gradient, Gradient, Gradient]:
+        """Gradients at q, k and v."""
+        pick, jump, meet = rows(self.tokens, self.causal).at(self.spread(query, key), query.cosine)
+        rest = self.tokens - 1
+        power = pick * gradient.power + rest * meet * gradient.shared
+        to_value = Gradient(power, (gradient.power + rest * gradient.shared - power) / rest)
+        steep = self.scale**2 * self.width * value.gap * jump if self._has_ties(query, key) else 0.0
+        alike = meet / pick
+        to_query = Gradient(steep * key.gap * gradient.power, steep * key.gap * gradient.shared * alike)
+        both = gradient.power * query.power + rest * gradient.shared * alike * (query.power - query.gap)
+        to_key = Gradient(steep * both, -steep * both / rest)
+        return to_query, to_key, to_value
+
+
+__all__ = ["Rows", "Softmax", "rows"]

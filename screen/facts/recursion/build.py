@@ -1,0 +1,199 @@
+"""From a stream of the facts to a `Stack`: one program per branch, blocks in the order of their layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from screen import ops
+from screen.facts.nouns import Kind, Norm, Scale, Stream, Sublayer, Unknown
+from screen.facts.recursion.layout import Layout, stream_layout
+from screen.facts.recursion.moments import Moments
+from screen.facts.recursion.reader import NORMS, Reader
+from screen.facts.recursion.stack import Add, Block, Inlet, Stack
+from screen.facts.recursion.steps import Normalise, Program
+from screen.facts.recursion.values import Stop
+from screen.facts.recursion.weights import Weights, same_shapes
+from screen.graph import Graph, Node, Ref
+
+JOINS = frozenset({"add", "sub", "lerp", "addcmul", "index_add"})
+
+
+@dataclass
+class Builder:
+    """Builds the stack of one stream."""
+
+    stream: Stream
+    graph: Graph
+    tokens: int
+    assumptions: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.weights = Weights(self.graph)
+        self.layouts: dict[int, Layout] = {}
+        for node in self.stream.states:
+            shape = self.graph.nodes[node].shape
+            if shape:
+                self.layouts[node] = stream_layout(shape, -1 if shape[-1] == self.stream.width else min(1, len(shape) - 1))
+
+    def stack(self, depth: int) -> Stack:
+        """The stack; raises `Stop` where something cannot be told."""
+        if self.stream.long_skips:
+            raise Stop("earlier states of the stream are added to it again", *(s.add for s in self.stream.long_skips))
+        if not self.stream.kinds or self.stream.depth < 1:
+            raise Stop("the stream has no blocks")
+        blocks = {kind.id: self._block(kind) for kind in self.stream.kinds}
+        layers = _layers(self.stream.kinds)
+        tied = self._sharing()
+        start = self._start()
+        final = Normalise(0, 0, False, 0.0, 1.0) if self.stream.final_norm is True else None
+        return Stack(start, tuple(blocks[layers[n % len(layers)]] for n in range(depth)), final, tied, self.tokens)
+
+    # -- one block ---------------------------------------------------------------------------------------------------------------------
+
+    def _block(self, kind: Kind) -> Block:
+        adds: list[Add] = []
+        group: list[Sublayer] = []
+        for sub in kind.sublayers:
+            if group and (sub.parallel_group is None or sub.parallel_group != group[-1].parallel_group):
+                adds.append(self._add(group))
+                group = []
+            group.append(sub)
+        if group:
+            adds.append(self._add(group))
+        return tuple(adds)
+
+    def _add(self, group: list[Sublayer]) -> Add:
+        identity = 1.0
+        for sub in group:
+            identity *= _number(sub.alpha, f"the multiplier of the stream at `{sub.name}`", sub.add) ** 2
+        inlets = tuple(Inlet(s.name, self._program(s, {g.add for g in group}), self._factor(s)) for s in group)
+        return Add(inlets, identity, self._close(group[-1]))
+
+    def _close(self, sub: Sublayer) -> Normalise | None:
+        norm = next((n for position, n in sub.norms if position == "C"), None)
+        if norm is None:
+            if "C" in sub.positions:
+                raise Stop(f"the norm on the stream after `{sub.name}` is not known", sub.add)
+            return None
+        if norm.type not in NORMS:
+            raise Stop(f"a norm of type `{norm.type}` on the stream has no row in the recursion", norm.node)
+        node = self.graph.nodes[norm.node]
+        weight = node.kwarg("weight")
+        gain = self.weights.mean_square(weight.node) if isinstance(weight, Ref) else 1.0
+        if isinstance(gain, Unknown):
+            raise Stop(gain.reason, *gain.nodes)
+        return Normalise(0, 0, NORMS[norm.type], norm.eps or 0.0, gain / (norm.size if norm.type == "l2" else 1))
+
+    def _factor(self, sub: Sublayer) -> float:
+        """s² of the add itself (`alpha=`, a minus); multipliers before it are steps of the branch."""
+        node = self.graph.nodes[sub.add]
+        if node.op not in ("add", "sub"):
+            raise Stop(f"a residual add by `{node.op}` has no row in the recursion", sub.add)
+        factor = node.kwarg("alpha", 1)
+        second = len(node.args) > 1 and isinstance(node.args[1], Ref) and node.args[1].node == sub.output
+        return float(factor) ** 2 if second and isinstance(factor, int | float) else 1.0
+
+    def _program(self, sub: Sublayer, group: set[int]) -> Program:
+        if any(p.stream != self.stream.name for p in sub.ports if p.name == "memory"):
+            raise Stop(f"`{sub.name}` reads another stream", sub.output)
+        leaves = {n: layout for n, layout in self.layouts.items() if n < sub.add}
+        reader = Reader(self.graph, self.weights, {n.node: n for _, n in sub.norms}, leaves, self.tokens, self.assumptions)
+        program = reader.program(sub.output)
+        if isinstance(program, Unknown):
+            raise Stop(f"`{sub.name}`: {program.reason}", *program.nodes)
+        for read in reader.table:
+            if read in leaves and (late := self._between(read, sub.add, group)):
+                raise Stop(f"`{sub.name}` reads an earlier state than the one that it is added to", late[0])
+        return program
+
+    def _between(self, read: int, add: int, group: set[int]) -> list[int]:
+        """What happens to the stream between a read and the add: other adds, or a norm that the branch does not see."""
+        found = []
+        for state in self.stream.states:
+            if read < state < add and state not in group:
+                node = self.graph.nodes[state]
+                both = [i for i in node.inputs if not self.weights.is_trained(i)]
+                if (node.op in JOINS and len(set(both)) > 1) or ops.CLASSES.get(node.op) == "norm":
+                    found.append(state)
+        return found
+
+    # -- ends of the stream ------------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> Moments:
+        """Moments of the state that the first branch reads."""
+        first = self.stream.kinds[0].sublayers[0]
+        before = [n for n in self.stream.states if n < min(s.add for s in self.stream.kinds[0].sublayers)]
+        read = max((n for n in before if self._reaches(n, first.output)), default=None)
+        if read is None:
+            raise Stop("the state that the first branch reads is not known", first.add)
+        norms = {n.index: norm for n in self.graph.nodes[: read + 1] if (norm := _fused_norm(n)) is not None}
+        reader = Reader(self.graph, self.weights, norms, {}, self.tokens, self.assumptions, sources=True)
+        program = reader.program(read)
+        if isinstance(program, Unknown):
+            if self.stream.embed_norm is True or "C" in first.positions:
+                self.assumptions.add("the first state has entries of mean square one, independent between tokens (a norm follows before it counts)")
+                return Moments(1.0, 1.0)
+            raise Stop(f"the size of the stream's first state is not known: {program.reason}", *program.nodes)
+        return program.forward(Moments(1.0, 1.0))[program.output]
+
+    def _reaches(self, state: int, output: int) -> bool:
+        """Whether a branch reads a state, by a walk back from its output that ends at states."""
+        seen: set[int] = set()
+        stack, states = [output], set(self.stream.states)
+        while stack:
+            node = stack.pop()
+            if node == state:
+                return True
+            if node not in seen and node >= state and (node not in states or node == output):
+                seen.add(node)
+                stack.extend(self.graph.nodes[node].inputs)
+        return False
+
+    def _sharing(self) -> bool:
+        """Whether weights serve at several depths; raises where equal blocks start differently."""
+        first = self.stream.kinds[0].sublayers
+        adds = [s for s in self.stream.states if s >= first[0].add and self._is_residual(s)]
+        seen: dict[tuple[int, int], tuple[object, ...]] = {}
+        tied = False
+        for place, (one, two) in enumerate(zip(adds, adds[1:], strict=False)):
+            mark = self.weights.signature(one, two)
+            position = (place + 1) % len(first)
+            for (other, _), known in seen.items():
+                if other == position and same_shapes(known, mark) and known != mark:
+                    raise Stop("blocks of one kind start from different initialisers", two)
+                tied = tied or (other == position and bool(known) and not mark)
+            seen.setdefault((position, len(mark)), mark)
+        return tied
+
+    def _is_residual(self, state: int) -> bool:
+        node = self.graph.nodes[state]
+        return node.op in JOINS and len({i for i in node.inputs if not self.weights.is_trained(i)}) > 1
+
+
+def _number(scale: Scale, what: str, node: int) -> float:
+    value = scale.value if scale.kind in ("none", "constant") else scale.init if scale.kind == "learned" else None
+    if value is None:
+        raise Stop(f"{what} is not known at initialisation", node)
+    return value
+
+
+def _layers(kinds: Iterable[Kind]) -> list[str]:
+    """Kind of every layer, in order."""
+    table = {n: kind.id for kind in kinds for first, last in kind.layers for n in range(first, last + 1)}
+    return [table[n] for n in sorted(table)]
+
+
+def _fused_norm(node: Node) -> Norm | None:
+    """A norm in one call, over the last axis."""
+    if node.op not in ("layer_norm", "rms_norm") or not isinstance(node.args[0], Ref):
+        return None
+    from screen.facts.nouns import Place
+
+    kind = "layernorm" if node.op == "layer_norm" else "rmsnorm"
+    eps = node.kwarg("eps")
+    number = float(eps) if isinstance(eps, int | float) else 0.0
+    return Norm(node.index, node.args[0].node, kind, kind == "layernorm", (-1,), (node.shape or (1,))[-1], number, Place(node.index, "", "", 0))  # type: ignore[arg-type]
+
+
+__all__ = ["Builder"]

@@ -1,0 +1,168 @@
+"""Which axes of a value are features and which are tokens, carried through views.
+
+Each axis is a list of factors (size, label), row-major: "f" features, "t" tokens or batch, "c" copies. A reshape flattens them and groups
+them anew, so that `(tokens·heads, width)` keeps what it was made of. A contraction is over features only where every factor is "f".
+"""
+
+from __future__ import annotations
+
+from screen.graph import Node
+
+Factor = tuple[int, str]
+Axis = tuple[Factor, ...]
+Layout = tuple[Axis, ...]
+
+SAME = frozenset({
+    "contiguous", "clone", "detach", "to", "type", "float", "half", "bfloat16", "double", "type_as", "data", "alias", "dropout", "dropout1d",
+    "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout", "cpu", "cuda", "requires_grad", "positive", "lift_fresh", "flip", "roll",
+})  # fmt: skip
+REGROUPS = frozenset({"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "unsqueeze", "squeeze", "ravel", "atleast_2d"})
+COPIES = frozenset({"expand", "expand_as", "broadcast_to", "repeat_interleave", "repeat"})
+SWAPS = {"transpose": None, "swapaxes": None, "swapdims": None, "permute": None, "movedim": None, "moveaxis": None,
+         "t": (-2, -1), "T": None, "mT": (-2, -1), "mH": (-2, -1), "adjoint": (-2, -1), "H": (-2, -1)}  # fmt: skip
+
+
+def stream_layout(shape: tuple[int, ...], axis: int) -> Layout:
+    """All axes are tokens but the one of the features."""
+    feature = axis % len(shape)
+    return tuple(((n, "f" if i == feature else "t"),) for i, n in enumerate(shape))
+
+
+def is_features(axis: Axis) -> bool:
+    """Whether an axis holds features alone."""
+    return all(label == "f" for size, label in axis if size > 1)
+
+
+def holds_features(axis: Axis) -> bool:
+    """Whether an axis holds some features."""
+    return any(label == "f" for size, label in axis if size > 1)
+
+
+def regroup(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
+    """The factors in order under new sizes; None when a size cuts a factor unevenly."""
+    queue = [f for axis in layout for f in axis if f[0] > 1]
+    found: list[Axis] = []
+    for size in shape:
+        taken: list[Factor] = []
+        need = size
+        while need > 1:
+            if not queue:
+                return None
+            have, label = queue.pop(0)
+            if need % have == 0:
+                taken.append((have, label))
+                need //= have
+            elif have % need == 0:
+                taken.append((need, label))
+                queue.insert(0, (have // need, label))
+                need = 1
+            else:
+                return None
+        found.append(tuple(taken) or ((1, "t"),))
+    return tuple(found) if not queue else None
+
+
+def viewed(node: Node, layout: Layout) -> Layout | None:
+    """The layout of a view; None when it is not known."""
+    shape = node.shape or ()
+    if node.op in SAME:
+        return layout
+    if node.op in REGROUPS:
+        return regroup(layout, shape)
+    if node.op in COPIES:
+        return _copied(node, layout, shape)
+    if node.op in SWAPS:
+        return _swapped(node, layout)
+    return None
+
+
+def _copied(node: Node, layout: Layout, shape: tuple[int, ...]) -> Layout | None:
+    padded: list[Axis] = [((1, "t"),)] * (len(shape) - len(layout)) + list(layout)
+    found: list[Axis] = []
+    for axis, size in zip(padded, shape, strict=True):
+        have = 1
+        for n, _ in axis:
+            have *= n
+        if size % have:
+            return None
+        copies: Axis = ((size // have, "c"),) if size > have else ()
+        found.append((*axis, *copies) if node.op == "repeat_interleave" else (*copies, *axis))
+    return tuple(found)
+
+
+def _swapped(node: Node, layout: Layout) -> Layout | None:
+    rank = len(layout)
+    order = list(range(rank))
+    numbers = [a for a in node.args[1:] if isinstance(a, int)]
+    given = next((a for a in node.args[1:] if isinstance(a, tuple)), None)
+    keys = [v for _, v in node.kwargs if isinstance(v, int)]
+    pair = SWAPS[node.op] or tuple(numbers or keys)
+    if node.op == "permute":
+        order = [a % rank for a in (given if given is not None else tuple(numbers)) if isinstance(a, int)]
+    elif node.op == "T":
+        order.reverse()
+    elif node.op in ("movedim", "moveaxis"):
+        if len(pair) != 2:
+            return None
+        order.insert(pair[1] % rank, order.pop(pair[0] % rank))
+    elif len(pair) == 2:
+        one, two = pair[0] % rank, pair[1] % rank
+        order[one], order[two] = order[two], order[one]
+    else:
+        return None
+    return tuple(layout[i] for i in order) if sorted(order) == list(range(rank)) else None
+
+
+def cut(node: Node, layout: Layout) -> Layout | None:
+    """The layout of a part: the axis that got shorter keeps its label if it has one, an axis picked by number goes."""
+    shape = node.shape or ()
+    if len(shape) == len(layout):
+        return _shortened(layout, shape)
+    if node.op in ("select", "unbind") or (node.op == "getitem" and len(shape) != len(layout)):
+        return _picked(node, layout, shape)
+    return None
+
+
+def _shortened(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
+    found: list[Axis] = []
+    for axis, size in zip(layout, shape, strict=True):
+        have = 1
+        for n, _ in axis:
+            have *= n
+        labels = {label for n, label in axis if n > 1}
+        if have != size and len(labels) > 1:
+            return None
+        found.append(axis if have == size else ((size, labels.pop() if labels else "t"),))
+    return tuple(found)
+
+
+def _picked(node: Node, layout: Layout, shape: tuple[int, ...]) -> Layout | None:
+    index = node.args[1] if len(node.args) > 1 else None
+    if node.op == "select" and isinstance(index, int):
+        rest = layout[: index % len(layout)] + layout[index % len(layout) + 1 :]
+        return rest if len(rest) == len(shape) else None
+    items = index if isinstance(index, tuple) and not (index and index[0] == "slice") else (index,)
+    return _indexed(items, layout, shape)
+
+
+def _indexed(items: tuple[object, ...], layout: Layout, shape: tuple[int, ...]) -> Layout | None:
+    """`x[..., None, 2, a:b]`: numbers take an axis away, None puts one in."""
+    used = sum(i is not None and i != "..." for i in items)
+    left, found = list(layout), list[Axis]()
+    for item in items:
+        if item == "...":
+            for _ in range(len(layout) - used):
+                found.append(left.pop(0))
+        elif item is None:
+            found.append(((1, "t"),))
+        elif not left or not (isinstance(item, int) or (isinstance(item, tuple) and item[:1] == ("slice",))):
+            return None
+        elif isinstance(item, int):
+            left.pop(0)
+        else:
+            found.append(left.pop(0))
+    found += left
+    return _shortened(tuple(found), shape) if len(found) == len(shape) else None
+
+
+__all__ = ["Layout", "cut", "holds_features", "is_features", "regroup", "stream_layout", "viewed"]

@@ -1,0 +1,160 @@
+"""What the recursion says of a stream, and how it is read off one run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from screen.facts.nouns import Unknown
+from screen.facts.recursion.stack import Backward, Forward, Stack, backward, forward, value_gains
+
+CUTS = (16, 8, 4, 2, 1)
+"""Depths N/16 … N at which exponents are fitted."""
+STEEP = 1.0
+"""A gradient ratio that grows faster than depth to this power, and better as an exponential than as a power, is called exponential."""
+FEWEST = 8
+"""Blocks below which no law of depth is told."""
+
+Law = Literal["polynomial", "exponential"]
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """The stream at its recorded initialisation. All numbers are means over random weights; none is a bound of one model."""
+
+    depth: int
+    rms: tuple[float, ...]
+    """√(E‖x_l‖²/d) after block 1 … depth (inf from where it leaves the range of floats)."""
+    rms_exponent: float | Unknown
+    """Slope of log rms against log depth between N/16 and N."""
+    cosine: float | Unknown
+    """Mean cosine between two tokens after the last block."""
+    one_minus_cos: float | Unknown
+    gradient_ratio: float | Unknown
+    """First over last block, root mean square of ∂L/∂W of the weight nearest to the output."""
+    ratio_law: Law | Unknown
+    predicted_ratio: float
+    """rms_N/rms_1 (review, T3)."""
+    last_gradient_exponent: float | Unknown
+    """Slope of the last block's gradient against log depth, at the recorded initialisation."""
+    deepnorm_number: float | Unknown
+    """Σ over residual branches (v²+w²)/α²: 2N(v²+w²)/α² where they are alike."""
+    gains: Mapping[str, tuple[float, ...]]
+    """Sublayer -> σ²·√(in·out) of its weights along the value path, output last."""
+    assumptions: tuple[str, ...]
+
+
+def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tuple[str, ...]) -> Recursion:
+    """Run the recursion and read it off."""
+    run = forward(stack)
+    depth = len(stack.blocks)
+    rms = [math.sqrt(s.power) for s in run.states]
+    rms += [math.inf] * (depth - len(rms))
+    whole = math.isfinite(rms[-1]) and rms[0] > 0
+    blame = _blame(stack, whole)
+    back = backward(stack, run) if blame is None else None
+    last = run.states[-1]
+    return Recursion(
+        depth=depth,
+        rms=tuple(rms),
+        rms_exponent=_slope(depth, lambda n: rms[n - 1]) if whole else Unknown("the stream leaves the range of floats"),
+        cosine=last.cosine if blame is None else blame,
+        one_minus_cos=1 - last.cosine if blame is None and last.power <= 0 else (last.gap / last.power if blame is None else blame),
+        gradient_ratio=_ratio(back) if back is not None else _given(blame),
+        ratio_law=_law(stack, depth) if back is not None else _given(blame),
+        predicted_ratio=rms[-1] / rms[0] if rms[0] > 0 else math.inf,
+        last_gradient_exponent=_slope(depth, lambda n: _last(stack, n)) if back is not None else _given(blame),
+        deepnorm_number=_deepnorm(stack),
+        gains=MappingProxyType(dict(gains)),
+        assumptions=assumptions,
+    )
+
+
+def _given(blame: Unknown | None) -> Unknown:
+    return blame if blame is not None else Unknown("it was not computed")
+
+
+def _blame(stack: Stack, whole: bool) -> Unknown | None:
+    if not whole:
+        return Unknown("the stream leaves the range of floats")
+    return Unknown("the same weights serve at several depths, so that layers are not independent") if stack.tied else None
+
+
+def _ratio(back: Backward) -> float | Unknown:
+    first, last = back.weights[0], back.weights[-1]
+    if not (first > 0 and last > 0 and math.isfinite(first / last)):
+        return Unknown("the gradient of the first or the last block is zero at initialisation")
+    return math.sqrt(first / last)
+
+
+def _cuts(depth: int) -> list[int]:
+    return sorted({depth // c for c in CUTS if depth // c >= 1})
+
+
+def _slope(depth: int, value: object) -> float | Unknown:
+    """Least-squares slope of log value(n) against log n over the cuts."""
+    if depth < FEWEST:
+        return Unknown(f"{depth} blocks are too few for a law of depth")
+    pairs = [(math.log(n), math.log(v)) for n in _cuts(depth) if (v := value(n)) > 0]  # type: ignore[operator]
+    return _fit(pairs)[0] if len(pairs) > 2 else Unknown("the gradient is zero at initialisation")
+
+
+def _fit(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Slope, and the sum of squares that it leaves."""
+    x0, y0 = (math.fsum(p[i] for p in pairs) / len(pairs) for i in (0, 1))
+    spread = math.fsum((x - x0) ** 2 for x, _ in pairs)
+    slope = math.fsum((x - x0) * (y - y0) for x, y in pairs) / spread
+    return slope, math.fsum((y - y0 - slope * (x - x0)) ** 2 for x, y in pairs)
+
+
+def _last(stack: Stack, depth: int) -> float:
+    """Root mean square gradient of the last block of the first `depth` blocks."""
+    part = stack.cut(depth)
+    run = forward(part)
+    return math.sqrt(backward(part, run).weights[-1])
+
+
+def _law(stack: Stack, depth: int) -> Law | Unknown:
+    """Power law or exponential, by which of the two fits log ratio better over the cuts (and STEEP)."""
+    if depth < FEWEST:
+        return Unknown(f"{depth} blocks are too few for a law of depth")
+    found: list[tuple[int, float]] = []
+    for n in _cuts(depth)[-4:]:
+        part = stack.cut(n)
+        ratio = _ratio(backward(part, forward(part)))
+        if isinstance(ratio, Unknown):
+            return ratio
+        found.append((n, math.log(ratio)))
+    power, left = _fit([(math.log(n), r) for n, r in found])
+    _, other = _fit([(float(n), r) for n, r in found])
+    return "exponential" if abs(power) > STEEP and other < left else "polynomial"
+
+
+def _deepnorm(stack: Stack) -> float | Unknown:
+    total = 0.0
+    memory: dict[int, float | None] = {}
+    for block in stack.blocks:
+        if id(block) not in memory:
+            memory[id(block)] = _block_number(block)
+        number = memory[id(block)]
+        if number is None:
+            return Unknown("a branch has fewer than two weights on its value path, or α is zero")
+        total += number
+    return total
+
+
+def _block_number(block: Sequence[object]) -> float | None:
+    total = 0.0
+    for add in block:
+        for inlet in add.inlets:  # type: ignore[attr-defined]
+            gains = value_gains(inlet.program)
+            if len(gains) < 2 or add.identity <= 0:  # type: ignore[attr-defined]
+                return None
+            total += (gains[-1] + gains[-2]) * inlet.square / add.identity  # type: ignore[attr-defined]
+    return total
+
+
+__all__ = ["Law", "Recursion", "read"]

@@ -1,0 +1,176 @@
+"""The recursion over depth: the stream's moments forward through every residual add, a gradient back through all of them.
+
+One add is x ← C(α·x + Σ_b s_b·F_b(x)), all branches F_b (one, or several in parallel) reading the same x. At initialisation the weights of
+F_b are independent of x and of each other, so with (q, δ, m) the moments of x and (q_b, δ_b, m_b) those of F_b(x)
+
+    q ← α²q + Σ s_b²q_b      δ ← α²δ + Σ s_b²δ_b      (ḡ and g alike, backwards)
+
+up to the cross terms of the means, which are kept; C is a `Normalise`. Weights that serve at every depth (tied) are not independent: there
+rms ← α·rms + Σ s_b·rms_b, the triangle inequality, is an upper bound; nothing else is claimed of such a stream.
+
+Backward, the gradient enters the last state as (1, 0): equal size at every token and independent between tokens (a loss per token),
+through the final norm when there is one. With homogeneous branches g_l is then proportional to 1/q_l: first over last = rms_N/rms_1
+(review, T3). What the recursion adds to T3 is the path through the logits and the sharing of gradients between tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from screen.facts.recursion.moments import Gradient, Moments
+from screen.facts.recursion.steps import Linear, Normalise, Program, Slots, weight_gradient
+
+LARGEST = 1e300
+"""A power above this is not carried on: the next product would be infinite."""
+
+
+@dataclass(frozen=True)
+class Inlet:
+    """One branch at an add: its program and s²."""
+
+    name: str
+    program: Program
+    square: float = 1.0
+
+
+@dataclass(frozen=True)
+class Add:
+    """One residual add, or several that read the same state."""
+
+    inlets: tuple[Inlet, ...]
+    identity: float = 1.0
+    """α²."""
+    close: Normalise | None = None
+    """The norm on the stream after it (C); its slots are not used."""
+
+
+Block = tuple[Add, ...]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stream at initialisation."""
+
+    start: Moments
+    blocks: tuple[Block, ...]
+    final: Normalise | None = None
+    tied: bool = False
+    tokens: int = 64
+
+    def cut(self, depth: int) -> Stack:
+        """The first `depth` blocks alone, with the final norm."""
+        return Stack(self.start, self.blocks[:depth], self.final, self.tied, self.tokens)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """One forward pass: for every add, in order, what it read and made."""
+
+    adds: tuple[Add, ...]
+    slots: tuple[tuple[Slots, ...], ...]
+    sums: tuple[Moments, ...]
+    """States before C."""
+    states: tuple[Moments, ...]
+    """States after each block."""
+
+
+def forward(stack: Stack) -> Forward:
+    """Moments of the stream after every block; stops where they leave the range of floats."""
+    state, states = stack.start, list[Moments]()
+    adds, kept, sums = list[Add](), list[tuple[Slots, ...]](), list[Moments]()
+    for block in stack.blocks:
+        for add in block:
+            slots = tuple(inlet.program.forward(state) for inlet in add.inlets)
+            terms = [s[i.program.output].scaled(i.square) for s, i in zip(slots, add.inlets, strict=True)]
+            total = _sum(state.scaled(add.identity), terms, stack.tied)
+            adds.append(add)
+            kept.append(slots)
+            sums.append(total)
+            state = total if add.close is None else _normed(add.close, total)
+        states.append(state)
+        if not state.power < LARGEST:
+            break
+    return Forward(tuple(adds), tuple(kept), tuple(sums), tuple(states))
+
+
+def _sum(identity: Moments, terms: Sequence[Moments], tied: bool) -> Moments:
+    if tied:
+        rms = math.sqrt(identity.power) + math.fsum(math.sqrt(t.power) for t in terms)
+        return Moments(rms**2, rms**2)
+    every = (identity, *terms)
+    mean = math.fsum(t.mean for t in every)
+    return Moments(math.fsum(t.power - t.mean**2 for t in every) + mean**2, math.fsum(t.gap for t in every), mean)
+
+
+def _normed(norm: Normalise, moments: Moments) -> Moments:
+    slots = [moments, moments]
+    Normalise(0, 1, norm.centred, norm.eps, norm.gain).forward(slots)
+    return slots[1]
+
+
+def _factor(norm: Normalise, moments: Moments) -> float:
+    size = moments.power - moments.mean**2 if norm.centred else moments.power
+    return norm.gain / (size + norm.eps) if size + norm.eps > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Backward:
+    """Mean square gradients per block, first to last."""
+
+    streams: tuple[float, ...]
+    """E G² of the stream before each block."""
+    weights: tuple[float, ...]
+    """E‖∂L/∂W‖² per entry of the weight nearest to the output of the last branch of each block; 0 when it has none."""
+
+
+def backward(stack: Stack, run: Forward) -> Backward:
+    """A gradient of size one at the output, back through every add."""
+    gradient = Gradient(1.0, 0.0)
+    if stack.final is not None:
+        gradient = gradient.scaled(_factor(stack.final, run.states[-1]))
+    streams, weights = list[float](), list[float]()
+    position = len(run.adds)
+    for block in reversed(stack.blocks[: len(run.states)]):
+        found = 0.0
+        for order, add in enumerate(reversed(block)):
+            position -= 1
+            if add.close is not None:
+                gradient = gradient.scaled(_factor(add.close, run.sums[position]))
+            back = gradient.scaled(add.identity)
+            for inlet, slots in zip(add.inlets, run.slots[position], strict=True):
+                backs = inlet.program.backward(slots, gradient.scaled(inlet.square))
+                back = back.plus(backs[0])
+                last = inlet.program.last_weight()
+                if order == 0 and last is not None:
+                    found = weight_gradient(last, slots, backs, stack.tokens)
+            gradient = back
+        streams.append(gradient.power)
+        weights.append(found)
+    return Backward(tuple(reversed(streams)), tuple(reversed(weights)))
+
+
+def value_gains(program: Program) -> tuple[float, ...]:
+    """σ²·√(in·out) of the weights on the way from the output back to the stream, by the values that attention weighs; output last."""
+    makers = {s.target: s for s in program.steps}
+    found: list[float] = []
+    slot, share = program.output, 1.0
+    while slot in makers:
+        step = makers[slot]
+        if isinstance(step, Linear):
+            found.append(math.sqrt(step.forward_gain * step.backward_gain * min(share, 1.0)))
+            share = 1.0
+        share *= getattr(step, "share", 1.0)
+        slot = _way(step)
+    return tuple(reversed(found))
+
+
+def _way(step: object) -> int:
+    for field in ("value", "source", "right"):
+        if hasattr(step, field):
+            return int(getattr(step, field))
+    return int(getattr(step, "sources")[0])
+
+
+__all__ = ["Add", "Backward", "Block", "Forward", "Inlet", "Stack", "backward", "forward", "value_gains"]

@@ -1,0 +1,261 @@
+"""One step of a branch at initialisation: how it carries moments forward and gradients back. A branch is a list of them.
+
+A step reads and writes numbered slots. Formulas (q, δ, m as in `moments`; primes are the results; weights have independent entries of
+mean zero and variance σ²):
+
+    Linear     q' = σ²·in·q + b², δ' = σ²·in·δ, m' = 0            g = σ²·out·g'
+    Normalise  centred: q₀ = q − m², δ' = γ²δ/(q₀+ε), m' = 0      g = γ²g'/(q₀+ε)   (the projection, one direction of many, is left out)
+    Entrywise  the kernel of φ                                    see `kernels`
+    Product    q' = q₁q₂, r' = r₁r₂, m' = m₁m₂                    g₁ = q₂·g', ḡ₁ = r₂·ḡ'
+    Sum        q' = Σq + 2Σm_a m_b, δ' = Σδ (independent terms)   g' to each
+    Stretch    q' = a²q                                           g = a²g'
+    Shift      q' = q + b², δ' = δ + b² where it differs by token  g'
+    Part       as its whole                                       the whole receives g' on that fraction of its entries
+    Copies     as its source                                      k·g', the copies' readers being independent
+    Join       mean over its parts, by their shares               each part receives g'
+    Attend     see `attention`
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from screen.facts.recursion.attention import Softmax
+from screen.facts.recursion.kernels import Kernel
+from screen.facts.recursion.moments import Gradient, Moments
+
+Slots = list[Moments]
+Backs = list[Gradient]
+
+
+def _give(backs: Backs, slot: int, gradient: Gradient) -> None:
+    backs[slot] = backs[slot].plus(gradient)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A weight with independent entries, and a bias."""
+
+    source: int
+    target: int
+    forward_gain: float
+    """σ²·in."""
+    backward_gain: float
+    """σ²·out."""
+    bias: float
+    """b², mean square of the bias's entries."""
+    weights: tuple[str, ...]
+
+    def forward(self, slots: Slots) -> None:
+        x = slots[self.source]
+        slots[self.target] = Moments(self.forward_gain * x.power + self.bias, self.forward_gain * x.gap)
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        _give(backs, self.source, backs[self.target].scaled(self.backward_gain))
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """A norm over the features with gain γ."""
+
+    source: int
+    target: int
+    centred: bool
+    eps: float
+    gain: float
+    """γ², divided by the width for a norm to length one."""
+
+    def _factor(self, slots: Slots) -> float:
+        x = slots[self.source]
+        size = x.power - x.mean**2 if self.centred else x.power
+        return self.gain / (size + self.eps) if size + self.eps > 0 else 0.0
+
+    def forward(self, slots: Slots) -> None:
+        x, factor = slots[self.source], self._factor(slots)
+        power, mean = (x.power - x.mean**2, 0.0) if self.centred else (x.power, x.mean)
+        slots[self.target] = Moments(power * factor, x.gap * factor, mean * math.sqrt(factor))
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        _give(backs, self.source, backs[self.target].scaled(self._factor(slots)))
+
+
+@dataclass(frozen=True)
+class Entrywise:
+    """φ on a Gaussian value."""
+
+    source: int
+    target: int
+    kernel: Kernel
+
+    def forward(self, slots: Slots) -> None:
+        slots[self.target] = self.kernel.forward(slots[self.source])
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        _give(backs, self.source, self.kernel.backward(slots[self.source], backs[self.target]))
+
+
+@dataclass(frozen=True)
+class Product:
+    """Two independent values, entry by entry."""
+
+    left: int
+    right: int
+    target: int
+
+    def forward(self, slots: Slots) -> None:
+        a, b = slots[self.left], slots[self.right]
+        gap = a.gap * b.power + a.power * b.gap - a.gap * b.gap
+        slots[self.target] = Moments(a.power * b.power, gap, a.mean * b.mean)
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        g = backs[self.target]
+        for one, other in ((self.left, slots[self.right]), (self.right, slots[self.left])):
+            _give(backs, one, Gradient(g.power * other.power, g.shared * (other.power - other.gap)))
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Independent values added up."""
+
+    sources: tuple[int, ...]
+    target: int
+
+    def forward(self, slots: Slots) -> None:
+        terms = [slots[s] for s in self.sources]
+        mean = math.fsum(t.mean for t in terms)
+        power = math.fsum(t.power - t.mean**2 for t in terms) + mean**2
+        slots[self.target] = Moments(power, math.fsum(t.gap for t in terms), mean)
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        for source in self.sources:
+            _give(backs, source, backs[self.target])
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """a·X; `square` = a²."""
+
+    source: int
+    target: int
+    square: float
+
+    def forward(self, slots: Slots) -> None:
+        slots[self.target] = slots[self.source].scaled(self.square)
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        _give(backs, self.source, backs[self.target].scaled(self.square))
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A bias of mean zero: b², of which `gap` differs between tokens (0 for a bias over features, b² for one per position)."""
+
+    source: int
+    target: int
+    square: float
+    gap: float
+
+    def forward(self, slots: Slots) -> None:
+        x = slots[self.source]
+        slots[self.target] = Moments(x.power + self.square, x.gap + self.gap, x.mean)
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        _give(backs, self.source, backs[self.target])
+
+
+@dataclass(frozen=True)
+class Part:
+    """A fraction of the entries of a value; of k copies when the fraction is k > 1."""
+
+    source: int
+    target: int
+    share: float
+
+    def forward(self, slots: Slots) -> None:
+        slots[self.target] = slots[self.source]
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        _give(backs, self.source, backs[self.target].scaled(self.share))
+
+
+@dataclass(frozen=True)
+class Join:
+    """Values side by side."""
+
+    sources: tuple[int, ...]
+    shares: tuple[float, ...]
+    target: int
+
+    def forward(self, slots: Slots) -> None:
+        pairs = [(slots[s], w) for s, w in zip(self.sources, self.shares, strict=True)]
+        slots[self.target] = Moments(*(math.fsum(x[i] * w for x, w in pairs) for i in range(3)))
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        for source in self.sources:
+            _give(backs, source, backs[self.target])
+
+
+@dataclass(frozen=True)
+class Attend:
+    """Softmax attention of three values."""
+
+    query: int
+    key: int
+    value: int
+    target: int
+    core: Softmax
+
+    def forward(self, slots: Slots) -> None:
+        slots[self.target] = self.core.forward(slots[self.query], slots[self.key], slots[self.value])
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        found = self.core.backward(slots[self.query], slots[self.key], slots[self.value], backs[self.target])
+        for slot, gradient in zip((self.query, self.key, self.value), found, strict=True):
+            _give(backs, slot, gradient)
+
+
+Step = Linear | Normalise | Entrywise | Product | Sum | Stretch | Shift | Part | Join | Attend
+
+ZERO = Moments(0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A branch as steps; slot 0 is the stream's state, `output` the slot that is added to it."""
+
+    steps: tuple[Step, ...]
+    size: int
+    """Number of slots."""
+    output: int
+
+    def forward(self, state: Moments) -> Slots:
+        """All slots, from the state that the branch reads."""
+        slots = [state, *([ZERO] * (self.size - 1))]
+        for step in self.steps:
+            step.forward(slots)
+        return slots
+
+    def backward(self, slots: Slots, gradient: Gradient) -> Backs:
+        """Gradients at all slots, from the one at the output; slot 0 holds what the branch gives back to the stream."""
+        backs = [Gradient(0.0, 0.0)] * self.size
+        backs[self.output] = gradient
+        for step in reversed(self.steps):
+            step.backward(slots, backs)
+        return backs
+
+    def last_weight(self) -> Linear | None:
+        """The weight nearest to the output."""
+        return next((s for s in reversed(self.steps) if isinstance(s, Linear)), None)
+
+
+def weight_gradient(step: Linear, slots: Sequence[Moments], backs: Sequence[Gradient], tokens: int) -> float:
+    """E‖∂L/∂W‖² per entry and token: g·q + (n−1)·ḡ·r, with g at the output and q, r at the input of W."""
+    x, g = slots[step.source], backs[step.target]
+    return max(g.power * x.power + (tokens - 1) * g.shared * (x.power - x.gap), 0.0)
+
+
+__all__ = [
+    "Attend", "Entrywise", "Join", "Linear", "Normalise", "Part", "Product", "Program", "Shift", "Step", "Stretch", "Sum", "weight_gradient",
+]

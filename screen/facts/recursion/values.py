@@ -1,0 +1,126 @@
+"""What the reader of a branch knows of each node while it writes the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from screen.facts.nouns import Unknown
+from screen.facts.recursion.kernels import Kernel, kernel
+from screen.facts.recursion.layout import Layout
+from screen.facts.recursion.steps import Entrywise, Step, Stretch
+
+Array = NDArray[np.float64]
+Function = Callable[[Array], Array]
+
+
+class Stop(Exception):
+    """Reading ends here, for a reason."""
+
+    def __init__(self, reason: str, *nodes: int) -> None:
+        super().__init__(reason)
+        self.unknown = Unknown(reason, nodes)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A value times an angle table: one half of a rotation."""
+
+    kind: str
+    """`cos`, `sin`, or `table` when its numbers are not in the graph."""
+    source: int
+    """The node of the angles; of a table the table itself."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """The entries of a slot, with an entry-wise function that has not been applied yet."""
+
+    slot: int
+    layout: Layout
+    roots: frozenset[int]
+    """Sources of randomness: values without a common one are independent."""
+    gaussian: bool = True
+    factor: float = 1.0
+    """A number that multiplies the slot, before any function."""
+    function: Function | None = None
+    name: str = ""
+    """Of the function where it is one of the table."""
+    whole: int | None = None
+    """The slot that this is a part of."""
+    share: float = 1.0
+    turn: Turn | None = None
+
+    def times(self, number: float) -> Value:
+        """This value times a number."""
+        if self.function is None:
+            return replace(self, factor=self.factor * number)
+        before = self.function
+        return replace(self, function=lambda x: number * before(x), name="")
+
+    def through(self, outer: Function, name: str = "") -> Value:
+        """An entry-wise function of this value."""
+        if self.function is None and self.factor == 1.0:
+            return replace(self, function=outer, name=name)
+        inner = self.whole_function()
+        return replace(self, factor=1.0, function=lambda x: outer(inner(x)), name="")
+
+    def whole_function(self) -> Function:
+        """The value as a function of its slot."""
+        factor = self.factor
+        return self.function or (lambda x: factor * x)
+
+
+@dataclass(frozen=True)
+class Logits:
+    """τ·q·k before or (as `rows`) after the softmax."""
+
+    query: Value
+    key: Value
+    width: int
+    scale: float
+    heads: int
+    masked: bool = False
+    rows: bool = False
+
+
+@dataclass
+class Writer:
+    """Steps as they are written."""
+
+    steps: list[Step] = field(default_factory=list)
+    size: int = 1
+    made: dict[tuple[int, str], int] = field(default_factory=dict)
+    """(slot, function) -> slot, so that one function is applied once."""
+
+    def slot(self) -> int:
+        """A new slot."""
+        self.size += 1
+        return self.size - 1
+
+    def settled(self, value: Value) -> Value:
+        """The same value with its function applied."""
+        if value.function is None:
+            return self._stretched(value)
+        key = (value.slot, value.name or f"#{id(value.function)}")
+        if key not in self.made:
+            self.made[key] = self.slot()
+            made = kernel(value.name) if value.name else Kernel("composed", value.function, {})
+            self.steps.append(Entrywise(value.slot, self.made[key], made))
+        return replace(value, slot=self.made[key], function=None, name="", gaussian=False, whole=None)
+
+    def _stretched(self, value: Value) -> Value:
+        square = value.factor**2
+        if square == 1.0:
+            return value
+        key = (value.slot, f"times {square!r}")
+        if key not in self.made:
+            self.made[key] = self.slot()
+            self.steps.append(Stretch(value.slot, self.made[key], square))
+        return replace(value, slot=self.made[key], factor=1.0, whole=None)
+
+
+__all__ = ["Function", "Logits", "Stop", "Turn", "Value", "Writer"]

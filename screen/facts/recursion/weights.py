@@ -1,0 +1,104 @@
+"""Mean squares of parameters at their recorded initialisation, and the parameter behind a node."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen import ops
+from screen.facts.inits import deviation, starting_value
+from screen.facts.nouns import Unknown
+from screen.graph import Graph, Initialiser
+
+CARRIES = frozenset({"view", "part", "source", "alias"})
+"""Classes of ops that hand on entries of a parameter as they are."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The parameters of one graph."""
+
+    graph: Graph
+
+    @cached_property
+    def histories(self) -> dict[str, tuple[Initialiser, ...]]:
+        """Parameter name -> recorded calls."""
+        return dict(self.graph.initialisers)
+
+    def parameter(self, node: int) -> int | None:
+        """The parameter whose entries a node holds, moved or sliced; None when it holds anything else."""
+        while True:
+            here = self.graph.nodes[node]
+            if here.op == "parameter":
+                return node
+            if ops.CLASSES.get(here.op) not in CARRIES and here.op != "alias":
+                return None
+            if len(set(here.inputs)) != 1:
+                return None
+            node = here.inputs[0]
+
+    def mean_square(self, node: int) -> float | Unknown:
+        """E W² of the entries behind a node: of constants their square, of random ones σ² (mean zero)."""
+        found = self.parameter(node)
+        if found is None:
+            constant = self._constant(node)
+            return constant**2 if constant is not None else Unknown("a weight is computed from others", (node,))
+        here = self.graph.nodes[found]
+        value = starting_value(self.graph, (here.name,)) if here.name in self.histories else None
+        if value is not None:
+            return value**2
+        history, shape = self.histories.get(here.name, ()), here.shape or ()
+        if not history:
+            return Unknown(f"no initialiser of `{here.name}` was recorded", (found,))
+        rows, columns = _fans(shape)
+        law = deviation(history, rows, columns)
+        return Unknown(f"{law.reason} (`{here.name}`)", (found,)) if isinstance(law, Unknown) else law**2
+
+    def _constant(self, node: int) -> float | None:
+        """The one number that sums and products of constant parameters come to: `1 + w`."""
+        here = self.graph.nodes[node]
+        if here.op == "parameter":
+            return starting_value(self.graph, (here.name,)) if here.name in self.histories else None
+        if ops.CLASSES.get(here.op) in CARRIES or here.op == "alias":
+            return self._constant(here.inputs[0]) if len(set(here.inputs)) == 1 else None
+        if here.op not in ("add", "mul", "sub") or len(here.args) != 2:
+            return None
+        pair = [float(a) if isinstance(a, int | float) else self._constant(a.node) if hasattr(a, "node") else None for a in here.args]
+        left, right = pair
+        if left is None or right is None:
+            return None
+        return left + right if here.op == "add" else left - right if here.op == "sub" else left * right
+
+    def is_trained(self, node: int) -> bool:
+        """Whether a node depends on parameters alone."""
+        return self._trained[node]
+
+    @cached_property
+    def _trained(self) -> list[bool]:
+        table: list[bool] = []
+        for node in self.graph.nodes:
+            fixed = node.op in ("constant", "buffer")
+            table.append(node.op == "parameter" or (bool(node.inputs) and not fixed and all(table[i] for i in node.inputs)))
+        return table
+
+    def signature(self, first: int, last: int) -> tuple[object, ...]:
+        """Shapes and recorded laws of the parameters that are first read between two nodes, in order."""
+        found = [n for n in self.graph.nodes[first + 1 : last + 1] if n.op == "parameter"]
+        return tuple((n.shape, tuple((c.op, c.args) for c in self.histories.get(n.name, ()))) for n in found)
+
+
+def _fans(shape: tuple[int, ...]) -> tuple[int, int]:
+    """(fan_out, fan_in) as `nn.init` counts them."""
+    if len(shape) < 2:
+        return (shape[0] if shape else 1), (shape[0] if shape else 1)
+    return shape[0] * math.prod(shape[2:]), math.prod(shape[1:])
+
+
+def same_shapes(one: tuple[object, ...], two: tuple[object, ...]) -> bool:
+    """Whether two signatures are of blocks of one shape."""
+    return Counter(s[0] for s in one) == Counter(s[0] for s in two)  # type: ignore[index]
+
+
+__all__ = ["Weights", "same_shapes"]
