@@ -202,6 +202,12 @@ def test_tiny_output_map_under_an_output_norm() -> None:
     assert growth_when_shrunk(0.5, 1e-5, 1e-3) == pytest.approx(218, abs=1)
 
 
+def test_bounds_of_the_last_gradient_by_hand() -> None:
+    assert pre_bound(3.0, head=2.0) == pytest.approx(6 * math.sqrt(2)) and math.isinf(normed_bound(1.0, 0.0, 4))
+    assert normed_bound(3.0, 0.0, 4, 2.0, eps=0.25) == pytest.approx(12 * math.sqrt(2))
+    assert normed_bound(3.0, 2.0, 4, 2.0, eps=3.0, head=0.5) == pytest.approx(1.5 * math.sqrt(2))
+
+
 def test_exponent_excess_is_measured() -> None:
     """T9: under a norm with ε the local exponent of a weight is at most ε/(σ² + ε), reached by the norm itself."""
     for sigma in (7e-5, 7e-4, 7e-3, 7e-2):

@@ -127,6 +127,14 @@ def test_lipschitz_of_whole_layers_by_difference_quotients() -> None:
         assert (post(y) - post(x)).norm(dim=1).max() / size <= post_layer(attention, ffn, lip)
 
 
+def test_layers_and_spread_by_hand() -> None:
+    assert pre_layer(2.0, 3.0, 0.5) == pytest.approx(5.0) and post_layer(2.0, 3.0, 0.5) == pytest.approx(3.0)
+    assert half_diameter([[0.0, 0.0], [3.0, 4.0], [1.0, 1.0]]) == pytest.approx(2.5)
+    found = sensitivity([HeadNorms(1.0, 2.0, 3.0, 4, 0.5, 1.5, 2.0)] * 4, output=2.0, size=5.0, temperature=0.25)
+    assert found.emadi == pytest.approx(8 * (3 + 2 * 10 / 2 * 2 * 15)) and found.root_of_squares == pytest.approx(found.emadi / 2)
+    assert found.value_spread == pytest.approx(4 * (3 + 2 * 10 / 2 * 1.5 * 2))
+
+
 def test_proxy_in_log_parts() -> None:
     """Emadi, E.6: log S = log(θ/τ) + 2 log B̄ + log G."""
     parts = log_sensitivity_proxy(0.9, 2.0, 3.0, (1.0, 2.0, 3.0, 4.0))

@@ -103,7 +103,7 @@ def test_one_head_without_bias_is_reached() -> None:
     drawn = Drawn(0, centred=False)
     head = [Head(drawn.value[0], drawn.out[0])]
     norm = InputNorm(WIDTH, drawn.gamma, 0.0, centred=False)
-    weight, _ = norm.fold(drawn.value[0] @ drawn.out[0])
+    weight = drawn.gamma[:, None] * (drawn.value[0] @ drawn.out[0])
     left = np.linalg.svd(weight)[0][:, 0] * math.sqrt(WIDTH)
     assert np.linalg.norm(left @ weight) / math.sqrt(WIDTH) == pytest.approx(attention_bound(norm, head))
 
@@ -141,3 +141,25 @@ def test_refuses() -> None:
         InputNorm(4).fold(np.zeros((3, 2)))
     with pytest.raises(ValueError, match="at least one head"):
         attention_bound(InputNorm(4), [])
+
+
+def test_constant_parts_are_exact() -> None:
+    """γ = 0: the branch is constant, (βW_V + b_V)W_O + b_O, or W_2 φ(βW_1 + b_1) + b_2, and the bounds say its size."""
+    drawn = Drawn(3)
+    norm = InputNorm(WIDTH, 0.0, drawn.beta)
+    constant = sum((drawn.beta @ v + b) @ o for v, b, o in zip(drawn.value, drawn.value_bias, drawn.out, strict=True)) + drawn.out_bias
+    assert attention_bound(norm, drawn.heads, drawn.out_bias) == pytest.approx(np.linalg.norm(constant) / math.sqrt(WIDTH))
+    ones, hidden = np.ones((HIDDEN, WIDTH)), drawn.beta @ np.ones((WIDTH, HIDDEN))
+    found = ffn_bound(norm, np.ones((WIDTH, HIDDEN)), ones)
+    assert found == pytest.approx(np.linalg.norm(hidden @ ones) / math.sqrt(WIDTH))
+    half = ffn_bound(InputNorm(WIDTH, 0.0), np.ones((WIDTH, HIDDEN)), ones, activation=Activation(growth=0.25, at_zero=0.5))
+    assert half == pytest.approx(0.5 * HIDDEN)
+    gated = gated_ffn_bound(norm, np.ones((WIDTH, HIDDEN)), np.ones((WIDTH, HIDDEN)), ones)
+    assert gated == pytest.approx(np.linalg.norm(hidden**2 @ ones) / math.sqrt(WIDTH))
+
+
+def test_rows_that_sum_to_less_than_one_do_not_cancel() -> None:
+    """Two heads with opposite constants: 0 when all rows sum to 1; the size of one when the other head looks at a sink."""
+    heads = [Head(np.zeros((2, 1)), [[3.0, 4.0]], [1.0]), Head(np.zeros((2, 1)), [[3.0, 4.0]], [-1.0])]
+    assert attention_bound(InputNorm(2), heads) == 0
+    assert attention_bound(InputNorm(2), heads, stochastic=False) >= 5 / math.sqrt(2)
