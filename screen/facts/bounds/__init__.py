@@ -1,0 +1,154 @@
+"""Sound bounds of a branch, by abstract interpretation of its part of the graph.
+
+`bounds_of(branch)` gives expressions in norms of the weights for the branch's magnitude and for its Lipschitz constant in block-∞ (the largest
+2-norm of a token), for its logits and for its largest inner entry, and says whether its outputs are bounded over all weights. Every rule stands
+beside its line of mathematics: `domain` (norms), `layout` (reshapes), `bilinear` (products), `rows_*` (ops). What is not understood is
+`Unknown(reason, node)`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from screen.facts.bounds import rotary as _rotary
+from screen.facts.bounds import rows_activation, rows_factory, rows_linear, rows_norm, rows_parts, rows_pointwise, rows_reduce, rows_views
+from screen.facts.bounds.closed import HamiltonianForm, boundedness, hamiltonian, is_finite, place
+from screen.facts.bounds.expr import ONE, Expr, add, largest, num, sym
+from screen.facts.bounds.quantities import Part, Quantity, values_of
+from screen.facts.bounds.value import Value
+from screen.facts.bounds.walk import Walk
+from screen.facts.branches import Branch
+from screen.facts.nouns import Place, Tri, Unknown
+
+_RULES = (_rotary, rows_activation, rows_factory, rows_linear, rows_norm, rows_parts, rows_pointwise, rows_reduce, rows_views)
+"""Imported so that their rows are entered."""
+
+
+@dataclass(frozen=True)
+class BranchBounds:
+    """What is known of the sizes in one branch. All norms per token are plain 2-norms over the feature axis."""
+
+    magnitude: Expr | Unknown
+    """sup over tokens of ‖F(x)_token‖₂, weights fixed, over all x with sup_token ‖x_token‖₂ <= B (the symbol stands in it only where the input
+    arrives without a norm; B_memory: the same of another stream, B_earlier of an earlier branch or state)."""
+    lipschitz: Expr | Unknown
+    """Operator norm of ∂F/∂x from block-∞ to block-∞, over the same x: each norm counts its gain over its smallest divisor."""
+    lipschitz_local: Expr | Unknown
+    """The same at a point: `sigma_i` is the smallest divisor of norm i over the tokens there (ε included), `theta_i` the largest ‖diag p − pp'‖
+    from max to sum norm (θ(p) <= 1) of softmax i. Routing fixed."""
+    logits: tuple[Expr | Unknown, ...]
+    """sup |logit| of each softmax over them, before masks."""
+    logits_bounded: Tri | None
+    """Over all weights given the norms' gains; None without a softmax."""
+    bounded: Tri
+    """Whether the set of outputs over all weights and all x is bounded."""
+    breaker: Place | None
+    """Where it breaks, or what was not understood."""
+    bounded_at_each_x: Tri
+    """The same for a fixed x."""
+    given: tuple[str, ...]
+    """What is held fixed, and what else is assumed."""
+    bound: Expr | None
+    """The bound of the output over all weights where it is bounded."""
+    hamiltonian: HamiltonianForm | None
+    """Of the last norm, where the branch ends in one."""
+    internal: Expr | Unknown
+    """The largest magnitude of any entry inside of the branch."""
+    quantities: tuple[Quantity, ...]
+    """What the weights' symbols stand for, in order of appearance."""
+    ops: int
+    """Nodes of the branch."""
+    norms: tuple[tuple[str, int, float | None], ...]
+    """(sigma symbol, node of the norm, smallest divisor; None when it can come near 0)."""
+    axis: int
+    """The feature axis of the output, negative."""
+
+
+def bounds_of(branch: Branch) -> BranchBounds:
+    """All bounds of one branch."""
+    walk = Walk(branch)
+    output = walk.one(branch.output)
+    axis = _feature_axis(walk)
+    magnitude, local = output.norm(axis), output.slope(axis)
+    lipschitz = _global(walk, output, local)
+    bounded, breaker = boundedness(walk, magnitude, math.inf)
+    at_x, _ = boundedness(walk, magnitude, 1.0)
+    logits = tuple(_largest_entry(u) for u in _data_logits(walk))
+    internal = _internal(walk)
+    used = _used(magnitude, local, lipschitz, internal, *logits)
+    quantities = tuple(walk.names.quantities[s] for s in used if s in walk.names.quantities)
+    names = {q.symbol: q.parameter for q in walk.names.quantities.values()}
+    return BranchBounds(
+        magnitude=magnitude, lipschitz=lipschitz, lipschitz_local=local, logits=logits, logits_bounded=_all_bounded(walk, logits),
+        bounded=bounded, breaker=place(walk, breaker), bounded_at_each_x=at_x, given=_given(walk, magnitude, logits, names),
+        bound=magnitude if bounded is True and isinstance(magnitude, Expr) else None, hamiltonian=hamiltonian(walk, names), internal=internal,
+        quantities=quantities, ops=len(branch.region), norms=tuple((f.symbol, f.node, f.least) for f in walk.floors), axis=axis,
+    )
+
+
+def _feature_axis(walk: Walk) -> int:
+    output, state = walk.graph.nodes[walk.branch.output], walk.graph.nodes[walk.branch.state]
+    axis = walk.feature_axis(walk.branch.state)
+    return axis if output.shape is not None and state.shape is not None and len(output.shape) == len(state.shape) else -1
+
+
+def _global(walk: Walk, output: Value, local: Expr | Unknown) -> Expr | Unknown:
+    if output.jump is not None:
+        return Unknown("a choice made from data: it jumps at a tie", (output.jump,))
+    if isinstance(local, Unknown):
+        return local
+    used = set(local.symbols())
+    worst = {t: ONE for t in walk.thetas}
+    for floor in walk.floors:
+        if floor.symbol in used and floor.least is None:
+            return Unknown("a norm without an epsilon has no Lipschitz constant", (floor.node,))
+        if floor.least is not None:
+            worst[floor.symbol] = num(floor.least)
+    return local.substitute(worst)
+
+
+def _data_logits(walk: Walk) -> list[Value]:
+    return [u for node, u in walk.logits if walk.flow.data[node]]
+
+
+def _largest_entry(value: Value) -> Expr | Unknown:
+    return value.norm()
+
+
+def _all_bounded(walk: Walk, logits: tuple[Expr | Unknown, ...]) -> Tri | None:
+    if not logits:
+        return None
+    lost = next((u for u in logits if isinstance(u, Unknown)), None)
+    if lost is not None:
+        return lost
+    return all(is_finite(walk, u) for u in logits)
+
+
+def _internal(walk: Walk) -> Expr | Unknown:
+    """Over all nodes of the region that carry data."""
+    found: list[Expr] = []
+    for index in walk.branch.region:
+        value = walk.table[index]
+        if not isinstance(value, Value) or not walk.flow.data[index]:
+            continue
+        entry = value.norm()
+        if isinstance(entry, Unknown):
+            return entry
+        found.append(entry)
+    return largest(*found) if found else Unknown("the branch holds no data")
+
+
+def _used(*exprs: Expr | Unknown) -> list[str]:
+    return list(dict.fromkeys(s for e in exprs if isinstance(e, Expr) for s in e.symbols()))
+
+
+def _given(walk: Walk, magnitude: Expr | Unknown, logits: tuple[Expr | Unknown, ...], names: dict[str, str]) -> tuple[str, ...]:
+    held: dict[str, None] = {}
+    for symbol in _used(magnitude, *logits):
+        if symbol in walk.given:
+            held[f"{walk.given[symbol]} ({names.get(symbol, symbol)})"] = None
+    return (*held, *walk.assumed)
+
+
+__all__ = ["BranchBounds", "Expr", "HamiltonianForm", "Part", "Quantity", "add", "bounds_of", "sym", "values_of"]

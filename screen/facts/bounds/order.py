@@ -1,0 +1,83 @@
+"""Which of two expressions is never larger, as far as their form shows.
+
+Norms of one part of a parameter are ordered: max|w| <= largest row <= largest head <= spectral <= root of the sum over heads <= Frobenius.
+"""
+
+from __future__ import annotations
+
+from screen.facts.bounds.expr import Expr
+
+RANKS = {"abs": 0, "row": 1, "max": 2, "": 3, "rss": 4, "fro": 5, "l2": 5}
+"""Suffix of a symbol -> place in the chain of norms."""
+
+_KNOWN: dict[tuple[int, int], bool] = {}
+
+
+def at_most(a: Expr, b: Expr) -> bool:
+    """Whether a <= b for all values of the symbols, as far as the form shows; False proves nothing."""
+    if a is b:
+        return True
+    if a.kind == "num" and b.kind == "num":
+        return a.value <= b.value
+    key = (a.serial, b.serial)
+    if key not in _KNOWN:
+        if len(_KNOWN) > 200_000:
+            _KNOWN.clear()
+        _KNOWN[key] = False  # while it is being asked
+        _KNOWN[key] = _compare(a, b)
+    return _KNOWN[key]
+
+
+def _compare(a: Expr, b: Expr) -> bool:
+    if b.kind == "min":
+        return all(at_most(a, x) for x in b.args) and (a.kind == "num" and a.value <= b.value or b.value == float("inf"))
+    if a.kind == "max":
+        return a.value == 0.0 and all(at_most(x, b) for x in a.args)
+    if a.kind == "min" and any(at_most(x, b) for x in a.args):
+        return True
+    if b.kind == "max" and any(at_most(a, x) for x in b.args):
+        return True
+    if a.kind == "sym" and b.kind == "sym":
+        return _symbols(a.name, b.name)
+    if b.kind == "add" and a.kind != "add":
+        return any(at_most(a, x) for x in b.args)
+    if a.kind == "add" and b.kind == "add":
+        return a.value <= b.value and _covered(a.args, b.args)
+    return _products(a, b)
+
+
+def _symbols(a: str, b: str) -> bool:
+    (base, _, mine), (other, _, theirs) = a.partition("_"), b.partition("_")
+    return base == other and mine in RANKS and theirs in RANKS and RANKS[mine] <= RANKS[theirs]
+
+
+def _covered(left: tuple[Expr, ...], right: tuple[Expr, ...]) -> bool:
+    """Each term on the left is at most a term of its own on the right."""
+    free = list(right)
+    for x in left:
+        found = next((y for y in free if at_most(x, y)), None)
+        if found is None:
+            return False
+        free.remove(found)
+    return True
+
+
+def _products(a: Expr, b: Expr) -> bool:
+    """Coefficients and, power by power, factors."""
+    ca, fa = _factors(a)
+    cb, fb = _factors(b)
+    if ca > cb or len(fa) != len(fb) or (len(fa) == 1 and fa[0][0] is a and fb[0][0] is b):
+        return False
+    free = list(fb)
+    for base, power in fa:
+        found = next((y for y in free if y[1] == power and (y[0] is base or (power > 0 and at_most(base, y[0])) or (power < 0 and at_most(y[0], base)))), None)
+        if found is None:
+            return False
+        free.remove(found)
+    return True
+
+
+def _factors(e: Expr) -> tuple[float, list[tuple[Expr, float]]]:
+    if e.kind == "mul":
+        return e.value, list(zip(e.args, e.powers, strict=True))
+    return (e.value, []) if e.kind == "num" else (1.0, [(e, 1.0)])

@@ -1,0 +1,236 @@
+"""What the symbols of a bound stand for: norms of (parts of) parameters, as numbers once weights are known.
+
+A part of a parameter is a strided view of it (offset, sizes, strides: slices of fused weights, transposes, heads), whose axes play roles:
+
+    r, c    rows and columns of a matrix, of which the spectral norm is taken (no c: the plain 2-norm of a vector)
+    s       the largest over this axis          h    root of the sum of squares over this axis
+    a       the sum of |entries| over this axis  t    the sum over this axis (taps of a filter)
+
+    value = Σ_t √( Σ_h ( max_s ‖part‖_{r × c} )² ),  or with `a`:  max_s Σ_a |entry|
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy
+
+Kind = Literal["spectral", "head_rss", "max_abs", "frobenius", "l2", "row_max", "row_l1", "taps", "max_exp"]
+"""spectral: max_s ‖W‖₂; head_rss: √Σ_h ‖W_h‖₂²; max_abs: max |w|; frobenius, l2: √Σ w²; row_max: max_row √Σ_c w²; row_l1: max_row Σ_c |w|;
+taps: Σ over the taps of a filter of the norm of its matrix; max_exp: max exp(w)."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A strided view of a parameter."""
+
+    parameter: str
+    whole: tuple[int, ...]
+    """Shape of the parameter."""
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    shift: float = 0.0
+    """A number added to every entry (`1 + w`)."""
+
+    def permuted(self, order: tuple[int, ...]) -> Part:
+        """Axes in another order."""
+        return replace(self, sizes=tuple(self.sizes[i] for i in order), strides=tuple(self.strides[i] for i in order))
+
+    def sliced(self, axis: int, start: int, stop: int, step: int = 1) -> Part:
+        """A range of one axis."""
+        axis %= len(self.sizes)
+        sizes, strides = list(self.sizes), list(self.strides)
+        sizes[axis] = max(0, -(-(stop - start) // step))
+        strides[axis] *= step
+        return replace(self, offset=self.offset + start * self.strides[axis], sizes=tuple(sizes), strides=tuple(strides))
+
+    def dropped(self, axis: int) -> Part:
+        """Without an axis (its index 0)."""
+        axis %= len(self.sizes)
+        return replace(
+            self, sizes=self.sizes[:axis] + self.sizes[axis + 1 :], strides=self.strides[:axis] + self.strides[axis + 1 :]
+        )
+
+    def inserted(self, axis: int) -> Part:
+        """With a new axis of size 1."""
+        return replace(self, sizes=(*self.sizes[:axis], 1, *self.sizes[axis:]), strides=(*self.strides[:axis], 0, *self.strides[axis:]))
+
+    def split(self, axis: int, parts: tuple[int, ...]) -> Part:
+        """One axis as several, outer first."""
+        strides, step = [], self.strides[axis]
+        for n in reversed(parts):
+            strides.append(step)
+            step *= n
+        return replace(
+            self,
+            sizes=(*self.sizes[:axis], *parts, *self.sizes[axis + 1 :]),
+            strides=(*self.strides[:axis], *reversed(strides), *self.strides[axis + 1 :]),
+        )
+
+    def viewed(self, shape: tuple[int, ...]) -> Part | None:
+        """Another shape, where strides allow it."""
+        if math.prod(shape) != math.prod(self.sizes):
+            return None
+        dense = [(n, s) for n, s in zip(self.sizes, self.strides, strict=True) if n != 1]
+        joined: list[tuple[int, int]] = []
+        for n, s in dense:
+            if joined and joined[-1][1] == n * s:
+                joined[-1] = (joined[-1][0] * n, s)
+            else:
+                joined.append((n, s))
+        return self._spread(joined, shape)
+
+    def _spread(self, runs: list[tuple[int, int]], shape: tuple[int, ...]) -> Part | None:
+        strides: list[int] = []
+        queue = list(runs)
+        for n in reversed(shape):
+            if n == 1:
+                strides.append(0)
+                continue
+            if not queue or queue[-1][0] % n:
+                return None
+            left, step = queue.pop()
+            strides.append(step)
+            if left != n:
+                queue.append((left // n, step * n))
+        return replace(self, sizes=shape, strides=tuple(reversed(strides)))
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One symbol of a bound: a norm of a part of a parameter (formula in the module)."""
+
+    symbol: str
+    kind: Kind
+    part: Part
+    roles: str
+    """One letter per axis of the part."""
+
+    @property
+    def parameter(self) -> str:
+        """Name of the parameter."""
+        return self.part.parameter
+
+    @property
+    def heads(self) -> int | None:
+        """Number of heads that are summed over."""
+        found = math.prod(n for n, r in zip(self.part.sizes, self.roles, strict=True) if r == "h")
+        return found if "h" in self.roles else None
+
+    @property
+    def rows(self) -> tuple[int, int] | None:
+        """First and last-but-one row where the part is a run of rows of a matrix and not all of it."""
+        part = self.part
+        if len(part.whole) != 2 or math.prod(part.sizes) == math.prod(part.whole):
+            return None
+        first = part.offset // part.whole[1]
+        return first, first + math.prod(part.sizes) // part.whole[1]
+
+    @property
+    def transposed(self) -> bool:
+        """Whether the parameter stands as [in, out]."""
+        columns = [s for s, r in zip(self.part.strides, self.roles, strict=True) if r == "c"]
+        return bool(columns) and columns[-1] != 1
+
+    def measure(self, weight: numpy.ndarray) -> float:
+        """The number, from the parameter's value. A relative error of 1e-12 of the SVD is added, so that the result is an upper bound."""
+        import numpy as np
+
+        dense = np.ascontiguousarray(np.asarray(weight, dtype=np.float64)).reshape(-1)
+        step = dense.itemsize
+        part = np.lib.stride_tricks.as_strided(dense[self.part.offset :], self.part.sizes, tuple(s * step for s in self.part.strides))
+        part = part + self.part.shift
+        if self.kind == "max_exp":
+            return float(np.exp(part).max())
+        order = sorted(range(len(self.roles)), key=lambda i: "thsarc".index(self.roles[i]))
+        names = "".join(self.roles[i] for i in order)
+        sizes = [math.prod(self.part.sizes[i] for i in order if self.roles[i] == role) for role in "thsarc"]
+        grid = np.transpose(part, order).reshape(sizes)  # [t, h, s, a, r, c]
+        if "a" in names:
+            return float(np.abs(grid).sum(axis=(3, 4, 5)).max())
+        matrices = grid[:, :, :, 0]
+        norms = np.sqrt((matrices**2).sum((-1, -2))) if 1 in sizes[4:] else np.linalg.norm(matrices, 2, axis=(-2, -1))
+        return float(np.sqrt((norms.max(2) ** 2).sum(1)).sum(0)) * (1 + 1e-12)
+
+
+def normal(part: Part, roles: str) -> tuple[Part, str]:
+    """Without axes of size 1, and with neighbours of one role joined where strides allow it."""
+    sizes: list[int] = []
+    strides: list[int] = []
+    kept = ""
+    for n, s, role in zip(part.sizes, part.strides, roles, strict=True):
+        if n == 1:
+            continue
+        if kept and kept[-1] == role != "t" and role != "h" and strides[-1] == n * s:
+            sizes[-1], strides[-1] = sizes[-1] * n, s
+        else:
+            sizes.append(n)
+            strides.append(s)
+            kept += role
+    if "r" not in kept or "c" not in kept:  # a vector's 2-norm, whether it is a row or a column
+        kept = kept.replace("c", "r")
+    return replace(part, sizes=tuple(sizes), strides=tuple(strides)), kept
+
+
+def kind_of(part: Part, roles: str, exponential: bool) -> Kind:
+    """The name of a choice of roles."""
+    used = {r for n, r in zip(part.sizes, roles, strict=True) if n != 1}
+    if exponential:
+        return "max_exp"
+    if "a" in used:
+        return "row_l1"
+    if "t" in used:
+        return "taps"
+    if "h" in used:
+        return "head_rss"
+    if used <= {"s"}:
+        return "max_abs"
+    if {"r", "c"} <= used:
+        return "spectral"
+    return "row_max" if "s" in used else ("l2" if len(part.whole) == 1 else "frobenius")
+
+
+_SUFFIX = {"spectral": "", "head_rss": "_rss", "max_abs": "_abs", "frobenius": "_fro", "l2": "_l2", "row_max": "_row", "row_l1": "_l1", "taps": "_taps"}
+
+
+class Names:
+    """Gives symbols to quantities: `W0` for the first weight of the branch, `b0`, `g0` for vectors, with a suffix for the kind of norm."""
+
+    def __init__(self) -> None:
+        self.quantities: dict[str, Quantity] = {}
+        self._symbols: dict[tuple[object, ...], str] = {}
+        self._bases: dict[tuple[object, ...], str] = {}
+
+    def symbol(self, part: Part, roles: str, exponential: bool = False) -> str:
+        """The symbol of a quantity."""
+        part, roles = normal(part, roles)
+        key = (part, roles, exponential)
+        if key not in self._symbols:
+            kind = kind_of(part, roles, exponential)
+            base = self._base(part)
+            found = base + ("_exp" if exponential else _SUFFIX[kind])
+            if kind == "spectral" and "s" in {r for n, r in zip(part.sizes, roles, strict=True) if n != 1}:
+                found += "_max"
+            while found in self.quantities:
+                found += "x"
+            self._symbols[key] = found
+            self.quantities[found] = Quantity(found, kind, part, roles)
+        return self._symbols[key]
+
+    def _base(self, part: Part) -> str:
+        rows = (part.parameter, part.offset, math.prod(part.sizes), part.shift)
+        if rows not in self._bases:
+            letter = "W" if sum(n != 1 for n in part.whole) > 1 else "b"
+            number = sum(b.startswith(letter) for b in self._bases.values())
+            self._bases[rows] = f"{letter}{number}"
+        return self._bases[rows]
+
+
+def values_of(quantities: tuple[Quantity, ...], weights: Mapping[str, numpy.ndarray]) -> dict[str, float]:
+    """All numbers, from the parameters by name."""
+    return {q.symbol: q.measure(weights[q.parameter]) for q in quantities}

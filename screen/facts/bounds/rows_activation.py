@@ -1,0 +1,223 @@
+"""Entry-wise functions: per function its slope sup|φ(t) − φ(0)|/|t|, Lipschitz constant, value at 0, and range.
+
+Magnitude: ‖φ(v)‖ <= slope·‖v‖ + |φ(0)|·√width, and at most max|φ|·√width; derivative: Lip·‖δv‖. Constants are suprema rounded up in the
+last digit shown; tests redo them on a grid.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, query, tidy, times, with_ceiling, zero
+from screen.facts.bounds.expr import num, sym
+from screen.facts.bounds.value import Value
+from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.flow import number
+from screen.facts.nouns import Unknown
+from screen.graph import Node
+
+INF = math.inf
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One function."""
+
+    slope: float
+    lipschitz: float
+    at_zero: float = 0.0
+    low: float = -INF
+    high: float = INF
+    rising: bool = False
+    """Monotone: an interval goes to the interval of its ends."""
+
+
+GELU_LIPSCHITZ = 1.13
+"""erf form: max of Φ(t) + tφ(t) at t = √2, 1.12891; tanh form 1.12905."""
+SILU_LIPSCHITZ = 1.09984
+"""max of σ(t)(1 + t(1 − σ(t))) at t = 2.3994, 1.099839."""
+
+SHAPES: dict[str, Shape] = {
+    "relu": Shape(1.0, 1.0, low=0.0, rising=True),
+    "gelu": Shape(1.0, GELU_LIPSCHITZ, low=-0.1701),
+    "silu": Shape(1.0, SILU_LIPSCHITZ, low=-0.27847),
+    "mish": Shape(1.0, 1.0885, low=-0.30885),
+    "hardswish": Shape(1.0, 1.5, low=-0.375),
+    "sigmoid": Shape(0.25, 0.25, 0.5, 0.0, 1.0, rising=True),
+    "hardsigmoid": Shape(1 / 6, 1 / 6, 0.5, 0.0, 1.0, rising=True),
+    "tanh": Shape(1.0, 1.0, 0.0, -1.0, 1.0, rising=True),
+    "erf": Shape(1.12838, 1.12838, 0.0, -1.0, 1.0, rising=True),
+    "atan": Shape(1.0, 1.0, 0.0, -1.5708, 1.5708, rising=True),
+    "asinh": Shape(1.0, 1.0, rising=True),
+    "softsign": Shape(1.0, 1.0, 0.0, -1.0, 1.0, rising=True),
+    "softplus": Shape(1.0, 1.0, 0.693148, 0.0, rising=True),
+    "logsigmoid": Shape(1.0, 1.0, -0.693148, high=0.0, rising=True),
+    "relu6": Shape(1.0, 1.0, 0.0, 0.0, 6.0, rising=True),
+    "sin": Shape(1.0, 1.0, 0.0, -1.0, 1.0),
+    "cos": Shape(0.72462, 1.0, 1.0, -1.0, 1.0),
+    "abs": Shape(1.0, 1.0, low=0.0),
+    "tanhshrink": Shape(1.0, 1.0),
+    "softshrink": Shape(1.0, 1.0),
+    "log1p": Shape(INF, INF),
+}
+
+
+def shape_of(walk: Walk, node: Node, name: str, value: Value) -> Shape:
+    """The function of a call, with its arguments."""
+    if name in ("elu", "leaky_relu", "celu", "selu"):
+        first = number(walk.flow.operand(node, 1, "alpha", "negative_slope"))
+        if name == "selu":
+            return Shape(1.7581, 1.7581, low=-1.7581, rising=True)
+        if name == "leaky_relu":
+            steep = max(1.0, abs(0.01 if first is None else first))
+            return Shape(steep, steep)
+        alpha = abs(1.0 if first is None else first)
+        top = max(1.0, alpha) if name == "elu" else 1.0
+        return Shape(top, top, low=-alpha, rising=True)
+    if name == "hardtanh":
+        low, high = number(walk.flow.operand(node, 1, "min_val")), number(walk.flow.operand(node, 2, "max_val"))
+        return _clamped(-1.0 if low is None else low, 1.0 if high is None else high)
+    if name == "softplus":
+        beta = number(walk.flow.operand(node, 1, "beta"))
+        beta = 1.0 if beta is None else beta
+        if beta <= 0:
+            raise NotUnderstood("a beta that is not positive")
+        return replace(SHAPES["softplus"], at_zero=0.693148 / beta)
+    if name == "sqrt":
+        if value.low <= 0.0:
+            raise NotUnderstood("a root at 0 has no slope")
+        return Shape(0.5 / math.sqrt(value.low), 0.5 / math.sqrt(value.low), 0.0, 0.0)
+    found = SHAPES.get(name)
+    if found is None or not math.isfinite(found.slope):
+        raise NotUnderstood("no bound for this function")
+    return found
+
+
+def _clamped(low: float, high: float) -> Shape:
+    if low > high:
+        raise NotUnderstood("an empty range")
+    at_zero = min(max(0.0, low), high)
+    return Shape(1.0, 1.0, at_zero, low, high, rising=True)
+
+
+@row("relu gelu silu mish hardswish sigmoid hardsigmoid tanh erf atan asinh softsign softplus logsigmoid relu6 sin cos abs tanhshrink "
+     "softshrink elu leaky_relu celu selu hardtanh sqrt")
+def activation(walk: Walk, node: Node) -> Value:
+    """φ entry by entry."""
+    return applied(walk, node, walk.first(node), node.op)
+
+
+def applied(walk: Walk, node: Node, value: Value, name: str) -> Value:
+    """φ(value)."""
+    if value.holes:
+        raise NotUnderstood("a function of a masked value")
+    return through(value, shape_of(walk, node, name, value))
+
+
+def through(value: Value, shape: Shape) -> Value:
+    """φ(value) for a function of known shape."""
+    flat = value.flat
+    mag: Bound = times(value.mag, num(shape.slope)) if not is_zero(value.mag) else value.mag
+    if shape.at_zero and not isinstance(mag, Unknown):
+        mag = plus(mag, (Fact(num(abs(shape.at_zero))),), flat) if not is_zero(mag) else (Fact(num(abs(shape.at_zero))),)
+    low, high = _range(value, shape)
+    keys = [f.inner for f in mag if f.p == 2] if not isinstance(mag, Unknown) else []
+    along = {k: None for k in keys if k}
+    along[value.all - _leading(value)] = None
+    mag = with_ceiling(mag, max(abs(low), abs(high)), flat, along)
+    return replace(value.bare(), mag=mag, der=times(value.der, num(shape.lipschitz)), low=low, high=high)
+
+
+def _leading(value: Value) -> frozenset[int]:
+    """Atoms of all axes but the last."""
+    return value.all - value.axis(-1) if value.shape else NONE
+
+
+def _range(value: Value, shape: Shape) -> tuple[float, float]:
+    low, high = shape.low, shape.high
+    if shape.rising and shape.slope <= 1.0 and shape.at_zero == 0.0:  # |φ(t)| <= |t|, monotone, φ(0) = 0
+        low, high = max(low, min(value.low, 0.0)), min(high, max(value.high, 0.0))
+    return low, high
+
+
+@row("clamp clamp_min clamp_max")
+def clamp(walk: Walk, node: Node) -> Value:
+    """Cut to a range: a contraction towards it, and at most its ends."""
+    value = walk.first(node)
+    low = walk.operand(node, 1, "min") if node.op != "clamp_max" else None
+    high = walk.operand(node, 2, "max") if node.op == "clamp" else walk.operand(node, 1, "max") if node.op == "clamp_max" else None
+    if isinstance(low, Value) or isinstance(high, Value) or value.holes:
+        raise NotUnderstood("ends that are tensors")
+    made = through(value, _clamped(-INF if low is None else low, INF if high is None else high))
+    ends = (max(value.low, -INF if low is None else low), min(value.high, INF if high is None else high))
+    return replace(made, low=min(ends), high=max(ends), gain=value.gain)
+
+
+@row("exp exp2")
+def exponential(walk: Walk, node: Node) -> Value:
+    """e^t for t <= h: at most e^h, with slope e^h; of a parameter, a quantity of its own."""
+    value = walk.first(node)
+    if value.part is not None and node.op == "exp":
+        symbol = walk.names.symbol(value.part, "s" * len(value.shape), exponential=True)
+        return replace(value.bare(), mag=(Fact(sym(symbol)),), low=0.0, high=INF, gain=(symbol,))
+    if not math.isfinite(value.high) or value.high > 80 or value.holes:
+        raise NotUnderstood("the exponential of something that is not bounded above")
+    top = math.exp(value.high) if node.op == "exp" else 2.0**value.high
+    steep = top if node.op == "exp" else top * math.log(2.0)
+    flat = value.flat
+    keys = {f.inner: None for f in value.mag if f.inner and f.p == 2} if not isinstance(value.mag, Unknown) else {}
+    mag = with_ceiling((Fact(num(top)),), top, flat, keys)
+    return replace(value.bare(), mag=mag, der=times(value.der, num(steep)), low=0.0, high=top, gain=value.gain)
+
+
+@row("expm1")
+def expm1(walk: Walk, node: Node) -> Value:
+    """e^t − 1 for t <= 0: between −1 and 0, slope 1."""
+    value = walk.first(node)
+    if value.high > 0.0 or value.holes:
+        raise NotUnderstood("of something that may be positive")
+    return through(value, Shape(1.0, 1.0, 0.0, -1.0, 0.0))
+
+
+@row("glu")
+def glu(walk: Walk, node: Node) -> Value:
+    """a ⊙ σ(b) for the halves a, b of an axis."""
+    from screen.facts.bounds.rows_parts import cut
+    from screen.facts.bounds.rows_pointwise import multiplied
+
+    value = walk.first(node)
+    given = walk.integer(node, 1, "dim")
+    axis = -1 if given is None else given
+    half = value.shape[axis] // 2
+    a, b = cut(walk, value, node.inputs[0], axis, 0, half), cut(walk, value, node.inputs[0], axis, half, 2 * half)
+    return multiplied(walk, a, through(b, SHAPES["sigmoid"]))
+
+
+@row("eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor isnan isinf isfinite")
+def truth(walk: Walk, node: Node) -> Value:
+    """0 or 1; a jump where it depends on the stream."""
+    return _discrete(walk, node, 0.0, 1.0)
+
+
+@row("topk sort argsort argmax argmin one_hot floor ceil round sign trunc bucketize searchsorted nonzero multinomial isin int long bool")
+def choice(walk: Walk, node: Node) -> Value:
+    """Integers and choices: piecewise constant."""
+    if node.op in ("topk", "sort") or node.shape is None:
+        raise NotUnderstood("several results")
+    top = 1.0 if node.op in ("one_hot", "sign", "bool") else INF
+    return _discrete(walk, node, -1.0 if node.op == "sign" else 0.0 if node.op in ("one_hot", "bool") else -INF, top)
+
+
+def _discrete(walk: Walk, node: Node, low: float, high: float) -> Value:
+    from screen.facts.bounds.value import constant
+
+    made = constant(node.shape or (), low, high)
+    read = [walk.value(i) for i in walk.flow.value_inputs(node)]
+    flatten = [v for r in read for v in (r if isinstance(r, tuple) else (r,))]
+    moves = any(not is_zero(v.der) for v in flatten)
+    jump = node.index if moves else next((v.jump for v in flatten if v.jump is not None), None)
+    return replace(made, der=zero(len(made.flat)), jump=jump)
+
+
+__all__ = ["SHAPES", "applied", "query", "tidy", "through"]

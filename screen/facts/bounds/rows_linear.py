@@ -1,0 +1,189 @@
+"""Maps by weights, and products of values.
+
+For out = W·x over the atoms K of x (J: rows): with K inside of a fact's I and O, ‖out‖ over J (and what else the fact speaks of) is at most
+‖W‖₂ times it, and |out| at most the largest row; a fact that does not speak of K passes with the largest row ℓ1 (Minkowski).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from screen.facts.bounds.align import align
+from screen.facts.bounds.bilinear import product
+from screen.facts.bounds.domain import Bound, Fact, is_zero, plus, query, tidy, zero
+from screen.facts.bounds.expr import Expr, mul, sym
+from screen.facts.bounds.layout import Layout, atoms, plain, sizes
+from screen.facts.bounds.quantities import Part
+from screen.facts.bounds.rows_pointwise import added
+from screen.facts.bounds.value import Projection, Value, permuted, recut, reshaped, scaled, with_projection
+from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.nouns import Unknown
+from screen.graph import Node
+
+
+@row("linear")
+def linear(walk: Walk, node: Node) -> Value:
+    """x Wᵀ + b, W: [out, in]."""
+    x, w, b = walk.first(node), walk.operand(node, 1, "weight"), walk.operand(node, 2, "bias")
+    if not isinstance(w, Value) or len(w.shape) != 2:
+        raise NotUnderstood("a weight that is no matrix")
+    return mapped(walk, x, w, b if isinstance(b, Value) else None)
+
+
+def mapped(walk: Walk, x: Value, w: Value, bias: Value | None, jump: int | None = None) -> Value:
+    """x Wᵀ + b over the last axis; W: [out, in]."""
+    if x.holes:
+        raise NotUnderstood("a map of a masked value")
+    if w.part is None or w.part.shift:
+        made = multiplied_matrices(walk, x, permuted(w, (1, 0)))
+        return added(walk, made, bias) if bias is not None else made
+    size = w.shape[0]
+    layout: Layout = (*x.layout[:-1], (size,) if size != 1 else ())
+    shape = (*x.shape[:-1], size)
+    flat = sizes(layout)
+    made = Value(shape, layout, _through(walk, x, x.mag, w.part, layout), _through(walk, x, x.der, w.part, layout), jump=x.jump)
+    part = bias.part if bias is not None and bias.part is not None and bias.shape == (size,) and not bias.part.shift else None
+    rows = atoms(layout, -1)
+    if part is not None and bias is not None:  # the facts of W·x alone plus those of b
+        made = replace(made, mag=plus(made.mag, _as_last(bias, layout), flat))
+    if rows:
+        weight = w.part
+        made = with_projection(made, Projection(weight, part, rows, x.norm(-1), x.slope(-1)), walk.names)
+    if bias is not None and part is None:
+        made = added(walk, made, bias)
+    return made
+
+
+def _as_last(bias: Value, layout: Layout) -> Bound:
+    from screen.facts.bounds.domain import relabel
+
+    last = atoms(layout, -1)
+    return relabel(bias.mag, {i: last[i] for i in range(min(len(bias.flat), len(last)))})
+
+
+def _through(walk: Walk, x: Value, bound: Bound, part: Part, layout: Layout) -> Bound:
+    if isinstance(bound, Unknown):
+        return bound
+    if is_zero(bound):
+        return zero(len(sizes(layout)))
+    columns, rows = x.axis(-1), frozenset(atoms(layout, -1))
+    spectral, largest_row = sym(walk.names.symbol(part, "rc")), sym(walk.names.symbol(part, "sc"))
+    row_sum = sym(walk.names.symbol(part, "sa"))
+    size = query(bound, x.flat, columns)
+    found = [Fact(mul(spectral, size), rows), Fact(mul(largest_row, size))]
+    for f in bound:
+        reach = f.inner | f.outer
+        if columns <= reach and f.p == 2 and reach != columns:
+            found.append(Fact(mul(spectral, f.bound), (f.inner - columns) | rows, f.outer - columns))
+        elif not columns & reach and reach:
+            found.append(Fact(mul(row_sum, f.bound), f.inner, f.outer, f.p))
+    return tidy(found, sizes(layout))
+
+
+@row("addmm")
+def addmm(walk: Walk, node: Node) -> Value:
+    """b + x W, W: [in, out]."""
+    b, x, w = walk.first(node), walk.operand(node, 1, "mat1"), walk.operand(node, 2, "mat2")
+    if not isinstance(x, Value) or not isinstance(w, Value) or node.kwarg("beta") not in (None, 1) or node.kwarg("alpha") not in (None, 1):
+        raise NotUnderstood("factors that are not 1")
+    if w.part is not None and len(w.shape) == 2 and is_zero(w.der):
+        return mapped(walk, x, permuted_part(walk, w), b)
+    return added(walk, multiplied_matrices(walk, x, w), b)
+
+
+def permuted_part(walk: Walk, w: Value) -> Value:
+    """Wᵀ as a part of the parameter."""
+    return permuted(w, (1, 0))
+
+
+@row("matmul bmm mm")
+def matmul(walk: Walk, node: Node) -> Value:
+    """a b over the last axis of a and the last but one of b."""
+    a, b = walk.first(node), walk.operand(node, 1, "other", "mat2")
+    if not isinstance(b, Value):
+        raise NotUnderstood("its second operand is no tensor")
+    if b.part is not None and len(b.shape) == 2 and len(a.shape) >= 2:
+        return mapped(walk, a, permuted_part(walk, b), None)
+    if len(a.shape) < 2 or len(b.shape) < 2:
+        raise NotUnderstood("a product with a vector")
+    return multiplied_matrices(walk, a, b)
+
+
+@row("baddbmm")
+def baddbmm(walk: Walk, node: Node) -> Value:
+    """beta·c + alpha·a b."""
+    c, a, b = walk.first(node), walk.operand(node, 1, "batch1"), walk.operand(node, 2, "batch2")
+    beta, alpha = walk.operand(node, 3, "beta"), walk.operand(node, 4, "alpha")
+    if not isinstance(a, Value) or not isinstance(b, Value) or isinstance(beta, Value) or isinstance(alpha, Value):
+        raise NotUnderstood("operands that are not known")
+    made = multiplied_matrices(walk, a, b)
+    made = scaled(made, alpha) if alpha is not None and alpha != 1.0 else made
+    return made if beta == 0.0 else added(walk, made, c if beta in (None, 1.0) else scaled(c, beta))
+
+
+def multiplied_matrices(walk: Walk, a: Value, b: Value) -> Value:
+    """Σ_k a[…, i, k] b[…, k, j], batch axes broadcast."""
+    if a.holes or b.holes:
+        raise NotUnderstood("a product with a masked value")
+    wide_a = reshaped(a, (*a.shape, 1), walk.names)  # […, i, k, 1]
+    wide_b = reshaped(b, (*b.shape[:-2], 1, *b.shape[-2:]), walk.names)  # […, 1, k, j]
+    found = align(wide_a, wide_b, walk.names)
+    if found is None or a.shape[-1] != b.shape[-2]:
+        raise NotUnderstood("shapes that do not fit")
+    rank = len(found.layout)
+    contracted = frozenset(atoms(found.layout, rank - 2))
+    out = tuple(i for i in range(len(found.flat)) if i not in contracted)
+    layout = (*found.layout[: rank - 2], found.layout[rank - 1])
+    shape = (*_broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+    flats = (found.left.flat, found.right.flat)
+
+    def times_(x: Bound, y: Bound) -> Bound:
+        return product(x, y, found.labels[0], found.labels[1], flats, contracted, out, sizes(layout))
+
+    left, right = found.left, found.right
+    der = plus(times_(left.der, right.mag), times_(left.mag, right.der), sizes(layout))
+    low = 0.0 if a.low >= 0 and b.low >= 0 else float("-inf")
+    jump = a.jump if a.jump is not None else b.jump
+    return Value(shape, layout, times_(left.mag, right.mag), der, low, jump=jump)
+
+
+def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    rank = max(len(a), len(b))
+    wide = [(1,) * (rank - len(s)) + s for s in (a, b)]
+    return tuple(max(m, n) if 0 not in (m, n) else 0 for m, n in zip(*wide, strict=True))
+
+
+@row("conv1d conv2d convolution conv3d")
+def convolution(walk: Walk, node: Node) -> Value:
+    """Σ over taps t of W_t x shifted: ‖·‖ over channels <= Σ_t ‖W_t‖ (of groups: the largest group) · ‖x‖ + ‖b‖; zeros around add nothing."""
+    x, w, b = walk.first(node), walk.operand(node, 1, "weight"), walk.operand(node, 2, "bias")
+    position = 8 if node.op == "convolution" else 6
+    groups = walk.integer(node, position, "groups") or 1
+    if not isinstance(w, Value) or w.part is None or len(w.shape) != len(x.shape):
+        raise NotUnderstood("a filter that is no parameter")
+    if node.op == "convolution" and walk.flow.operand(node, 6, "transposed") is True:
+        raise NotUnderstood("a transposed convolution")
+    if isinstance(walk.flow.operand(node, 4, "padding"), str) and walk.flow.operand(node, 4, "padding") not in ("same", "valid"):
+        raise NotUnderstood("a padding that is not by zeros")
+    shape = node.shape or ()
+    taps = len(w.shape) - 2
+    part = w.part.split(0, (groups, w.shape[0] // groups))
+    norm = sym(walk.names.symbol(part, "src" + "t" * taps))
+    layout = plain(shape)
+    channels = frozenset(atoms(layout, 1))
+    mag, der = _filtered(x, x.mag, norm, channels, len(sizes(layout))), _filtered(x, x.der, norm, channels, len(sizes(layout)))
+    made = Value(shape, layout, mag, der, jump=x.jump)
+    if isinstance(b, Value):
+        made = added(walk, made, reshaped(b, (b.shape[0], *(1,) * taps), walk.names))
+    return made
+
+
+def _filtered(x: Value, bound: Bound, norm: Expr, channels: frozenset[int], rank: int) -> Bound:
+    if isinstance(bound, Unknown):
+        return bound
+    if is_zero(bound):
+        return zero(rank)
+    return (Fact(mul(norm, query(bound, x.flat, x.axis(1))), channels),)
+
+
+__all__ = ["mapped", "multiplied_matrices", "recut"]

@@ -1,0 +1,294 @@
+"""Entry-wise sums and products, constants among them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from screen.facts.bounds.align import Aligned, align
+from screen.facts.bounds.bilinear import product
+from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, query, relabel, tidy, zero
+from screen.facts.bounds.expr import largest, num, rss
+from screen.facts.bounds.layout import plain
+from screen.facts.bounds.rows_views import spread
+from screen.facts.bounds.value import Value, constant, of_part, scaled, summed, unknown
+from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.nouns import Unknown
+from screen.graph import Node
+
+DEEP = -1e3
+"""Constants below it stand for −∞: what they are added to is masked."""
+
+
+def both(walk: Walk, left: Value, right: Value) -> Aligned:
+    """Operands on common atoms."""
+    found = align(left, right, walk.names)
+    if found is None:
+        raise NotUnderstood("shapes that do not broadcast")
+    return found
+
+
+def filled(a: Aligned) -> tuple[Value, Value]:
+    """Both operands broadcast to the result's shape."""
+    shape = tuple(math.prod(g) for g in a.layout)
+    return spread(a.left, shape), spread(a.right, shape)
+
+
+def added(walk: Walk, left: Value, right: Value) -> Value:
+    """left + right."""
+    a = both(walk, left, right)
+    x, y = filled(a)
+    made = replace(summed(x, y), after=_after_sum(walk, left, right))
+    deep = next((m for m in (left, right) if m.low < DEEP and is_zero(m.der) and m.high <= 0.0 and m.gain == ()), None)
+    if deep is None and not left.holes and not right.holes:
+        return made
+    other = right if deep is left else left
+    kept = y if deep is left else x
+    if left.holes and right.holes:
+        raise NotUnderstood("a sum of two masks")
+    if deep is None:  # one of them already has holes: the rest of it is finite
+        return replace(made, holes=True)
+    return replace(kept.bare(), low=-math.inf, high=other.high, holes=True, jump=made.jump)
+
+
+def _after_sum(walk: Walk, left: Value, right: Value) -> str:
+    """A norm's output plus its bias is still the norm's."""
+    for y, bias in ((left, right), (right, left)):
+        if y.after == "norm" and bias.gain and _is_vector(bias):
+            walk.hold(bias.gain, "the norm's bias")
+            return "biased"
+    return ""
+
+
+def _is_vector(value: Value) -> bool:
+    return sum(n != 1 for n in value.shape) <= 1
+
+
+def multiplied(walk: Walk, left: Value, right: Value) -> Value:
+    """left ⊙ right: δ(ab) = δa·b + a·δb."""
+    if left.holes or right.holes:
+        raise NotUnderstood("a product with a masked value")
+    a = both(walk, left, right)
+    flats = (a.left.flat, a.right.flat)
+    out = tuple(range(len(a.flat)))
+
+    def times_(x: Bound, y: Bound) -> Bound:
+        return product(x, y, a.labels[0], a.labels[1], flats, NONE, out, a.flat)
+
+    mag = times_(a.left.mag, a.right.mag)
+    der = plus(times_(a.left.der, a.right.mag), times_(a.left.mag, a.right.der), a.flat)
+    ends = [x * y if x and y else 0.0 for x in (left.low, left.high) for y in (right.low, right.high)]
+    shape = tuple(math.prod(g) for g in a.layout)
+    jump = left.jump if left.jump is not None else right.jump
+    after = ""
+    for y, gain in ((left, right), (right, left)):
+        if y.after and gain.gain and _is_vector(gain):
+            walk.hold(gain.gain, "the gain after a norm")
+            after = y.after
+        elif y.after and not y.gain and is_zero(gain.der) and gain.low == gain.high and math.isfinite(gain.low):
+            after = y.after
+    low, high = min(ends), max(ends)
+    if left is right:
+        low = max(low, 0.0)
+    return Value(shape, a.layout, mag, der, low, high, jump=jump, after=after, gain=left.gain + right.gain if left.gain and right.gain else ())
+
+
+def as_value(found: Value | float | None, like: Value) -> Value:
+    """A number as a tensor of no axes."""
+    if isinstance(found, Value):
+        return found
+    if found is None:
+        raise NotUnderstood("an operand that is not known")
+    return constant((), found, found)
+
+
+@row("add sub")
+def sum_(walk: Walk, node: Node) -> Value:
+    """a ± alpha·b."""
+    left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
+    alpha = walk.operand(node, 2, "alpha") if node.kwarg("alpha") is not None else 1.0
+    if not isinstance(alpha, float):
+        raise NotUnderstood("a factor that is not known")
+    rotated = _isometry(walk, node)
+    if rotated is not None:
+        return rotated
+    factor = -alpha if node.op == "sub" else alpha
+    if isinstance(left, Value) and not isinstance(right, Value):
+        return _shifted(walk, left, (right or 0.0) * factor)
+    if isinstance(right, Value) and not isinstance(left, Value):
+        return _shifted(walk, scaled(right, factor) if factor != 1.0 else right, left or 0.0)
+    if not isinstance(left, Value) or not isinstance(right, Value):
+        raise NotUnderstood("operands that are not known")
+    return added(walk, left, right if factor == 1.0 else scaled(right, factor))
+
+
+def _isometry(walk: Walk, node: Node) -> Value | None:
+    from screen.facts.bounds.rotary import rotated
+
+    return rotated(walk, node)
+
+
+def _shifted(walk: Walk, value: Value, number: float) -> Value:
+    """value + number; `1 + w` of a parameter is a quantity of its own."""
+    if value.part is not None:
+        return of_part(replace(value.part, shift=value.part.shift + number), walk.names)
+    made = added(walk, value, constant((), number, number))
+    return replace(made, after=value.after if number == 0.0 else "", gain=value.gain)
+
+
+@row("mul multiply")
+def mul_(walk: Walk, node: Node) -> Value:
+    """a ⊙ b."""
+    left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
+    if isinstance(left, Value) and isinstance(right, float):
+        return _by_number(left, right)
+    if isinstance(right, Value) and isinstance(left, float):
+        return _by_number(right, left)
+    if not isinstance(left, Value) or not isinstance(right, Value):
+        raise NotUnderstood("operands that are not known")
+    if node.inputs[0] == node.inputs[-1]:
+        return multiplied(walk, left, left)
+    return multiplied(walk, left, right)
+
+
+def _by_number(value: Value, factor: float) -> Value:
+    if value.holes and factor <= 0:
+        raise NotUnderstood("a masked value times a number that is not positive")
+    return scaled(value, factor)
+
+
+@row("div true_divide")
+def div_(walk: Walk, node: Node) -> Value:
+    """a / b for b a number, or bounded away from 0: |δ(a/b)| <= |δa|/b + |a||δb|/b²."""
+    left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
+    if node.kwarg("rounding_mode") is not None:
+        raise NotUnderstood("a rounding division")
+    if isinstance(right, Value):
+        right = inverse(right)
+        return multiplied(walk, as_value(left, right), right)
+    if right is None or right == 0 or not isinstance(left, Value):
+        raise NotUnderstood("a divisor that is not known")
+    return _by_number(left, 1.0 / right)
+
+
+def inverse(b: Value) -> Value:
+    """1/b, for b of one sign with |b| >= least > 0; per entry 1/least, derivative at most |δb|/least²."""
+    least = b.low if b.low > 0 else -b.high if b.high < 0 else 0.0
+    if least <= 0 or b.holes:
+        raise NotUnderstood("a divisor that may be 0")
+    steep = num(1.0 / least**2)
+    der = b.der if isinstance(b.der, Unknown) else tuple(Fact(_scale(steep, f), f.inner, f.outer, f.p) for f in b.der)
+    ends = sorted((1.0 / x if math.isfinite(x) else 0.0) for x in (b.low, b.high))
+    return replace(b.bare(), mag=(Fact(num(1.0 / least)),), der=der, low=ends[0], high=ends[1])
+
+
+def _scale(factor, fact: Fact):  # type: ignore[no-untyped-def]
+    from screen.facts.bounds.expr import mul
+
+    return mul(factor, fact.bound)
+
+
+@row("reciprocal")
+def reciprocal(walk: Walk, node: Node) -> Value:
+    """1/b."""
+    return inverse(walk.first(node))
+
+
+@row("neg negative")
+def neg(walk: Walk, node: Node) -> Value:
+    """−a."""
+    return _by_number(walk.first(node), -1.0)
+
+
+@row("square pow")
+def power_(walk: Walk, node: Node) -> Value:
+    """a^k for a whole k >= 1, as repeated products."""
+    exponent = 2.0 if node.op == "square" else walk.operand(node, 1, "exponent")
+    value = walk.first(node)
+    if exponent == 0.5:
+        from screen.facts.bounds.rows_activation import applied
+
+        return applied(walk, node, value, "sqrt")
+    if not isinstance(exponent, float) or exponent != int(exponent) or not 1 <= exponent <= 8:
+        raise NotUnderstood("an exponent that is no small whole number")
+    found = value
+    for _ in range(int(exponent) - 1):
+        found = multiplied(walk, found, value) if found is not value else multiplied(walk, value, value)
+    return replace(found, low=0.0) if exponent % 2 == 0 else found
+
+
+@row("lerp")
+def lerp(walk: Walk, node: Node) -> Value:
+    """a + w(b − a)."""
+    a, b, w = walk.first(node), walk.operand(node, 1, "end"), walk.operand(node, 2, "weight")
+    if not isinstance(b, Value) or w is None:
+        raise NotUnderstood("operands that are not known")
+    if isinstance(w, float):
+        return added(walk, scaled(a, 1.0 - w), scaled(b, w))
+    rest = _shifted(walk, scaled(w.bare(), -1.0), 1.0)
+    return added(walk, multiplied(walk, a, replace(rest, low=1 - w.high, high=1 - w.low)), multiplied(walk, b, w))
+
+
+@row("addcmul")
+def addcmul(walk: Walk, node: Node) -> Value:
+    """a + value·b⊙c."""
+    a, b, c = walk.first(node), walk.operand(node, 1, "tensor1"), walk.operand(node, 2, "tensor2")
+    factor = walk.operand(node, 3, "value")
+    if not isinstance(b, Value) or not isinstance(c, Value) or isinstance(factor, Value):
+        raise NotUnderstood("operands that are not known")
+    return added(walk, a, scaled(multiplied(walk, b, c), 1.0 if factor is None else factor))
+
+
+# -- choices between entries ----------------------------------------------------------------------------------------------------------
+
+
+@row("where")
+def where(walk: Walk, node: Node) -> Value:
+    """Each entry from one of two: per entry the larger, over several the root of the sum of squares; −∞ makes holes."""
+    if len(node.args) < 2:
+        raise NotUnderstood("the indices of what is true")
+    condition = walk.operand(node, 0, "condition")
+    one, two = walk.operand(node, 1, "input", "self"), walk.operand(node, 2, "other")
+    return chosen(walk, node, condition.jump if isinstance(condition, Value) else None, one, two)
+
+
+@row("masked_fill")
+def masked_fill(walk: Walk, node: Node) -> Value:
+    """A number where a mask says so."""
+    condition = walk.operand(node, 1, "mask")
+    return chosen(walk, node, condition.jump if isinstance(condition, Value) else None, walk.first(node), walk.operand(node, 2, "value"))
+
+
+def chosen(walk: Walk, node: Node, jump: int | None, one: Value | float | None, two: Value | float | None) -> Value:
+    """Entries of one or of the other."""
+    shape = node.shape or ()
+    values = [as_value(v, constant(shape, 0.0, 0.0)) for v in (one, two)]
+    deep = [v for v in values if v.high < DEEP and is_zero(v.der)]
+    rest = [v for v in values if v not in deep]
+    if deep and rest:
+        made = spread(rest[0], shape)
+        return replace(made.bare(), low=-math.inf, holes=True, jump=made.jump if jump is None else jump)
+    if deep:
+        return replace(unknown(shape, "every entry is masked", node.index), der=zero(len(plain(shape))))
+    a = both(walk, *values)
+    x, y = filled(a)
+    x, y = spread(x, shape), spread(y, shape)
+    mag, der = _either(x.mag, y.mag, x.flat), _either(x.der, y.der, x.flat)
+    jump = next((j for j in (jump, x.jump, y.jump) if j is not None), None)
+    return replace(x.bare(), mag=mag, der=der, low=min(x.low, y.low), high=max(x.high, y.high), holes=x.holes or y.holes, jump=jump)
+
+
+def _either(left: Bound, right: Bound, flat: tuple[int, ...]) -> Bound:
+    if isinstance(left, Unknown) or is_zero(right):
+        return left
+    if isinstance(right, Unknown) or is_zero(left):
+        return right
+    keys = dict.fromkeys([(NONE, NONE, 2), *(f.key for f in (*left, *right))])
+    made = []
+    for k in keys:
+        ends = query(left, flat, *k), query(right, flat, *k)
+        made.append(Fact(largest(*ends) if not k[0] and not k[1] else rss(*ends) if k[2] == 2 else ends[0], *k))
+    return tidy([f for f in made if f.p == 2], flat)
+
+
+__all__ = ["added", "multiplied", "relabel"]

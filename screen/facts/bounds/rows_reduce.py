@@ -1,0 +1,164 @@
+"""Reductions, softmax and attention."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, Facts, is_zero, query, tidy, times, zero
+from screen.facts.bounds.expr import mul, num, sym
+from screen.facts.bounds.layout import Layout, atoms, sizes
+from screen.facts.bounds.rows_linear import multiplied_matrices
+from screen.facts.bounds.rows_pointwise import added
+from screen.facts.bounds.rows_views import spread
+from screen.facts.bounds.value import Value, permuted, reshaped, scaled
+from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.flow import axes_of
+from screen.facts.nouns import Unknown
+from screen.graph import Node
+
+
+@row("sum mean amax amin logsumexp nansum")
+def reduce(walk: Walk, node: Node) -> Value:
+    """Σ over atoms G: a fact that holds G in I or O costs √|G| (Cauchy-Schwarz), ℓ1 over G costs 1, none costs |G|.
+    The largest of G (its slope is that of the chosen entry): √|G| where a norm over other atoms does not hold G, else 1."""
+    value = walk.first(node)
+    if value.holes or node.op == "logsumexp":
+        raise NotUnderstood("of a masked value")
+    axes = axes_of(walk.flow.operand(node, 1, "dim", "axis"), len(value.shape))
+    gone = frozenset(a for x in axes for a in atoms(value.layout, x))
+    keep = bool(walk.flow.operand(node, 2, "keepdim"))
+    count = math.prod(value.flat[a] for a in gone)
+    summing = node.op in ("sum", "mean", "nansum")
+    factor = 1.0 / count if node.op == "mean" else 1.0
+    layout, shape = _without(value, axes, keep)
+    names = {a: i for i, a in enumerate(a for a in range(len(value.flat)) if a not in gone)}
+    mag = times(_reduced(value, value.mag, gone, names, summing), num(factor))
+    der = times(_reduced(value, value.der, gone, names, summing), num(factor))
+    wide = count * factor if summing else 1.0
+    ends = (value.low * wide if value.low else 0.0, value.high * wide if value.high else 0.0)
+    return Value(shape, layout, mag, der, ends[0], ends[1], jump=value.jump)
+
+
+def _without(value: Value, axes: tuple[int, ...], keep: bool) -> tuple[Layout, tuple[int, ...]]:
+    rank = len(value.shape)
+    gone = {a % rank for a in axes}
+    layout = [() if i in gone else g for i, g in enumerate(value.layout) if keep or i not in gone]
+    return tuple(layout), tuple(1 if i in gone else n for i, n in enumerate(value.shape) if keep or i not in gone)
+
+
+def _reduced(value: Value, bound: Bound, gone: Atoms, names: dict[int, int], summing: bool) -> Bound:
+    if isinstance(bound, Unknown):
+        return bound
+    if is_zero(bound):
+        return zero(len(names))
+    flat = tuple(n for a, n in enumerate(value.flat) if a not in gone)
+    found = []
+    ell = query(bound, value.flat, gone, NONE, 1) if summing else query(bound, value.flat)
+    found.append(Fact(ell))
+    for f in bound:
+        inner, outer = f.inner - gone, f.outer - gone
+        if not inner and not outer:
+            continue
+        cost = math.prod(_charge(f, a, value.flat[a], summing) for a in gone)
+        found.append(Fact(mul(num(cost), f.bound), frozenset(names[a] for a in inner), frozenset(names[a] for a in outer), f.p))
+    return tidy(found, flat)
+
+
+def _charge(f: Fact, atom: int, size: int, summing: bool) -> float:
+    if not summing:
+        return 1.0 if atom in f.inner or atom in f.outer else math.sqrt(size) if f.p == 2 else float(size)
+    if atom in f.inner and f.p == 1:
+        return 1.0
+    return math.sqrt(size) if atom in f.inner or atom in f.outer else float(size)
+
+
+@row("cumsum")
+def cumsum(walk: Walk, node: Node) -> Value:
+    """Prefix sums along an axis of n: each norm without that axis times n (√n where the norm held it)."""
+    value, axis = walk.first(node), walk.integer(node, 1, "dim")
+    if axis is None or value.holes:
+        raise NotUnderstood("its axis is not known")
+    gone = value.axis(axis)
+    n = value.shape[axis]
+
+    def grown(bound: Bound) -> Bound:
+        if isinstance(bound, Unknown) or is_zero(bound):
+            return bound
+        made = [Fact(mul(num(math.sqrt(n) if gone <= f.inner | f.outer and f.p == 2 and gone else n), f.bound), f.inner - gone, f.outer - gone, f.p)
+                for f in bound]
+        return tidy([*made, Fact(query(bound, value.flat, gone, NONE, 1))], value.flat)
+
+    low = value.low * n if value.low < 0 else min(value.low, value.low * n) if math.isfinite(value.low) else value.low
+    return replace(value.bare(), mag=grown(value.mag), der=grown(value.der), low=low, high=math.inf if value.high > 0 else value.high)
+
+
+@row("softmax")
+def softmax(walk: Walk, node: Node) -> Value:
+    """Rows p >= 0 of sum 1: ‖p‖₁ = 1. J = diag p − ppᵀ: ‖Ju‖₁ <= θ max|u| with θ <= 1 (E, 4.2), ‖Ju‖₂ <= ½‖u‖₂."""
+    value = walk.first(node)
+    axis = walk.integer(node, 1, "dim")
+    if axis is None:
+        raise NotUnderstood("its axis is not known")
+    return softened(walk, node.index, value, axis)
+
+
+def softened(walk: Walk, index: int, u: Value, axis: int) -> Value:
+    """softmax(u) along an axis, with a symbol `theta_i` for its sensitivity."""
+    rows = u.axis(axis)
+    if u.holes:
+        walk.assumed["no row of a mask is empty"] = None
+    walk.logits.append((index, replace(u, holes=False)))
+    der: Bound
+    if isinstance(u.der, Unknown):
+        der = u.der
+    elif is_zero(u.der):
+        der = zero(len(u.flat))
+    else:
+        theta = f"theta_{len(walk.thetas)}"
+        walk.thetas.append(theta)
+        half = [Fact(mul(num(0.5), query(u.der, u.flat, rows)), rows)] if any(rows <= f.inner | f.outer for f in u.der) else []
+        der = tidy([Fact(mul(sym(theta), query(u.der, u.flat)), rows, NONE, 1), *half], u.flat)
+    return Value(u.shape, u.layout, (Fact(num(1.0), rows, NONE, 1),), der, 0.0, 1.0, jump=u.jump)
+
+
+@row("scaled_dot_product_attention")
+def attention(walk: Walk, node: Node) -> Value:
+    """softmax(q kᵀ·scale + mask) v."""
+    q, k, v = (walk.operand(node, i, name) for i, name in enumerate(("query", "key", "value")))
+    mask, dropout = walk.operand(node, 3, "attn_mask"), walk.flow.operand(node, 4, "dropout_p")
+    if not isinstance(q, Value) or not isinstance(k, Value) or not isinstance(v, Value) or dropout not in (None, 0, 0.0):
+        raise NotUnderstood("operands that are not known, or dropout")
+    if walk.flow.operand(node, 7, "enable_gqa") is True:
+        k, v = _grouped(walk, k, q.shape[-3]), _grouped(walk, v, q.shape[-3])
+    given = walk.flow.operand(node, 6, "scale")
+    scale = float(given) if isinstance(given, int | float) else 1.0 / math.sqrt(q.shape[-1])
+    order = (*range(len(k.shape) - 2), len(k.shape) - 1, len(k.shape) - 2)
+    logits = scaled(multiplied_matrices(walk, q, permuted(k, order)), scale)
+    logits = _masked(walk, node, logits, mask)
+    if walk.flow.operand(node, 5, "is_causal") is True:
+        logits = replace(logits, holes=False)  # the diagonal is always left
+    return multiplied_matrices(walk, softened(walk, node.index, logits, -1), v)
+
+
+def _masked(walk: Walk, node: Node, logits: Value, mask: Value | float | None) -> Value:
+    if not isinstance(mask, Value):
+        return logits
+    where = walk.flow.ref(node, 3, "attn_mask")
+    if where is not None and walk.graph.nodes[where].dtype == "bool":
+        return replace(logits, holes=True, jump=logits.jump if mask.jump is None else mask.jump)
+    if is_zero(mask.der) and not walk.flow.data[where if where is not None else node.index]:
+        # a mask adds what does not depend on the stream: the derivative stays, −∞ or any number
+        if isinstance(mask.mag, Unknown):
+            return replace(logits, holes=True, mag=mask.mag if not mask.holes else logits.mag)
+    return added(walk, logits, mask)
+
+
+def _grouped(walk: Walk, value: Value, heads: int) -> Value:
+    """Keys or values shared by groups of heads."""
+    *lead, own, n, width = value.shape
+    wide = reshaped(value, (*lead, own, 1, n, width), walk.names)
+    return reshaped(spread(wide, (*lead, own, heads // own, n, width)), (*lead, heads, n, width), walk.names)
+
+
+__all__ = ["Facts", "attention", "softened"]

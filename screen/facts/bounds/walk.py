@@ -1,0 +1,198 @@
+"""The walk over a branch: one abstract value per node, by one row per op.
+
+Values of the stream are leaves with magnitude `B` (plain 2-norm per token over the feature axis) and derivative 1; other streams' are leaves
+with a magnitude of their own and derivative 0. Recognised norms take their value from what they normalise, whatever is between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from screen.facts.bounds.domain import Fact, is_zero, zero
+from screen.facts.bounds.expr import ONE, sym
+from screen.facts.bounds.layout import atoms, plain, sizes
+from screen.facts.bounds.quantities import Names, Part
+from screen.facts.bounds.value import Value, constant, of_part, unknown
+from screen.facts.branches import Branch
+from screen.facts.flow import number, strip
+from screen.facts.nouns import Unknown
+from screen.graph import Node, Ref
+
+Multi = tuple[Value, ...]
+Row = Callable[["Walk", Node], "Value | Multi"]
+ROWS: dict[str, Row] = {}
+"""Op -> its rule."""
+
+
+def row(names: str) -> Callable[[Row], Row]:
+    """Enters a rule for some ops; a second rule for one is an error."""
+
+    def enter(rule: Row) -> Row:
+        for name in names.split():
+            if name in ROWS:
+                raise ValueError(f"`{name}` has two rules")
+            ROWS[name] = rule
+        return rule
+
+    return enter
+
+
+@dataclass(frozen=True)
+class Floor:
+    """One norm's divisor: its symbol, the smallest value that it can have, and the norm's node."""
+
+    symbol: str
+    least: float | None
+    node: int
+
+
+class Walk:
+    """Values of the nodes of one branch."""
+
+    def __init__(self, branch: Branch) -> None:
+        self.branch = branch
+        self.flow = branch.flow
+        self.graph = branch.flow.graph
+        self.names = Names()
+        self.table: dict[int, Value | Multi] = {}
+        self.floors: list[Floor] = []
+        self.thetas: list[str] = []
+        self.logits: list[tuple[int, Value]] = []
+        """(softmax node, its input before the mask)."""
+        self.given: dict[str, str] = {}
+        """Symbol held fixed -> why ("the norm's gain")."""
+        self.assumed: dict[str, None] = {}
+        """What else the bounds take for granted, in words."""
+        for node in branch.region:
+            self.value(node)
+
+    # -- values -----------------------------------------------------------------------------------------------------------------------
+
+    def value(self, node: int) -> Value | Multi:
+        """The abstract value of a node."""
+        if node not in self.table:
+            self.table[node] = self._make(node)
+        return self.table[node]
+
+    def one(self, node: int) -> Value:
+        """The value of a node with one result."""
+        found = self.value(node)
+        return found if isinstance(found, Value) else unknown((), "several results where one was expected", node)
+
+    def _make(self, index: int) -> Value | Multi:
+        node = self.graph.nodes[index]
+        border = self.branch.border(index) if index != self.branch.output else None
+        if border in ("raw", "earlier", "memory"):
+            return self._leaf(index, border)
+        if index == self.branch.add:
+            return unknown(node.shape or (), "a fused add of stream and branch", index)
+        made = self._source(node) if not node.inputs and node.op in ("parameter", "buffer", "constant", "input") else self._by_rule(node)
+        return self._checked(node, made)
+
+    def _checked(self, node: Node, made: Value | Multi) -> Value | Multi:
+        """A rule whose shape is not the recorded one was not understood."""
+        if isinstance(made, Value):
+            if node.shape is not None and made.shape != node.shape:
+                return self.lost(node, f"`{node.op}` was not understood: shape {made.shape} for {node.shape}")
+            if not self.flow.is_float(node) and not is_zero(made.der):  # an integer or a truth: piecewise constant
+                made = replace(made.bare(), der=zero(len(made.flat)), jump=node.index)
+        return made
+
+    def _by_rule(self, node: Node) -> Value | Multi:
+        from screen.facts.bounds.rows_norm import normed
+
+        norm = self.branch.norms.by_node.get(node.index)
+        if norm is not None:
+            return normed(self, node, norm)
+        rule = ROWS.get(node.op)
+        if rule is None:
+            return self.lost(node, f"no bound for `{node.op}`")
+        try:
+            return rule(self, node)
+        except NotUnderstood as reason:
+            return self.lost(node, f"`{node.op}`: {reason}")
+
+    def lost(self, node: Node, reason: str) -> Value:
+        """An unknown value; its derivative is 0 where nothing it reads depends on the stream."""
+        shape = node.shape or ()
+        still = all(is_zero(v.der) for i in self.flow.value_inputs(node) for v in self._each(i))
+        jump = next((v.jump for i in node.inputs for v in self._each(i) if v.jump is not None), None)
+        return replace(unknown(shape, reason, node.index, zero(len(sizes(plain(shape)))) if still else None), jump=jump)
+
+    def _each(self, node: int) -> Multi:
+        found = self.value(node)
+        return (found,) if isinstance(found, Value) else found
+
+    # -- leaves -----------------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _primary(self) -> int:
+        return strip(self.flow, self.branch.state)
+
+    @cached_property
+    def _raw(self) -> frozenset[int]:
+        """Stream nodes that the branch reads, behind casts."""
+        read = {i for n in self.branch.region for i in self.branch.sources(n) if self.branch.border(i) == "raw"}
+        return frozenset(strip(self.flow, i) for i in read)
+
+    def _leaf(self, index: int, border: str) -> Value:
+        shape = self.graph.nodes[index].shape or ()
+        layout = plain(shape)
+        along = frozenset(atoms(layout, self.feature_axis(index)))
+        own = border == "raw" and (strip(self.flow, index) == self._primary or self._primary not in self._raw)
+        symbol = "B" if own else "B_memory" if border == "memory" else "B_earlier"
+        der = (Fact(ONE, along),) if own else zero(len(sizes(layout)))
+        return Value(shape, layout, (Fact(sym(symbol), along),), der)
+
+    def feature_axis(self, index: int) -> int:
+        """The axis that norms of this value run over; the last when none reads it (the second for images that a convolution reads)."""
+        shape = self.graph.nodes[index].shape or ()
+        axes = {n.axes for n in self.branch.norms.by_node.values() if strip(self.flow, n.source) == strip(self.flow, index)}
+        single = {a[0] for a in axes if len(a) == 1}
+        if len(single) == 1:
+            return single.pop()
+        reads = {self.graph.nodes[u].op for u in self.graph.users[index]}
+        return 1 - len(shape) if len(shape) >= 4 and reads & {"conv2d", "conv3d", "convolution", "group_norm", "batch_norm"} else -1
+
+    def _source(self, node: Node) -> Value:
+        shape = node.shape or ()
+        if node.op == "parameter":
+            strides, step = [], 1
+            for n in reversed(shape):
+                strides.append(step)
+                step *= n
+            return of_part(Part(node.name or f"parameter {node.index}", shape, 0, shape, tuple(reversed(strides))), self.names)
+        if not self.flow.is_float(node):
+            return replace(constant(shape, 0.0, 1.0) if node.dtype == "bool" else unknown(shape, "integers", node.index), der=zero(len(sizes(plain(shape)))))
+        words = {"input": "an argument of forward", "buffer": "a buffer", "constant": "a tensor from outside of the trace"}[node.op]
+        return unknown(shape, f"{words}, of unknown size", node.index, zero(len(sizes(plain(shape)))))
+
+    # -- arguments --------------------------------------------------------------------------------------------------------------------
+
+    def operand(self, node: Node, position: int, *names: str) -> Value | float | None:
+        """An argument as a value, or as a number; None when it is missing."""
+        found = self.flow.operand(node, position, *names)
+        return self.one(found.node) if isinstance(found, Ref) else number(found)
+
+    def first(self, node: Node) -> Value:
+        """The first operand."""
+        found = self.operand(node, 0, "input", "self")
+        if not isinstance(found, Value):
+            raise NotUnderstood("its first operand is no tensor")
+        return found
+
+    def integer(self, node: Node, position: int, *names: str) -> int | None:
+        """An integer argument."""
+        found = self.flow.operand(node, position, *names)
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+    def hold(self, symbols: tuple[str, ...], why: str) -> None:
+        """Parameters that "over all weights" leaves fixed."""
+        for symbol in symbols:
+            self.given.setdefault(symbol, why)
+
+
+class NotUnderstood(Exception):
+    """A rule's way to say that a call has a form that it does not cover."""
