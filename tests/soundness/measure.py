@@ -41,15 +41,15 @@ class Attack:
         assert isinstance(value, Tensor)
         return value
 
-    def size(self, leaves: Values, kind: str = "raw") -> float:
+    def size(self, leaves: Values, kind: str = "own") -> float:
         """B: sup over tokens of the leaves of one kind."""
         return max((float(fibre(t)) for i, t in leaves.items() if self.region.kind(i) == kind), default=0.0)
 
     # -- Jacobian ---------------------------------------------------------------------------------------------------------------------
 
     def moving(self, leaves: Values) -> list[int]:
-        """Leaves that the derivative is taken in: states of the stream itself."""
-        return [i for i in leaves if self.region.kind(i) == "raw"]
+        """Leaves that the derivative is taken in: the state that the branch is added to."""
+        return [i for i in leaves if self.region.kind(i) == "own"]
 
     def pulled(self, leaves: Values, token: int, u: Tensor, *, keep: bool = False) -> tuple[Tensor, list[Tensor]]:
         """Σ_j ‖(Jᵀ (e_i ⊗ u))_j‖₂ and the gradients."""

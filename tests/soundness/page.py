@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 import torch
 
-from tests.soundness.mutations import RESULTS, table
+from tests.soundness.mutations import recorded, table
 from tests.soundness.shards import Plan
-from tests.soundness.trial import TOLERANCE, Record
+from tests.soundness.record import Record
+from tests.soundness.trial import TOLERANCE
 
 HEAD = """\
 # Soundness of the bounds
@@ -28,7 +29,7 @@ def page(plan: Plan, total: Record, structures: int, seconds: float) -> str:
     """The page as Markdown."""
     parts = [HEAD.format(tolerance=TOLERANCE), _counts(plan, total, structures, seconds), _slack(total), _unknown(total)]
     parts += [_listed("Violations", (str(v) for v in total.violations)), _listed("Errors of the run", total.errors)]
-    parts += [table(RESULTS)]
+    parts += [table(recorded())]
     return "\n".join(p for p in parts if p)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from screen.capture.tracer import Trace, run
 from screen.facts.branches import Branch
 from screen.facts.edges import Edges
-from screen.facts.flow import Flow
+from screen.facts.flow import Flow, strip
 from screen.facts.norms import Norms
 from screen.facts.placement import Reader
 from screen.facts.streams import Chains
@@ -37,8 +37,16 @@ class Region:
     buffers: Mapping[int, Tensor]
 
     def kind(self, leaf: int) -> str:
-        """`raw`, `memory` or `earlier`."""
-        return str(self.branch.border(leaf))
+        """`own` (the state that the branch is a function of), `memory` or `earlier`."""
+        border, primary = self.branch.border(leaf), self.strip(self.branch.state)
+        if border != "raw":
+            return str(border)
+        raw = {self.strip(i) for i in self.leaves if self.branch.border(i) == "raw"}
+        return "own" if self.strip(leaf) == primary or primary not in raw else "earlier"
+
+    def strip(self, node: int) -> int:
+        """The value behind casts and copies."""
+        return strip(self.branch.flow, node)
 
     def name(self, node: int) -> str:
         """Name of a parameter."""
@@ -49,8 +57,8 @@ class Region:
         nodes = self.branch.flow.graph.nodes
         return {nodes[p].name: nodes[p].shape or () for p in self.parameters}
 
-    def run(self, leaves: Mapping[int, Tensor], weights: Mapping[str, Tensor]) -> dict[int, Any]:
-        """Values of all nodes of the branch."""
+    def run(self, leaves: Mapping[int, Tensor], weights: Mapping[str, Tensor], *, copies: bool = False) -> dict[int, Any]:
+        """Values of all nodes of the branch; `copies` as they were made, before a write in place."""
         order = list(self.trace.recorder.graph.nodes)
         env: dict[torch.fx.Node, Any] = {order[i]: t for i, t in self.buffers.items()}
         env.update({order[i]: leaves[i] for i in self.leaves})
@@ -66,7 +74,7 @@ class Region:
                 env[node] = env[node.args[0]][node.args[1]]
             else:
                 env[node] = node.target(*value(node.args), **value(node.kwargs))
-            found[index] = env[node]
+            found[index] = env[node].clone() if copies and isinstance(env[node], Tensor) else env[node]
         return found
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from tests.soundness.grammar import Design, distinct
-from tests.soundness.trial import Record, attack
+from tests.soundness.record import Record
+from tests.soundness.trial import attack
 
 
 @dataclass(frozen=True)

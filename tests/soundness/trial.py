@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,68 +13,53 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from screen.facts.bounds import BranchBounds, bounds_of
+from screen.facts.bounds.expr import Expr
+from screen.facts.bounds.walk import Walk
 from screen.facts.nouns import Unknown
 from tests.soundness import draws
 from tests.soundness.grammar import Design
 from tests.soundness.measure import Attack, Values, fibre
+from tests.soundness.nodewise import broken, tangents
+from tests.soundness.points import divisors, entries, largest_logit
 from tests.soundness.quantities import value
+from tests.soundness.record import Record, Sample
 from tests.soundness.region import Region, regions
 
 TOLERANCE = 1e-9
 """Allowed per op on the path: a violation is measured > bound · (1 + 1e-9 · ops)."""
-
-
-@dataclass
-class Record:
-    """What the attacks on one structure found; plain data, so that shards can be added up."""
-
-    trials: int = 0
-    overflows: int = 0
-    checks: Counter[str] = field(default_factory=Counter)
-    unknown: Counter[str] = field(default_factory=Counter)
-    """`kind: reason` → structures with a branch like that."""
-    known: Counter[str] = field(default_factory=Counter)
-    slack: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """kind → (smallest bound/measured, design)."""
-    violations: list[dict[str, Any]] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-
-    def add(self, other: Record) -> None:
-        """Add another record to this one."""
-        self.trials += other.trials
-        self.overflows += other.overflows
-        self.checks.update(other.checks)
-        self.unknown.update(other.unknown)
-        self.known.update(other.known)
-        self.violations += other.violations
-        self.errors += other.errors
-        for kind, found in other.slack.items():
-            self.slack[kind] = min(self.slack.get(kind, found), found)
+CLAIMS = ("magnitude", "lipschitz", "lipschitz_local", "internal")
 
 
 @dataclass(frozen=True)
 class Target:
-    """One branch with its claims as functions of the symbols' values."""
+    """One branch with its claims."""
 
     region: Region
     bounds: BranchBounds
-    claims: Mapping[str, Callable[[Mapping[str, float]], float]]
+    walk: Walk
+    claims: Mapping[str, Expr]
+    given: frozenset[str]
+    """Parameters that "over all weights" holds fixed."""
 
 
 def targets(design: Design, record: Record) -> list[Target]:
     """Branches of a design with their bounds; what is unknown is counted."""
     found = []
     for region in regions(design):
-        bounds = bounds_of(region.branch)
-        claims = {}
-        for kind in ("magnitude", "lipschitz", "lipschitz_local", "internal", "bound"):
-            claim = getattr(bounds, kind)
+        bounds, walk = bounds_of(region.branch), Walk(region.branch)
+        claims: dict[str, Expr] = {}
+        nodes = [i for i, _ in walk.logits if walk.flow.data[i]]
+        named = [(k, getattr(bounds, k)) for k in CLAIMS] + [(f"logits:{i}", u) for i, u in zip(nodes, bounds.logits, strict=True)]
+        if bounds.bounded is True:
+            named.append(("bounded", bounds.bound))
+        for kind, claim in named:
             if isinstance(claim, Unknown):
-                record.unknown[f"{kind}: {claim.reason}"] += 1
-            elif claim is not None:
-                record.known[kind] += 1
-                claims[kind] = claim.lambdify()
-        found.append(Target(region, bounds, claims))
+                record.unknown[f"{kind.partition(':')[0]}: {claim.reason}"] += 1
+            else:
+                record.known[kind.partition(":")[0]] += 1
+                claims[kind] = claim
+        record.known[f"bounded is {bounds.bounded if isinstance(bounds.bounded, bool) else 'unknown'}"] += 1
+        found.append(Target(region, bounds, walk, claims, frozenset(g.partition("(")[2].rstrip(")") for g in bounds.given)))
     return found
 
 
@@ -99,15 +83,16 @@ def _draw(design: Design, target: Target, steps: int, seed: str, number: int, re
     shapes = region.branch.flow.graph.nodes
     leaves: Values = {i: draws.inputs(shapes[i].shape or (), rng) for i in region.leaves}
     record.trials += 1
-    start = attack.output(leaves)
-    if not bool(torch.isfinite(start).all()):
+    if not bool(torch.isfinite(attack.output(leaves)).all()):
         record.overflows += 1
         return
-    aim = ("magnitude", "lipschitz")[number % 2]
-    best = attack.climb(leaves, _objective(attack, aim), steps)
-    symbols = {q.symbol: value(q, weights) for q in target.bounds.quantities}
+    aims = [a for a in ("magnitude", "lipschitz") if a in target.claims] or ["magnitude"]
+    best = attack.climb(leaves, _objective(attack, aims[number % len(aims)]), steps)
+    symbols = {q.symbol: value(q, weights) for q in target.walk.names.quantities.values()}
+    sample = Sample(design.line, seed, target.region.branch.output)
     for point in (leaves, best):
-        compare(design, target, attack, point, symbols, seed, record)
+        compare(target, attack, point, symbols, sample, record)
+    compare_nodes(target, attack, best, symbols, sample, record)
 
 
 def _objective(attack: Attack, aim: str) -> Callable[[Values], Tensor]:
@@ -121,53 +106,73 @@ def _objective(attack: Attack, aim: str) -> Callable[[Values], Tensor]:
     return lambda leaves: torch.log(attack.pulled(leaves, token, u, keep=True)[0] + 1e-300)
 
 
-def compare(design: Design, target: Target, attack: Attack, point: Values, symbols: Mapping[str, float], seed: str, record: Record) -> None:
+def compare(target: Target, attack: Attack, point: Values, symbols: Mapping[str, float], sample: Sample, record: Record) -> None:
     """Everything that is measured at a point, against every claim."""
-    measured = measure(target, attack, point)
-    if measured is None:
+    with torch.no_grad():
+        nodes = target.region.run(point, attack.weights, copies=True)
+    out = nodes[target.region.branch.output]
+    if not bool(torch.isfinite(out).all()):
         record.overflows += 1
         return
-    values = {**symbols, "B": attack.size(point), "B_memory": attack.size(point, "memory"), "B_earlier": attack.size(point, "earlier")}
-    for kind, number, noise in measured:
+    values = _values(target, attack, point, symbols)
+    tolerance = TOLERANCE * max(target.bounds.ops, 1)
+    local = {**values, **divisors(target.region, target.bounds.norms, nodes, point)}
+    for kind, number, noise in measure(target, attack, point, nodes, out):
         claim = target.claims.get(kind)
-        if claim is None:
-            continue
-        bound = claim(values)
-        record.checks[kind] += 1
-        if not number <= bound * (1 + TOLERANCE * max(target.bounds.ops, 1)) + noise:
-            record.violations.append(
-                {"design": design.line, "kind": kind, "measured": number, "bound": bound, "seed": seed, "output": target.region.branch.output}
-            )
-        if number > 0 and math.isfinite(bound):
-            found = (bound / number, design.line)
-            record.slack[kind] = min(record.slack.get(kind, found), found)
+        if claim is not None and math.isfinite(number):
+            given = _all_weights(target, values) if kind == "bounded" else local if kind == "lipschitz_local" else values
+            record.compare(sample, kind.partition(":")[0], number, evaluate(claim, given), tolerance, noise)
 
 
-def measure(target: Target, attack: Attack, point: Values) -> list[tuple[str, float, float]] | None:
-    """(kind, measured, rounding error to allow for); None when something overflows."""
+def evaluate(claim: Expr, values: Mapping[str, float]) -> float:
+    """The number of a bound; infinite when it is larger than a float."""
+    log = claim.log(values)
+    return math.exp(log) * (1 + 1e-13) if log < 709 else math.inf
+
+
+def _values(target: Target, attack: Attack, point: Values, symbols: Mapping[str, float]) -> dict[str, float]:
+    """Numbers for all symbols; softmax sensitivities at their largest, divisors at their smallest."""
+    found = {**symbols, **{theta: 1.0 for theta in target.walk.thetas}}
+    found.update({floor.symbol: floor.least or 1e-300 for floor in target.walk.floors})
+    return found | {"B": attack.size(point), "B_memory": attack.size(point, "memory"), "B_earlier": attack.size(point, "earlier")}
+
+
+def _all_weights(target: Target, values: Mapping[str, float]) -> dict[str, float]:
+    """Free weights and inputs at infinity, the given ones as they are."""
+    quantities = target.walk.names.quantities
+    free = {s for s, q in quantities.items() if q.parameter not in target.given} | {"B", "B_memory", "B_earlier"}
+    return {s: math.inf if s in free else v for s, v in values.items()}
+
+
+def measure(target: Target, attack: Attack, point: Values, nodes: Mapping[int, Any], out: Tensor) -> list[tuple[str, float, float]]:
+    """(kind, measured, rounding error to allow for)."""
     region = target.region
-    with torch.no_grad():
-        values = region.run(point, attack.weights)
-    out = values[region.branch.output]
-    if not bool(torch.isfinite(out).all()):
-        return None
     size = float(fibre(out))
-    found = [("magnitude", size, 0.0), ("bound", size, 0.0)]
-    found.append(("internal", max(_entry(values[i]) for i in region.steps if i in region.branch.members), 0.0))
-    if "lipschitz" in target.claims and attack.moving(point):
-        tokens = out.numel() // out.shape[-1]
-        slope = attack.jacobian(point, attack.rng.randrange(tokens))[0]
-        if not math.isfinite(slope):
-            return None
-        found.append(("lipschitz", slope, 0.0))
-        secant, scale = attack.secant(point)
-        if math.isfinite(secant):
+    found = [("magnitude", size, 0.0), ("bounded", size, 0.0), ("internal", entries(region, nodes), 0.0)]
+    for kind in target.claims:
+        if kind.startswith("logits:"):
+            found.append((kind, largest_logit(region, int(kind.partition(":")[2]), nodes, point), 0.0))
+    if attack.moving(point) and "lipschitz_local" in target.claims:
+        slope = attack.jacobian(point, attack.rng.randrange(out.numel() // out.shape[-1]))[0]
+        found += [("lipschitz", slope, 0.0), ("lipschitz_local", slope, 0.0)]
+        if "lipschitz" in target.claims and "B" not in target.claims["lipschitz"].symbols():
+            secant, scale = attack.secant(point)
             found.append(("lipschitz", secant, 1e-11 * scale))
     return found
 
 
-def _entry(value: Any) -> float:
-    """Largest finite |entry| of a float value."""
-    if not isinstance(value, Tensor) or not value.is_floating_point() or not value.numel():
-        return 0.0
-    return float(value.abs().nan_to_num(posinf=0.0).amax())
+def compare_nodes(target: Target, attack: Attack, point: Values, symbols: Mapping[str, float], sample: Sample, record: Record) -> None:
+    """The facts of every node at one point, and of its derivative in one direction."""
+    moving = attack.moving(point)
+    step = {i: torch.randn_like(point[i]) for i in moving}
+    step = {i: t / t.norm(dim=-1, keepdim=True).clamp(min=1e-300) for i, t in step.items()}
+    found = tangents(target.region, point, attack.weights, step)
+    if not all(bool(torch.isfinite(t).all()) for t in found[target.region.branch.output]):
+        record.overflows += 1
+        return
+    values = _values(target, attack, point, symbols)
+    record.checks["every node"] += len(found)
+    graph = target.region.branch.flow.graph
+    for node, what, number, bound in broken(target.walk.table, found, values, TOLERANCE * max(target.bounds.ops, 1)):
+        record.violation(sample, f"node {node} {graph.nodes[node].op}: {what}", number, bound)
+        return

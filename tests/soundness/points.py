@@ -1,0 +1,69 @@
+"""Numbers of a point that claims speak of: divisors of norms, logits, the largest inner entry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tests.soundness.measure import Values
+from tests.soundness.region import Region
+
+
+def divisors(region: Region, norms: Iterable[tuple[str, int, float | None]], nodes: Mapping[int, Any], point: Values) -> dict[str, float]:
+    """The smallest divisor ρ of each norm over all tokens: from its formula for a fused call, else ‖z‖/‖y‖ of y = z/ρ."""
+    found = {}
+    for symbol, node, least in norms:
+        norm = region.branch.norms.by_node[node]
+        x = point[norm.source] if norm.source in point else nodes.get(norm.source)
+        y = nodes.get(node)
+        if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+            found[symbol] = least or 1e-300
+            continue
+        z = x - x.mean(norm.axes, keepdim=True) if norm.centred else x
+        size = torch.linalg.vector_norm(z, dim=norm.axes)
+        op = region.branch.flow.graph.nodes[node].op
+        if op in ("layer_norm", "rms_norm"):
+            rho = (size.square() / norm.size + (least or 0.0) ** 2).sqrt()
+        elif op == "normalize":
+            rho = size.clamp(min=least)
+        else:
+            length = torch.linalg.vector_norm(y, dim=norm.axes)
+            rho = torch.where(length > 0, size / length, least or 1e-300)
+        found[symbol] = max(float(rho.min()) * (1 - 1e-9), least or 0.0) or 1e-300
+    return found
+
+
+def largest_logit(region: Region, node: int, nodes: Mapping[int, Any], point: Values) -> float:
+    """max |logit| under a softmax (masked entries left out), or of q kᵀ · scale under an attention call, before its mask."""
+    graph = region.branch.flow.graph
+    here = graph.nodes[node]
+
+    def read(index: int) -> Tensor:
+        value = point[index] if index in point else nodes[index]
+        assert isinstance(value, Tensor)
+        return value
+
+    if here.op != "scaled_dot_product_attention":
+        u = read(here.inputs[0])
+        kept = u[u > -1e30]
+        return float(kept.abs().amax()) if kept.numel() else 0.0
+    q, k = read(here.inputs[0]), read(here.inputs[1])
+    scale = here.kwarg("scale", here.args[6] if len(here.args) > 6 else None)
+    factor = float(scale) if isinstance(scale, int | float) else 1 / math.sqrt(q.shape[-1])
+    if q.shape[1] != k.shape[1]:
+        k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
+    return float((q @ k.transpose(-2, -1) * factor).abs().amax())
+
+
+def entries(region: Region, nodes: Mapping[int, Any]) -> float:
+    """The largest |entry| of the values of the branch that carry data; what a mask took to −∞ is left out."""
+    flow, found = region.branch.flow, 0.0
+    for index, value in nodes.items():
+        if index in region.branch.members and flow.data[index] and isinstance(value, Tensor) and value.is_floating_point() and value.numel():
+            kept = value[value > -1e30] if bool(torch.isinf(value).any()) else value
+            found = max(found, float(kept.abs().amax()) if kept.numel() else 0.0)
+    return found
