@@ -127,7 +127,7 @@ def test_a_class_an_instance_and_a_function_can_be_named(write: Any, name: str) 
 
 
 def test_nothing_to_screen_is_an_error_that_lists_what_is_there(write: Any) -> None:
-    with pytest.raises(UsageError, match=r"its functions are `helper`"):
+    with pytest.raises(LoadError, match=r"its candidates are `helper`"):
         built(write("def helper():\n    pass\n"))
 
 

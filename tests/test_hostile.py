@@ -150,7 +150,7 @@ def test_a_file_that_does_not_load_is_an_error_of_loading(host: Host, tmp_path: 
     (tmp_path / "hostile.py").write_text(source)
     found = _capture(host, str(tmp_path / "hostile.py"))
     assert found.error is not None and said in str(found.error)
-    assert found.error.stage in ("load", "usage") and (line is None or found.error.line == line)
+    assert found.error.stage == "load" and (line is None or found.error.line == line)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def _execute(path: str, name: str) -> ModuleType:
 
 
 def find(module: ModuleType, spec: TargetSpec) -> list[Candidate]:
-    """What to build. Raises `UsageError` when nothing is there, with what is."""
+    """What to build. Raises `LoadError` when nothing is there, with the candidates that a name could choose."""
     if spec.name is not None:
         return [(spec.name, attribute(module, spec.name, spec.text))]
     for name in ENTRIES:
@@ -94,10 +94,12 @@ def find(module: ModuleType, spec: TargetSpec) -> list[Candidate]:
             return list(_listed(module, value, spec.text))
     found = _outermost(module)
     if not found:
-        raise UsageError(
+        candidates = _candidates(module)
+        raise LoadError(
             "A file given as target must define a model (`build_model`, `model`, `__screen__` or a class derived from `torch.nn.Module`)",
-            f"`{spec.text}` defines none" + _functions(module),
-            f"Name a class, an instance or a function that returns one: `{spec.text}::Name`",
+            f"`{spec.text}` defines none; " + (f"its candidates are {candidates}" if candidates else "nothing in it could be one"),
+            f"Name a class, an instance or a function that returns one: `{spec.text}::Name`" if candidates else "Define one, or give another file",
+            file=spec.path,
         )
     return found
 
@@ -135,9 +137,16 @@ def _listed(module: ModuleType, value: Any, text: str) -> Iterator[Candidate]:
         yield str(name), attribute(module, entry, f"{text}::{entry}") if isinstance(entry, str) else entry
 
 
-def _functions(module: ModuleType) -> str:
-    names = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__ and not n.startswith("_")]
-    return f"; its functions are {', '.join(f'`{n}`' for n in names[:12])}" if names else ""
+def _candidates(module: ModuleType) -> str:
+    """What a name could choose: the functions of the file, and the classes and instances of modules that it imports or keeps to itself."""
+    names = [
+        name
+        for name, value in vars(module).items()
+        if (inspect.isfunction(value) and value.__module__ == module.__name__)
+        or isinstance(value, nn.Module)
+        or (isinstance(value, type) and issubclass(value, nn.Module) and _has_forward(value))
+    ]
+    return ", ".join(f"`{n}`" for n in [n for n in names if not n.startswith("__")][:12])
 
 
 def defined_classes(module: ModuleType) -> dict[str, type[nn.Module]]:
