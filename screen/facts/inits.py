@@ -48,9 +48,11 @@ def starting_value(graph: Graph, parameters: tuple[str, ...]) -> float | None:
 def _constant(history: tuple[Initialiser, ...]) -> float | None:
     """The value of every entry after all calls; None when they are not all one known number."""
     value: float | None = None
-    for call in history:
+    for place, call in enumerate(history):
         number = _number(call.args, 0, math.nan)
-        if call.op in ZERO:
+        if place and call.op not in STEPS:
+            value = None
+        elif call.op in ZERO:
             value = 0.0
         elif call.op in ("fill_", "constant_"):
             value = number
@@ -81,12 +83,16 @@ def smallest_pair(facts: Facts, sublayer: Sublayer) -> tuple[float, float] | Unk
 
 
 def deviation(history: tuple[Initialiser, ...], rows: int, columns: int) -> float | Unknown:
-    """σ after all recorded calls, in order; rows = fan_out, columns = fan_in as `nn.init` counts them."""
+    """σ after all recorded calls, in order; rows = fan_out, columns = fan_in as `nn.init` counts them.
+
+    The record begins anew with a call that sets every entry, so that a law that stands later was given to a part of the entries."""
     found: float | Unknown = Unknown("no call set the values")
-    for call in history:
+    for place, call in enumerate(history):
         if call.op in SCALED:
             factor = _number(call.args, 0, math.nan)
             found = Unknown(f"`{call.op}` by no number") if math.isnan(factor) else _times(found, abs(factor) ** SCALED[call.op])
+        elif place:
+            found = Unknown(f"`{call.op}` set some entries and not others")
         else:
             found = _law(call, rows, columns)
     return found
@@ -97,10 +103,8 @@ def _law(call: Initialiser, rows: int, columns: int) -> float | Unknown:
     op, args = call.op, call.args
     if op in ZERO or (op in ("fill_", "constant_") and _number(args, 0, math.nan) == 0):
         return 0.0
-    if op in ("normal_", "trunc_normal_"):
-        return _number(args, 1, 1.0)
-    if op == "uniform_":
-        return abs(_number(args, 1, 1.0) - _number(args, 0, 0.0)) / math.sqrt(12)
+    if op in ("normal_", "trunc_normal_", "uniform_"):
+        return _drawn(op, args)
     if op in ("xavier_normal_", "xavier_uniform_"):
         return _number(args, 0, 1.0) * math.sqrt(2 / (rows + columns))
     if op == "orthogonal_":
@@ -109,6 +113,20 @@ def _law(call: Initialiser, rows: int, columns: int) -> float | Unknown:
         slope = _number(args, 0, 0.0)
         return math.sqrt(2 / (1 + slope**2) / columns)
     return Unknown(f"the law of `{op}` is not known")
+
+
+def _drawn(op: str, args: tuple[object, ...]) -> float | Unknown:
+    """σ of a draw around zero; a truncated normal is a little narrower than its parameter: σ²·(1 − 2t·φ(t)/(2Φ(t)−1)), t = cut/σ."""
+    one, two = _number(args, 0, 0.0), _number(args, 1, 1.0)
+    if (one + two if op == "uniform_" else one) != 0:
+        return Unknown(f"`{op}{args}` is not centred at zero")
+    if op == "uniform_":
+        return abs(two - one) / math.sqrt(12)
+    low, high = _number(args, 2, -math.inf), _number(args, 3, math.inf)
+    if op == "normal_" or two <= 0 or -low != high or math.isinf(high):
+        return two
+    cut = high / two
+    return two * math.sqrt(1 - 2 * cut * math.exp(-(cut**2) / 2) / math.sqrt(2 * math.pi) / math.erf(cut / math.sqrt(2)))
 
 
 def _number(args: tuple[object, ...], position: int, default: float) -> float:

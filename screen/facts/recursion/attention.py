@@ -26,6 +26,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from screen.facts.recursion.kernels import Kernel, kernel
 from screen.facts.recursion.moments import Gradient, Moments
 
 Array = NDArray[np.float64]
@@ -91,6 +92,10 @@ def _softmax(logits: Array, allowed: NDArray[np.bool_]) -> Array:
     return np.asarray(weights / weights.sum(1, keepdims=True))
 
 
+def _tanh() -> Kernel:
+    return kernel("tanh")
+
+
 @dataclass(frozen=True)
 class Softmax:
     """softmax(τ·q·k)·v with heads of `width` entries."""
@@ -101,10 +106,18 @@ class Softmax:
     causal: bool
     tokens: int
     heads: int = 1
+    cap: float = 0.0
+    """c of c·tanh(u/c) with 1/c already in τ: the logits' spread is that of the capped value, their gradient has E φ'²; 0 without a cap."""
 
     def spread(self, query: Moments, key: Moments) -> float:
         """s, the standard deviation of the logits over the keys."""
-        return math.sqrt(max(self.scale**2 * self.width * query.power * key.gap, 0.0))
+        square = max(self.scale**2 * self.width * query.power * key.gap, 0.0)
+        return self.cap * math.sqrt(_tanh().forward(Moments(square, square)).power) if self.cap else math.sqrt(square)
+
+    def _slope(self, query: Moments, key: Moments) -> float:
+        """E φ'² of the cap."""
+        square = max(self.scale**2 * self.width * query.power * key.gap, 0.0)
+        return self.cap**2 * _tanh().backward(Moments(square, square), Gradient(1.0, 0.0)).power if self.cap else 1.0
 
     def _has_ties(self, query: Moments, key: Moments) -> bool:
         """Whether some row of this many can be expected to hold a near-tie (probability about 1/s each): else S is zero in every typical
@@ -122,7 +135,7 @@ class Softmax:
         rest = self.tokens - 1
         power = pick * gradient.power + rest * meet * gradient.shared
         to_value = Gradient(power, (gradient.power + rest * gradient.shared - power) / rest)
-        steep = self.scale**2 * self.width * value.gap * jump if self._has_ties(query, key) else 0.0
+        steep = self.scale**2 * self.width * value.gap * jump * self._slope(query, key) if self._has_ties(query, key) else 0.0
         alike = meet / pick
         to_query = Gradient(steep * key.gap * gradient.power, steep * key.gap * gradient.shared * alike)
         both = gradient.power * query.power + rest * gradient.shared * alike * (query.power - query.gap)

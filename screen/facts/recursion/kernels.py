@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,7 +185,7 @@ FUNCTIONS: dict[str, Function] = {
 """Canonical op -> φ, with the default arguments of torch."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def kernel(name: str) -> Kernel:
     """The kernel of a named function, made once."""
     return Kernel(name, FUNCTIONS[name], {})

@@ -15,7 +15,7 @@ from screen import ops
 from screen.facts.nouns import Norm, Unknown
 from screen.facts.recursion.attention import Softmax
 from screen.facts.recursion.entrywise import joined, named_function
-from screen.facts.recursion.layout import Layout, cut, holds_features, is_features, viewed
+from screen.facts.recursion.layout import Layout, cut, holds_features, is_features, stream_layout, viewed
 from screen.facts.recursion.steps import Attend, Join, Linear, Normalise, Part, Product, Program, Shift, Stretch, Sum
 from screen.facts.recursion.turns import turned, turns
 from screen.facts.recursion.values import Logits, Stop, Value, Writer
@@ -52,10 +52,10 @@ class Reader:
                 found = self._read(self.graph.nodes[index])
                 if found is not None:
                     self.table[index] = found
-            last = self._value(output)
+            last = self.writer.settled(self._value(output)).slot
         except Stop as stop:
             return stop.unknown
-        return Program(tuple(self.writer.steps), self.writer.size, self.writer.settled(last).slot)
+        return Program(tuple(self.writer.steps), self.writer.size, last)
 
     def _region(self, output: int) -> list[int]:
         seen: set[int] = set()
@@ -102,16 +102,31 @@ class Reader:
         if node.op == "embedding":
             table = [i for i in node.inputs if self.weights.is_trained(i)]
             if len(table) == 1:
-                return self._source(node, self._square(table[0]))
+                return self._source(node, self._square(table[0], row=isinstance(node.kwarg("padding_idx"), int)))
+        if node.op in ("conv1d", "conv2d", "conv3d") and (patches := self._patches(node)) is not None:
+            return patches
         if node.op == "input" and (node.dtype or "").startswith(("float", "bfloat")) and len(shape) > 1:
             self.assumptions.add("a float argument of forward has entries of mean square one, independent between tokens")
             return self._source(node, 1.0)
         return None
 
-    def _source(self, node: Node, square: float) -> Value:
+    def _patches(self, node: Node) -> Value | None:
+        """A convolution of a float argument into patches: σ²·(entries of a patch)."""
+        source, weight = node.inputs[0], node.inputs[1]
+        if source not in self.table or self.graph.nodes[source].op != "input":
+            return None
+        patch = math.prod((self.graph.nodes[weight].shape or (1, 1))[1:])
+        bias = self._square(node.inputs[2]) if len(node.inputs) > 2 else 0.0
+        found = self._source(node, self._square(weight) * patch, axis=1)
+        if bias:
+            slot = self.writer.slot()
+            self.writer.steps.append(Shift(found.slot, slot, bias, 0.0))
+            found = replace(found, slot=slot)
+        return found
+
+    def _source(self, node: Node, square: float, axis: int = -1) -> Value:
         """Slot 0 is (1, 1, 0) on the way into a stream: independent rows of mean square one."""
-        shape = node.shape or ()
-        layout: Layout = tuple(((n, "f" if i == len(shape) - 1 else "t"),) for i, n in enumerate(shape))
+        layout = stream_layout(node.shape or (1,), axis)
         slot = self.writer.slot()
         self.writer.steps.append(Stretch(0, slot, square))
         return Value(slot, layout, frozenset({slot}))
@@ -141,8 +156,8 @@ class Reader:
             raise Stop("a value is multiplied by a fixed table that is no rotation", node)
         return found
 
-    def _square(self, node: int) -> float:
-        found = self.weights.mean_square(node)
+    def _square(self, node: int, *, row: bool = False) -> float:
+        found = self.weights.mean_square(node, row=row)
         if isinstance(found, Unknown):
             raise Stop(found.reason, *found.nodes)
         return found
@@ -205,8 +220,11 @@ class Reader:
     def _join(self, node: Node) -> Value:
         """Parts of one value put together again are that value; else the mean over the parts."""
         inputs = list(node.inputs)
-        if any(i not in self.table for i in inputs):
-            raise Stop(f"`{node.op}` puts data beside something else", node.index)
+        for i in inputs:
+            if i not in self.table and not (self.sources and self.weights.is_trained(i)):
+                raise Stop(f"`{node.op}` puts data beside something else", node.index)
+            if i not in self.table:
+                self.table[i] = self._source(self.graph.nodes[i], self._square(i))
         values = [self._value(i) for i in inputs]
         layout = self._joined_layout(node, values[0])
         whole = {v.whole for v in values}
@@ -259,21 +277,19 @@ class Reader:
     def _product(self, node: Node) -> Read:
         inputs = list(node.inputs)
         bias = None
+        alpha, beta = (node.kwarg(k, 1) for k in ("alpha", "beta"))
         if node.op in ("addmm", "baddbmm", "addbmm", "addmv"):
-            if node.kwargs:
-                raise Stop(f"`{node.op}` with multipliers has no row in the recursion", node.index)
-            bias, inputs = Ref(inputs[0]), inputs[1:]
+            bias, inputs = (None if beta == 0 else Ref(inputs[0])), inputs[1:]
         if len(inputs) != 2 or node.op not in ("matmul", "bmm", "mm", "addmm", "baddbmm"):
             raise Stop(f"`{node.op}` has no row in the recursion", node.index)
         left, right = (self.table.get(i) for i in inputs)
-        if isinstance(left, Value) and right is None and self.weights.is_trained(inputs[1]):
+        if isinstance(left, Value) and right is None and self.weights.is_trained(inputs[1]) and alpha == 1 and beta in (0, 1):
             return self._map(node, inputs[0], inputs[1], bias)
-        if bias is not None:
-            raise Stop(f"`{node.op}` of two data values has no row in the recursion", node.index)
-        if isinstance(left, Logits) and left.rows and isinstance(right, Value):
+        if isinstance(left, Logits) and left.rows and isinstance(right, Value) and bias is None:
             return self._attend(node, left, self._value(inputs[1]), right.layout[-2], right.layout[-1])
         if isinstance(left, Value) and isinstance(right, Value):
-            return self._logits(node, self._value(inputs[0]), self._value(inputs[1]))
+            made = self._logits(node, self._value(inputs[0]), self._value(inputs[1]))
+            return self._biased(made, bias, float(alpha) if isinstance(alpha, int | float) else 1.0)
         raise Stop(f"`{node.op}` has no row in the recursion for these operands", node.index)
 
     # -- attention ---------------------------------------------------------------------------------------------------------------------
@@ -286,6 +302,15 @@ class Reader:
         width = math.prod(n for n, _ in query.layout[-1])
         return Logits(query, key, width, 1.0, _heads(query.layout))
 
+    def _biased(self, made: Logits, bias: object, alpha: float) -> Logits:
+        """`baddbmm(bias, q, k)`: a fixed bias is read as the mask that it holds, a learned one as zero."""
+        if not isinstance(bias, Ref):
+            return replace(made, scale=alpha)
+        if self.weights.is_trained(bias.node):
+            self.assumptions.add(BIASED)
+            return replace(made, scale=alpha)
+        return replace(made, scale=alpha, masked=True)
+
     def _softmax(self, node: Node) -> Logits:
         found = self.table[node.inputs[0]]
         if not isinstance(found, Logits) or node.op != "softmax":
@@ -296,7 +321,7 @@ class Reader:
         value = self.writer.settled(value)
         if rows.masked:
             self.assumptions.add(MASKED)
-        core = Softmax(rows.width, rows.scale, rows.masked, self.tokens, rows.heads)
+        core = Softmax(rows.width, rows.scale, rows.masked, self.tokens, rows.heads, rows.cap)
         slot = self.writer.slot()
         self.writer.steps.append(Attend(rows.query.slot, rows.key.slot, value.slot, slot, core))
         layout = (*rows.query.layout[:-1], value.layout[-1])
@@ -322,8 +347,10 @@ class Reader:
 
     # -- sums and products entry by entry ----------------------------------------------------------------------------------------------
 
-    def _activation(self, node: Node) -> Value:
+    def _activation(self, node: Node) -> Read:
         found = self.table[node.inputs[0]]
+        if isinstance(found, Logits) and node.op == "tanh" and not found.rows and not found.cap:
+            return replace(found, cap=1.0)
         if isinstance(found, Logits) or len(set(node.inputs)) > 1:
             raise Stop(f"`{node.op}` has no row in the recursion for these operands", node.index)
         value = self._value(node.inputs[0])
@@ -384,7 +411,8 @@ class Reader:
     def _on_logits(self, node: Node, found: Logits) -> Logits:
         number = _number(node, node.inputs[0]) if len(set(node.inputs)) == 1 else None
         if node.op in ("mul", "div") and number:
-            return replace(found, scale=found.scale * (number if node.op == "mul" else 1 / number))
+            times = number if node.op == "mul" else 1 / number
+            return replace(found, cap=found.cap * times) if found.cap else replace(found, scale=found.scale * times)
         if node.op in ("masked_fill", "where") or (node.op in ("add", "sub") and not found.rows):
             trained = any(self.weights.is_trained(i) for i in node.inputs)
             if trained:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from screen.facts.nouns import Unknown
-from screen.facts.recursion.stack import Backward, Forward, Stack, backward, forward, value_gains
+from screen.facts.recursion.stack import Backward, Block, Forward, Stack, backward, forward, value_gains
 
 CUTS = (16, 8, 4, 2, 1)
 """Depths N/16 … N at which exponents are fitted."""
@@ -49,37 +49,39 @@ class Recursion:
 
 def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tuple[str, ...]) -> Recursion:
     """Run the recursion and read it off."""
-    run = forward(stack)
-    depth = len(stack.blocks)
+    run, depth = forward(stack), len(stack.blocks)
     rms = [math.sqrt(s.power) for s in run.states]
     rms += [math.inf] * (depth - len(rms))
-    whole = math.isfinite(rms[-1]) and rms[0] > 0
-    blame = _blame(stack, whole)
-    back = backward(stack, run) if blame is None else None
+    blame = _blame(stack, rms[-1])
     last = run.states[-1]
+    whole = math.isfinite(rms[-1]) and min(rms) > 0
     return Recursion(
         depth=depth,
         rms=tuple(rms),
-        rms_exponent=_slope(depth, lambda n: rms[n - 1]) if whole else Unknown("the stream leaves the range of floats"),
+        rms_exponent=_slope([(n, rms[n - 1]) for n in _cuts(depth)], depth) if whole else blame or Unknown("the stream is zero"),
         cosine=last.cosine if blame is None else blame,
-        one_minus_cos=1 - last.cosine if blame is None and last.power <= 0 else (last.gap / last.power if blame is None else blame),
-        gradient_ratio=_ratio(back) if back is not None else _given(blame),
-        ratio_law=_law(stack, depth) if back is not None else _given(blame),
+        one_minus_cos=last.gap / last.power if blame is None else blame,
         predicted_ratio=rms[-1] / rms[0] if rms[0] > 0 else math.inf,
-        last_gradient_exponent=_slope(depth, lambda n: _last(stack, n)) if back is not None else _given(blame),
         deepnorm_number=_deepnorm(stack),
         gains=MappingProxyType(dict(gains)),
         assumptions=assumptions,
+        **(_gradients(stack, run, depth) if blame is None else dict.fromkeys(("gradient_ratio", "ratio_law", "last_gradient_exponent"), blame)),
     )
 
 
-def _given(blame: Unknown | None) -> Unknown:
-    return blame if blame is not None else Unknown("it was not computed")
+def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
+    """The three facts about gradients, from one forward pass: a stack of n blocks is the beginning of a longer one."""
+    backs = {n: backward(stack, run, n) for n in sorted({depth, *(depth // c for c in (2, 4) if depth // c)})}
+    ends = [(n, math.sqrt(backward(stack, run, n, n - 1).weights[-1])) for n in _cuts(depth)]
+    return {"gradient_ratio": _ratio(backs[depth]), "ratio_law": _law(backs, depth), "last_gradient_exponent": _slope(ends, depth)}
 
 
-def _blame(stack: Stack, whole: bool) -> Unknown | None:
-    if not whole:
+def _blame(stack: Stack, end: float) -> Unknown | None:
+    """Why nothing but the size of the stream can be told, if so."""
+    if not math.isfinite(end):
         return Unknown("the stream leaves the range of floats")
+    if end == 0:
+        return Unknown("the stream is zero")
     return Unknown("the same weights serve at several depths, so that layers are not independent") if stack.tied else None
 
 
@@ -94,12 +96,13 @@ def _cuts(depth: int) -> list[int]:
     return sorted({depth // c for c in CUTS if depth // c >= 1})
 
 
-def _slope(depth: int, value: object) -> float | Unknown:
-    """Least-squares slope of log value(n) against log n over the cuts."""
+def _slope(values: Sequence[tuple[int, float]], depth: int) -> float | Unknown:
+    """Least-squares slope of log value against log depth."""
     if depth < FEWEST:
         return Unknown(f"{depth} blocks are too few for a law of depth")
-    pairs = [(math.log(n), math.log(v)) for n in _cuts(depth) if (v := value(n)) > 0]  # type: ignore[operator]
-    return _fit(pairs)[0] if len(pairs) > 2 else Unknown("the gradient is zero at initialisation")
+    if any(v <= 0 for _, v in values):
+        return Unknown("the gradient of a last block is zero at initialisation")
+    return _fit([(math.log(n), math.log(v)) for n, v in values])[0]
 
 
 def _fit(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -110,21 +113,13 @@ def _fit(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return slope, math.fsum((y - y0 - slope * (x - x0)) ** 2 for x, y in pairs)
 
 
-def _last(stack: Stack, depth: int) -> float:
-    """Root mean square gradient of the last block of the first `depth` blocks."""
-    part = stack.cut(depth)
-    run = forward(part)
-    return math.sqrt(backward(part, run).weights[-1])
-
-
-def _law(stack: Stack, depth: int) -> Law | Unknown:
-    """Power law or exponential, by which of the two fits log ratio better over the cuts (and STEEP)."""
+def _law(backs: Mapping[int, Backward], depth: int) -> Law | Unknown:
+    """Power law or exponential in depth, by which of the two fits log ratio better (and STEEP)."""
     if depth < FEWEST:
         return Unknown(f"{depth} blocks are too few for a law of depth")
     found: list[tuple[int, float]] = []
-    for n in _cuts(depth)[-4:]:
-        part = stack.cut(n)
-        ratio = _ratio(backward(part, forward(part)))
+    for n, back in backs.items():
+        ratio = _ratio(back)
         if isinstance(ratio, Unknown):
             return ratio
         found.append((n, math.log(ratio)))
@@ -135,7 +130,7 @@ def _law(stack: Stack, depth: int) -> Law | Unknown:
 
 def _deepnorm(stack: Stack) -> float | Unknown:
     total = 0.0
-    memory: dict[int, float | None] = {}
+    memory: dict[int, float | None] = {}  # equal blocks are one object
     for block in stack.blocks:
         if id(block) not in memory:
             memory[id(block)] = _block_number(block)
@@ -146,14 +141,14 @@ def _deepnorm(stack: Stack) -> float | Unknown:
     return total
 
 
-def _block_number(block: Sequence[object]) -> float | None:
+def _block_number(block: Block) -> float | None:
     total = 0.0
     for add in block:
-        for inlet in add.inlets:  # type: ignore[attr-defined]
+        for inlet in add.inlets:
             gains = value_gains(inlet.program)
-            if len(gains) < 2 or add.identity <= 0:  # type: ignore[attr-defined]
+            if len(gains) < 2 or add.identity <= 0:
                 return None
-            total += (gains[-1] + gains[-2]) * inlet.square / add.identity  # type: ignore[attr-defined]
+            total += (gains[-1] + gains[-2]) * inlet.square / add.identity
     return total
 
 

@@ -59,10 +59,6 @@ class Stack:
     tied: bool = False
     tokens: int = 64
 
-    def cut(self, depth: int) -> Stack:
-        """The first `depth` blocks alone, with the final norm."""
-        return Stack(self.start, self.blocks[:depth], self.final, self.tied, self.tokens)
-
 
 @dataclass(frozen=True)
 class Forward:
@@ -74,12 +70,14 @@ class Forward:
     """States before C."""
     states: tuple[Moments, ...]
     """States after each block."""
+    ends: tuple[int, ...]
+    """How many adds there are up to the end of each block."""
 
 
 def forward(stack: Stack) -> Forward:
     """Moments of the stream after every block; stops where they leave the range of floats."""
     state, states = stack.start, list[Moments]()
-    adds, kept, sums = list[Add](), list[tuple[Slots, ...]](), list[Moments]()
+    adds, kept, sums, ends = list[Add](), list[tuple[Slots, ...]](), list[Moments](), list[int]()
     for block in stack.blocks:
         for add in block:
             slots = tuple(inlet.program.forward(state) for inlet in add.inlets)
@@ -90,9 +88,10 @@ def forward(stack: Stack) -> Forward:
             sums.append(total)
             state = total if add.close is None else _normed(add.close, total)
         states.append(state)
+        ends.append(len(adds))
         if not state.power < LARGEST:
             break
-    return Forward(tuple(adds), tuple(kept), tuple(sums), tuple(states))
+    return Forward(tuple(adds), tuple(kept), tuple(sums), tuple(states), tuple(ends))
 
 
 def _sum(identity: Moments, terms: Sequence[Moments], tied: bool) -> Moments:
@@ -125,30 +124,35 @@ class Backward:
     """E‖∂L/∂W‖² per entry of the weight nearest to the output of the last branch of each block; 0 when it has none."""
 
 
-def backward(stack: Stack, run: Forward) -> Backward:
-    """A gradient of size one at the output, back through every add."""
+def backward(stack: Stack, run: Forward, depth: int, first: int = 0) -> Backward:
+    """A gradient of size one at the output of the first `depth` blocks (and the final norm), back to block `first`."""
     gradient = Gradient(1.0, 0.0)
     if stack.final is not None:
-        gradient = gradient.scaled(_factor(stack.final, run.states[-1]))
+        gradient = gradient.scaled(_factor(stack.final, run.states[depth - 1]))
     streams, weights = list[float](), list[float]()
-    position = len(run.adds)
-    for block in reversed(stack.blocks[: len(run.states)]):
+    for block in reversed(range(first, depth)):
         found = 0.0
-        for order, add in enumerate(reversed(block)):
-            position -= 1
-            if add.close is not None:
-                gradient = gradient.scaled(_factor(add.close, run.sums[position]))
-            back = gradient.scaled(add.identity)
-            for inlet, slots in zip(add.inlets, run.slots[position], strict=True):
-                backs = inlet.program.backward(slots, gradient.scaled(inlet.square))
-                back = back.plus(backs[0])
-                last = inlet.program.last_weight()
-                if order == 0 and last is not None:
-                    found = weight_gradient(last, slots, backs, stack.tokens)
-            gradient = back
+        start, end = (run.ends[block - 1] if block else 0), run.ends[block]
+        for position in reversed(range(start, end)):
+            gradient, last = _through(stack, run, position, gradient)
+            found = last if position == end - 1 else found
         streams.append(gradient.power)
         weights.append(found)
     return Backward(tuple(reversed(streams)), tuple(reversed(weights)))
+
+
+def _through(stack: Stack, run: Forward, position: int, gradient: Gradient) -> tuple[Gradient, float]:
+    """The gradient before one add, and the mean square of that of the weight nearest to the output of its last branch."""
+    add, found = run.adds[position], 0.0
+    if add.close is not None:
+        gradient = gradient.scaled(_factor(add.close, run.sums[position]))
+    back = gradient.scaled(add.identity)
+    for inlet, slots in zip(add.inlets, run.slots[position], strict=True):
+        backs = inlet.program.backward(slots, gradient.scaled(inlet.square))
+        back = back.plus(backs[0])
+        last = inlet.program.last
+        found = weight_gradient(last, slots, backs, stack.tokens) if last is not None else 0.0
+    return back, found
 
 
 def value_gains(program: Program) -> tuple[float, ...]:
@@ -170,7 +174,7 @@ def _way(step: object) -> int:
     for field in ("value", "source", "right"):
         if hasattr(step, field):
             return int(getattr(step, field))
-    return int(getattr(step, "sources")[0])
+    return int(step.sources[0])
 
 
 __all__ = ["Add", "Backward", "Block", "Forward", "Inlet", "Stack", "backward", "forward", "value_gains"]

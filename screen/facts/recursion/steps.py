@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from screen.facts.recursion.attention import Softmax
 from screen.facts.recursion.kernels import Kernel
@@ -245,7 +246,8 @@ class Program:
             step.backward(slots, backs)
         return backs
 
-    def last_weight(self) -> Linear | None:
+    @cached_property
+    def last(self) -> Linear | None:
         """The weight nearest to the output."""
         return next((s for s in reversed(self.steps) if isinstance(s, Linear)), None)
 

@@ -85,6 +85,8 @@ class Logits:
     heads: int
     masked: bool = False
     rows: bool = False
+    cap: float = 0.0
+    """c of c·tanh(u): a cap on the logits; 0 without one."""
 
 
 @dataclass

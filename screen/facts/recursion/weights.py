@@ -39,8 +39,10 @@ class Weights:
                 return None
             node = here.inputs[0]
 
-    def mean_square(self, node: int) -> float | Unknown:
-        """E W² of the entries behind a node: of constants their square, of random ones σ² (mean zero)."""
+    def mean_square(self, node: int, *, row: bool = False) -> float | Unknown:
+        """E W² of the entries behind a node: of constants their square, of random ones σ² (mean zero).
+
+        `row`: one row (the padding of a table) was set to zero after the rest, which is left out."""
         found = self.parameter(node)
         if found is None:
             constant = self._constant(node)
@@ -50,6 +52,8 @@ class Weights:
         if value is not None:
             return value**2
         history, shape = self.histories.get(here.name, ()), here.shape or ()
+        if row and len(history) > 1 and history[-1].op == "zero_":
+            history = history[:-1]
         if not history:
             return Unknown(f"no initialiser of `{here.name}` was recorded", (found,))
         rows, columns = _fans(shape)
