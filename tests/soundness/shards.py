@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def run_shard(job: tuple[Plan, int, str]) -> str:
     for number, design in pieces:
         total.add(one_structure(number, design, plan))
     path = plan.path(Path(folder), shard)
-    found = {**asdict(total), "structures": len(pieces), "seconds": time.monotonic() - started}
+    found = {**vars(total), "structures": len(pieces), "seconds": time.monotonic() - started}
     temporary = path.with_suffix(".part")
     temporary.write_text(json.dumps(found, sort_keys=True), encoding="utf-8")
     temporary.replace(path)
