@@ -99,7 +99,7 @@ def _global(walk: Walk, output: Value, local: Expr | Unknown) -> Expr | Unknown:
     if isinstance(local, Unknown):
         return local
     used = set(local.symbols())
-    worst = {t: ONE for t in walk.thetas}
+    worst = dict.fromkeys(walk.thetas, ONE)
     for floor in walk.floors:
         if floor.symbol in used and floor.least is None:
             return Unknown("a norm without an epsilon has no Lipschitz constant", (floor.node,))

@@ -71,8 +71,11 @@ def _cost(fact: Fact, sizes: tuple[int, ...], inner: Atoms, outer: Atoms, p: int
 
 
 def query(facts: Facts, sizes: tuple[int, ...], inner: Iterable[int] = (), outer: Iterable[int] = (), p: int = 2) -> Expr:
-    """The best bound that the facts give for a norm: of the cheapest facts, the smallest."""
+    """The bound that the facts give for a norm: that of the norm itself, else of the cheapest facts the smallest."""
     into, out = frozenset(inner), frozenset(outer)
+    exact = [f.bound for f in facts if f.key == (into, out, p if into else 2)]
+    if exact:
+        return smallest(*exact)
     priced = [(_cost(f, sizes, into, out, p), f.bound) for f in facts]
     low = min(c for c, _ in priced)
     kept = dict.fromkeys(mul(num(c), b) for c, b in priced if c <= low * (1 + 1e-12))

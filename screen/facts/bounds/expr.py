@@ -53,7 +53,8 @@ class Expr:
 
     def evaluate(self, values: Mapping[str, float]) -> float:
         """The number at given values; `inf` where it is larger than a float, never `nan`."""
-        return math.exp(min(self.log(values), 1e3)) if (x := self._plain(values)) is None else x
+        found = self._plain(values)
+        return exp_of(self.log(values)) if found is None else found
 
     def _plain(self, values: Mapping[str, float]) -> float | None:
         table: dict[int, float] = {}
@@ -87,8 +88,17 @@ class Expr:
             lines.append(f"    t{e.serial} = {_code(e)}")
         lines.append(f"    return t{self.serial}")
         space: dict[str, Callable[[Mapping[str, float]], float]] = {}
-        exec("\n".join(lines), {"inf": math.inf}, space)  # noqa: S102 - the text was written just above, from numbers and serials
-        return space["f"]
+        exec("\n".join(lines), {"inf": math.inf}, space)
+        compiled = space["f"]
+
+        def found(values: Mapping[str, float]) -> float:
+            try:
+                x = compiled(values)
+            except (OverflowError, ZeroDivisionError):
+                return exp_of(self.log(values))
+            return x if math.isfinite(x) and x != 0.0 else exp_of(self.log(values))
+
+        return found
 
     def sympy(self, limit: int = 400) -> str:
         """Text that SymPy reads, for people: sub-expressions used twice in a large expression get names, one line each, `u1 = …`."""
@@ -274,6 +284,11 @@ def _plain_node(e: Expr, table: dict[int, float], values: Mapping[str, float]) -
     if e.kind in ("min", "max"):
         return min(e.value, *args) if e.kind == "min" else max(e.value, *args)
     return e.value
+
+
+def exp_of(x: float) -> float:
+    """e^x, `inf` where it is larger than a float."""
+    return math.exp(x) if x < 709.0 else math.inf
 
 
 def _log(x: float) -> float:

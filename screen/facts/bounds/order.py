@@ -30,7 +30,7 @@ def at_most(a: Expr, b: Expr) -> bool:
 
 def _compare(a: Expr, b: Expr) -> bool:
     if b.kind == "min":
-        return all(at_most(a, x) for x in b.args) and (a.kind == "num" and a.value <= b.value or b.value == float("inf"))
+        return all(at_most(a, x) for x in b.args) and ((a.kind == "num" and a.value <= b.value) or b.value == float("inf"))
     if a.kind == "max":
         return a.value == 0.0 and all(at_most(x, b) for x in a.args)
     if a.kind == "min" and any(at_most(x, b) for x in a.args):

@@ -84,10 +84,15 @@ def shape_of(walk: Walk, node: Node, name: str, value: Value) -> Shape:
         if beta <= 0:
             raise NotUnderstood("a beta that is not positive")
         return replace(SHAPES["softplus"], at_zero=0.693148 / beta)
+    if name == "rsqrt":
+        if value.low <= 0.0:
+            raise NotUnderstood("the inverse root of something that may be 0")
+        top = value.low**-0.5
+        return Shape(0.0, 0.5 * value.low**-1.5, top, 0.0, top)
     if name == "sqrt":
         if value.low <= 0.0:
             raise NotUnderstood("a root at 0 has no slope")
-        return Shape(0.5 / math.sqrt(value.low), 0.5 / math.sqrt(value.low), 0.0, 0.0)
+        return Shape(1.0 / math.sqrt(value.low), 0.5 / math.sqrt(value.low), 0.0, 0.0)
     found = SHAPES.get(name)
     if found is None or not math.isfinite(found.slope):
         raise NotUnderstood("no bound for this function")
@@ -102,7 +107,7 @@ def _clamped(low: float, high: float) -> Shape:
 
 
 @row("relu gelu silu mish hardswish sigmoid hardsigmoid tanh erf atan asinh softsign softplus logsigmoid relu6 sin cos abs tanhshrink "
-     "softshrink elu leaky_relu celu selu hardtanh sqrt")
+     "softshrink elu leaky_relu celu selu hardtanh sqrt rsqrt")
 def activation(walk: Walk, node: Node) -> Value:
     """φ entry by entry."""
     return applied(walk, node, walk.first(node), node.op)
@@ -118,7 +123,7 @@ def applied(walk: Walk, node: Node, value: Value, name: str) -> Value:
 def through(value: Value, shape: Shape) -> Value:
     """φ(value) for a function of known shape."""
     flat = value.flat
-    mag: Bound = times(value.mag, num(shape.slope)) if not is_zero(value.mag) else value.mag
+    mag: Bound = (Fact(num(0.0), value.all),) if not shape.slope else value.mag if is_zero(value.mag) else times(value.mag, num(shape.slope))
     if shape.at_zero and not isinstance(mag, Unknown):
         mag = plus(mag, (Fact(num(abs(shape.at_zero))),), flat) if not is_zero(mag) else (Fact(num(abs(shape.at_zero))),)
     low, high = _range(value, shape)

@@ -143,7 +143,7 @@ def _read(walk: Walk, index: int, norm: Norm) -> tuple[Divisor | None, bool]:
         below, inverse = _read(walk, node.args[1].node, norm)
         top = number(node.args[0]) or 0.0
         return (Divisor(below.c / top, below.degree, below.least / top), True) if below and not inverse and top > 0 else (None, False)
-    if below is None or inverse and node.op not in ("mul",):
+    if below is None or (inverse and node.op not in ("mul",)):
         return None, False
     return _step(walk, node, below, inverse)
 

@@ -132,6 +132,8 @@ def getitem(walk: Walk, node: Node) -> Value:
         if isinstance(index, int) and -len(base) <= index < len(base):
             return base[index]
         raise NotUnderstood("a result that is not known")
+    if walk.graph.nodes[node.inputs[0]].shape is None:
+        raise NotUnderstood("one of several results that are not known")
     items = index if isinstance(index, tuple) and (not index or index[0] != "slice") else (index,)
     used = sum(1 for i in items if i is not None and i != "...")
     value, axis = base, 0

@@ -140,6 +140,11 @@ def _shifted(walk: Walk, value: Value, number: float) -> Value:
 def mul_(walk: Walk, node: Node) -> Value:
     """a ⊙ b."""
     left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
+    from screen.facts.bounds.curves import recognised
+
+    known = recognised(walk, node)
+    if known is not None:
+        return known
     if isinstance(left, Value) and isinstance(right, float):
         return _by_number(left, right)
     if isinstance(right, Value) and isinstance(left, float):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, Facts, is_zero, query, tidy, times, zero
 from screen.facts.bounds.expr import mul, num, sym
-from screen.facts.bounds.layout import Layout, atoms, sizes
+from screen.facts.bounds.layout import Layout, atoms
 from screen.facts.bounds.rows_linear import multiplied_matrices
 from screen.facts.bounds.rows_pointwise import added
 from screen.facts.bounds.rows_views import spread
@@ -67,7 +67,9 @@ def _reduced(value: Value, bound: Bound, gone: Atoms, names: dict[int, int], sum
 
 def _charge(f: Fact, atom: int, size: int, summing: bool) -> float:
     if not summing:
-        return 1.0 if atom in f.inner or atom in f.outer else math.sqrt(size) if f.p == 2 else float(size)
+        if atom in f.inner or (atom in f.outer and f.p == 2):
+            return 1.0
+        return math.sqrt(size) if f.p == 2 or atom in f.outer else float(size)
     if atom in f.inner and f.p == 1:
         return 1.0
     return math.sqrt(size) if atom in f.inner or atom in f.outer else float(size)

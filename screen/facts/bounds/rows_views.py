@@ -102,6 +102,8 @@ def repeat(walk: Walk, node: Node) -> Value:
     """Copies along an axis: as a new atom beside it (`repeat`: outside, `repeat_interleave`: inside)."""
     value = walk.first(node)
     shape = node.shape or ()
+    if len(shape) < len(value.shape):
+        raise NotUnderstood("copies that are flattened")
     value = reshaped(value, (1,) * (len(shape) - len(value.shape)) + value.shape, walk.names)
     large: list[int] = []
     for n, m in zip(value.shape, shape, strict=True):
@@ -128,7 +130,7 @@ def pad(walk: Walk, node: Node) -> Value:
     mode = walk.flow.operand(node, 2, "mode")
     if fill not in (None, 0.0) or (node.op == "pad" and mode not in (None, "constant")):
         raise NotUnderstood("a padding that is not by zeros")
-    return resized(value, node.shape or (), walk)
+    return resized(recut(value, plain(value.shape), value.shape, walk.names), node.shape or (), walk)
 
 
 def resized(value: Value, shape: tuple[int, ...], walk: Walk) -> Value:

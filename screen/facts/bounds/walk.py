@@ -17,7 +17,6 @@ from screen.facts.bounds.quantities import Names, Part
 from screen.facts.bounds.value import Value, constant, of_part, unknown
 from screen.facts.branches import Branch
 from screen.facts.flow import number, strip
-from screen.facts.nouns import Unknown
 from screen.graph import Node, Ref
 
 Multi = tuple[Value, ...]
@@ -113,6 +112,8 @@ class Walk:
             return rule(self, node)
         except NotUnderstood as reason:
             return self.lost(node, f"`{node.op}`: {reason}")
+        except (ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError, TypeError, AssertionError) as error:
+            return self.lost(node, f"the rule of `{node.op}` failed ({type(error).__name__}: {error})")
 
     def lost(self, node: Node, reason: str) -> Value:
         """An unknown value; its derivative is 0 where nothing it reads depends on the stream."""
