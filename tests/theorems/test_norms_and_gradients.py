@@ -220,3 +220,6 @@ def test_exponent_excess_is_measured() -> None:
 
         slope = math.log(size(1.001) / size(0.999)) / math.log(1.001 / 0.999)
         assert slope == pytest.approx(exponent_excess(sigma**2, 1e-5), abs=1e-4)
+        along = math.log(size(1.001, direction=x) / size(0.999, direction=x)) / math.log(1.001 / 0.999)
+        assert along == pytest.approx(1 - 3 * sigma**2 / (sigma**2 + 1e-5), abs=1e-4)  # below 0 for σ² > ε/2, at most the excess
+        assert along <= slope + 1e-4
