@@ -92,11 +92,23 @@ def test_nothing_is_missing_where_the_failure_speaks_of_something_else() -> None
     assert missing(Outer(), AttributeError("'NoneType' object has no attribute 'shape'")) == ()
 
 
-@pytest.mark.parametrize("model", [Outer(), Reading()])
+class ReadingTwo(Reading):
+    """Has more than one argument that is given anyway, so that there are trials, which trace."""
+
+    def forward(self, input_ids: Tensor, image: Tensor, memory: Tensor | None = None) -> Any:
+        return super().forward(input_ids, memory)
+
+
+@pytest.mark.parametrize("model", [Outer(), ReadingTwo()])
 def test_a_missing_argument_is_given(model: nn.Module) -> None:
     kwargs = arguments(Lookup(model))
     assert tuple(kwargs["input_ids"].shape) == (2, 16) and kwargs["memory"].shape[-1] == 24 and "unused" not in kwargs
     assert outcome(model.to("meta"), (), kwargs).error is None
+
+
+def test_a_model_that_takes_tokens_alone_is_not_traced_for_its_inputs() -> None:
+    assert list(arguments(Lookup(Reading()))) == ["input_ids"]
+    assert outcome(Reading().to("meta"), (), {"input_ids": torch.full((2, 7), 5)}, tracing=False).error is None
 
 
 def test_what_is_no_tensor_is_not_made_up() -> None:

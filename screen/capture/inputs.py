@@ -91,8 +91,8 @@ class _Trials:
         self.short = short_twin(model)
 
     def quick(self, kwargs: dict[str, Any]) -> Outcome:
-        """What came of it on the shortened model."""
-        return outcome(on_meta(self.model) if self.short is None else self.short, (), kwargs)
+        """What came of it on the shortened model, up to the first read of a value: every model takes this, so it has to cost little."""
+        return outcome(on_meta(self.model) if self.short is None else self.short, (), kwargs, tracing=False)
 
     def run(self, kwargs: dict[str, Any]) -> tuple[Outcome, int]:
         """What came of it, and the cost. A choice that fails on the shortened model for its form fails on the whole one; any other failure may

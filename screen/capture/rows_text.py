@@ -167,7 +167,7 @@ def _step(look: Lookup) -> Iterator[int]:
     yield 1
 
 
-@row("last_hidden_state")
+@row("last_hidden_state", goes_with=("input_ids",))
 def _last_state(look: Lookup) -> Iterator[Tensor]:
     """The state of another model at one place."""
     width = look.get("input_size", "hidden_size", "d_model")

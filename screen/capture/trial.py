@@ -33,14 +33,17 @@ class Outcome:
     """It reads values, so that it had to be traced: a hundred times the cost of a call that fails for its form."""
 
 
-def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Outcome:
-    """Call the forward on meta; one that reads values is traced instead, which knows integers and guesses the rest."""
+def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, tracing: bool = True) -> Outcome:
+    """Call the forward on meta; one that reads values is traced instead, which knows integers and guesses the rest. Without `tracing`, reading a
+    value is an end without failure."""
     try:
         with torch.device("meta"), torch.no_grad():
             return Outcome(None, model(*on_meta(args), **on_meta(kwargs)))
     except (Exception, SystemExit) as error:
         if not reads_a_value(error):
             return Outcome(error, missing=missing(model, error))
+        if not tracing:
+            return Outcome(None)
         from screen.capture.tracer import run
 
         found = run(model, args, kwargs)
