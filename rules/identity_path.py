@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame, or_not_applicable
 
-RULE = Rule("D101", "identity-path", "backward", "D", "warning", ("streams.identity",), "Xiong et al. 2020, theorem 1")
+RULE = Rule("D101", "identity-path", "backward", "D", "note", ("streams.identity",), "Xiong et al. 2020, theorem 1")
 
 HOLDS = (
     Example(

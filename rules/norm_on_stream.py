@@ -75,9 +75,11 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if doubt := _doubt(facts, stream, subs):
         return Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
     if excuse := _excuse(facts, stream, subs):
-        return Outcome("conditional", f"No norm stands on `{stream.name}`; {excuse}.", site, numbers=(("depth", stream.depth),))
+        why, condition = excuse
+        return Outcome("conditional", f"No norm stands on `{stream.name}`; {why}.", site, numbers=(("depth", stream.depth),), condition=condition)
     if stream.depth == 1 and len(facts.streams) > 1:
-        return Outcome("conditional", f"No norm stands on `{stream.name}`, which is one block deep beside other streams.", site)
+        message = f"No norm stands on `{stream.name}`, which is one block deep beside other streams."
+        return Outcome("conditional", message, site, condition="small-gain")
     return Outcome(
         "violated",
         f"No norm stands on `{stream.name}` and no branch starts at zero: it grows exponentially with its {stream.depth} "
@@ -108,17 +110,18 @@ def _doubt(facts: Facts, stream: Stream, subs: list[Sublayer]) -> str:
     return ""
 
 
-def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> str:
-    """What keeps the stream from growing at the start, in words; empty when nothing does."""
+def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[str, str] | None:
+    """What keeps the stream from growing at the start, in words, and the condition that this rests on; None when nothing does."""
     if all(_square_gain(facts, s) == 0 for s in subs):
-        return "every branch is zero at the start: what it becomes is up to the learned scales or output maps, which nothing bounds"
+        return "every branch is zero at the start: what it becomes is up to the learned scales or output maps, which nothing bounds", "learned-scale"
     if all(_bounded_input(facts, stream, s) for s in subs):
-        return "a bounded map stands at every branch's input, so that it grows as pre-norm does: linearly, with a slope set by the weights"
+        grows = "so that it grows as pre-norm does: linearly, with a slope set by the weights"
+        return f"a bounded map stands at every branch's input, {grows}", "bounded-weights"
     gains = [_square_gain(facts, s) for kind in stream.kinds for s in kind.sublayers for _ in range(kind.count)]
     total = sum(g for g in gains if g is not None)
     if None not in gains and total <= GROWTH_LIMIT and max(g for g in gains if g is not None) < 0.9 * USUAL_GAIN:
-        return f"the branches start small for this depth: their mean-square gains add up to {total:.3g}"
-    return ""
+        return f"the branches start small for this depth: their mean-square gains add up to {total:.3g}", "initialisation"
+    return None
 
 
 def _square_gain(facts: Facts, sublayer: Sublayer) -> float | None:

@@ -85,6 +85,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
                     f"{name} adds its branch to a normalised value, so the norm stands on the stream: this is post-norm in disguise.",
                     site,
                     theorem="x' = N(x) + F(N(x)) has the Jacobian (I + J_F)·J_N: no path goes around N",
+                    condition="warm-up",
                     remedy="keep the value before the norm for the add: `x = x + F(norm(x))`",
                 )
             )

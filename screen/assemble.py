@@ -72,7 +72,7 @@ def assemble(facts: Facts, run: RuleRun, verdict: Verdict, info: Info, request: 
             model.Channel(id=c.id, state=c.state, reason=c.reason, codes=list(c.codes), conditions=list(c.conditions)) for c in verdict.channels
         ],
         conditions=[model.Condition(id=c.id, text=c.text, needed_by=list(c.needed_by)) for c in verdict.conditions],
-        streams=[stream_part(s, root) for s in facts.streams],
+        streams=[stream_part(facts, s, root) for s in facts.streams],
         findings=[_finding(f, root) for f in run.findings],
         coverage=_coverage(facts, run, root),
     )

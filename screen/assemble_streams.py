@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from screen import model
-from screen.facts.nouns import Kind, Norm, Place, Scale, Stream, Sublayer, Tri, Unknown
+from screen.assemble_calculus import (
+    degree_parts, growth_part, initialisation_part, lipschitz_part, logits_part, maps_part, output_set_part, symbol_parts,
+)  # fmt: skip
+from screen.facts.nouns import Facts, Kind, Norm, Place, Scale, Stream, Sublayer, Tri, Unknown
 from screen.paths import relative
-
-HAS_LOGITS = ("attention", "cross_attention")
 
 
 def _tri(value: Tri) -> bool | None:
@@ -29,7 +30,8 @@ def source_part(place: Place, root: str) -> model.Source:
     return model.Source(file=relative(place.file, root), line=place.line or None, module=place.module)
 
 
-def stream_part(stream: Stream, root: str) -> model.StreamPart:
+def stream_part(facts: Facts, stream: Stream, root: str) -> model.StreamPart:
+    """One stream with all that was derived of its sublayers."""
     identity = stream.identity
     return model.StreamPart(
         name=stream.name,
@@ -47,17 +49,17 @@ def stream_part(stream: Stream, root: str) -> model.StreamPart:
             breaks=[source_part(p, root) for p in identity.breaks],
         ),
         long_skips=[source_part(skip.place, root) for skip in stream.long_skips],
-        kinds=[_kind(k, root) for k in stream.kinds],
+        kinds=[_kind(facts, k, root) for k in stream.kinds],
+        initialisation=initialisation_part(facts.recursion(stream)),
     )
 
 
-def _kind(kind: Kind, root: str) -> model.KindPart:
-    return model.KindPart(
-        id=kind.id, count=kind.count, layers=list(kind.layers), module=kind.module, sublayers=[_sublayer(s, root) for s in kind.sublayers]
-    )
+def _kind(facts: Facts, kind: Kind, root: str) -> model.KindPart:
+    subs = [_sublayer(facts, s, root) for s in kind.sublayers]
+    return model.KindPart(id=kind.id, count=kind.count, layers=list(kind.layers), module=kind.module, sublayers=subs)
 
 
-def _sublayer(s: Sublayer, root: str) -> model.SublayerPart:
+def _sublayer(facts: Facts, s: Sublayer, root: str) -> model.SublayerPart:
     return model.SublayerPart(
         name=s.name,
         role=s.role,
@@ -75,8 +77,13 @@ def _sublayer(s: Sublayer, root: str) -> model.SublayerPart:
         depends_on_stream=_yes_no(s.depends_on_stream),
         normed_skip=s.normed_skip,
         unknown=[u.reason for u in s.unknown],
-        m=model.MapsPart(maps=None if isinstance(s.m.maps, Unknown) else s.m.maps, path=list(s.m.path)),
-        logits=model.Logits(bounded="unknown" if s.role in (*HAS_LOGITS, "other") else "not_applicable"),
+        m=maps_part(facts, s),
+        degrees=degree_parts(facts, s),
+        output_set=output_set_part(facts, s),
+        growth=growth_part(facts, s),
+        lipschitz=lipschitz_part(facts, s),
+        logits=logits_part(facts, s),
+        symbols=symbol_parts(facts, s),
         source=source_part(s.place, root),
     )
 

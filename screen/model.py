@@ -13,8 +13,8 @@ from typing import Literal
 from pydantic import BaseModel, Field, JsonValue
 
 from screen.model_streams import (
-    Degree, Growth, IdentityPathPart, KindPart, Lipschitz, Logits, MapsPart, NormPart, OutputSet, Part, Port, Real, Residual, Source, StreamPart,
-    SublayerPart, Value,
+    Degree, Growth, IdentityPathPart, Initialisation, KindPart, Lipschitz, Logits, MapsPart, NormPart, OutputSet, Part, Port, Real, Residual, Source,
+    StreamPart, SublayerPart, Value,
 )
 
 SCHEMA_VERSION = "1"
@@ -180,6 +180,6 @@ def _dump(part: BaseModel) -> str:
 
 __all__ = [
     "SCHEMA_VERSION", "Channel", "Condition", "CoveragePart", "Degree", "ErrorPart", "FindingPart", "Growth", "GuessPart", "IdentityPathPart",
-    "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "NormPart", "OutputSet", "Part", "Port", "Real", "Report", "Reports", "Residual",
+    "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "NormPart", "OutputSet", "Part", "Port", "Real", "Report", "Reports", "Residual",
     "RuleNotRun", "Source", "Stamped", "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
 ]

@@ -100,8 +100,28 @@ class Growth(Part):
 
 
 class Lipschitz(Part):
+    """Block-∞ to block-∞ (the largest 2-norm of a token), over all inputs; `local` at a point, with the norms' divisors there as symbols."""
+
     expression: str | None = None
     value: Real | None = None
+    local: str | None = None
+
+
+class Initialisation(Part):
+    """The stream at its recorded initialisation: means over random weights, no bounds (docs/theory.md, token covariance)."""
+
+    depth: int
+    rms_first: Real
+    rms_last: Real
+    rms_exponent: Real | None
+    cosine: Real | None
+    one_minus_cos: Real | None
+    gradient_ratio: Real | None
+    ratio_law: Literal["polynomial", "exponential"] | None
+    predicted_ratio: Real
+    last_gradient_exponent: Real | None
+    deepnorm_number: Real | None
+    assumptions: list[str] = []
 
 
 class Logits(Part):
@@ -133,6 +153,8 @@ class SublayerPart(Part):
     growth: Growth = Growth()
     lipschitz: Lipschitz = Lipschitz()
     logits: Logits = Logits()
+    symbols: dict[str, str] = {}
+    """What the symbols of its expressions stand for."""
     source: Source
 
 
@@ -163,3 +185,5 @@ class StreamPart(Part):
     identity_path: IdentityPathPart
     long_skips: list[Source] = []
     kinds: list[KindPart]
+    initialisation: Initialisation | None = None
+    """None where it was not recorded, or a branch is not covered."""

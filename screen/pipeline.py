@@ -18,7 +18,7 @@ from screen.errors import InternalError, ScreenError, UsageError
 from screen.facts import derive
 from screen.model import Report
 from screen.paths import relative
-from screen.verdict import fold
+from screen.verdict import BLOCK_DEPTH, fold
 
 Capturer = Callable[[Request, Progress], Capture]
 """`screen.capture.client.Host.capture`, or the same in this process."""
@@ -56,7 +56,7 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
             continue
         progress("judge")
         try:
-            facts = derive(model.graph)
+            facts = derive(model.graph, (job.request.depth or BLOCK_DEPTH) if model.info.block else None)
             run = run_rules(facts, _chosen(job))
             verdict = fold(facts, run, model.info, depth_assumed=model.info.block and job.request.depth is None)
             judged.append(Judged(assemble(facts, run, verdict, model.info, asked), captured.error, True))

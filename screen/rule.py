@@ -104,6 +104,8 @@ class Outcome:
     numbers: tuple[tuple[str, Number], ...] = ()
     remedy: str = ""
     """An option, not yet tried on the rewritten graph."""
+    condition: str = ""
+    """Of a `conditional` outcome, the id of what has to hold in training (`screen.conditions`)."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
-"""Folds findings into channels and a verdict.
+"""Folds findings into seven failure channels, and these into a verdict (docs/theory.md, channels).
 
-The verdict is provisional until boundedness and degrees are derived. By the design table of the theory a stream without any norm and
-without a scale that starts at zero is open in R, hence `unstable`; what was not read is `unknown`; everything else is `conditional`
-on what is not derived. No design is called stable here.
+R, D and L are always judged, from structure and the recorded initialisation. O, I, N and S are open or conditional when one of their rules
+finds something, and else out of scope until a recipe is given. The verdict is the worst channel; what was not read is never a pass.
 """
 
 from __future__ import annotations
@@ -10,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from screen.conditions import CONDITIONS
 from screen.facts.nouns import Facts, Unknown
+from screen.facts.questions import has_softmax
 from screen.ops import CLASSES
 from screen.rule import ChannelId, Finding, RuleRun, each_sublayer, first_reason
 from screen.summary import summarise
@@ -28,7 +29,8 @@ CHANNELS: dict[ChannelId, str] = {
     "N": "numerics",
     "S": "schedule",
 }
-NOT_DERIVED = "not-derived"
+JUDGED: tuple[ChannelId, ...] = ("D", "R", "L")
+"""Channels that structure decides."""
 ASSUMED_DEPTH = "depth-assumed"
 BLOCK_DEPTH = 24
 """How many times a block target is stacked when nobody says."""
@@ -76,16 +78,48 @@ class Verdict:
 
 def fold(facts: Facts, run: RuleRun, info: Info, *, depth_assumed: bool = False) -> Verdict:
     """The verdict on one model. `depth_assumed`: a block target for which nobody said how often it is stacked."""
-    opens = [f for f in run.findings if f.outcome.result == "violated" and f.severity == "error"]
-    doubts = reasons_not_to_judge(facts)
-    name: VerdictName = "unknown" if facts.graph.failure else "unstable" if opens else "unknown" if doubts else "conditional"
     channels = tuple(_channel(facts, run, c) for c in CHANNELS)
-    conditions = [Condition(NOT_DERIVED, "not derived: boundedness and degrees", tuple(c.id for c in channels if NOT_DERIVED in c.conditions))]
+    doubts = reasons_not_to_judge(facts)
+    name = _name(facts, channels, bool(doubts))
+    conditions = _conditions(run, channels)
     if depth_assumed:
         conditions.append(Condition(ASSUMED_DEPTH, f"a block target, assumed to be stacked {BLOCK_DEPTH} times (`--depth N` says how often)"))
-    because = lower(opens[0].outcome.message.rstrip(".")) if name == "unstable" else doubts[0] if name == "unknown" else ""
-    summary = summarise(facts, info.model_class or "model", block=info.block) + (f"; {because}" if because else "")
-    return Verdict(name, True, summary, channels, tuple(conditions))
+    summary = summarise(facts, info.model_class or "model", block=info.block)
+    because = _because(name, channels, doubts)
+    return Verdict(name, False, summary + (f"; {because}" if because else ""), channels, tuple(conditions))
+
+
+def _name(facts: Facts, channels: tuple[ChannelState, ...], doubtful: bool) -> VerdictName:
+    states = {c.state for c in channels}
+    if facts.graph.failure:
+        return "unknown"
+    if "open" in states:
+        return "unstable"
+    if doubtful or "unknown" in states:
+        return "unknown"
+    return "conditional" if "conditional" in states else "stable"
+
+
+def _because(name: VerdictName, channels: tuple[ChannelState, ...], doubts: tuple[str, ...]) -> str:
+    """The reason that belongs into the first line."""
+    if name == "unstable":
+        return lower(next(c.reason for c in channels if c.state == "open").rstrip("."))
+    if name == "unknown":
+        return doubts[0] if doubts else lower(next((c.reason for c in channels if c.state == "unknown"), "").rstrip("."))
+    return ""
+
+
+def _conditions(run: RuleRun, channels: tuple[ChannelState, ...]) -> list[Condition]:
+    """Every condition that a channel names, with the rules that need it."""
+    named = dict.fromkeys(c for channel in channels for c in channel.conditions)
+    return [Condition(c, CONDITIONS[c], tuple(dict.fromkeys(f.rule.code for f in run.findings if _needs(f) == c))) for c in named]
+
+
+def _needs(finding: Finding) -> str:
+    """The condition under which a finding does no harm; empty when it does none, or always does."""
+    if finding.severity == "error" or finding.outcome.result not in ("violated", "conditional") or finding.rule.severity == "note":
+        return ""
+    return finding.outcome.condition or "declared-structure"
 
 
 def reasons_not_to_judge(facts: Facts) -> tuple[str, ...]:
@@ -128,22 +162,44 @@ def worst(verdicts: list[VerdictName]) -> VerdictName:
 def _channel(facts: Facts, run: RuleRun, channel: ChannelId) -> ChannelState:
     fed = [f for f in run.findings if f.rule.channel == channel and f.outcome.result != "not_applicable"]
     codes = tuple(dict.fromkeys(f.rule.code for f in fed))
-    opened = [f for f in fed if f.outcome.result == "violated" and f.severity == "error"]
+    telling = [f for f in fed if f.rule.severity != "note"]
+    opened = [f for f in telling if f.outcome.result == "violated" and f.severity == "error"]
+    untold = [f for f in telling if f.outcome.result == "cannot_tell"]
+    worrying = [f for f in telling if f.outcome.result in ("violated", "conditional")]
     if opened:
         return ChannelState(channel, "open", opened[0].outcome.message, codes)
-    if channel == "L" and facts.streams and _has_no_softmax(facts):
+    silent = [f for f in run.not_run if f.rule.startswith(channel)]
+    if silent and channel in JUDGED:
+        return ChannelState(channel, "unknown", f"the rule {silent[0].rule} did not run: {silent[0].reason}.", codes)
+    if untold and channel in JUDGED:
+        return ChannelState(channel, "unknown", untold[0].outcome.message, codes)
+    if worrying:
+        needs = tuple(dict.fromkeys(_needs(f) for f in worrying))
+        return ChannelState(channel, "conditional", _reasons(worrying), codes, needs)
+    if channel not in JUDGED:
+        return ChannelState(channel, "out_of_scope", "no recipe given.", codes)
+    if not facts.streams:
+        return ChannelState(channel, "unknown", "no residual stream was found.", codes)
+    if channel == "L" and _has_no_softmax(facts):
         return ChannelState(channel, "closed", "no softmax over logits in the whole graph.", codes)
-    if channel == "N" and any(s.dtype == "float16" for s in facts.streams):
-        return ChannelState(channel, "conditional", "the stream is float16, whose largest value is 65504.", codes, (NOT_DERIVED,))
-    if channel in ("O", "I", "N", "S"):
-        return ChannelState(channel, "out_of_scope", "no recipe given." + _worry(fed), codes)
-    return ChannelState(channel, "unknown", "not derived yet: boundedness and degrees." + _worry(fed), codes, (NOT_DERIVED,))
+    holding = [f for f in telling if f.outcome.result == "holds"]
+    if not holding:
+        return _without_findings(facts, channel, codes)
+    best = max(holding, key=lambda f: (f.rule.step != "structure", f.rule.code))
+    return ChannelState(channel, "closed", best.outcome.message, codes)
 
 
-def _worry(fed: list[Finding]) -> str:
-    """The first finding that is not good news, as a sentence to append."""
-    bad = [f for f in fed if f.outcome.result in ("violated", "conditional", "cannot_tell")]
-    return f" {bad[0].rule.code}: {bad[0].outcome.message}" if bad else ""
+def _reasons(findings: list[Finding]) -> str:
+    """The first message, and how many others say the like."""
+    messages = list(dict.fromkeys(f.outcome.message for f in findings))
+    return messages[0] + (f" And {len(messages) - 1} more." if len(messages) > 1 else "")
+
+
+def _without_findings(facts: Facts, channel: ChannelId, codes: tuple[str, ...]) -> ChannelState:
+    """No rule had anything to judge."""
+    if channel == "L" and not any(has_softmax(facts, s) is True for _, _, s in each_sublayer(facts)):
+        return ChannelState(channel, "closed", "no residual branch weighs values by a softmax over logits.", codes)
+    return ChannelState(channel, "unknown", "no rule of this channel had anything to judge.", codes)
 
 
 def _has_no_softmax(facts: Facts) -> bool:

@@ -16,7 +16,7 @@ STAGES: tuple[frozenset[str], ...] = tuple(
     frozenset(stage.split())
     for stage in (
         "errors paths complain",
-        "graph ops target recipe",
+        "graph ops target recipe theorems conditions",
         "graphio config",
         "capture probe",
         "facts",
@@ -25,7 +25,7 @@ STAGES: tuple[frozenset[str], ...] = tuple(
         "discover",
         "verdict",
         "model model_streams report",  # a `Report` shows itself, so that the two know each other
-        "assemble assemble_streams",
+        "assemble assemble_calculus assemble_streams",
         "pipeline testing",
         "doctor commands api",
         "cli",

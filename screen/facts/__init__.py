@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from screen.facts.assemble import streams_of
+from screen.facts.analysis import analyses_of, sure
+from screen.facts.assemble import readers_of, streams_of
 from screen.facts.coverage import coverage_of, doubled_norms, guessed, hollow_norms
 from screen.facts.edges import Edges
 from screen.facts.flow import Flow
 from screen.facts.norms import Norms
 from screen.facts.nouns import Facts
+from screen.facts.recursion import recursion_of
 from screen.facts.streams import Chains
 from screen.graph import Graph
 
 
-def derive(graph: Graph) -> Facts:
-    """All facts of a graph."""
+def derive(graph: Graph, depth: int | None = None) -> Facts:
+    """All facts of a graph. `depth`: how many times a block target is stacked; None for a whole model."""
     flow = Flow(graph)
     norms = Norms(flow)
     chains = Chains(flow, Edges(flow, norms))
-    streams = streams_of(chains)
+    readers = readers_of(chains)
+    streams = streams_of(readers)
     return Facts(
         graph=graph,
         streams=streams,
@@ -26,6 +29,9 @@ def derive(graph: Graph) -> Facts:
         hollow=hollow_norms(chains, streams),
         coverage=coverage_of(chains, streams),
         guessed_nodes=guessed(graph),
+        analyses=analyses_of(readers, streams),
+        recursions=tuple(sure(recursion_of, stream, graph, depth) for stream in streams),
+        stacked=depth,
     )
 
 

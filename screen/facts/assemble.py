@@ -16,9 +16,13 @@ from screen.facts.streams import Chain, Chains
 from screen.graph import Graph
 
 
-def streams_of(chains: Chains) -> tuple[Stream, ...]:
+def readers_of(chains: Chains) -> list[Reader]:
+    """One reader for each stream of a graph."""
+    return [Reader(chains, chain) for chain in chains.streams]
+
+
+def streams_of(readers: list[Reader]) -> tuple[Stream, ...]:
     """All streams of a graph, named by what they do."""
-    readers = [Reader(chains, chain) for chain in chains.streams]
     found = [_stream(reader) for reader in readers]
     return _merged(_named(found, readers))
 

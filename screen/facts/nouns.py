@@ -6,10 +6,15 @@ value, and `bool(Unknown(...))` raises.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NoReturn
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from screen.graph import Graph
+
+if TYPE_CHECKING:
+    from screen.facts.analysis import Analysis
+    from screen.facts.recursion import Recursion
 
 
 @dataclass(frozen=True)
@@ -240,3 +245,22 @@ class Facts:
     coverage: Coverage
     guessed_nodes: frozenset[int]
     """Nodes whose being there rests on a guessed branch."""
+    analyses: Mapping[tuple[int, int], Analysis] = field(default_factory=dict)
+    """(add, output) of each distinct sublayer -> its degrees and bounds."""
+    recursions: tuple[Recursion | Unknown, ...] = ()
+    """For each stream its token covariance over depth at the recorded initialisation."""
+    stacked: int | None = None
+    """How many times a block target is stacked; None for a whole model."""
+
+    def analysis(self, sublayer: Sublayer) -> Analysis | Unknown:
+        """Degrees and bounds of a sublayer."""
+        return self.analyses.get((sublayer.add, sublayer.output)) or Unknown("its branch was not analysed", (sublayer.output,))
+
+    def depth(self, stream: Stream) -> int:
+        """Blocks of a stream, a block target's as often as it is stacked."""
+        return stream.depth * (self.stacked or 1)
+
+    def recursion(self, stream: Stream) -> Recursion | Unknown:
+        """The covariance recursion of a stream."""
+        found = [r for s, r in zip(self.streams, self.recursions, strict=False) if s is stream]
+        return found[0] if found else Unknown("the covariance of the stream was not derived")

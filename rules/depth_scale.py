@@ -1,0 +1,61 @@
+"""How the weights of a branch should start for the depth of its stream, by three criteria that answer different questions.
+
+Why: the sensitivity of a branch is a sum of products of its weights; m is the number of factors in them. With every factor multiplied by
+N^(-1/m) the largest product is 1/N, N the number of branches. As the factor shrinks the smallest product binds, the path through V and O: worst
+case over all paths N^(-1/m_min); in mean square over independent random weights N^(-1/(2·m_min)), T-Fixup's scale. Where m_min is 0 (a norm on
+the output) no scale of weights bounds the product: the criterion is not applicable, and only a multiplier on the branch helps.
+Assumes: the constants of the products are of order one at the usual initialisation; criterion (c) independent weights in different layers, so
+that tied layers need (b).
+Cannot tell: when an op of the branch has no degree.
+Source: Emadi, section 6.2, with multiplicity; docs/theory.md, scale degrees.
+"""
+
+from __future__ import annotations
+
+from screen.facts.questions import branches
+from screen.rule import Example, Facts, Kind, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+
+RULE = Rule("D301", "depth-scale", "backward", "D", "note", ("streams.kinds.sublayers", "analyses"), "Emadi, section 6.2")
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down, self.after = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32), nn.RMSNorm(32)
+
+    def forward(self, x):
+        return x + OUTPUT
+"""
+HOLDS = (Example("a feed-forward with a norm on its input: m = 2", BLOCK.replace("OUTPUT", "self.down(F.relu(self.up(self.norm(x))))")),)
+VIOLATES = (Example("a norm on the output: no scale of the weights acts", BLOCK.replace("OUTPUT", "self.after(self.down(F.relu(self.up(self.norm(x)))))")),)
+CANNOT_TELL = (Example("an op without a degree", BLOCK.replace("OUTPUT", "self.down(torch.special.bessel_j0(self.up(self.norm(x))))")),)
+
+THEOREM = "Emadi, section 6.2: m products of N^(-1/m) are 1/N; criteria (b) and (c): docs/theory.md"
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per distinct sublayer."""
+    return or_not_applicable([_judge(facts, *site) for site in each_sublayer(facts)], "there is no residual sublayer.")
+
+
+def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
+    site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return Outcome("cannot_tell", f"{name}: {analysis.reason}.", blame(facts, site, analysis.nodes))
+    orders = analysis.degrees.orders
+    m, most, least = orders.distinct, orders.degree, orders.min_degree
+    for doubt in (m, most, least):
+        if isinstance(doubt, Unknown):
+            return Outcome("cannot_tell", f"{name}: {doubt.reason}.", blame(facts, site, doubt.nodes))
+    assert isinstance(m, int) and isinstance(most, int) and isinstance(least, int)
+    count = branches(facts, stream)
+    numbers: tuple[tuple[str, Number], ...] = (("m", m), ("degree", most), ("min_degree", least), ("branches", count))
+    if least <= 0:
+        message = f"{name}: m = {m} of {sublayer.m.maps if isinstance(sublayer.m.maps, int) else 'its'} maps, and the smallest degree is {least}: N^(-1/m) is not applicable, " \
+                  "since no scale of its weights bounds the product."  # fmt: skip
+        return Outcome("violated", message, site, theorem=THEOREM, numbers=numbers, remedy="a multiplier on the branch after its norm, or on the stream")
+    scales = {"scale_a": count ** (-1 / m), "scale_b": count ** (-1 / least), "scale_c": count ** (-1 / (2 * least))}
+    message = f"{name}: m = {m}; over N = {count} branches each of its maps by {scales['scale_a']:.3g} (a: N^(-1/m)), {scales['scale_b']:.3g} (b: worst case over all " \
+              f"paths), {scales['scale_c']:.3g} (c: mean square at random weights)."  # fmt: skip
+    return Outcome("holds", message, site, theorem=THEOREM, numbers=(*numbers, *scales.items()), assumptions=("(c): independent weights in different layers",))

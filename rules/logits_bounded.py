@@ -1,0 +1,80 @@
+"""Attention logits are bounded whatever the weights are.
+
+Why: softmax attention has a sensitivity that grows with its logits, which are a product of two trained maps: with a high learning rate they
+grow, the attention entropy collapses, and the loss spikes or diverges. A norm on queries and keys, cosine attention or a cap bounds them by the
+gains alone. Where only the branch's output is normed, what it reads grows with depth, and the logits with the square of it.
+Assumes: gains of the norms on queries and keys, and learned temperatures, are fixed; full-width norms bound all heads together, which is
+weaker by the number of heads than a norm per head.
+Cannot tell: when an op without a row stands between a projection and the logits.
+Source: Dehghani et al. 2023, section 2; Wortsman et al. 2023; Emadi, theorem 5.1.
+"""
+
+from __future__ import annotations
+
+from screen.facts.questions import are_logits_bounded, has_softmax, is_input_bounded, is_renormalised
+from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+
+RULE = Rule("L201", "logits-bounded", "forward", "L", "warning", ("streams.kinds.sublayers", "analyses"), "Dehghani et al. 2023, section 2")
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.after = nn.LayerNorm(32), nn.RMSNorm(32)
+        self.q, self.k, self.v, self.o = (nn.Linear(32, 32) for _ in range(4))
+        self.qn, self.kn = nn.LayerNorm(32), nn.LayerNorm(32)
+
+    def forward(self, x):
+        y = INPUT
+        q, k, v = QUERY(self.q(y)), KEY(self.k(y)), self.v(y)
+        return x + OUTPUT(self.o(F.scaled_dot_product_attention(q, k, v)))
+"""
+
+
+def _block(entry: str, query: str, key: str, output: str) -> str:
+    return BLOCK.replace("INPUT", entry).replace("QUERY", query).replace("KEY", key).replace("OUTPUT", output)
+
+
+HOLDS = (Example("queries and keys are normalised", _block("self.norm(x)", "self.qn", "self.kn", "")),)
+VIOLATES = (Example("a norm on the output alone: what the logits are made of grows with the stream", _block("x", "", "", "self.after")),)
+CANNOT_TELL = (Example("an op without a row on the queries", _block("self.norm(x)", "torch.special.bessel_j0", "self.kn", "")),)
+
+BOUND = "|logit| ≤ B̄²·‖W_Q‖·‖W_K‖/√d_h, with B̄ the largest norm of what the branch reads"
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per distinct sublayer with softmax attention."""
+    sites = [s for s in each_sublayer(facts) if has_softmax(facts, s[2]) is True]
+    return or_not_applicable([_judge(facts, *site) for site in sites], "no branch weighs values by a softmax over logits.")
+
+
+def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
+    site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
+    bounded = are_logits_bounded(facts, sublayer)
+    if isinstance(bounded, Unknown):
+        return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=BOUND)
+    if bounded:
+        how = f"QK-norm ({sublayer.qk_norm})" if sublayer.qk_norm != "none" else "a cap"
+        message = f"{name}: the logits are bounded by {how}, given the gains."
+        return Outcome("holds", message, site, theorem="|logit| ≤ √d_h·max|γ_q·γ_k|", assumptions=("gains and temperatures are fixed",), numbers=_numbers(facts, sublayer))
+    message = f"{name}: the logits still scale with W_Q and W_K; nothing in the structure bounds them."
+    reads = is_input_bounded(facts, sublayer)
+    if reads is False and not is_renormalised(sublayer) and not is_renormalised(_before(kind, sublayer)):
+        message = f"{name}: the logits are made of a stream that no norm bounds: they grow with its square over depth, and with W_Q and W_K."
+        return Outcome("violated", message, site, theorem=BOUND, numbers=_numbers(facts, sublayer), remedy="a norm on queries and keys",
+                       condition="bounded-logits")  # fmt: skip
+    return Outcome("conditional", message, site, theorem=BOUND, numbers=_numbers(facts, sublayer), remedy="a norm on queries and keys, or a logit cap",
+                   condition="bounded-logits")  # fmt: skip
+
+
+def _before(kind: Kind, sublayer: Sublayer) -> Sublayer:
+    """The sublayer whose result this one reads: the one before it in the block, or the last of the block before."""
+    return kind.sublayers[kind.sublayers.index(sublayer) - 1]
+
+
+def _numbers(facts: Facts, sublayer: Sublayer) -> tuple[tuple[str, str], ...]:
+    """The bound of the logits as a formula, where one was derived."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return ()
+    return tuple(("logits", str(bound)) for bound in analysis.bounds.logits[:1] if not isinstance(bound, Unknown))

@@ -1,0 +1,90 @@
+"""What a branch can add to the stream is bounded, whatever its weights are.
+
+Why: the Hamiltonian H(P) = sup over the branch's outputs f of −⟨P, f⟩ is finite iff the set of outputs over all weights is bounded. A norm on
+the branch's output bounds it; so does a norm on the sum, for the discrete increment. Where a trainable map follows the last norm, nothing
+but the training keeps the weights from growing: activations grow late in the run, and the loss spikes or diverges.
+Assumes: gains and biases of norms, and learned scales after them, are fixed (they are reported as given); the statement is about real arithmetic
+and all weights of the branch at once.
+Cannot tell: when an op of the branch has no bound, and no weight is seen to scale the output.
+Source: Kan et al., theorem 2 with appendices E, F, H and J, corrected: a norm that centres has a smaller Hamiltonian than printed there, and a
+quadratic penalty makes it finite only for branches of degree 1, or 2 below a threshold.
+"""
+
+from __future__ import annotations
+
+from screen.facts.questions import free_weight, is_output_bounded, is_renormalised, starts_at_zero
+from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+
+RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", ("streams.kinds.sublayers", "analyses"), "Kan et al., theorem 2")
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down, self.after = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32), nn.RMSNorm(32)
+
+    def forward(self, x):
+        return x + OUTPUT
+"""
+HOLDS = (Example("a norm on the branch's output", BLOCK.replace("OUTPUT", "self.after(self.down(F.relu(self.up(self.norm(x)))))")),)
+VIOLATES = (Example("no norm at all: the set is unbounded even at bounded weights", BLOCK.replace("OUTPUT", "self.down(F.relu(self.up(x)))")),)
+CANNOT_TELL = (Example("an op without a bound ends the branch", BLOCK.replace("OUTPUT", "torch.special.bessel_j0(self.up(self.norm(x)))[..., :32]")),)
+
+THEOREM = "Kan et al., theorem 2: H is finite iff the set of the branch's outputs over all weights is bounded"
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per distinct sublayer."""
+    found = [_judge(facts, *site) for site in each_sublayer(facts) if site[2].depends_on_stream is not False]
+    return or_not_applicable(found, "there is no residual sublayer.")
+
+
+def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
+    site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
+    bounded = is_output_bounded(facts, sublayer)
+    if is_renormalised(sublayer):
+        message = f"{name}: the sum is normalised, so that one step changes the stream by at most twice the norm's size, whatever the branch adds."
+        return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2γ per token, in rms", assumptions=("the gains of norms are fixed",))
+    if isinstance(bounded, Unknown):
+        return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=THEOREM)
+    if bounded:
+        return _bounded(facts, sublayer, name, site)
+    if sublayer.placement == "none" and not starts_at_zero(sublayer) and set(sublayer.positions) <= {"A2"} and not _starts_small(facts, stream):
+        message = f"{name}: no norm bounds what the branch reads or adds; it is unbounded in its weights and grows with the stream."
+        return Outcome("violated", message, site, theorem=THEOREM, remedy="a norm on the branch's output, or on its input")
+    return _unbounded(facts, sublayer, name, site)
+
+
+def _bounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outcome:
+    analysis = facts.analysis(sublayer)
+    form = None if isinstance(analysis, Unknown) else analysis.bounds.hamiltonian
+    numbers = (("hamiltonian", form.text), ("maximiser", form.maximiser)) if form is not None else ()
+    given = () if isinstance(analysis, Unknown) else analysis.bounds.given
+    message = f"{name}: the branch's output is bounded over all its weights, and the Hamiltonian is finite."
+    return Outcome("holds", message, site, theorem=THEOREM, assumptions=given, numbers=numbers)
+
+
+def _unbounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outcome:
+    analysis = facts.analysis(sublayer)
+    breaker = None if isinstance(analysis, Unknown) else analysis.bounds.breaker
+    weight = free_weight(facts, sublayer)
+    by = f"`{weight}` scales it" if weight else f"`{breaker.module}` breaks it" if breaker else "a trainable map stands after the last norm"
+    message = f"{name}: the branch's output is unbounded over its weights ({by}), so that the Hamiltonian is infinite unless training bounds them."
+    degree = None if isinstance(analysis, Unknown) else analysis.degrees.orders.degree
+    numbers = (("degree", degree),) if isinstance(degree, int) else ()
+    return Outcome(
+        "conditional",
+        message,
+        site,
+        theorem=THEOREM,
+        assumptions=("a quadratic penalty alone is not enough from degree 3 on, and at degree 2 only above a threshold: decoupled decay bounds weights",),
+        numbers=numbers,
+        remedy="a norm on the branch's output, or decoupled weight decay: |W| ≤ max(|W₀|, U*/λ) under AdamW",
+        condition="learned-scale" if starts_at_zero(sublayer) else "bounded-weights",
+    )
+
+
+def _starts_small(facts: Facts, stream: Stream) -> bool:
+    """The measured initialisation keeps the stream of this depth from growing, or nothing of it could be measured."""
+    found = facts.recursion(stream)
+    return isinstance(found, Unknown) or not found.rms or found.rms[-1] <= 10 * found.rms[0]

@@ -1,0 +1,94 @@
+"""The stream grows at most linearly with depth, and how fast is known.
+
+Why: each residual branch adds at most its own bound to the stream, so that a bounded branch gives linear growth whatever the weights, a branch with
+a norm on its input alone linear growth with a slope that the weights set, and a norm on the sum none. A multiplier above 1 on the stream
+makes the growth exponential: α = 1.05 over 128 sublayers multiplies the stream by 500. Activations that leave the range of the dtype end a run.
+Assumes: evaluation without dropout (in training a factor 1/(1 − p) on each branch); gains are fixed; per token, in rms; no bound over weights is
+claimed for branches that read the stream through their own weights.
+Cannot tell: when the multiplier on the stream is learned or depends on the data, or nothing bounds a branch.
+Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq. 4.
+"""
+
+from __future__ import annotations
+
+import math
+
+from screen.facts.questions import is_input_bounded, is_output_bounded, is_renormalised
+from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
+
+RULE = Rule("R301", "stream-growth", "forward", "R", "error", ("streams.kinds.sublayers", "analyses"), "docs/theory.md, growth")
+
+EXPONENTIAL = 100.0
+"""Product of the multipliers on the stream from which its growth is called exponential; below 2 it is a constant factor (convention)."""
+MODEST = 2.0
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return ALPHA x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(Block() for _ in range(30)), nn.LayerNorm(32)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+"""
+HOLDS = (Example("pre-norm: linear, with a slope that the weights set", BLOCK.replace("ALPHA", "")),)
+VIOLATES = (Example("a multiplier of 1.2 on the stream, 30 times", BLOCK.replace("ALPHA", "1.2 *")),)
+CANNOT_TELL = (Example("a gate from the data on the stream", BLOCK.replace("ALPHA", "torch.exp(self.up(x).mean(-1, keepdim=True)) *")),)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per stream."""
+    streams = [s for s in facts.streams if any(k.sublayers for k in s.kinds)]
+    return or_not_applicable([_judge(facts, s) for s in streams], "there is no stream.")
+
+
+def _judge(facts: Facts, stream: Stream) -> Outcome:
+    placed = [(kind.count * (facts.stacked or 1), s) for kind in stream.kinds for s in kind.sublayers]
+    subs = [s for _, s in placed]
+    site, depth = at(stream, None, subs[0]), facts.depth(stream)
+    if all(is_renormalised(s) for s in subs):
+        return Outcome("holds", f"`{stream.name}` is normalised after every sum: its size does not depend on depth.", site, theorem="‖x_l‖ = γ per token, in rms")
+    free = [(n, s) for n, s in placed if not is_renormalised(s)]
+    for _, s in free:
+        if s.alpha.kind in ("learned", "data") and s.alpha.init != 1.0:
+            message = f"`{stream.name}` is multiplied at `{s.name}` by a scale that is {'learned' if s.alpha.kind == 'learned' else 'made from the data'}: its growth over depth depends on it."
+            return Outcome("conditional" if s.alpha.kind == "learned" else "cannot_tell", message, at(stream, None, s), condition="run-time-scale")
+    growth = math.exp(min(700.0, sum(n * math.log(abs(s.alpha.value or 1.0)) for n, s in free if s.alpha.value)))
+    numbers = (("product_of_alpha", growth), ("depth", depth))
+    if growth > MODEST:
+        word = "exponential" if growth > EXPONENTIAL else "by that factor"
+        message = f"`{stream.name}` is multiplied by {growth:.3g} over its {depth} blocks by the constants on its adds alone: its growth is {word}."
+        result = "violated" if growth > EXPONENTIAL else "conditional"
+        return Outcome(result, message, site, theorem="‖x_{l+1}‖ ≤ α·‖x_l‖ + s·b per token", numbers=numbers, condition="small-gain", remedy="α = 1 on the stream")
+    return _linear(facts, stream, [s for _, s in free], site_numbers=numbers)
+
+
+def _linear(facts: Facts, stream: Stream, subs: list[Sublayer], site_numbers: tuple[tuple[str, float], ...]) -> Outcome:
+    """No multiplier: the branches decide."""
+    site = at(stream, None, subs[0])
+    outputs = [is_output_bounded(facts, s) for s in subs]
+    if all(o is True for o in outputs):
+        message = f"`{stream.name}` grows at most linearly with depth, whatever the weights: every branch's output is bounded."
+        return Outcome("holds", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ s·(max|γ| + rms β) per token, in rms", numbers=site_numbers)
+    inputs = [is_input_bounded(facts, s) for s, o in zip(subs, outputs, strict=True) if o is not True]
+    if all(i is True for i in inputs):
+        message = f"`{stream.name}` grows at most linearly with depth at fixed weights, with a slope that they set: every branch reads a bounded input."
+        return Outcome("holds", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token, b_l by docs/theory.md, slope", numbers=site_numbers)
+    bare = next((s for s, o in zip(subs, outputs, strict=True) if o is not True and is_input_bounded(facts, s) is not True), subs[0])
+    answer = is_input_bounded(facts, bare)
+    if isinstance(answer, Unknown):
+        message = f"`{stream.name}`: whether `{bare.name}` reads a bounded input is unknown: {answer.reason}."
+        return Outcome("conditional", message, at(stream, None, bare), condition="small-gain")
+    message = f"`{stream.name}` may grow by the factor 1 + L at each `{bare.name}`, which reads it without a norm: exponential in depth as a bound."
+    return Outcome("conditional", message, at(stream, None, bare), theorem="‖x_N‖ ≤ (1 + L)^N·‖x_0‖", numbers=site_numbers, condition="small-gain")

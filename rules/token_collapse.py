@@ -1,0 +1,120 @@
+"""Tokens stay apart over the depth of a stream that is normalised after each sum, or its scales compensate for depth.
+
+Why: where every path crosses norms there is no identity path. At a large initialisation one block multiplies 1 − cos between tokens by
+1/(1 + v), v the mean-square gain of V and O, so that after a few dozen blocks all tokens are the same and no gradient tells them apart: the
+loss stays at its first value. With smaller weights, or a stream multiplied by α, the collapse is slow: 2N(v² + w²)/α² at most about 1 is
+DeepNorm's condition.
+Assumes: independent random weights at the recorded initialisation, tokens that are exchangeable; the thresholds on 1 − cos are provisional, and
+a condition in between is warm-up and a lower learning rate.
+Cannot tell: when the initialisation was not recorded, or a branch is none that the recursion covers.
+Source: the token covariance recursion in docs/theory.md; Wang et al. 2022 (DeepNet), section 4; Xiong et al. 2020, theorem 1.
+"""
+
+from __future__ import annotations
+
+from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
+
+RULE = Rule("D201", "token-collapse", "backward", "D", "error", ("streams.identity", "recursions"), "docs/theory.md, token covariance")
+
+APART = 0.1
+"""1 − cos at the last block above which a stream is trained with warm-up as usual (provisional, set on published outcomes)."""
+COLLAPSED = 0.01
+"""1 − cos below which it is not (provisional, set on published outcomes)."""
+UPDATE_LIMIT = 2.0
+"""Largest 2N(v² + w²)/α² that counts as compensated; DeepNorm's constants give 1."""
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n1, self.n2 = nn.LayerNorm(64), nn.LayerNorm(64)
+        self.q, self.k, self.v, self.o = (nn.Linear(64, 64) for _ in range(4))
+        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+        for linear in (self.q, self.k, self.v, self.o, self.up, self.down):
+            INIT
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x):
+        y = F.scaled_dot_product_attention(self.q(x), self.k(x), self.v(x))
+        x = self.n1(ALPHA * x + self.o(y))
+        return self.n2(ALPHA * x + self.down(F.relu(self.up(x))))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(48))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+"""
+FAN_IN = "nn.init.normal_(linear.weight, std=linear.in_features**-0.5)"
+
+
+def _example(title: str, init: str, alpha: str) -> Example:
+    return Example(title, BLOCK.replace("INIT", init).replace("ALPHA", alpha), ("x=float32[2,16,64]",))
+
+
+HOLDS = (_example("DeepNorm at 48 blocks", "nn.init.xavier_normal_(linear.weight, gain=0.226)", "3.1302"),)
+VIOLATES = (_example("post-norm at 48 blocks, weights of variance 1/fan_in", FAN_IN, "1.0"),)
+CANNOT_TELL = (_example("weights that no initialiser fills", "linear.weight = nn.Parameter(torch.empty(linear.weight.shape))", "1.0"),)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per stream without an identity path."""
+    streams = [s for s in facts.streams if s.identity.exists is not True and any(k.sublayers for k in s.kinds)]
+    return or_not_applicable([_judge(facts, s) for s in streams], "every stream has an identity path.")
+
+
+def _judge(facts: Facts, stream: Stream) -> Outcome:
+    path, site = stream.identity, at(stream, place=_last(stream).place)
+    if isinstance(path.exists, Unknown):
+        return Outcome("cannot_tell", f"`{stream.name}`: {path.exists.reason}.", blame(facts, site, path.exists.nodes))
+    if path.breaks:
+        message = f"`{stream.name}` passes through `{path.breaks[0].module}` on its way: what that does to gradients over depth is not derived."
+        return Outcome("cannot_tell", message, at(stream, place=path.breaks[0]))
+    found = facts.recursion(stream)
+    scaled = [s for k in stream.kinds for s in k.sublayers if s.alpha.kind not in ("none",) and s.alpha.value != 1.0]
+    if any(s.alpha.kind in ("learned", "data") or s.alpha.value is None for s in scaled):
+        message = f"`{stream.name}` is multiplied by a scale that is known only when the model runs; whether it compensates for {facts.depth(stream)} blocks depends on it."
+        return Outcome("conditional", message, site, condition="run-time-scale", theorem="2N(v² + w²)/α² ≤ about 1")
+    if isinstance(found, Unknown):
+        return Outcome("cannot_tell", f"`{stream.name}` has no identity path, and how fast its tokens grow alike is unknown: {found.reason}.", blame(facts, site, found.nodes))
+    if scaled:
+        return _compensated(facts, stream, found.deepnorm_number)
+    return _collapse(facts, stream, found.one_minus_cos)
+
+
+def _compensated(facts: Facts, stream: Stream, number: float | Unknown) -> Outcome:
+    site = at(stream, place=_last(stream).place)
+    if isinstance(number, Unknown):
+        return Outcome("cannot_tell", f"`{stream.name}` is multiplied by α, and whether its weights fit is unknown: {number.reason}.", blame(facts, site, number.nodes))
+    numbers = (("update", number), ("depth", facts.depth(stream)))
+    if number <= UPDATE_LIMIT:
+        message = f"`{stream.name}`: α and the recorded weights compensate for {facts.depth(stream)} blocks: Σ(v² + w²)/α² = {number:.3g}."
+        return Outcome("holds", message, site, "declared", "2N(v² + w²)/α² ≤ about 1", numbers=numbers)
+    message = f"`{stream.name}` is multiplied by α without weights that start smaller: Σ(v² + w²)/α² = {number:.3g} over {facts.depth(stream)} blocks, not about 1."
+    return Outcome("conditional", message, site, "declared", "2N(v² + w²)/α² ≤ about 1", numbers=numbers, condition="warm-up",
+                   remedy="scale V and O, and both maps of the FFN, by β = (8N)^(-1/4)")  # fmt: skip
+
+
+def _collapse(facts: Facts, stream: Stream, apart: float | Unknown) -> Outcome:
+    site, depth = at(stream, place=_last(stream).place), facts.depth(stream)
+    crossed = stream.identity.norms_crossed * (facts.stacked or 1)
+    if isinstance(apart, Unknown):
+        return Outcome("cannot_tell", f"`{stream.name}` has no identity path, and 1 − cos between its tokens is unknown: {apart.reason}.", blame(facts, site, apart.nodes))
+    numbers = (("one_minus_cos", apart), ("depth", depth), ("norms_crossed", crossed))
+    common = f"no identity path runs through `{stream.name}` (every path crosses {crossed} norms), and 1 − cos between tokens is {apart:.2g} after {depth} blocks"
+    theorem = "one block multiplies 1 − cos by about 1/(1 + v), v the gain of V and O"
+    if apart < COLLAPSED:
+        return Outcome("violated", f"At the recorded initialisation {common}: all tokens are the same.", site, "declared", theorem, numbers=numbers,
+                       remedy="smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches")  # fmt: skip
+    middle = "" if apart > APART else ", which is little"
+    message = f"At the recorded initialisation {common}{middle}: it trains with warm-up and a lower learning rate."
+    return Outcome("conditional", message, site, "declared", theorem, numbers=numbers, condition="warm-up")
+
+
+def _last(stream: Stream) -> Sublayer:
+    return stream.kinds[-1].sublayers[-1]

@@ -1,0 +1,65 @@
+"""How far apart the stream can carry two inputs, token by token.
+
+Why: the distance between the outputs of two inputs bounds how uncertain a prediction is. Each bounded branch adds at most twice its size, so that
+the distance grows at most linearly with depth; a norm on the sum, or after the last block, caps it at twice the norm's gain whatever the depth.
+Assumes: evaluation; the gains of norms are fixed; in rms per token.
+Cannot tell: when nothing bounds a branch and no norm stands at the end.
+Source: Kan et al., theorem 6, with the sharp constant: docs/theory.md, uncertainty.
+"""
+
+from __future__ import annotations
+
+from screen.facts.questions import branches, is_output_bounded, is_renormalised
+from screen.rule import Example, Facts, Outcome, Rule, Stream, at, or_not_applicable
+
+RULE = Rule("R401", "token-distance", "uncertainty", "R", "note", ("streams", "analyses"), "Kan et al., theorem 6")
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down, self.after = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32), nn.RMSNorm(32)
+
+    def forward(self, x):
+        return x + OUTPUT
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(4))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+"""
+HOLDS = (Example("norms on the outputs", BLOCK.replace("OUTPUT", "self.after(self.down(F.relu(self.up(x))))")),)
+VIOLATES = (Example("no norm: two inputs part exponentially as a bound", BLOCK.replace("OUTPUT", "self.down(F.relu(self.up(x)))")),)
+CANNOT_TELL = (Example("an op without a bound", BLOCK.replace("OUTPUT", "torch.special.bessel_j0(self.norm(x))")),)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per stream."""
+    streams = [s for s in facts.streams if any(k.sublayers for k in s.kinds)]
+    return or_not_applicable([_judge(facts, s) for s in streams], "there is no stream.")
+
+
+def _judge(facts: Facts, stream: Stream) -> Outcome:
+    subs = [s for k in stream.kinds for s in k.sublayers]
+    site, count = at(stream, None, subs[-1]), branches(facts, stream)
+    if stream.final_norm is True or all(is_renormalised(s) for s in subs):
+        message = f"Two inputs of `{stream.name}` end at most 2·max|γ| apart per token, in rms: a norm stands at its end, whatever the depth."
+        return Outcome("holds", message, site, theorem="‖y − y'‖ ≤ 2·max|γ| per token after a norm", numbers=(("branches", count),))
+    bounded = [is_output_bounded(facts, s) for s in subs if not is_renormalised(s)]
+    if all(b is True for b in bounded):
+        message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + {2 * count}·s·max|γ| apart per token, in rms."
+        return Outcome("holds", message, site, theorem="‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + Σ 2·s·max|γ|", numbers=(("branches", count),))
+    bare = [s for s, b in zip((s for s in subs if not is_renormalised(s)), bounded, strict=True) if b is not True]
+    if any("A" in s.positions for s in bare) and all("A" in s.positions for s in bare):
+        message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + Σ 2·b_l apart, b_l the bound that the weights of branch l set."
+        return Outcome("holds", message, site, theorem="‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + Σ 2·b_l", numbers=(("branches", count),))
+    if any(b is False for b in bounded):
+        message = f"Nothing but its weights bounds how far `{stream.name}` carries two inputs apart: `{bare[0].name}` reads it without a norm."
+        return Outcome("violated", message, at(stream, None, bare[0]), theorem="‖x_N − x_N'‖ ≤ (1 + L)^N·‖x_0 − x_0'‖")
+    return Outcome("cannot_tell", f"Whether `{bare[0].name}` of `{stream.name}` is bounded is unknown.", at(stream, None, bare[0]))

@@ -1,0 +1,92 @@
+"""Questions that several rules ask of one sublayer, answered from its positions and its analysis, three-valued.
+
+Positions answer first where they suffice; the calculi answer the rest.
+"""
+
+from __future__ import annotations
+
+import math
+
+from screen.facts.nouns import Facts, Stream, Sublayer, Tri, Unknown
+
+SOFTMAX_ROLES = ("attention", "cross_attention")
+
+
+def is_renormalised(sublayer: Sublayer) -> bool:
+    """The sum is normalised and carries the stream on (C, or a normed skip): the stream's size does not depend on depth."""
+    return "C" in sublayer.positions or sublayer.normed_skip
+
+
+def is_output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the branch's output set is bounded over all its weights, norm gains fixed (K, theorem 2; review, items 19 to 21).
+
+    A branch that is homogeneous of degree k > 0 in some weight is not: F(cW) = c^k·F(W)."""
+    if "B" in sublayer.positions and not sublayer.gated_output:
+        return True
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return analysis
+    if not isinstance(analysis.bounds.bounded, Unknown):
+        return analysis.bounds.bounded
+    if free_weight(facts, sublayer) is not None:
+        return False
+    return analysis.bounds.bounded
+
+
+def free_weight(facts: Facts, sublayer: Sublayer) -> str | None:
+    """A weight that scales the branch's output, where there is one."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return None
+    return next((d.group for d in reversed(analysis.degrees.groups) if d.output is not None and d.output > 0), None)
+
+
+def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether what the branch computes from is bounded however large the stream is: an input norm, or a bounded map in its place."""
+    if "A" in sublayer.positions:
+        return True
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return analysis
+    magnitude = analysis.bounds.magnitude
+    if isinstance(magnitude, Unknown):
+        return False if sublayer.placement in ("none", "post", "output_only") else magnitude
+    return magnitude.log({name: math.inf if name == "B" else 1.0 for name in magnitude.symbols()}) < math.inf
+
+
+def has_softmax(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the branch weighs values by a softmax over logits."""
+    analysis = facts.analysis(sublayer)
+    if not isinstance(analysis, Unknown) and (analysis.bounds.logits or analysis.bounds.logits_bounded is not None):
+        return True
+    return sublayer.role in SOFTMAX_ROLES
+
+
+def are_logits_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the attention logits are bounded over all weights, the gains of norms fixed: QK-norm, cosine attention, or a cap."""
+    if isinstance(sublayer.qk_norm, Unknown):
+        return sublayer.qk_norm
+    analysis = facts.analysis(sublayer)
+    if sublayer.qk_norm != "none":
+        return True
+    if isinstance(analysis, Unknown):
+        return False
+    found = analysis.bounds.logits_bounded
+    if found is None or isinstance(found, Unknown):
+        return False
+    return found
+
+
+def starts_at_zero(sublayer: Sublayer) -> bool:
+    """The branch is multiplied by a learned scale that is zero at the start (ReZero, SkipInit, a zero-initialised gate)."""
+    return sublayer.branch.init == 0.0
+
+
+def branches(facts: Facts, stream: Stream) -> int:
+    """Residual branches over the whole depth."""
+    return sum(kind.count * len(kind.sublayers) for kind in stream.kinds) * (facts.stacked or 1)
+
+
+__all__ = [
+    "are_logits_bounded", "branches", "free_weight", "has_softmax", "is_input_bounded", "is_output_bounded", "is_renormalised", "starts_at_zero",
+]  # fmt: skip
