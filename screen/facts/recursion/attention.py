@@ -14,7 +14,8 @@ Backward to v (rows of A sum to 1, so that the sum over all pairs of tokens is k
 Backward to the logits: ∂L/∂u_i = (diag a − a aᵀ)·v·g_i, hence Σ_j E(∂L/∂u_ij)² = d_h·g·δ_v·S. Both the mean key and the mean value drop
 out, because each row of ∂L/∂u sums to zero. With the logits' scale τ:
     g_q = τ²·d_h·g·δ_v·S·δ_k               g_k = τ²·d_h·δ_v·S·(g·q_q + (n−1)·ḡ·(R/P)·r_q)       ḡ_k = −g_k/(n−1)
-where r_q = q_q − δ_q; where s exceeds the number of rows no near-tie is expected among them and S counts as 0. S·R/P stands for the overlap of two rows' Jacobians: exact for equal rows, and to first order in s².
+where r_q = q_q − δ_q. S·R/P stands for the overlap of two rows' Jacobians: exact for equal rows, and to first order in s². Where s exceeds the
+number of rows no near-tie is expected among them and S counts as 0.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from screen import ops
 from screen.facts.nouns import Kind, Norm, Scale, Stream, Sublayer, Unknown
@@ -156,7 +157,7 @@ class Builder:
         adds = [s for s in self.stream.states if s >= first[0].add and self._is_residual(s)]
         seen: dict[tuple[int, int], tuple[object, ...]] = {}
         tied = False
-        for place, (one, two) in enumerate(zip(adds, adds[1:], strict=False)):
+        for place, (one, two) in enumerate(pairwise(adds)):
             mark = self.weights.signature(one, two)
             position = (place + 1) % len(first)
             for (other, _), known in seen.items():

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from screen.facts.recursion.moments import Gradient, Moments
-from screen.facts.recursion.steps import Linear, Normalise, Program, Slots, weight_gradient
+from screen.facts.recursion.steps import Attend, Join, Linear, Normalise, Product, Program, Slots, Step, Sum, weight_gradient
 
 LARGEST = 1e300
 """A power above this is not carried on: the next product would be infinite."""
@@ -170,11 +170,13 @@ def value_gains(program: Program) -> tuple[float, ...]:
     return tuple(reversed(found))
 
 
-def _way(step: object) -> int:
-    for field in ("value", "source", "right"):
-        if hasattr(step, field):
-            return int(getattr(step, field))
-    return int(step.sources[0])
+def _way(step: Step) -> int:
+    """The slot that the value comes from."""
+    if isinstance(step, Attend):
+        return step.value
+    if isinstance(step, Product):
+        return step.right
+    return step.sources[0] if isinstance(step, Sum | Join) else step.source
 
 
 __all__ = ["Add", "Backward", "Block", "Forward", "Inlet", "Stack", "backward", "forward", "value_gains"]

@@ -136,17 +136,18 @@ class Sum:
 
 @dataclass(frozen=True)
 class Stretch:
-    """a·X; `square` = a²."""
+    """a·X."""
 
     source: int
     target: int
-    square: float
+    factor: float
 
     def forward(self, slots: Slots) -> None:
-        slots[self.target] = slots[self.source].scaled(self.square)
+        x, square = slots[self.source], self.factor**2
+        slots[self.target] = Moments(x.power * square, x.gap * square, x.mean * self.factor)
 
     def backward(self, slots: Slots, backs: Backs) -> None:
-        _give(backs, self.source, backs[self.target].scaled(self.square))
+        _give(backs, self.source, backs[self.target].scaled(self.factor**2))
 
 
 @dataclass(frozen=True)

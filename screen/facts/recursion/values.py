@@ -115,13 +115,12 @@ class Writer:
         return replace(value, slot=self.made[key], function=None, name="", gaussian=False, whole=None)
 
     def _stretched(self, value: Value) -> Value:
-        square = value.factor**2
-        if square == 1.0:
-            return value
-        key = (value.slot, f"times {square!r}")
+        if value.factor == 1.0 or (value.factor == -1.0 and value.gaussian):  # a Gaussian is as likely as its negative
+            return replace(value, factor=1.0)
+        key = (value.slot, f"times {value.factor!r}")
         if key not in self.made:
             self.made[key] = self.slot()
-            self.steps.append(Stretch(value.slot, self.made[key], square))
+            self.steps.append(Stretch(value.slot, self.made[key], value.factor))
         return replace(value, slot=self.made[key], factor=1.0, whole=None)
 
 

@@ -39,13 +39,22 @@ class Weights:
                 return None
             node = here.inputs[0]
 
+    def slice_of(self, node: int) -> tuple[int, int | None]:
+        """The parameter behind a node and the last cut of it, None for the whole."""
+        cut: int | None = None
+        while self.graph.nodes[node].op != "parameter" and self.graph.nodes[node].inputs:
+            if ops.CLASSES.get(self.graph.nodes[node].op) == "part":
+                cut = node if cut is None else cut
+            node = self.graph.nodes[node].inputs[0]
+        return node, cut
+
     def mean_square(self, node: int, *, row: bool = False) -> float | Unknown:
         """E W² of the entries behind a node: of constants their square, of random ones σ² (mean zero).
 
         `row`: one row (the padding of a table) was set to zero after the rest, which is left out."""
         found = self.parameter(node)
         if found is None:
-            constant = self._constant(node)
+            constant = self.constant(node)
             return constant**2 if constant is not None else Unknown("a weight is computed from others", (node,))
         here = self.graph.nodes[found]
         value = starting_value(self.graph, (here.name,)) if here.name in self.histories else None
@@ -60,16 +69,16 @@ class Weights:
         law = deviation(history, rows, columns)
         return Unknown(f"{law.reason} (`{here.name}`)", (found,)) if isinstance(law, Unknown) else law**2
 
-    def _constant(self, node: int) -> float | None:
+    def constant(self, node: int) -> float | None:
         """The one number that sums and products of constant parameters come to: `1 + w`."""
         here = self.graph.nodes[node]
         if here.op == "parameter":
             return starting_value(self.graph, (here.name,)) if here.name in self.histories else None
         if ops.CLASSES.get(here.op) in CARRIES or here.op == "alias":
-            return self._constant(here.inputs[0]) if len(set(here.inputs)) == 1 else None
+            return self.constant(here.inputs[0]) if len(set(here.inputs)) == 1 else None
         if here.op not in ("add", "mul", "sub") or len(here.args) != 2:
             return None
-        pair = [float(a) if isinstance(a, int | float) else self._constant(a.node) if hasattr(a, "node") else None for a in here.args]
+        pair = [float(a) if isinstance(a, int | float) else self.constant(a.node) if hasattr(a, "node") else None for a in here.args]
         left, right = pair
         if left is None or right is None:
             return None

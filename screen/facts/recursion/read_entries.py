@@ -1,0 +1,133 @@
+"""Sums, products and functions entry by entry."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from screen.facts.recursion.entrywise import joined, named_function
+from screen.facts.recursion.reading import BIASED, Read, Reading
+from screen.facts.recursion.steps import Product, Shift, Sum
+from screen.facts.recursion.turns import turned, turns
+from screen.facts.recursion.values import Logits, Stop, Value
+from screen.graph import Node
+
+
+class Entries(Reading):
+    """Reads ops that work entry by entry."""
+
+    def activation(self, node: Node) -> Read:
+        found = self.table[node.inputs[0]]
+        if isinstance(found, Logits) and node.op == "tanh" and not found.rows and not found.cap:
+            return replace(found, cap=1.0)
+        if isinstance(found, Logits) or len(set(node.inputs)) > 1:
+            raise Stop(f"`{node.op}` has no row in the recursion for these operands", node.index)
+        value = self.value(node.inputs[0])
+        name, function = named_function(node)
+        if function is None or not value.gaussian:
+            raise Stop(f"`{node.op}` here has no row in the recursion", node.index)
+        return value.through(function, name)
+
+    def linear(self, node: Node) -> Read:
+        data = [i for i in node.inputs if i in self.table]
+        if len(data) == 1:
+            return self._with_fixed(node, data[0])
+        return self._with_data(node, data)
+
+    def _with_fixed(self, node: Node, source: int) -> Read:
+        """One data operand: a number, a weight or a table beside it."""
+        found = self.table[source]
+        if isinstance(found, Logits):
+            return self._on_logits(node, found)
+        number = _number(node, source)
+        others = [i for i in node.inputs if i != source]
+        if node.op == "mul" and others and not self.weights.is_trained(others[0]):
+            turn = turns(self.graph, others[0])
+            if turn is None:
+                raise Stop("a product with a value that is not in the graph", node.index)
+            if turn.kind == "table":
+                self.assumptions.add("a table that pairs x with its rotated half is taken as cosines and sines")
+            return replace(found, turn=turn)
+        value = self.value(source)
+        if others:
+            return self._with_weight(node, value, others[0])
+        joint = joined(node, number)
+        if joint is None:
+            raise Stop(f"`{node.op}` has no row in the recursion for these operands", node.index)
+        if isinstance(joint, float):
+            return value.times(joint)
+        if not value.gaussian:
+            raise Stop(f"`{node.op}` of a value that is not Gaussian has no row in the recursion", node.index)
+        return value.through(joint)
+
+    def _with_weight(self, node: Node, value: Value, weight: int) -> Value:
+        """A gain or a bias: a vector of weights, entry by entry."""
+        if not self.weights.is_trained(weight):
+            raise Stop(f"`{node.op}` with a value that is not in the graph", node.index)
+        square = self.square(weight)
+        if node.op == "mul":
+            constant = self.weights.constant(weight)
+            if constant is None:
+                raise Stop("a gain starts at random values", node.index)
+            return value.times(constant)
+        if node.op not in ("add", "sub"):
+            raise Stop(f"`{node.op}` with a weight has no row in the recursion", node.index)
+        if self.bias(weight) == 0.0:
+            return value
+        settled, slot = self.writer.settled(value), self.writer.slot()
+        shape = self.graph.nodes[weight].shape or ()
+        common = math.prod(shape[:-1]) == 1
+        self.writer.steps.append(Shift(settled.slot, slot, square, 0.0 if common else square))
+        return replace(settled, slot=slot, whole=None)
+
+    def _on_logits(self, node: Node, found: Logits) -> Logits:
+        number = _number(node, node.inputs[0]) if len(set(node.inputs)) == 1 else None
+        if node.op in ("mul", "div") and number:
+            times = number if node.op == "mul" else 1 / number
+            return replace(found, cap=found.cap * times) if found.cap else replace(found, scale=found.scale * times)
+        if node.op in ("masked_fill", "where") or (node.op in ("add", "sub") and not found.rows):
+            trained = any(self.weights.is_trained(i) for i in node.inputs)
+            if trained:
+                self.assumptions.add(BIASED)
+                return found
+            beside = [i for i in node.inputs if i not in self.table]
+            return replace(found, masked=found.masked or any(self.is_causal(i) for i in beside))
+        raise Stop(f"`{node.op}` on attention logits has no row in the recursion", node.index)
+
+    def _with_data(self, node: Node, data: list[int]) -> Value:
+        if len(data) != 2 or len(node.args) < 2 or node.op not in ("add", "sub", "mul"):
+            raise Stop(f"`{node.op}` of several data values has no row in the recursion", node.index)
+        found = [self.table[i] for i in data]
+        if len(set(data)) == 1 or any(isinstance(f, Logits) for f in found):
+            raise Stop(f"`{node.op}` of these data values has no row in the recursion", node.index)
+        left, right = (f for f in found if isinstance(f, Value))
+        if left.turn is not None and right.turn is not None and node.op in ("add", "sub"):
+            return turned(node, left, right)
+        left, right = self.value(data[0]), self.value(data[1])
+        if left.slot == right.slot and left.gaussian and right.gaussian:
+            joint = joined(node, None, left.whole_function(), right.whole_function())
+            if joint is not None and not isinstance(joint, float):
+                return replace(left, factor=1.0, function=joint, name="")
+        if left.roots & right.roots:
+            raise Stop(f"`{node.op}` of two dependent values has no row in the recursion", node.index)
+        times = node.kwarg("alpha", 1)
+        if isinstance(times, int | float) and times != 1:
+            right = right.times(float(times))
+        right = right.times(-1.0) if node.op == "sub" else right
+        left, right = self.writer.settled(left), self.writer.settled(right)
+        slot, roots = self.writer.slot(), left.roots | right.roots
+        layout = left.layout if len(left.layout) >= len(right.layout) else right.layout
+        if node.op == "mul":
+            self.writer.steps.append(Product(left.slot, right.slot, slot))
+            return Value(slot, layout, roots, gaussian=False)
+        self.writer.steps.append(Sum((left.slot, right.slot), slot))
+        return Value(slot, layout, roots, gaussian=left.gaussian and right.gaussian)
+
+
+def _number(node: Node, source: int) -> float | None:
+    """The number beside a data operand."""
+    numbers = [a for a in node.args if isinstance(a, int | float) and not isinstance(a, bool)]
+    return float(numbers[0]) if len(numbers) == 1 else None
+
+
+__all__ = ["Entries"]

@@ -1,0 +1,91 @@
+"""What every part of the reader of a branch works on: the graph, what has been read, and the steps written so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from screen.facts.nouns import Norm, Unknown
+from screen.facts.recursion.layout import Layout, stream_layout
+from screen.facts.recursion.steps import Stretch
+from screen.facts.recursion.values import Logits, Stop, Value, Writer
+from screen.facts.recursion.weights import Weights
+from screen.graph import Graph, Node
+
+Read = Value | Logits
+MASKED = "a mask on the logits is taken as causal"
+OPEN = "a mask on the logits that compares no positions is taken as open"
+ORDERS = frozenset({"tril", "triu", "le", "lt", "ge", "gt", "tril_indices", "triu_indices"})
+LOOKUPS = frozenset({"embedding", "index_select", "gather", "index", "getitem"})
+BIASED = "a learned bias on the logits is taken as zero"
+
+
+@dataclass
+class Reading:
+    """One branch of one graph, while it is read."""
+
+    graph: Graph
+    weights: Weights
+    norms: Mapping[int, Norm]
+    leaves: Mapping[int, Layout]
+    """Nodes that hold the stream's state (slot 0)."""
+    tokens: int
+    assumptions: set[str] = field(default_factory=set)
+    writer: Writer = field(default_factory=Writer)
+    table: dict[int, Read] = field(default_factory=dict)
+    used: set[tuple[int, int | None]] = field(default_factory=set)
+    """Weights that have been read."""
+    sources: bool = False
+    """Whether values may begin inside (embeddings, float arguments): the way into a stream."""
+
+    def value(self, node: int) -> Value:
+        """The entries that a node holds."""
+        found = self.table.get(node)
+        if not isinstance(found, Value):
+            raise Stop("attention logits or rows go where no row of the recursion reads them", node)
+        if found.turn is not None:
+            raise Stop("a value is multiplied by a fixed table that is no rotation", node)
+        return found
+
+    def square(self, node: int, *, row: bool = False) -> float:
+        """E W² of the weight behind a node."""
+        found = self.weights.mean_square(node, row=row)
+        if isinstance(found, Unknown):
+            raise Stop(found.reason, *found.nodes)
+        return found
+
+    def bias(self, node: int) -> float:
+        """b² of a bias that is zero or random."""
+        found = self.square(node)
+        if found and self.weights.constant(node) is not None:
+            raise Stop("a bias starts at a constant other than zero", node)
+        return found
+
+    def is_causal(self, node: int) -> bool:
+        """Whether a mask is made by comparing positions (or is a stored one); one made of an argument alone hides no future."""
+        seen: set[int] = set()
+        stack = [node]
+        while stack:
+            here = self.graph.nodes[stack.pop()]
+            if here.index in seen:
+                continue
+            seen.add(here.index)
+            if here.op in LOOKUPS and any(self.weights.is_trained(i) for i in here.inputs):
+                self.assumptions.add(BIASED)
+                continue
+            if here.op in ORDERS or here.op in ("buffer", "constant"):
+                return True
+            stack.extend(here.inputs)
+        self.assumptions.add(OPEN)
+        return False
+
+    def begin(self, node: Node, square: float, axis: int = -1) -> Value:
+        """Slot 0 is (1, 1, 0) on the way into a stream: independent rows of mean square one."""
+        layout = stream_layout(node.shape or (1,), axis)
+        slot = self.writer.slot()
+        self.writer.steps.append(Stretch(0, slot, math.sqrt(square)))
+        return Value(slot, layout, frozenset({slot}))
+
+
+__all__ = ["BIASED", "MASKED", "Read", "Reading"]
