@@ -74,7 +74,7 @@ class Attack:
                 return 0.0, torch.ones(flat.shape[-1], dtype=flat.dtype)
             got = torch.autograd.grad(flat[token, d], sources, retain_graph=True, allow_unused=True)
             rows.append(torch.cat([(torch.zeros_like(s) if g is None else g).reshape(-1, s.shape[-1]) for g, s in zip(got, sources, strict=True)]))
-        return _alternate(torch.stack(rows))
+        return alternated(torch.stack(rows))
 
     def secant(self, leaves: Values) -> tuple[float, float]:
         """‖F(y) − F(x)‖/‖y − x‖ for a random small or large step, and the rounding error to allow for."""
@@ -128,7 +128,7 @@ def _block_one(grads: list[Tensor]) -> Tensor:
     return total
 
 
-def _alternate(rows: Tensor) -> tuple[float, Tensor]:
+def alternated(rows: Tensor) -> tuple[float, Tensor]:
     """max over unit u of Σ_j ‖uᵀ J_j‖ by alternation, from every unit vector's best and a random one. rows: [out, tokens, in]."""
     top = rows.abs().amax()
     if not bool(top > 0) or not bool(torch.isfinite(top)):

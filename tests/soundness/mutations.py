@@ -1,7 +1,7 @@
 """Rules of the calculus, broken on purpose: the harness must see each of them.
 
-`python -m tests.soundness.mutations --write` copies the sources, changes one line of `screen/facts/bounds`, and attacks random designs in a process of its
-own until a violation shows; the results stand in `mutations.json`, which the page of the run prints.
+`python -m tests.soundness.mutations --write` copies the sources, changes one line of `screen/facts/bounds`, and attacks random designs in a
+process of its own until a violation shows; the results stand in `mutations.json`, which the page of the run prints.
 """
 
 from __future__ import annotations

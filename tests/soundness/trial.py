@@ -132,7 +132,7 @@ def evaluate(claim: Expr, values: Mapping[str, float]) -> float:
 
 def _values(target: Target, attack: Attack, point: Values, symbols: Mapping[str, float]) -> dict[str, float]:
     """Numbers for all symbols; softmax sensitivities at their largest, divisors at their smallest."""
-    found = {**symbols, **{theta: 1.0 for theta in target.walk.thetas}}
+    found = {**symbols, **dict.fromkeys(target.walk.thetas, 1.0)}
     found.update({floor.symbol: floor.least or 1e-300 for floor in target.walk.floors})
     return found | {"B": attack.size(point), "B_memory": attack.size(point, "memory"), "B_earlier": attack.size(point, "earlier")}
 
