@@ -49,6 +49,8 @@ def norm_output(gamma_max: float, beta_rms: float = 0.0, kind: Literal["rms", "l
     """c of a norm: max|γ| + rms β for "rms" and "layer"; max|γ|/√width + rms β for "l2", whose output has 2-norm 1 (rms per token)."""
     if gamma_max < 0 or beta_rms < 0 or width < 1:
         raise ValueError(f"required gamma_max, beta_rms >= 0 and width >= 1, found {gamma_max}, {beta_rms} and {width}")
+    if kind not in ("rms", "layer", "l2"):
+        raise ValueError(f"`kind`: required rms, layer or l2, found {kind!r}")
     return (gamma_max / math.sqrt(width) if kind == "l2" else gamma_max) + beta_rms
 
 

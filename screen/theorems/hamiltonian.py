@@ -55,6 +55,8 @@ def hamiltonian(
     tokens, width = p.shape
     if groups < 1 or width % groups:
         raise ValueError(f"`groups` must divide the width: required a divisor of {width}, found {groups}")
+    if kind not in ("rms", "layer", "l2"):
+        raise ValueError(f"`kind`: required rms, layer or l2, found {kind!r}")
     size = width // groups
     radius = 1.0 if kind == "l2" else math.sqrt(size)
     direction = (p * gain).reshape(tokens, groups, size)  # Γp

@@ -1,8 +1,8 @@
 """When a bounded stream overflows or swallows its branches in a floating-point type (Kim et al., 7.2; Kan et al., section 3).
 
 Entries: a token of rms r has entries up to √d r (a LayerNorm output has an entry √(d − 1) at one-hot input), so that the type's largest
-number is compared with √d times the bound of the stream; and with the largest *internal* value of the branch, which a norm at its end
-does not bound: squares in a hand-written norm overflow float16 at |x| = 256.
+number is compared with √d times the bound of the stream, the rounding of every add included; and with the largest *internal* value of
+the branch, which a norm at its end does not bound: squares in a hand-written norm overflow float16 at |x| = 256.
 
 Rounding: with t bits of significand half a unit in the last place of x is between 2^−(t+1)|x| and 2^−t|x|, so an addend below
 2^−(t+1)|x| is lost always, and below 2^−t|x| possibly.
@@ -41,17 +41,23 @@ def format_of(dtype: str) -> Format:
 
 
 def safe_depth(dtype: str, width: int, start: float, step: float, internal: float = 0.0) -> float:
-    """Safe up to this many sublayers: the largest N with √d (r + N c) ≤ largest number of the type (α = 1), r and c in rms per token.
+    """Safe up to this many sublayers: no entry of the stream passes the largest number of the type (α = 1; r, c in rms per token).
 
-    0 when the first state, or an `internal` value of the branch that does not depend on depth, is already too large; infinity when
+    Each add is rounded, by a factor of at most 1 + u, u = 2^−t: R_{l+1} = (1 + u)(R_l + c), so that the largest N is sought with
+    √d [(1 + u)^N (r + C) − C] ≤ largest number, C = c(1 + u)/u. (Without rounding: √d (r + N c).) The rounding of the branch's own
+    output is the caller's, in `step`.
+
+    0 when the first state, or an `internal` entry of the branch that does not depend on depth, is already too large; infinity when
     nothing is added. A whole number otherwise.
     """
     if width < 1 or start < 0 or step < 0 or internal < 0:
         raise ValueError(f"required width >= 1 and start, step, internal >= 0, found {width}, {start}, {step}, {internal}")
-    room = format_of(dtype).largest / math.sqrt(width) - start
-    if room < 0 or internal > format_of(dtype).largest:
+    room, unit = format_of(dtype).largest / math.sqrt(width), possibly_lost(dtype)
+    if start > room or internal > format_of(dtype).largest:
         return 0.0
-    return float(math.floor(room / step)) if step > 0 else math.inf
+    if step == 0:
+        return math.inf  # adding 0 rounds nothing
+    return float(math.floor(math.log1p(unit * (room - start) / (unit * start + step * (1 + unit))) / math.log1p(unit)))
 
 
 def always_lost(dtype: str) -> float:

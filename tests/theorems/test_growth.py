@@ -187,11 +187,29 @@ def test_safe_depth_and_the_entry_that_needs_root_d() -> None:
     one[0, 0] = 1.0
     assert np.abs(normed(one)).max() == pytest.approx(63.99, abs=0.01)
     depth = safe_depth("float16", 4096, start=1.0, step=1.0)
-    assert depth == math.floor(65504 / 64 - 1)
-    stream = torch.tensor(normed(one, centred=False) * (1 + np.arange(depth - 1, depth + 4))[:, None]).half()
-    assert bool(torch.isfinite(stream[:2]).all()) and not bool(torch.isfinite(stream[-1]).all())
+    assert depth < 65504 / 64 - 1 and safe_depth("float64", 4096, 1.0, 1e305) == math.floor(format_of("float64").largest / 64e305)
+    stream = add = torch.tensor(normed(one, centred=False)).half()
+    finite = 0
+    while bool(torch.isfinite(stream).all()):  # adds of 64.0 are exact or rounded up and down by turns
+        stream, finite = stream + add, finite + 1
+    assert depth < finite <= 65504 / 64 + 1
+
+
+def test_safe_depth_survives_rounding_up() -> None:
+    """An addend that is rounded up at every add: float16 overflows before √d (r + N c) says so, and not before `safe_depth` does."""
+    x, add = torch.tensor(1024.0).half(), torch.tensor(0.51).half()
+    for _ in range(200):
+        x = x + add  # to the next integer
+    assert float(x) > 1024 + 200 * 0.75
+    step, stream, count = 16.1, torch.tensor(32768.0).half(), 0
+    while bool(torch.isfinite(stream)):
+        stream, count = stream + torch.tensor(step).half(), count + 1
+    assert safe_depth("float16", 1, 32768.0, float(torch.tensor(step).half())) < count < (65504 - 32768) / step
+
+
+def test_safe_depth_of_nothing() -> None:
     assert safe_depth("float16", 64, 1e6, 1.0) == 0 == safe_depth("float16", 64, 1.0, 1.0, internal=7e4)
-    assert math.isinf(safe_depth("float16", 64, 1.0, 0.0)) and safe_depth("bfloat16", 64, 1.0, 1.0) > 1e30
+    assert math.isinf(safe_depth("float16", 64, 1.0, 0.0)) and safe_depth("bfloat16", 64, 1.0, 1.0) > 1e4
     with pytest.raises(ValueError, match="float8"):
         format_of("float8")
 
