@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from screen.facts.attention import Attention
 from screen.facts.bounds import rotary as _rotary
-from screen.facts.bounds import rows_activation, rows_factory, rows_linear, rows_norm, rows_parts, rows_pointwise, rows_reduce, rows_views
+from screen.facts.bounds import rows_activation, rows_factory, rows_linear, rows_norm, rows_parts, rows_pointwise, rows_reduce, rows_views, rows_write
 from screen.facts.bounds.closed import HamiltonianForm, boundedness, hamiltonian, is_finite, place
 from screen.facts.bounds.expr import ONE, Expr, add, largest, num, sym
 from screen.facts.bounds.quantities import Part, Quantity, values_of
@@ -21,7 +22,7 @@ from screen.facts.bounds.walk import Walk
 from screen.facts.branches import Branch
 from screen.facts.nouns import Place, Tri, Unknown
 
-_RULES = (_rotary, rows_activation, rows_factory, rows_linear, rows_norm, rows_parts, rows_pointwise, rows_reduce, rows_views)
+_RULES = (_rotary, rows_activation, rows_factory, rows_linear, rows_norm, rows_parts, rows_pointwise, rows_reduce, rows_views, rows_write)
 """Imported so that their rows are entered."""
 
 
@@ -109,7 +110,8 @@ def _global(walk: Walk, output: Value, local: Expr | Unknown) -> Expr | Unknown:
 
 
 def _data_logits(walk: Walk) -> list[Value]:
-    return [u for node, u in walk.logits if walk.flow.data[node]]
+    cores = {c.node for c in Attention(walk.branch).cores if c.softmax}
+    return [u for node, u in walk.logits if node in cores]
 
 
 def _largest_entry(value: Value) -> Expr | Unknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from screen.facts.bounds.layout import Layout, _edges, _is_chain, sizes
@@ -16,7 +17,7 @@ def common(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     edges = sorted({*_edges(a), *_edges(b)})
     if not _is_chain(edges):
         edges = sorted(set(_edges(a)) & set(_edges(b)))
-    return tuple(n // m for m, n in reversed(list(zip(edges, edges[1:], strict=False))))
+    return tuple(n // m for m, n in reversed(list(itertools.pairwise(edges))))
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from screen.facts.nouns import Unknown
 
 Atoms = frozenset[int]
 NONE: Atoms = frozenset()
-LIMIT = 12
+LIMIT = 8
 """Facts kept per value."""
-ALTERNATIVES = 3
+ALTERNATIVES = 2
 """Alternatives kept in one minimum."""
 
 
@@ -88,7 +88,7 @@ def tidy(facts: Iterable[Fact], sizes: tuple[int, ...] = ()) -> Facts:
     for f in facts:
         alternatives = table.setdefault(f.key, [])
         if not any(at_most(b, f.bound) for b in alternatives):
-            alternatives[:] = [b for b in alternatives if not at_most(f.bound, b)][: ALTERNATIVES - 1] + [f.bound]
+            alternatives[:] = [*[b for b in alternatives if not at_most(f.bound, b)][:ALTERNATIVES - 1], f.bound]
     made = [Fact(smallest(*bounds), *key) for key, bounds in table.items()]
     if any(f.bound is ZERO for f in made):
         made = [Fact(ZERO, frozenset(range(len(sizes))) if sizes else frozenset().union(*(f.inner for f in made)))]

@@ -7,6 +7,7 @@ parts inherit its place in I or O. Merging atoms with different places has two s
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from screen.facts.bounds.domain import Bound, Fact, Facts, tidy
@@ -42,7 +43,7 @@ def _edges(flat: tuple[int, ...]) -> list[int]:
 
 
 def _is_chain(edges: list[int]) -> bool:
-    return all(b % a == 0 for a, b in zip(edges, edges[1:], strict=False))
+    return all(b % a == 0 for a, b in itertools.pairwise(edges))
 
 
 def refine(old: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
@@ -53,7 +54,7 @@ def refine(old: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
         merged = sorted({*found, edge})
         if _is_chain(merged):
             found = merged
-    return tuple(b // a for a, b in reversed(list(zip(found, found[1:], strict=False))))
+    return tuple(b // a for a, b in reversed(list(itertools.pairwise(found))))
 
 
 def recast(bound: Bound, old: tuple[int, ...], new: tuple[int, ...]) -> Bound:
@@ -63,9 +64,9 @@ def recast(bound: Bound, old: tuple[int, ...], new: tuple[int, ...]) -> Bound:
     joint = sorted({*_edges(old), *_edges(new)})
     if not _is_chain(joint):  # merge what does not fit, then split
         common = sorted(set(_edges(old)) & set(_edges(new)))
-        middle = tuple(b // a for a, b in reversed(list(zip(common, common[1:], strict=False))))
+        middle = tuple(b // a for a, b in reversed(list(itertools.pairwise(common))))
         return recast(recast(bound, old, middle), middle, new)
-    fine = tuple(b // a for a, b in reversed(list(zip(joint, joint[1:], strict=False))))
+    fine = tuple(b // a for a, b in reversed(list(itertools.pairwise(joint))))
     return _merge(_split_atoms(bound, old, fine), fine, new)
 
 
@@ -105,7 +106,9 @@ def _merge(facts: Facts, fine: tuple[int, ...], new: tuple[int, ...]) -> Facts:
 
 
 def _merged(f: Fact, parts: dict[int, list[int]], fine: tuple[int, ...], inflate: bool) -> Fact:
-    inner, outer, cost = set(), set(), 1.0
+    inner: set[int] = set()
+    outer: set[int] = set()
+    cost = 1.0
     for merged, members in parts.items():
         within = [i for i in members if i in f.inner]
         around = [i for i in members if i in f.outer]

@@ -70,11 +70,15 @@ def _products(a: Expr, b: Expr) -> bool:
         return False
     free = list(fb)
     for base, power in fa:
-        found = next((y for y in free if y[1] == power and (y[0] is base or (power > 0 and at_most(base, y[0])) or (power < 0 and at_most(y[0], base)))), None)
+        found = next((y for y in free if y[1] == power and _base_at_most(base, y[0], power)), None)
         if found is None:
             return False
         free.remove(found)
     return True
+
+
+def _base_at_most(a: Expr, b: Expr, power: float) -> bool:
+    return a is b or (at_most(a, b) if power > 0 else at_most(b, a))
 
 
 def _factors(e: Expr) -> tuple[float, list[tuple[Expr, float]]]:

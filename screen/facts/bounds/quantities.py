@@ -195,7 +195,9 @@ def kind_of(part: Part, roles: str, exponential: bool) -> Kind:
     return "row_max" if "s" in used else ("l2" if len(part.whole) == 1 else "frobenius")
 
 
-_SUFFIX = {"spectral": "", "head_rss": "_rss", "max_abs": "_abs", "frobenius": "_fro", "l2": "_l2", "row_max": "_row", "row_l1": "_l1", "taps": "_taps"}
+_SUFFIX = {
+    "spectral": "", "head_rss": "_rss", "max_abs": "_abs", "frobenius": "_fro", "l2": "_l2", "row_max": "_row", "row_l1": "_l1", "taps": "_taps",
+}
 
 
 class Names:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from screen.facts.bounds.domain import NONE, Bound, Fact, query, tidy
+from screen.facts.bounds.domain import Bound, Fact, query, tidy
 from screen.facts.bounds.expr import mul, num
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import Walk
@@ -111,7 +111,8 @@ def _keeps_last(node: Node) -> bool:
     if node.op == "getitem":
         index = node.args[1]
         items = index if isinstance(index, tuple) and index[:1] != ("slice",) else (index,)
-        return items[-1:] == (("slice", None, None, None),) or items[-1:] == ("...",) or len([i for i in items if i is not None]) < len(node.shape or ())
+        whole = items[-1:] == (("slice", None, None, None),) or items[-1:] == ("...",)
+        return whole or len([i for i in items if i is not None]) < len(node.shape or ())
     return True
 
 
@@ -141,4 +142,3 @@ def _kept(x: Value, size: float, shape: tuple[int, ...]) -> Value | None:
     return replace(x.bare(), mag=moved(x.mag), der=moved(x.der), low=-high, high=high, piece=x.piece)
 
 
-__all__ = ["NONE", "rotated"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, query, tidy, times, with_ceiling, zero
+from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, times, with_ceiling, zero
 from screen.facts.bounds.expr import num, sym
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
@@ -205,10 +205,10 @@ def truth(walk: Walk, node: Node) -> Value:
     return _discrete(walk, node, 0.0, 1.0)
 
 
-@row("topk sort argsort argmax argmin one_hot floor ceil round sign trunc bucketize searchsorted nonzero multinomial isin int long bool")
+@row("argsort argmax argmin one_hot floor ceil round sign trunc bucketize searchsorted nonzero multinomial isin int long bool")
 def choice(walk: Walk, node: Node) -> Value:
     """Integers and choices: piecewise constant."""
-    if node.op in ("topk", "sort") or node.shape is None:
+    if node.shape is None:
         raise NotUnderstood("several results")
     top = 1.0 if node.op in ("one_hot", "sign", "bool") else INF
     return _discrete(walk, node, -1.0 if node.op == "sign" else 0.0 if node.op in ("one_hot", "bool") else -INF, top)
@@ -225,4 +225,3 @@ def _discrete(walk: Walk, node: Node, low: float, high: float) -> Value:
     return replace(made, der=zero(len(made.flat)), jump=jump)
 
 
-__all__ = ["SHAPES", "applied", "query", "tidy", "through"]

@@ -15,7 +15,7 @@ from screen.facts.bounds.expr import Expr, mul, sym
 from screen.facts.bounds.layout import Layout, atoms, plain, sizes
 from screen.facts.bounds.quantities import Part
 from screen.facts.bounds.rows_pointwise import added
-from screen.facts.bounds.value import Projection, Value, permuted, recut, reshaped, scaled, with_projection
+from screen.facts.bounds.value import Projection, Value, permuted, reshaped, scaled, with_projection
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.facts.nouns import Unknown
 from screen.graph import Node
@@ -186,4 +186,3 @@ def _filtered(x: Value, bound: Bound, norm: Expr, channels: frozenset[int], rank
     return (Fact(mul(norm, query(bound, x.flat, x.axis(1))), channels),)
 
 
-__all__ = ["mapped", "multiplied_matrices", "recut"]

@@ -8,13 +8,13 @@ Magnitude: ρ(z) >= c‖z‖ gives ‖y‖ <= 1/c: √d for rms and layer norms,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from screen.facts.bounds.domain import NONE, Bound, Fact, query, tidy, zero
-from screen.facts.bounds.expr import add, mul, num, power, sym
-from screen.facts.bounds.value import Value, constant
+from screen.facts.bounds.expr import mul, num, power, sym
+from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import Floor, NotUnderstood, Walk
-from screen.facts.flow import FLOATS, axes_of, number, strip
+from screen.facts.flow import axes_of, number, strip
 from screen.facts.nouns import Norm, Unknown
 from screen.graph import Node, Ref
 
@@ -91,9 +91,10 @@ def _gained(walk: Walk, node: Node, norm: Norm, y: Value) -> Value:
         here = walk.graph.nodes[strip(walk.flow, i)]
         gains = [j for j in here.inputs if walk.flow.trained[j]]
         carried = [j for j in here.inputs if not walk.flow.trained[j]]
-        if here.op == "mul" and here.index != norm.source and gains and len(carried) == 1:
-            if strip(walk.flow, carried[0]) == strip(walk.flow, norm.source) or _is_centred(walk, carried[0], norm):
-                return multiplied(walk, y, walk.one(gains[0]))
+        if here.op != "mul" or here.index == norm.source or not gains or len(carried) != 1:
+            continue
+        if strip(walk.flow, carried[0]) == strip(walk.flow, norm.source) or _is_centred(walk, carried[0], norm):
+            return multiplied(walk, y, walk.one(gains[0]))
     return y
 
 
@@ -119,7 +120,7 @@ def _fused(walk: Walk, node: Node, norm: Norm) -> Divisor | None:
 
 def _by_hand(walk: Walk, node: Node, norm: Norm) -> Divisor | None:
     """The divisor of x · r or x / r, read exactly: constants count."""
-    refs = [i for i in node.inputs]
+    refs = list(node.inputs)
     for i in reversed(refs):
         found, inverse = _read(walk, i, norm)
         if found is not None and abs(found.degree - 1.0) < 1e-9 and inverse == (node.op == "mul"):
@@ -208,4 +209,3 @@ def _is_subject(walk: Walk, node: int, norm: Norm, also_raw: bool = False) -> bo
     return _is_centred(walk, behind, norm)
 
 
-__all__ = ["FLOATS", "add", "constant", "normed", "replace"]

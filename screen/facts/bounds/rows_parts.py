@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 from screen.facts.bounds.domain import NONE, Bound, Fact, Facts, query, relabel, tidy
@@ -148,6 +149,10 @@ def getitem(walk: Walk, node: Node) -> Value:
         elif isinstance(item, tuple) and item[:1] == ("slice",):
             value = _ranged(walk, node, value, axis, item)
             axis += 1
+        elif isinstance(item, tuple) and len(item) == 1 and isinstance(item[0], int):
+            first = item[0] % value.shape[axis]
+            value = cut(walk, value, node.inputs[0], axis, first, first + 1)
+            axis += 1
         elif isinstance(item, Ref):
             return looked_up(walk, node, base)
         else:
@@ -165,7 +170,7 @@ def _inserted(walk: Walk, value: Value, axis: int) -> Value:
 def _ranged(walk: Walk, node: Node, value: Value, axis: int, item: tuple[object, ...]) -> Value:
     if not all(i is None or isinstance(i, int) for i in item[1:]):
         raise NotUnderstood("a slice whose ends are tensors")
-    start, stop, step = slice(*item[1:]).indices(value.shape[axis])  # type: ignore[misc]
+    start, stop, step = slice(*item[1:]).indices(value.shape[axis])
     return cut(walk, value, node.inputs[0], axis, start, stop, step)
 
 
@@ -248,7 +253,7 @@ def _reunited(walk: Walk, values: list[Value], axis: int, shape: tuple[int, ...]
     base = walk.value(pieces[0].node)
     if not isinstance(base, Value) or base.shape != shape or any(v.jump is not None for v in values):
         return None
-    if spans[0][0] != 0 or spans[-1][1] != shape[axis] or any(a[1] != b[0] for a, b in zip(spans, spans[1:], strict=False)):
+    if spans[0][0] != 0 or spans[-1][1] != shape[axis] or any(a[1] != b[0] for a, b in itertools.pairwise(spans)):
         return None
     groups = tuple(g if i != axis else plain((shape[axis],))[0] for i, g in enumerate(base.layout))
     made = recut(base.bare(), groups, shape, walk.names)
@@ -291,6 +296,9 @@ def joined(walk: Walk, values: list[Value], axis: int, shape: tuple[int, ...]) -
     )
 
 
+Key = tuple[frozenset[int], frozenset[int], int]
+
+
 def _side_by_side(parts: list[tuple[Value, Bound]], axis: int, layout: Layout) -> Bound:
     lost = next((b for _, b in parts if isinstance(b, Unknown)), None)
     if lost is not None:
@@ -312,7 +320,7 @@ def _side_by_side(parts: list[tuple[Value, Bound]], axis: int, layout: Layout) -
     return tidy((Fact(_joint(read, layout, axis, along, key), *key) for key in wanted), sizes(layout))
 
 
-def _joint(read: list[tuple[Value, Facts]], layout: Layout, axis: int, along: frozenset[int], key: tuple[frozenset[int], frozenset[int], int]) -> Expr:
+def _joint(read: list[tuple[Value, Facts]], layout: Layout, axis: int, along: frozenset[int], key: Key) -> Expr:
     inner, outer, p = key
     found = []
     for value, facts in read:

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from screen.facts.bounds.align import Aligned, align
 from screen.facts.bounds.bilinear import product
-from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, query, relabel, tidy, zero
+from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, query, tidy, zero
 from screen.facts.bounds.expr import largest, num, rss
 from screen.facts.bounds.layout import plain
 from screen.facts.bounds.rows_views import spread
 from screen.facts.bounds.value import Value, constant, of_part, scaled, summed, unknown
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.flow import axes_of, strip
 from screen.facts.nouns import Unknown
 from screen.graph import Node
 
@@ -168,12 +169,32 @@ def div_(walk: Walk, node: Node) -> Value:
     left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
     if node.kwarg("rounding_mode") is not None:
         raise NotUnderstood("a rounding division")
+    share = _share(walk, node)
+    if share is not None:
+        return share
     if isinstance(right, Value):
         right = inverse(right)
         return multiplied(walk, as_value(left, right), right)
     if right is None or right == 0 or not isinstance(left, Value):
         raise NotUnderstood("a divisor that is not known")
     return _by_number(left, 1.0 / right)
+
+
+def _share(walk: Walk, node: Node) -> Value | None:
+    """x / Σx for x >= 0: shares between 0 and 1 that sum to 1 (where the sum is not 0). Their slope has no bound of this form."""
+    if len(node.inputs) != 2:
+        return None
+    below = walk.graph.nodes[strip(walk.flow, node.inputs[1])]
+    x = walk.one(node.inputs[0])
+    if below.op != "sum" or x.low < 0 or x.holes or strip(walk.flow, below.inputs[0]) != strip(walk.flow, node.inputs[0]):
+        return None
+    axes = axes_of(walk.flow.operand(below, 1, "dim", "axis"), len(x.shape))
+    if walk.flow.operand(below, 2, "keepdim") is not True:
+        return None
+    walk.assumed["a sum that shares are taken of is not 0"] = None
+    along = frozenset().union(*(x.axis(a) for a in axes))
+    lost = Unknown("the slope of a quotient by a sum that may be near 0", (node.index,))
+    return Value(x.shape, x.layout, (Fact(num(1.0), along, NONE, 1),), x.der if is_zero(x.der) else lost, 0.0, 1.0, jump=x.jump)
 
 
 def inverse(b: Value) -> Value:
@@ -209,6 +230,8 @@ def neg(walk: Walk, node: Node) -> Value:
 def power_(walk: Walk, node: Node) -> Value:
     """a^k for a whole k >= 1, as repeated products."""
     exponent = 2.0 if node.op == "square" else walk.operand(node, 1, "exponent")
+    if isinstance(walk.operand(node, 0, "input", "self"), float) or isinstance(exponent, Value):
+        return _small_power(walk, node, exponent)
     value = walk.first(node)
     if exponent == 0.5:
         from screen.facts.bounds.rows_activation import applied
@@ -220,6 +243,18 @@ def power_(walk: Walk, node: Node) -> Value:
     for _ in range(int(exponent) - 1):
         found = multiplied(walk, found, value) if found is not value else multiplied(walk, value, value)
     return replace(found, low=0.0) if exponent % 2 == 0 else found
+
+
+def _small_power(walk: Walk, node: Node, exponent: Value | float | None) -> Value:
+    """b^e for constants 0 <= b <= 1, e >= 0: between 0 and 1 (slopes of a linear position bias)."""
+    base = walk.operand(node, 0, "input", "self")
+    low = base.low if isinstance(base, Value) else base
+    high = base.high if isinstance(base, Value) else base
+    least = exponent.low if isinstance(exponent, Value) else exponent
+    still = all(is_zero(v.der) for v in (base, exponent) if isinstance(v, Value))
+    if low is None or high is None or least is None or not still or low < 0 or high > 1 or least < 0:
+        raise NotUnderstood("an exponent that is no small whole number")
+    return constant(node.shape or (), 0.0, 1.0)
 
 
 @row("lerp")
@@ -296,4 +331,3 @@ def _either(left: Bound, right: Bound, flat: tuple[int, ...]) -> Bound:
     return tidy([f for f in made if f.p == 2], flat)
 
 
-__all__ = ["added", "multiplied", "relabel"]

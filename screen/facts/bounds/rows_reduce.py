@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, Facts, is_zero, query, tidy, times, zero
+from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, is_zero, query, tidy, times, zero
 from screen.facts.bounds.expr import mul, num, sym
 from screen.facts.bounds.layout import Layout, atoms
 from screen.facts.bounds.rows_linear import multiplied_matrices
 from screen.facts.bounds.rows_pointwise import added
-from screen.facts.bounds.rows_views import spread
-from screen.facts.bounds.value import Value, permuted, reshaped, scaled
-from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.bounds.rows_views import resized, spread
+from screen.facts.bounds.value import Value, permuted, reshaped, scaled, unknown
+from screen.facts.bounds.walk import Multi, NotUnderstood, Walk, row
 from screen.facts.flow import axes_of
 from screen.facts.nouns import Unknown
 from screen.graph import Node
@@ -73,6 +73,30 @@ def _charge(f: Fact, atom: int, size: int, summing: bool) -> float:
     if atom in f.inner and f.p == 1:
         return 1.0
     return math.sqrt(size) if atom in f.inner or atom in f.outer else float(size)
+
+
+@row("topk sort")
+def topk(walk: Walk, node: Node) -> Multi:
+    """(values, indices): the values of each fibre in another order, some left out: norms that hold the whole axis do not grow, nor do entries;
+    the same entries' slopes. The values are continuous; what is done with the indices jumps."""
+    value = walk.first(node)
+    given = walk.integer(node, 2 if node.op == "topk" else 1, "dim")
+    axis = (-1 if given is None else given) % len(value.shape)
+    count = walk.integer(node, 1, "k") if node.op == "topk" else value.shape[axis]
+    if count is None or value.holes:
+        raise NotUnderstood("how many is not known")
+    along = value.axis(axis)
+
+    def kept(bound: Bound) -> Bound:
+        if isinstance(bound, Unknown) or is_zero(bound):
+            return bound
+        return tidy([Fact(query(bound, value.flat)), *(Fact(f.bound, f.inner, NONE, f.p) for f in bound if along <= f.inner)], value.flat)
+
+    shape = (*value.shape[:axis], count, *value.shape[axis + 1 :])
+    ends = replace(resized(replace(value.bare(), mag=kept(value.mag), der=kept(value.der)), shape, walk), low=value.low, high=value.high)
+    jump = value.jump if is_zero(value.der) else node.index
+    indices = replace(unknown(shape, "integers", node.index, zero(len(ends.flat))), layout=ends.layout, jump=jump)
+    return ends, indices
 
 
 @row("cumsum")
@@ -149,10 +173,9 @@ def _masked(walk: Walk, node: Node, logits: Value, mask: Value | float | None) -
     where = walk.flow.ref(node, 3, "attn_mask")
     if where is not None and walk.graph.nodes[where].dtype == "bool":
         return replace(logits, holes=True, jump=logits.jump if mask.jump is None else mask.jump)
-    if is_zero(mask.der) and not walk.flow.data[where if where is not None else node.index]:
-        # a mask adds what does not depend on the stream: the derivative stays, −∞ or any number
-        if isinstance(mask.mag, Unknown):
-            return replace(logits, holes=True, mag=mask.mag if not mask.holes else logits.mag)
+    still = is_zero(mask.der) and not walk.flow.data[where if where is not None else node.index]
+    if still and isinstance(mask.mag, Unknown):  # what does not depend on the stream leaves the derivative as it is, −∞ or any number
+        return replace(logits, holes=True, mag=mask.mag if not mask.holes else logits.mag)
     return added(walk, logits, mask)
 
 
@@ -163,4 +186,3 @@ def _grouped(walk: Walk, value: Value, heads: int) -> Value:
     return reshaped(spread(wide, (*lead, own, heads // own, n, width)), (*lead, heads, n, width), walk.names)
 
 
-__all__ = ["Facts", "attention", "softened"]

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from screen.facts.bounds.domain import relabel
-from screen.facts.bounds.layout import atoms, plain, sizes
+from screen.facts.bounds.layout import atoms, plain
 from screen.facts.bounds.value import Value, of_part, permuted, recut, reshaped
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.graph import Node
@@ -17,10 +17,10 @@ from screen.graph import Node
 def same(walk: Walk, node: Node) -> Value:
     """The same entries. A cast rounds (not counted here: `ops` bounds the rounding)."""
     if node.op == "alias" and len(node.inputs) > 1:
-        last = walk.one(node.inputs[-1])
-        if last.shape == node.shape and walk.graph.nodes[node.inputs[-1]].op in ("setitem", "copy", "fill", "zero", "index_add", "masked_fill"):
-            return last
-        raise NotUnderstood("a tensor read after writes")
+        last = walk.graph.nodes[node.inputs[-1]]
+        if len(node.inputs) == 2 and last.inputs[:1] == node.inputs[:1] and last.shape == node.shape:  # it was written to as a whole
+            return walk.one(last.index)
+        raise NotUnderstood("a tensor read after writes to parts of it")
     return walk.first(node)
 
 
@@ -157,4 +157,3 @@ def renewed(part_of: Value, walk: Walk, new: object) -> Value:
     return replace(of_part(new, walk.names), low=part_of.low, high=part_of.high)
 
 
-__all__ = ["expand", "renewed", "resized", "sizes", "spread"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from screen.facts.bounds.domain import Bound, Facts, Fact, plus, query, relabel, tidy, times, zero
-from screen.facts.bounds.expr import ONE, Expr, add, mul, num, sym
+from screen.facts.bounds.domain import Bound, Fact, Facts, plus, query, relabel, tidy, times, zero
+from screen.facts.bounds.expr import Expr, add, mul, num, sym
 from screen.facts.bounds.layout import Layout, atoms, plain, recast, refine, regroup, sizes
 from screen.facts.bounds.quantities import Names, Part
 from screen.facts.nouns import Unknown
@@ -150,7 +150,8 @@ def _follow(projection: Projection, old: tuple[int, ...], new: tuple[int, ...]) 
     from screen.facts.bounds.layout import _edges
 
     have, want = _edges(old)[::-1], _edges(new)[::-1]
-    weight, bias, found = projection.weight, projection.bias, []
+    weight, bias = projection.weight, projection.bias
+    found: list[int] = []
     for position, atom in reversed(list(enumerate(projection.atoms))):
         top, bottom = have[atom], have[atom + 1]
         if top not in want or bottom not in want:
@@ -246,5 +247,3 @@ def summed(left: Value, right: Value) -> Value:
         jump=left.jump if left.jump is not None else right.jump,
     )
 
-
-__all__ = ["ONE", "Piece", "Projection", "Value", "constant", "of_part", "permuted", "recut", "reshaped", "scaled", "summed", "unknown", "with_projection"]

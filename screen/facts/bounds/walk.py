@@ -166,7 +166,8 @@ class Walk:
                 step *= n
             return of_part(Part(node.name or f"parameter {node.index}", shape, 0, shape, tuple(reversed(strides))), self.names)
         if not self.flow.is_float(node):
-            return replace(constant(shape, 0.0, 1.0) if node.dtype == "bool" else unknown(shape, "integers", node.index), der=zero(len(sizes(plain(shape)))))
+            found = constant(shape, 0.0, 1.0) if node.dtype == "bool" else unknown(shape, "integers", node.index)
+            return replace(found, der=zero(len(sizes(plain(shape)))))
         words = {"input": "an argument of forward", "buffer": "a buffer", "constant": "a tensor from outside of the trace"}[node.op]
         return unknown(shape, f"{words}, of unknown size", node.index, zero(len(sizes(plain(shape)))))
 

@@ -1,0 +1,79 @@
+"""Writes: the first operand with some entries replaced or added to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from screen.facts.bounds.domain import NONE, Bound, Fact, query, relabel, tidy
+from screen.facts.bounds.expr import largest
+from screen.facts.bounds.layout import Layout, atoms, plain, sizes
+from screen.facts.bounds.rows_pointwise import as_value
+from screen.facts.bounds.rows_views import spread
+from screen.facts.bounds.value import Value, recut
+from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.nouns import Unknown
+from screen.graph import Node, Ref
+
+
+@row("setitem")
+def setitem(walk: Walk, node: Node) -> Value:
+    """`x[index] = y`. Axes at the end that the index leaves alone are whole in x and in y: norms over them are at most the larger of the
+    two; of other norms only the largest entry is kept."""
+    base, new = walk.first(node), walk.operand(node, 2, "value")
+    items = _items(node.args[1])
+    if node.shape != base.shape or base.holes or any(i == "..." for i in items):
+        raise NotUnderstood("an index that is not known")
+    taken = sum(1 for i in items if i is not None)
+    whole = len(base.shape) - taken
+    if any(isinstance(i, Ref) and walk.graph.nodes[i.node].dtype == "bool" for i in items):
+        whole = 0
+    value = as_value(new, base)
+    if value.holes:
+        raise NotUnderstood("a masked value is written")
+    jump = next((walk.one(i.node).jump for i in items if isinstance(i, Ref) and walk.one(i.node).jump is not None), None)
+    jump = jump if jump is not None else base.jump if base.jump is not None else value.jump
+    return replace(_either(walk, base, value, whole), jump=jump)
+
+
+def _items(index: object) -> tuple[object, ...]:
+    return index if isinstance(index, tuple) and index[:1] != ("slice",) else (index,)
+
+
+def _either(walk: Walk, base: Value, value: Value, whole: int) -> Value:
+    """Fibres over the last `whole` axes come from one or from the other."""
+    tail = base.shape[len(base.shape) - whole :] if whole else ()
+    if value.shape[-whole:] != tail if whole else False:
+        value = spread(value, tail) if len(value.shape) <= whole else value
+    if whole and value.shape[-whole:] != tail:
+        whole, tail = 0, ()
+    layout: Layout = plain(base.shape)
+    flat = sizes(layout)
+    last = [a for axis in range(len(base.shape) - whole, len(base.shape)) for a in atoms(layout, axis)]
+    base = recut(base, layout, base.shape, walk.names)
+    value = recut(value, plain(value.shape), value.shape, walk.names)
+    shift = len(flat) - len(value.flat)
+
+    def joined(one: Bound, two: Bound) -> Bound:
+        if isinstance(one, Unknown):
+            return one
+        if isinstance(two, Unknown):
+            return two
+        mine = relabel(one, {a: a for a in last})
+        theirs = relabel(two, {a - shift: a for a in last})
+        assert not isinstance(mine, Unknown) and not isinstance(theirs, Unknown)
+        keys = dict.fromkeys([(NONE, NONE, 2), *((f.inner, NONE, f.p) for f in (*mine, *theirs) if f.inner)])
+        return tidy((Fact(largest(query(mine, flat, *k), query(theirs, flat, *k)), *k) for k in keys), flat)
+
+    return replace(base.bare(), mag=joined(base.mag, value.mag), der=joined(base.der, value.der), low=min(base.low, value.low),
+                   high=max(base.high, value.high))
+
+
+@row("copy")
+def copy(walk: Walk, node: Node) -> Value:
+    """`x.copy_(y)`: y, broadcast."""
+    new = walk.operand(node, 1, "src", "other")
+    if not isinstance(new, Value):
+        raise NotUnderstood("a source that is no tensor")
+    return spread(new, node.shape or ())
+
+
