@@ -35,7 +35,35 @@ class Mutation:
         return ROOT / "screen" / "facts" / "bounds" / self.file
 
 
-MUTATIONS: tuple[Mutation, ...] = ()
+MUTATIONS = (
+    Mutation("a norm over more heads costs nothing", "domain.py",
+             "cost *= 1.0 if a in fact.outer else math.sqrt(sizes[a])", "cost *= 1.0"),
+    Mutation("a sum counts its first operand only", "domain.py",
+             "add(query(left, sizes, *k), query(right, sizes, *k))", "query(left, sizes, *k)"),
+    Mutation("a bias counts nothing", "value.py", "if magnitude and p.bias is not None:", "if magnitude and p.bias is None:"),
+    Mutation("per-head norms are not split off the whole", "value.py", 'roles.replace("h", "r")', 'roles.replace("h", "s").replace("r", "s")'),
+    Mutation("a norm's output has norm 1, not √d", "rows_norm.py", "radius = 1.0 / divisor.c", "radius = 1.0"),
+    Mutation("ε is four times as large", "rows_norm.py", "Divisor(1.0 / math.sqrt(norm.size), 1.0, math.sqrt(eps))",
+             "Divisor(1.0 / math.sqrt(norm.size), 1.0, 2 * math.sqrt(eps))"),
+    Mutation("GELU has slope 1", "rows_activation.py", "GELU_LIPSCHITZ = 1.13", "GELU_LIPSCHITZ = 1.0"),
+    Mutation("SiLU has slope 1", "rows_activation.py", "SILU_LIPSCHITZ = 1.09984", "SILU_LIPSCHITZ = 1.0"),
+    Mutation("φ(0) of a sigmoid counts nothing", "rows_activation.py", '"sigmoid": Shape(0.25, 0.25, 0.5, 0.0, 1.0, rising=True)',
+             '"sigmoid": Shape(0.25, 0.25, 0.0, 0.0, 1.0)'),
+    Mutation("softmax is half as sensitive", "rows_reduce.py", "mul(sym(theta), query(u.der, u.flat))", "mul(num(0.5), query(u.der, u.flat))"),
+    Mutation("a sum over n entries costs √n", "rows_reduce.py",
+             "return math.sqrt(size) if atom in f.inner or atom in f.outer else float(size)", "return math.sqrt(size)"),
+    Mutation("a map counts its largest row", "rows_linear.py",
+             "found = [Fact(mul(spectral, size), rows)", "found = [Fact(mul(largest_row, size), rows)"),
+    Mutation("weights of tokens count in ℓ2", "bilinear.py", "weight = x.norm(k, p=1).bound", "weight = x.norm(k, p=2).bound"),
+    Mutation("a product moves with its first factor only", "rows_pointwise.py",
+             "der = plus(times_(a.left.der, a.right.mag), times_(a.left.mag, a.right.der), a.flat)", "der = times_(a.left.der, a.right.mag)"),
+    Mutation("1/b has slope 1/b", "rows_pointwise.py", "steep = num(1.0 / least**2)", "steep = num(1.0 / least)"),
+    Mutation("a filter counts its largest tap", "rows_linear.py", '"src" + "t" * taps', '"src" + "s" * taps'),
+    Mutation("a rotation keeps the largest entry", "rotary.py", "entry = mul(num(size * math.sqrt(2.0))", "entry = mul(num(size)"),
+    Mutation("parts side by side count as the largest", "rows_parts.py", "return add(*found) if p == 1 else rss(*found)", "return largest(*found)"),
+    Mutation("free weights are held fixed", "closed.py",
+             'name.startswith(("sigma_", "theta_")) else math.inf', 'name.startswith(("sigma_", "theta_")) else 1.0'),
+)
 
 
 def trials_until_found(mutation: Mutation, limit: int) -> int | None:

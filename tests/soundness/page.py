@@ -21,7 +21,7 @@ Random residual blocks (`tests/soundness/grammar.py`) with weights over ten orde
 ascent. What is measured is always a lower bound of the quantity that a bound speaks of.
 A violation is `measured > bound · (1 + {tolerance:g} · ops)`, where
 `ops` counts the ops on the path, in float64. **A bound is a statement about real arithmetic**: rounding may exceed it by the tolerance, and
-overflow is no sample; it is counted.
+overflow is no sample, nor is a norm of values that are equal up to rounding; both are counted.
 """
 
 
@@ -37,7 +37,8 @@ def _counts(plan: Plan, total: Record, structures: int, seconds: float) -> str:
     rows = [
         ("distinct structures", structures), ("draws of each", plan.draws), ("trials", total.trials), ("ascent steps in a trial", plan.steps),
         ("comparisons of a measured value with a bound", sum(total.checks.values())), ("**violations**", len(total.violations)),
-        ("points that overflowed", total.overflows), ("errors of the run", len(total.errors)), ("seed", plan.seed),
+        ("points that overflowed", total.overflows), ("points left out: a norm reads values that are equal up to rounding", total.rounded),
+        ("errors of the run", len(total.errors)), ("seed", plan.seed),
         ("minutes of one core", f"{seconds / 60:.0f}"), ("torch", torch.__version__), ("Python", platform.python_version()),
     ]
     return "\n".join(["", "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""])

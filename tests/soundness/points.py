@@ -67,3 +67,18 @@ def entries(region: Region, nodes: Mapping[int, Any]) -> float:
             kept = value[value > -1e30] if bool(torch.isinf(value).any()) else value
             found = max(found, float(kept.abs().amax()) if kept.numel() else 0.0)
     return found
+
+
+def rounding(region: Region, nodes: Mapping[int, Any], point: Values) -> float:
+    """The relative rounding error that norms make of inputs that hardly vary: 2⁻⁵² · max|x|·√n over the size of what is normalised, largest over
+    tokens and norms. Values that equal up to rounding are no sample of a statement about real arithmetic."""
+    worst = 0.0
+    for norm in region.branch.norms.by_node.values():
+        x = point[norm.source] if norm.source in point else nodes.get(norm.source)
+        if norm.node not in region.branch.members or not isinstance(x, Tensor) or not norm.axes:
+            continue
+        z = x - x.mean(norm.axes, keepdim=True) if norm.centred else x
+        size = torch.linalg.vector_norm(z, dim=norm.axes) + (norm.eps or 0.0)
+        top = x.abs().amax(norm.axes)
+        worst = max(worst, float((2**-52 * top * math.sqrt(norm.size) / size.clamp(min=1e-300)).amax()) if bool((top > 0).any()) else 0.0)
+    return 16 * worst

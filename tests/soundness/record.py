@@ -24,6 +24,8 @@ class Record:
 
     trials: int = 0
     overflows: int = 0
+    rounded: int = 0
+    """Points left out because a norm there reads values that are equal up to rounding."""
     checks: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
     """`kind: reason` → branches like that."""
@@ -50,6 +52,7 @@ class Record:
         """Add another record to this one."""
         self.trials += other.trials
         self.overflows += other.overflows
+        self.rounded += other.rounded
         self.checks.update(other.checks)
         self.unknown.update(other.unknown)
         self.known.update(other.known)

@@ -20,7 +20,7 @@ from tests.soundness import draws
 from tests.soundness.grammar import Design
 from tests.soundness.measure import Attack, Values, fibre
 from tests.soundness.nodewise import broken, tangents
-from tests.soundness.points import divisors, entries, largest_logit
+from tests.soundness.points import divisors, entries, largest_logit, rounding
 from tests.soundness.quantities import value
 from tests.soundness.record import Record, Sample
 from tests.soundness.region import Region, regions
@@ -52,6 +52,8 @@ def targets(design: Design, record: Record) -> list[Target]:
         named = [(k, getattr(bounds, k)) for k in CLAIMS] + [(f"logits:{i}", u) for i, u in zip(nodes, bounds.logits, strict=True)]
         if bounds.bounded is True:
             named.append(("bounded", bounds.bound))
+        if bounds.logits_bounded is True:
+            named += [(f"bounded logits:{i}", u) for i, u in zip(nodes, bounds.logits, strict=True)]
         for kind, claim in named:
             if isinstance(claim, Unknown):
                 record.unknown[f"{kind.partition(':')[0]}: {claim.reason}"] += 1
@@ -91,8 +93,8 @@ def _draw(design: Design, target: Target, steps: int, seed: str, number: int, re
     symbols = {q.symbol: value(q, weights) for q in target.walk.names.quantities.values()}
     sample = Sample(design.line, seed, target.region.branch.output)
     for point in (leaves, best):
-        compare(target, attack, point, symbols, sample, record)
-    compare_nodes(target, attack, best, symbols, sample, record)
+        if compare(target, attack, point, symbols, sample, record) and point is best:
+            compare_nodes(target, attack, best, symbols, sample, record)
 
 
 def _objective(attack: Attack, aim: str) -> Callable[[Values], Tensor]:
@@ -106,22 +108,29 @@ def _objective(attack: Attack, aim: str) -> Callable[[Values], Tensor]:
     return lambda leaves: torch.log(attack.pulled(leaves, token, u, keep=True)[0] + 1e-300)
 
 
-def compare(target: Target, attack: Attack, point: Values, symbols: Mapping[str, float], sample: Sample, record: Record) -> None:
-    """Everything that is measured at a point, against every claim."""
+def compare(target: Target, attack: Attack, point: Values, symbols: Mapping[str, float], sample: Sample, record: Record) -> bool:
+    """Everything that is measured at a point, against every claim; False when the point is no sample."""
     with torch.no_grad():
         nodes = target.region.run(point, attack.weights, copies=True)
     out = nodes[target.region.branch.output]
     if not bool(torch.isfinite(out).all()):
         record.overflows += 1
-        return
+        return False
+    if rounding(target.region, nodes, point) > TOLERANCE:
+        record.rounded += 1
+        return False
     values = _values(target, attack, point, symbols)
     tolerance = TOLERANCE * max(target.bounds.ops, 1)
     local = {**values, **divisors(target.region, target.bounds.norms, nodes, point)}
     for kind, number, noise in measure(target, attack, point, nodes, out):
         claim = target.claims.get(kind)
         if claim is not None and math.isfinite(number):
-            given = _all_weights(target, values) if kind == "bounded" else local if kind == "lipschitz_local" else values
-            record.compare(sample, kind.partition(":")[0], number, evaluate(claim, given), tolerance, noise)
+            everywhere = kind.startswith("bounded")
+            bound = evaluate(claim, _all_weights(target, values) if everywhere else local if kind == "lipschitz_local" else values)
+            if everywhere and bound == math.inf:  # a proof of boundedness without a finite bound
+                record.violation(sample, kind.partition(":")[0], number, bound)
+            record.compare(sample, kind.partition(":")[0], number, bound, tolerance, noise)
+    return True
 
 
 def evaluate(claim: Expr, values: Mapping[str, float]) -> float:
@@ -150,7 +159,7 @@ def measure(target: Target, attack: Attack, point: Values, nodes: Mapping[int, A
     size = float(fibre(out))
     found = [("magnitude", size, 0.0), ("bounded", size, 0.0), ("internal", entries(region, nodes), 0.0)]
     for kind in target.claims:
-        if kind.startswith("logits:"):
+        if "logits:" in kind:
             found.append((kind, largest_logit(region, int(kind.partition(":")[2]), nodes, point), 0.0))
     if attack.moving(point) and "lipschitz_local" in target.claims:
         slope = attack.jacobian(point, attack.rng.randrange(out.numel() // out.shape[-1]))[0]
