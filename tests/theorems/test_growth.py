@@ -226,3 +226,8 @@ def test_depth_of_loss() -> None:
     for _ in range(int(depth)):
         x = x + 1
     assert float(x) == float(x + 1) and math.isinf(depth_of_loss("bfloat16", 1.0, 0.0))
+
+
+def test_refuses_an_unknown_norm() -> None:
+    with pytest.raises(ValueError, match="required rms, layer or l2"):
+        norm_output(1.0, kind="batch")  # type: ignore[arg-type]

@@ -107,7 +107,13 @@ def test_epsilon_makes_it_a_supremum() -> None:
 
 
 @pytest.mark.parametrize(
-    "call", [lambda: hamiltonian(COSTATE, groups=5), lambda: hamiltonian(COSTATE, np.ones(3)), lambda: penalised([[1]], [[1]], 0, 1)]
+    "call",
+    [
+        lambda: hamiltonian(COSTATE, groups=5),
+        lambda: hamiltonian(COSTATE, np.ones(3)),
+        lambda: hamiltonian(COSTATE, kind="batch"),  # type: ignore[arg-type]
+        lambda: penalised([[1]], [[1]], 0, 1),
+    ],
 )
 def test_refuses(call: object) -> None:
     with pytest.raises(ValueError, match=r"required|must divide"):

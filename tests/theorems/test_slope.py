@@ -126,6 +126,9 @@ def test_gains_with_outliers() -> None:
         assert folded <= plain <= attention_bound_emadi(12.0, 0.0, whole, norms)
         ratios.append(plain / folded)
         sums.append(attention_bound_emadi(12.0, 0.0, whole, norms) / plain)
+        up, down = rng.normal(size=(width, 4 * width)) / math.sqrt(width), rng.normal(size=(4 * width, width)) / math.sqrt(4 * width)
+        ffn = 12 * float(np.linalg.norm(up, 2) * np.linalg.norm(down, 2)) / ffn_bound(InputNorm(width, gamma), up, down)
+        assert 1.2 < ffn < 2  # review: 61/36.5 = 1.67
     assert min(ratios) > 2 and max(ratios) < 6 and np.mean(sums) == pytest.approx(2, abs=0.1)
 
 
