@@ -92,4 +92,4 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("holds", message, **common)  # type: ignore[arg-type]  # one dictionary for three fields' types
     message = f"{name} multiplies the stream by {alpha:.4g} without weights that start smaller: 2N(v² + w²)/α² = {update:.3g}, not about 1."
     remedy = "scale V and O, or both maps of the FFN, by β = (8N)^(-1/4) after their usual initialisation"
-    return Outcome("violated", message, remedy=remedy, **common)  # type: ignore[arg-type]  # as above
+    return Outcome("violated", message, remedy=remedy, condition="warm-up", **common)  # type: ignore[arg-type]  # as above

@@ -18,6 +18,8 @@ RULE = Rule("D202", "gradient-ratio", "backward", "D", "error", ("streams", "rec
 
 MODEST = 3.0
 """First-over-last gradient ratio over rms_N/rms_1 up to which a stack too shallow for a law counts as following the stream (docs/theory.md)."""
+EXPLOSIVE = 100.0
+"""Growth of a stream without norms from which its gradients count as exploding (convention; at depth 64 a stream of linear growth grows 64 times)."""
 
 BLOCK = """
 class Block(nn.Module):
@@ -105,6 +107,10 @@ def _measured(facts: Facts, stream: Stream, fed: list[Sublayer], bare: list[Subl
         reason = law if isinstance(law, Unknown) else Unknown("the law of the gradients was not derived")
         return Outcome("cannot_tell", f"{_sentence(what)}, and how gradients change over depth is unknown: {reason.reason}.", blame(facts, site, reason.nodes))
     ratio = found.gradient_ratio
+    if bare and found.rms[-1] > EXPLOSIVE * found.rms[0]:
+        message = f"{_sentence(what)}: at the recorded initialisation it grows {found.rms[-1] / found.rms[0]:.3g} times over {depth} blocks, and so do gradients."
+        numbers = (("rms_last_over_first", found.predicted_ratio), ("depth", depth))
+        return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy="a norm on the branch's input or output")
     numbers = (("gradient_first_over_last", ratio if not isinstance(ratio, Unknown) else "unknown"), ("rms_last_over_first", found.predicted_ratio), ("depth", depth))
     shown = f"first over last gradient {ratio:.3g}" if not isinstance(ratio, Unknown) else "the ratio is not known"
     if law == "exponential":

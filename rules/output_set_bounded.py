@@ -12,7 +12,7 @@ quadratic penalty makes it finite only for branches of degree 1, or 2 below a th
 
 from __future__ import annotations
 
-from screen.facts.questions import free_weight, is_output_bounded, is_renormalised, starts_at_zero
+from screen.facts.questions import free_weight, is_input_bounded, is_output_bounded, is_renormalised, starts_at_zero
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", ("streams.kinds.sublayers", "analyses"), "Kan et al., theorem 2")
@@ -49,9 +49,10 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=THEOREM)
     if bounded:
         return _bounded(facts, sublayer, name, site)
-    if sublayer.placement == "none" and not starts_at_zero(sublayer) and set(sublayer.positions) <= {"A2"} and not _starts_small(facts, stream):
+    if sublayer.placement == "none" and not starts_at_zero(sublayer) and set(sublayer.positions) <= {"A2"} and is_input_bounded(facts, sublayer) is not True:
         message = f"{name}: no norm bounds what the branch reads or adds; it is unbounded in its weights and grows with the stream."
-        return Outcome("violated", message, site, theorem=THEOREM, remedy="a norm on the branch's output, or on its input")
+        remedy = "a norm on the branch's output, or on its input"
+        return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, condition="bounded-weights")
     return _unbounded(facts, sublayer, name, site)
 
 
@@ -83,8 +84,3 @@ def _unbounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outco
         condition="learned-scale" if starts_at_zero(sublayer) else "bounded-weights",
     )
 
-
-def _starts_small(facts: Facts, stream: Stream) -> bool:
-    """The measured initialisation keeps the stream of this depth from growing, or nothing of it could be measured."""
-    found = facts.recursion(stream)
-    return isinstance(found, Unknown) or not found.rms or found.rms[-1] <= 10 * found.rms[0]

@@ -82,6 +82,11 @@ def _linear(facts: Facts, stream: Stream, subs: list[Sublayer], site_numbers: tu
         message = f"`{stream.name}` grows at most linearly with depth, whatever the weights: every branch's output is bounded."
         return Outcome("holds", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ s·(max|γ| + rms β) per token, in rms", numbers=site_numbers)
     inputs = [is_input_bounded(facts, s) for s, o in zip(subs, outputs, strict=True) if o is not True]
+    for s in subs:
+        analysis = facts.analysis(s)
+        if "A" in s.positions and not isinstance(analysis, Unknown) and isinstance(analysis.bounds.magnitude, Unknown):
+            message = f"`{stream.name}`: `{s.name}` reads a bounded input, and how large it gets is not derived: {analysis.bounds.magnitude.reason}."
+            return Outcome("conditional", message, at(stream, None, s), condition="bounded-weights")
     if all(i is True for i in inputs):
         message = f"`{stream.name}` grows at most linearly with depth at fixed weights, with a slope that they set: every branch reads a bounded input."
         return Outcome("holds", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token, b_l by docs/theory.md, slope", numbers=site_numbers)

@@ -10,7 +10,7 @@ Source: Kan et al., theorem 6, with the sharp constant: docs/theory.md, uncertai
 from __future__ import annotations
 
 from screen.facts.questions import branches, is_output_bounded, is_renormalised
-from screen.rule import Example, Facts, Outcome, Rule, Stream, at, or_not_applicable
+from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
 
 RULE = Rule("R401", "token-distance", "uncertainty", "R", "note", ("streams", "analyses"), "Kan et al., theorem 6")
 
@@ -56,10 +56,15 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + {2 * count}·s·max|γ| apart per token, in rms."
         return Outcome("holds", message, site, theorem="‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + Σ 2·s·max|γ|", numbers=(("branches", count),))
     bare = [s for s, b in zip((s for s in subs if not is_renormalised(s)), bounded, strict=True) if b is not True]
-    if any("A" in s.positions for s in bare) and all("A" in s.positions for s in bare):
+    if bare and all("A" in s.positions and _has_bound(facts, s) for s in bare):
         message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + Σ 2·b_l apart, b_l the bound that the weights of branch l set."
         return Outcome("holds", message, site, theorem="‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + Σ 2·b_l", numbers=(("branches", count),))
-    if any(b is False for b in bounded):
+    if any(b is False and "A" not in s.positions for s, b in zip(bare, [b for b in bounded if b is not True], strict=True)):
         message = f"Nothing but its weights bounds how far `{stream.name}` carries two inputs apart: `{bare[0].name}` reads it without a norm."
         return Outcome("violated", message, at(stream, None, bare[0]), theorem="‖x_N − x_N'‖ ≤ (1 + L)^N·‖x_0 − x_0'‖")
     return Outcome("cannot_tell", f"Whether `{bare[0].name}` of `{stream.name}` is bounded is unknown.", at(stream, None, bare[0]))
+
+
+def _has_bound(facts: Facts, sublayer: Sublayer) -> bool:
+    analysis = facts.analysis(sublayer)
+    return not isinstance(analysis, Unknown) and not isinstance(analysis.bounds.magnitude, Unknown)
