@@ -161,3 +161,18 @@ def test_numbers_of_the_relu_ray_and_the_gated_ray() -> None:
         z = t * np.linalg.norm(u)
         gated = np.linalg.norm(p) * t * z * (z / (1 + math.exp(-z))) - 3 * 100 * t**2
         assert gated > 0.1 * t**3 and math.isinf(penalised([[1.0]], [[1.0]], 100.0, 3))
+
+
+def test_penalty_with_a_relu_between_the_maps() -> None:
+    """T8: above ‖XᵀP‖₂ = 4λ one of the rays (u, v), (−u, −v) grows; below Σ‖x_j‖‖p_j‖ = 2λ nothing is above 0."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x, p = rng.normal(size=(6, 3)), rng.normal(size=(6, 4))
+        u, s, v = np.linalg.svd(x.T @ p)
+
+        def value(w1: Array, w2: Array, penalty: float, x: Array = x, p: Array = p) -> float:
+            return float(-(p * (np.maximum(x @ w1, 0) @ w2)).sum() - penalty * ((w1**2).sum() + (w2**2).sum()))
+
+        assert max(value(sign * u[:, :1], -sign * v[:1], 0.249 * s[0]) for sign in (1, -1)) > 0
+        safe = float((np.linalg.norm(x, axis=1) * np.linalg.norm(p, axis=1)).sum()) / 2
+        assert all(value(rng.normal(size=(3, 5)), rng.normal(size=(5, 4)), safe) <= 0 for _ in range(50))
