@@ -115,6 +115,19 @@ def test_what_is_no_tensor_is_not_made_up() -> None:
     assert list(arguments(Lookup(Cached()))) == ["input_ids"]
 
 
+class Partless(Outer):
+    """A part of it is left out: nothing that is passed is at fault."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = None  # type: ignore[assignment]
+
+
+def test_a_part_that_is_not_there_is_no_missing_argument() -> None:
+    found = outcome(Partless().to("meta"), (), {"input_ids": torch.ones(2, 7, dtype=torch.long)})
+    assert "'NoneType' object is not callable" in str(found.error) and found.missing == ()
+
+
 class OneSample(nn.Module):
     """Takes a batch of one only."""
 

@@ -19,7 +19,8 @@ def missing(model: nn.Module, error: BaseException) -> tuple[str, ...]:
 
     From the innermost call outwards: the variables of the failing statement that are `None`, then the variables that the caller passed for
     them. A frame that passes on `**kwargs` changes nothing."""
-    if "None" not in str(error):
+    text = str(error)
+    if "None" not in text or "not callable" in text:  # a part of the model that is not there
         return ()
     own = getattr(inspect.unwrap(getattr(model.forward, "__func__", model.forward)), "__code__", None)
     frames = list(_frames(error))
