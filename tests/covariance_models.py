@@ -105,7 +105,7 @@ BLOCK = """
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
-        self.attention, self.mlp = Attention(), MLP()
+        self.attention, self.mlp, self.extra = Attention(), MLP(), nn.Linear(D, D)
         self.one, self.two, self.three, self.four = (nn.LayerNorm(D) for _ in range(4))
 
     def forward(self, x):
@@ -150,7 +150,7 @@ def trained_run(source: str, seed: int = 0, tokens: int = 32) -> Sample:
     last: list[Tensor] = []
     for block in model.blocks:
         block.register_forward_hook(lambda m, i, out: _note(sample, out))
-        last.append([p for n, p in block.named_parameters() if p.dim() == 2][-1])
+        last.append([p for p in block.mlp.parameters() if p.dim() == 2][-1])
     out = model(torch.randperm(512)[:tokens][None])
     (out * torch.randn_like(out)).sum().backward()
     sample.gradients = [float(w.grad.norm()) for w in last if w.grad is not None]

@@ -166,3 +166,15 @@ def test_rows_that_sum_to_less_than_one_do_not_cancel() -> None:
     heads = [Head(np.zeros((2, 1)), [[3.0, 4.0]], [1.0]), Head(np.zeros((2, 1)), [[3.0, 4.0]], [-1.0])]
     assert attention_bound(InputNorm(2), heads) == 0
     assert attention_bound(InputNorm(2), heads, stochastic=False) >= 5 / math.sqrt(2)
+
+
+def test_grouped_queries_count_per_query_head() -> None:
+    """Four query heads share one value map and write the same way: 4 is reached; counting value heads once would claim 2."""
+    value, out = np.zeros((4, 1)), np.zeros((1, 4))
+    value[0, 0] = out[0, 1] = 1.0
+    norm = InputNorm(4, centred=False)
+    x = np.array([2.0, 0, 0, 0])  # rms 1
+    reached = np.linalg.norm(4 * x @ value @ out) / 2
+    assert reached == pytest.approx(attention_bound(norm, [Head(value, out)] * 4)) == pytest.approx(4)
+    assert attention_bound_plain(1.0, 0.0, 2.0, [1.0] * 4) == pytest.approx(4)
+    assert attention_bound_plain(1.0, 0.0, 2.0, [1.0]) == pytest.approx(2)

@@ -28,6 +28,8 @@ class Builder:
     graph: Graph
     tokens: int
     assumptions: set[str] = field(default_factory=set)
+    used: set[tuple[int, int | None]] = field(default_factory=set)
+    """Weights of all branches: one that serves twice makes them dependent."""
 
     def __post_init__(self) -> None:
         self.weights = Weights(self.graph)
@@ -99,7 +101,7 @@ class Builder:
         if any(p.stream != self.stream.name for p in sub.ports if p.name == "memory"):
             raise Stop(f"`{sub.name}` reads another stream", sub.output)
         leaves = {n: layout for n, layout in self.layouts.items() if n < sub.add}
-        reader = Reader(self.graph, self.weights, {n.node: n for _, n in sub.norms}, leaves, self.tokens, self.assumptions)
+        reader = Reader(self.graph, self.weights, {n.node: n for _, n in sub.norms}, leaves, self.tokens, self.assumptions, used=self.used)
         program = reader.program(sub.output)
         if isinstance(program, Unknown):
             raise Stop(f"`{sub.name}`: {program.reason}", *program.nodes)

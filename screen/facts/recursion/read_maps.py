@@ -40,7 +40,7 @@ class Maps(Reading):
         """A weight that is used twice makes two values that depend on each other."""
         key = self.weights.slice_of(weight)
         if key in self.used:
-            raise Stop("one weight is used twice in a branch", weight)
+            raise Stop("one weight is used twice in a block", weight)
         self.used.add(key)
 
     def product(self, node: Node) -> Read:

@@ -58,7 +58,7 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
     return Recursion(
         depth=depth,
         rms=tuple(rms),
-        rms_exponent=_slope([(n, rms[n - 1]) for n in _cuts(depth)], depth) if whole else blame or Unknown("the stream is zero"),
+        rms_exponent=_slope([(n, rms[n - 1]) for n in _cuts(depth)], depth) if whole else Unknown("the stream is zero, or leaves the range of floats"),
         cosine=last.cosine if blame is None else blame,
         one_minus_cos=last.gap / last.power if blame is None else blame,
         predicted_ratio=rms[-1] / rms[0] if rms[0] > 0 else math.inf,

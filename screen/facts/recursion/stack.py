@@ -6,7 +6,8 @@ F_b are independent of x and of each other, so with (q, δ, m) the moments of x 
     q ← α²q + Σ s_b²q_b      δ ← α²δ + Σ s_b²δ_b      (ḡ and g alike, backwards)
 
 up to the cross terms of the means, which are kept; C is a `Normalise`. Weights that serve at every depth (tied) are not independent: there
-rms ← α·rms + Σ s_b·rms_b, the triangle inequality, is an upper bound; nothing else is claimed of such a stream.
+rms ← α·rms + Σ s_b·rms_b with equal tokens, all branches in line, is what the stream comes near to from below (sums in place of root
+sums: linear growth); nothing else is claimed of such a stream.
 
 Backward, the gradient enters the last state as (1, 0): equal size at every token and independent between tokens (a loss per token),
 through the final norm when there is one. With homogeneous branches g_l is then proportional to 1/q_l: first over last = rms_N/rms_1
@@ -97,7 +98,7 @@ def forward(stack: Stack) -> Forward:
 def _sum(identity: Moments, terms: Sequence[Moments], tied: bool) -> Moments:
     if tied:
         rms = math.sqrt(identity.power) + math.fsum(math.sqrt(t.power) for t in terms)
-        return Moments(rms**2, rms**2)
+        return Moments(rms**2, 0.0)
     every = (identity, *terms)
     mean = math.fsum(t.mean for t in every)
     return Moments(math.fsum(t.power - t.mean**2 for t in every) + mean**2, math.fsum(t.gap for t in every), mean)
