@@ -77,7 +77,7 @@ def attention_bound(norm: InputNorm, heads: Sequence[Head], output_bias: ArrayLi
     apart = _norm(whole) * math.sqrt(sum((root * _norm(w) + _length(c)) ** 2 for w, c, _ in folded)) + _length(bias)
     constants = [c @ out for _, c, out in folded]
     constant = _length(sum(constants, start=bias)) if stochastic else sum(map(_length, constants)) + _length(bias)
-    joined = sum(root * _norm(w @ out) for w, _, out in folded) + constant
+    joined = sum(root * _product_norm(w, out) for w, _, out in folded) + constant
     return min(apart, joined) / root
 
 
@@ -132,7 +132,14 @@ def _largest_entry(folded: tuple[Array, Array], root: float) -> float:
 
 
 def _norm(matrix: Array) -> float:
-    return float(np.linalg.norm(matrix, 2))
+    """‖A‖ by the largest eigenvalue of the smaller of AᵀA and AAᵀ (relative error of rounding only)."""
+    gram = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
+    return math.sqrt(max(0.0, float(np.linalg.eigvalsh(gram)[-1])))
+
+
+def _product_norm(left: Array, right: Array) -> float:
+    """‖AB‖ of a tall A and a wide B, through A = QR: ‖AB‖ = ‖RB‖."""
+    return _norm(np.linalg.qr(left, mode="r") @ right)
 
 
 def _length(vector: Array | float) -> float:
