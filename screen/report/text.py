@@ -14,8 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from screen.model import CoveragePart, FindingPart, KindPart, Report, Reports, Source, StreamPart
-from screen.report import groups, words
+from screen.model import CoveragePart, FindingPart, KindPart, Report, Reports, Source, StreamPart, SublayerPart
+from screen.report import derived, groups, words
 from screen.report.words import clean
 
 UNLIMITED = 10_000
@@ -85,13 +85,31 @@ def _stream(stream: StreamPart, width: int | None, verbose: bool) -> Iterator[Re
         for sublayer in kind.sublayers:
             for remark in words.remarks(sublayer, stream):
                 yield Text(f"    {clean(sublayer.name)}: {clean(remark)}")
-            if verbose and sublayer.m.path:
-                yield Text(f"    {clean(sublayer.name)}: weights {clean(words.names(sublayer.m.path))}")
+            if verbose:
+                yield from _calculus(sublayer)
+
+
+def _calculus(sublayer: SublayerPart) -> Iterator[Text]:
+    """Expressions, degrees and symbols of one sublayer."""
+    name = clean(sublayer.name)
+    if sublayer.m.path:
+        yield Text(f"    {name}: weights {clean(words.names(sublayer.m.path))}")
+    said = (
+        ("adds at most", sublayer.growth.expression), ("Hamiltonian", sublayer.output_set.hamiltonian), ("logits", sublayer.logits.expression),
+        ("Lipschitz at a point", sublayer.lipschitz.local), ("Lipschitz", sublayer.lipschitz.expression),
+    )  # fmt: skip
+    for label, expression in said:
+        if expression:
+            yield Text(f"    {name}: {label} {clean(expression)}")
+    for group, degree in (sublayer.degrees or {}).items():
+        yield Text(f"    {name}: ‖J‖ ~ {clean(group)}^{words.number(degree.predicted)} ({degree.status})", "dim")
+    for symbol, meaning in sublayer.symbols.items():
+        yield Text(f"    {name}: {clean(symbol)} = {clean(meaning)}", "dim")
 
 
 def _table(kind: KindPart) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-    for column in ("sublayer", "placement", "formula", "norms", "QK-norm", "residual scale", "maps", "where"):
+    for column in ("sublayer", "placement", "formula", "norms", "QK-norm", "residual scale", "maps", "m", "adds", "where"):
         table.add_column(column)
     for sublayer in kind.sublayers:
         group = "" if sublayer.parallel_group is None else " ∥"
@@ -104,6 +122,8 @@ def _table(kind: KindPart) -> Table:
             Text(words.qk_norm(sublayer)),
             Text(words.residual(sublayer.residual)),
             Text(words.number(sublayer.m.maps)),
+            Text(derived.orders(sublayer.m)),
+            Text(derived.adds(sublayer)),
             Text(_where(sublayer.source), "dim"),
         )
     return table
@@ -120,7 +140,8 @@ def _narrow(kind: KindPart) -> Iterator[Text]:
             yield Text(f"      {norm}")
         said = [("QK-norm", words.qk_norm(sublayer), ("–", "none")), ("residual", words.residual(sublayer.residual), ("none",))]
         rest = [f"{label} {value}" for label, value, quiet in said if value not in quiet]
-        yield Text(f"      {', '.join([*rest, f'{words.number(sublayer.m.maps)} maps'])}")
+        counts = f"{words.number(sublayer.m.maps)} maps, m {derived.orders(sublayer.m)}, adds {derived.adds(sublayer)}"
+        yield Text(f"      {', '.join([*rest, counts])}")
         yield Text(f"      {_where(sublayer.source)}", "dim")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from screen.model import IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart
+from screen.report import derived
 from screen.summary import NORMS, ROLES
 
 PLACEMENTS = {"output_only": "output-only", "pre_post": "pre + post"}
@@ -26,7 +27,6 @@ STEPS = {
     "backward": "Step 3, backward",
     "uncertainty": "Step 4, uncertainty",
 }
-STILL = "not derived yet"
 
 
 def clean(text: str) -> str:
@@ -242,6 +242,7 @@ def stream_facts(stream: StreamPart) -> list[tuple[str, str]]:
         ("embedding scale", yes_no(stream.embed_scale)),
         ("final norm (F)", yes_no(stream.final_norm)),
         ("long skips", str(len(stream.long_skips)) if stream.long_skips else "none"),
+        ("at initialisation", derived.start(stream.initialisation)),
     ]
     return facts
 
@@ -263,27 +264,6 @@ def remarks(sublayer: SublayerPart, stream: StreamPart) -> list[str]:
     if fed := ports(sublayer, stream):
         found.append(f"fed by {fed}")
     return found
-
-
-def steps(report: Report) -> list[tuple[str, str, str, str]]:
-    """The four steps as (title, question, what is derived, what is not)."""
-    subs = [s for stream in report.streams for k in stream.kinds for s in k.sublayers]
-    with_b = sum("B" in s.positions for s in subs)
-    with_a = sum("A" in s.positions for s in subs)
-    with_c = sum("C" in s.positions for s in subs)
-    of = f"of {len(subs)} distinct sublayers"
-    paths = "; ".join(f"{s.name}: {identity(s.identity_path)}" for s in report.streams) or "no stream"
-    finals = "; ".join(f"{s.name}: {yes_no(s.final_norm)}" for s in report.streams) or "no stream"
-    maps = ", ".join(dict.fromkeys(f"{s.name} {number(s.m.maps)}" for s in subs)) or "–"
-    return [
-        ("1 Well-posedness", "Is every branch's output bounded over its weights?", f"output norm (B) on {with_b} {of}",
-         f"{STILL}: output sets, Hamiltonian"),
-        ("2 Forward", "How fast does the stream grow with depth?",
-         f"input norm (A) on {with_a}, stream norm (C) on {with_c} {of}; final norm: {finals}", f"{STILL}: growth and logit bounds"),
-        ("3 Backward", "Does the gradient reach the first block?", f"identity path: {paths}; weight maps (m): {maps}",
-         f"{STILL}: degrees, Lipschitz bounds, gradient ratio"),
-        ("4 Uncertainty", "How far apart can two inputs end?", "nothing", f"{STILL}: token-wise and Wasserstein bounds"),
-    ]  # fmt: skip
 
 
 def reproduce(report: Report) -> str:

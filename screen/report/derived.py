@@ -1,0 +1,64 @@
+"""What the calculi say, in words: the four steps, m, what a branch adds, the stream at its initialisation."""
+
+from __future__ import annotations
+
+from screen.model import FindingPart, Initialisation, MapsPart, Report, SublayerPart
+
+QUESTIONS = (
+    ("well_posedness", "1 Well-posedness", "Is every branch's output bounded over its weights?"),
+    ("forward", "2 Forward", "How fast does the stream grow with depth, and what bounds the logits?"),
+    ("backward", "3 Backward", "Does the gradient reach the first block, and how does a branch answer to the scale of its weights?"),
+    ("uncertainty", "4 Uncertainty", "How far apart can two inputs end?"),
+)
+TELLING = ("violated", "conditional", "holds")
+
+
+def steps(report: Report) -> list[tuple[str, str, list[str], list[str]]]:
+    """The four steps as (title, question, what is derived, what is not known), one sentence of each rule that says something."""
+    found = []
+    for step, title, question in QUESTIONS:
+        mine = [f for f in report.findings if f.step == step]
+        derived = [_worst(mine, code) for code in dict.fromkeys(f.code for f in mine if f.outcome in TELLING)]
+        unknown = list(dict.fromkeys(f"{f.code}: {f.message}" for f in mine if f.outcome == "cannot_tell"))
+        found.append((title, question, derived or ["nothing"], unknown[:3]))
+    return found
+
+
+def _worst(findings: list[FindingPart], code: str) -> str:
+    """The worst message of one rule, with its code."""
+    mine = [f for f in findings if f.code == code and f.outcome in TELLING]
+    worst = min(mine, key=lambda f: TELLING.index(f.outcome))
+    return f"{code}: {worst.message}"
+
+
+def orders(part: MapsPart) -> str:
+    """m, with what it is counted from: `4 (smallest 2)`; with multiplicity where that is more."""
+    if part.distinct is None:
+        return "unknown"
+    more = f", {part.degree} with multiplicity" if part.degree is not None and part.degree != part.distinct else ""
+    least = f" (smallest {part.min_degree}{more})" if part.min_degree is not None and (part.min_degree != part.distinct or more) else ""
+    return f"{part.distinct}{least}"
+
+
+def adds(sublayer: SublayerPart) -> str:
+    """What the branch adds: bounded or not, and how the stream grows through it."""
+    sets = {"yes": "bounded", "no": "unbounded", "unknown": "unknown"}[sublayer.output_set.bounded]
+    return f"{sets}, {sublayer.growth.form} growth"
+
+
+def start(part: Initialisation | None) -> str:
+    """The stream at its recorded initialisation, on one line."""
+    if part is None:
+        return "unknown"
+    pieces = [f"rms {_number(part.rms_first)} → {_number(part.rms_last)} over {part.depth} blocks"]
+    pieces += [f"1 − cos {_number(part.one_minus_cos)}"] if part.one_minus_cos is not None else []
+    pieces += [f"first over last gradient {_number(part.gradient_ratio)}"] if part.gradient_ratio is not None else []
+    return ", ".join(pieces)
+
+
+def _number(value: float | str | None) -> str:
+    """Three significant digits."""
+    return value if isinstance(value, str) else f"{value:.3g}"
+
+
+__all__ = ["adds", "orders", "start", "steps"]
