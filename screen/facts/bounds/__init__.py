@@ -13,7 +13,21 @@ from dataclasses import dataclass
 
 from screen.facts.attention import Attention
 from screen.facts.bounds import rotary as _rotary
-from screen.facts.bounds import rows_activation, rows_factory, rows_linear, rows_norm, rows_parts, rows_pointwise, rows_reduce, rows_views, rows_write
+from screen.facts.bounds import (
+    rows_activation,
+    rows_choice,
+    rows_factory,
+    rows_joins,
+    rows_linear,
+    rows_norm,
+    rows_parts,
+    rows_pointwise,
+    rows_quotient,
+    rows_reduce,
+    rows_statistic,
+    rows_views,
+    rows_write,
+)
 from screen.facts.bounds.closed import HamiltonianForm, boundedness, hamiltonian, is_finite, place
 from screen.facts.bounds.expr import ONE, Expr, add, largest, num, sym
 from screen.facts.bounds.quantities import Part, Quantity, values_of
@@ -22,7 +36,10 @@ from screen.facts.bounds.walk import Walk
 from screen.facts.branches import Branch
 from screen.facts.nouns import Place, Tri, Unknown
 
-_RULES = (_rotary, rows_activation, rows_factory, rows_linear, rows_norm, rows_parts, rows_pointwise, rows_reduce, rows_views, rows_write)
+_RULES = (
+    _rotary, rows_activation, rows_choice, rows_factory, rows_joins, rows_linear, rows_norm, rows_parts, rows_pointwise, rows_quotient,
+    rows_reduce, rows_statistic, rows_views, rows_write,
+)
 """Imported so that their rows are entered."""
 
 
@@ -39,7 +56,9 @@ class BranchBounds:
     """The same at a point: `sigma_i` is the smallest divisor of norm i over the tokens there (ε included), `theta_i` the largest ‖diag p − pp'‖
     from max to sum norm (θ(p) <= 1) of softmax i. Routing fixed."""
     logits: tuple[Expr | Unknown, ...]
-    """sup |logit| of each softmax over them, before masks."""
+    """sup |logit| of each attention's softmax, before masks."""
+    logit_nodes: tuple[int, ...]
+    """The node of each: a softmax or a fused attention."""
     logits_bounded: Tri | None
     """Over all weights given the norms' gains; None without a softmax."""
     bounded: Tri
@@ -75,13 +94,15 @@ def bounds_of(branch: Branch) -> BranchBounds:
     lipschitz = _global(walk, output, local)
     bounded, breaker = boundedness(walk, magnitude, math.inf)
     at_x, _ = boundedness(walk, magnitude, 1.0)
-    logits = tuple(_largest_entry(u) for u in _data_logits(walk))
+    cores = _cores(walk)
+    logits = tuple(u.norm() for _, u in cores)
     internal = _internal(walk)
     used = _used(magnitude, local, lipschitz, internal, *logits)
     quantities = tuple(walk.names.quantities[s] for s in used if s in walk.names.quantities)
     names = {q.symbol: q.parameter for q in walk.names.quantities.values()}
     return BranchBounds(
-        magnitude=magnitude, lipschitz=lipschitz, lipschitz_local=local, logits=logits, logits_bounded=_all_bounded(walk, logits),
+        magnitude=magnitude, lipschitz=lipschitz, lipschitz_local=local, logits=logits,
+        logit_nodes=tuple(n for n, _ in cores), logits_bounded=_all_bounded(walk, logits),
         bounded=bounded, breaker=place(walk, breaker), bounded_at_each_x=at_x, given=_given(walk, magnitude, logits, names),
         bound=magnitude if bounded is True and isinstance(magnitude, Expr) else None, hamiltonian=hamiltonian(walk, names), internal=internal,
         quantities=quantities, ops=len(branch.region), norms=tuple((f.symbol, f.node, f.least) for f in walk.floors), axis=axis,
@@ -109,13 +130,10 @@ def _global(walk: Walk, output: Value, local: Expr | Unknown) -> Expr | Unknown:
     return local.substitute(worst)
 
 
-def _data_logits(walk: Walk) -> list[Value]:
+def _cores(walk: Walk) -> list[tuple[int, Value]]:
+    """(softmax, its logits) of each attention: routers are none."""
     cores = {c.node for c in Attention(walk.branch).cores if c.softmax}
-    return [u for node, u in walk.logits if node in cores]
-
-
-def _largest_entry(value: Value) -> Expr | Unknown:
-    return value.norm()
+    return [(node, u) for node, u in walk.logits if node in cores]
 
 
 def _all_bounded(walk: Walk, logits: tuple[Expr | Unknown, ...]) -> Tri | None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from weakref import WeakValueDictionary
 
+from screen.facts.bounds.evaluation import code_of, exp_of, log_node, plain_node
+
 _SERIAL = count()
 
 
@@ -60,7 +62,7 @@ class Expr:
         table: dict[int, float] = {}
         try:
             for e in self.walk():
-                table[e.serial] = _plain_node(e, table, values)
+                table[e.serial] = plain_node(e, table, values)
         except (OverflowError, ZeroDivisionError):
             return None
         found = table[self.serial]
@@ -70,7 +72,7 @@ class Expr:
         """Natural logarithm of the number: finite wherever the number is, however large."""
         table: dict[int, float] = {}
         for e in self.walk():
-            table[e.serial] = _log_node(e, table, values)
+            table[e.serial] = log_node(e, table, values)
         return table[self.serial]
 
     def substitute(self, replacements: Mapping[str, Expr]) -> Expr:
@@ -85,7 +87,7 @@ class Expr:
         """A compiled function of the values: plain floats, `inf` on overflow."""
         lines = ["def f(v):"]
         for e in self.walk():
-            lines.append(f"    t{e.serial} = {_code(e)}")
+            lines.append(f"    t{e.serial} = {code_of(e)}")
         lines.append(f"    return t{self.serial}")
         space: dict[str, Callable[[Mapping[str, float]], float]] = {}
         exec("\n".join(lines), {"inf": math.inf}, space)
@@ -266,59 +268,3 @@ def _rebuild(e: Expr, args: list[Expr]) -> Expr:
         ends = [num(e.value)] if math.isfinite(e.value) else []
         return (smallest if e.kind == "min" else largest)(*ends, *args)
     return e
-
-
-def _plain_node(e: Expr, table: dict[int, float], values: Mapping[str, float]) -> float:
-    if e.kind == "sym":
-        return float(values[e.name])
-    args = [table[a.serial] for a in e.args]
-    if e.kind == "add":
-        return e.value + math.fsum(args)
-    if e.kind == "mul":
-        found = e.value
-        for a, p in zip(args, e.powers, strict=True):
-            found *= a if p == 1.0 else float(a**p)
-        if math.isnan(found):
-            raise OverflowError
-        return found
-    if e.kind in ("min", "max"):
-        return min(e.value, *args) if e.kind == "min" else max(e.value, *args)
-    return e.value
-
-
-def exp_of(x: float) -> float:
-    """e^x, `inf` where it is larger than a float."""
-    return math.exp(x) if x < 709.0 else math.inf
-
-
-def _log(x: float) -> float:
-    return math.log(x) if x > 0 else -math.inf
-
-
-def _log_node(e: Expr, table: dict[int, float], values: Mapping[str, float]) -> float:
-    if e.kind == "sym":
-        return _log(float(values[e.name]))
-    args = [table[a.serial] for a in e.args]
-    if e.kind == "mul":
-        terms = [p * a for a, p in zip(args, e.powers, strict=True)]
-        return -math.inf if -math.inf in terms else _log(e.value) + sum(terms)
-    if e.kind == "add":
-        parts = [_log(e.value), *args]
-        top = max(parts)
-        return top if math.isinf(top) else top + math.log(math.fsum(math.exp(x - top) for x in parts))
-    if e.kind in ("min", "max"):
-        return min(_log(e.value), *args) if e.kind == "min" else max(_log(e.value), *args)
-    return _log(e.value)
-
-
-def _code(e: Expr) -> str:
-    args = [f"t{a.serial}" for a in e.args]
-    if e.kind == "sym":
-        return f"v[{e.name!r}]"
-    if e.kind == "add":
-        return " + ".join([repr(e.value), *args])
-    if e.kind == "mul":
-        return " * ".join([repr(e.value), *(a if p == 1.0 else f"{a} ** {p!r}" for a, p in zip(args, e.powers, strict=True))])
-    if e.kind in ("min", "max"):
-        return f"{e.kind}({', '.join([repr(e.value), *args])})"
-    return repr(e.value)

@@ -67,8 +67,9 @@ def _through(walk: Walk, x: Value, bound: Bound, part: Part, layout: Layout) -> 
     if is_zero(bound):
         return zero(len(sizes(layout)))
     columns, rows = x.axis(-1), frozenset(atoms(layout, -1))
-    spectral, largest_row = sym(walk.names.symbol(part, "rc")), sym(walk.names.symbol(part, "sc"))
-    row_sum = sym(walk.names.symbol(part, "sa"))
+    experts = "s" * (len(part.sizes) - 2)
+    spectral, largest_row = sym(walk.names.symbol(part, experts + "rc")), sym(walk.names.symbol(part, experts + "sc"))
+    row_sum = sym(walk.names.symbol(part, experts + "sa"))
     size = query(bound, x.flat, columns)
     found = [Fact(mul(spectral, size), rows), Fact(mul(largest_row, size))]
     for f in bound:
@@ -107,6 +108,17 @@ def matmul(walk: Walk, node: Node) -> Value:
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise NotUnderstood("a product with a vector")
     return multiplied_matrices(walk, a, b)
+
+
+@row("grouped_mm")
+def grouped(walk: Walk, node: Node) -> Value:
+    """Each row of x by one of the matrices W[e]: [in, out]; the largest of their norms, whichever it is."""
+    x, w = walk.first(node), walk.operand(node, 1, "mat2")
+    if not isinstance(w, Value) or w.part is None or w.part.shift or len(w.shape) != 3 or len(x.shape) != 2 or node.kwarg("bias") is not None:
+        raise NotUnderstood("a form that is not covered")
+    layout: Layout = (x.layout[0], (w.shape[2],) if w.shape[2] != 1 else ())
+    part = w.part.permuted((0, 2, 1))
+    return Value((x.shape[0], w.shape[2]), layout, _through(walk, x, x.mag, part, layout), _through(walk, x, x.der, part, layout), jump=x.jump)
 
 
 @row("baddbmm")

@@ -7,14 +7,10 @@ from dataclasses import replace
 
 from screen.facts.bounds.align import Aligned, align
 from screen.facts.bounds.bilinear import product
-from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, query, tidy, zero
-from screen.facts.bounds.expr import largest, num, rss
-from screen.facts.bounds.layout import plain
+from screen.facts.bounds.domain import NONE, Bound, is_zero, plus
 from screen.facts.bounds.rows_views import spread
-from screen.facts.bounds.value import Value, constant, of_part, scaled, summed, unknown
+from screen.facts.bounds.value import Value, constant, of_part, scaled, summed
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
-from screen.facts.flow import axes_of, strip
-from screen.facts.nouns import Unknown
 from screen.graph import Node
 
 DEEP = -1e3
@@ -147,9 +143,9 @@ def mul_(walk: Walk, node: Node) -> Value:
     if known is not None:
         return known
     if isinstance(left, Value) and isinstance(right, float):
-        return _by_number(left, right)
+        return by_number(left, right)
     if isinstance(right, Value) and isinstance(left, float):
-        return _by_number(right, left)
+        return by_number(right, left)
     if not isinstance(left, Value) or not isinstance(right, Value):
         raise NotUnderstood("operands that are not known")
     if node.inputs[0] == node.inputs[-1]:
@@ -157,73 +153,17 @@ def mul_(walk: Walk, node: Node) -> Value:
     return multiplied(walk, left, right)
 
 
-def _by_number(value: Value, factor: float) -> Value:
+def by_number(value: Value, factor: float) -> Value:
+    """factor · value; a mask keeps its holes."""
     if value.holes and factor <= 0:
         raise NotUnderstood("a masked value times a number that is not positive")
     return scaled(value, factor)
 
 
-@row("div true_divide")
-def div_(walk: Walk, node: Node) -> Value:
-    """a / b for b a number, or bounded away from 0: |δ(a/b)| <= |δa|/b + |a||δb|/b²."""
-    left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
-    if node.kwarg("rounding_mode") is not None:
-        raise NotUnderstood("a rounding division")
-    share = _share(walk, node)
-    if share is not None:
-        return share
-    if isinstance(right, Value):
-        right = inverse(right)
-        return multiplied(walk, as_value(left, right), right)
-    if right is None or right == 0 or not isinstance(left, Value):
-        raise NotUnderstood("a divisor that is not known")
-    return _by_number(left, 1.0 / right)
-
-
-def _share(walk: Walk, node: Node) -> Value | None:
-    """x / Σx for x >= 0: shares between 0 and 1 that sum to 1 (where the sum is not 0). Their slope has no bound of this form."""
-    if len(node.inputs) != 2:
-        return None
-    below = walk.graph.nodes[strip(walk.flow, node.inputs[1])]
-    x = walk.one(node.inputs[0])
-    if below.op != "sum" or x.low < 0 or x.holes or strip(walk.flow, below.inputs[0]) != strip(walk.flow, node.inputs[0]):
-        return None
-    axes = axes_of(walk.flow.operand(below, 1, "dim", "axis"), len(x.shape))
-    if walk.flow.operand(below, 2, "keepdim") is not True:
-        return None
-    walk.assumed["a sum that shares are taken of is not 0"] = None
-    along = frozenset().union(*(x.axis(a) for a in axes))
-    lost = Unknown("the slope of a quotient by a sum that may be near 0", (node.index,))
-    return Value(x.shape, x.layout, (Fact(num(1.0), along, NONE, 1),), x.der if is_zero(x.der) else lost, 0.0, 1.0, jump=x.jump)
-
-
-def inverse(b: Value) -> Value:
-    """1/b, for b of one sign with |b| >= least > 0; per entry 1/least, derivative at most |δb|/least²."""
-    least = b.low if b.low > 0 else -b.high if b.high < 0 else 0.0
-    if least <= 0 or b.holes:
-        raise NotUnderstood("a divisor that may be 0")
-    steep = num(1.0 / least**2)
-    der = b.der if isinstance(b.der, Unknown) else tuple(Fact(_scale(steep, f), f.inner, f.outer, f.p) for f in b.der)
-    ends = sorted((1.0 / x if math.isfinite(x) else 0.0) for x in (b.low, b.high))
-    return replace(b.bare(), mag=(Fact(num(1.0 / least)),), der=der, low=ends[0], high=ends[1])
-
-
-def _scale(factor, fact: Fact):  # type: ignore[no-untyped-def]
-    from screen.facts.bounds.expr import mul
-
-    return mul(factor, fact.bound)
-
-
-@row("reciprocal")
-def reciprocal(walk: Walk, node: Node) -> Value:
-    """1/b."""
-    return inverse(walk.first(node))
-
-
 @row("neg negative")
 def neg(walk: Walk, node: Node) -> Value:
     """−a."""
-    return _by_number(walk.first(node), -1.0)
+    return by_number(walk.first(node), -1.0)
 
 
 @row("square pow")
@@ -277,57 +217,3 @@ def addcmul(walk: Walk, node: Node) -> Value:
     if not isinstance(b, Value) or not isinstance(c, Value) or isinstance(factor, Value):
         raise NotUnderstood("operands that are not known")
     return added(walk, a, scaled(multiplied(walk, b, c), 1.0 if factor is None else factor))
-
-
-# -- choices between entries ----------------------------------------------------------------------------------------------------------
-
-
-@row("where")
-def where(walk: Walk, node: Node) -> Value:
-    """Each entry from one of two: per entry the larger, over several the root of the sum of squares; −∞ makes holes."""
-    if len(node.args) < 2:
-        raise NotUnderstood("the indices of what is true")
-    condition = walk.operand(node, 0, "condition")
-    one, two = walk.operand(node, 1, "input", "self"), walk.operand(node, 2, "other")
-    return chosen(walk, node, condition.jump if isinstance(condition, Value) else None, one, two)
-
-
-@row("masked_fill")
-def masked_fill(walk: Walk, node: Node) -> Value:
-    """A number where a mask says so."""
-    condition = walk.operand(node, 1, "mask")
-    return chosen(walk, node, condition.jump if isinstance(condition, Value) else None, walk.first(node), walk.operand(node, 2, "value"))
-
-
-def chosen(walk: Walk, node: Node, jump: int | None, one: Value | float | None, two: Value | float | None) -> Value:
-    """Entries of one or of the other."""
-    shape = node.shape or ()
-    values = [as_value(v, constant(shape, 0.0, 0.0)) for v in (one, two)]
-    deep = [v for v in values if v.high < DEEP and is_zero(v.der)]
-    rest = [v for v in values if v not in deep]
-    if deep and rest:
-        made = spread(rest[0], shape)
-        return replace(made.bare(), low=-math.inf, holes=True, jump=made.jump if jump is None else jump)
-    if deep:
-        return replace(unknown(shape, "every entry is masked", node.index), der=zero(len(plain(shape))))
-    a = both(walk, *values)
-    x, y = filled(a)
-    x, y = spread(x, shape), spread(y, shape)
-    mag, der = _either(x.mag, y.mag, x.flat), _either(x.der, y.der, x.flat)
-    jump = next((j for j in (jump, x.jump, y.jump) if j is not None), None)
-    return replace(x.bare(), mag=mag, der=der, low=min(x.low, y.low), high=max(x.high, y.high), holes=x.holes or y.holes, jump=jump)
-
-
-def _either(left: Bound, right: Bound, flat: tuple[int, ...]) -> Bound:
-    if isinstance(left, Unknown) or is_zero(right):
-        return left
-    if isinstance(right, Unknown) or is_zero(left):
-        return right
-    keys = dict.fromkeys([(NONE, NONE, 2), *(f.key for f in (*left, *right))])
-    made = []
-    for k in keys:
-        ends = query(left, flat, *k), query(right, flat, *k)
-        made.append(Fact(largest(*ends) if not k[0] and not k[1] else rss(*ends) if k[2] == 2 else ends[0], *k))
-    return tidy([f for f in made if f.p == 2], flat)
-
-

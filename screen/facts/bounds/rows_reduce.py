@@ -31,23 +31,25 @@ def reduce(walk: Walk, node: Node) -> Value:
     count = math.prod(value.flat[a] for a in gone)
     summing = node.op in ("sum", "mean", "nansum")
     factor = 1.0 / count if node.op == "mean" else 1.0
-    layout, shape = _without(value, axes, keep)
+    layout, shape = without(value, axes, keep)
     names = {a: i for i, a in enumerate(a for a in range(len(value.flat)) if a not in gone)}
-    mag = times(_reduced(value, value.mag, gone, names, summing), num(factor))
-    der = times(_reduced(value, value.der, gone, names, summing), num(factor))
+    mag = times(reduced(value, value.mag, gone, names, summing), num(factor))
+    der = times(reduced(value, value.der, gone, names, summing), num(factor))
     wide = count * factor if summing else 1.0
     ends = (value.low * wide if value.low else 0.0, value.high * wide if value.high else 0.0)
     return Value(shape, layout, mag, der, ends[0], ends[1], jump=value.jump)
 
 
-def _without(value: Value, axes: tuple[int, ...], keep: bool) -> tuple[Layout, tuple[int, ...]]:
+def without(value: Value, axes: tuple[int, ...], keep: bool) -> tuple[Layout, tuple[int, ...]]:
+    """Layout and shape after axes are reduced."""
     rank = len(value.shape)
     gone = {a % rank for a in axes}
     layout = [() if i in gone else g for i, g in enumerate(value.layout) if keep or i not in gone]
     return tuple(layout), tuple(1 if i in gone else n for i, n in enumerate(value.shape) if keep or i not in gone)
 
 
-def _reduced(value: Value, bound: Bound, gone: Atoms, names: dict[int, int], summing: bool) -> Bound:
+def reduced(value: Value, bound: Bound, gone: Atoms, names: dict[int, int], summing: bool) -> Bound:
+    """Facts after a sum (or a largest) over the atoms `gone`; `names` are the new positions of the others."""
     if isinstance(bound, Unknown):
         return bound
     if is_zero(bound):

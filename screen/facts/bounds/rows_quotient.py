@@ -1,0 +1,70 @@
+"""Quotients: by numbers, by what is bounded away from 0, and shares of a sum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from screen.facts.bounds.domain import NONE, Fact, is_zero
+from screen.facts.bounds.expr import Expr, mul, num
+from screen.facts.bounds.rows_pointwise import as_value, by_number, multiplied
+from screen.facts.bounds.value import Value
+from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.flow import axes_of, strip
+from screen.facts.nouns import Unknown
+from screen.graph import Node
+
+
+@row("div true_divide")
+def div_(walk: Walk, node: Node) -> Value:
+    """a / b for b a number, or bounded away from 0: |δ(a/b)| <= |δa|/b + |a||δb|/b²."""
+    left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
+    if node.kwarg("rounding_mode") is not None:
+        raise NotUnderstood("a rounding division")
+    share = _share(walk, node)
+    if share is not None:
+        return share
+    if isinstance(right, Value):
+        right = inverse(right)
+        return multiplied(walk, as_value(left, right), right)
+    if right is None or right == 0 or not isinstance(left, Value):
+        raise NotUnderstood("a divisor that is not known")
+    return by_number(left, 1.0 / right)
+
+
+def _share(walk: Walk, node: Node) -> Value | None:
+    """x / Σx for x >= 0: shares between 0 and 1 that sum to 1 (where the sum is not 0). Their slope has no bound of this form."""
+    if len(node.inputs) != 2:
+        return None
+    below = walk.graph.nodes[strip(walk.flow, node.inputs[1])]
+    x = walk.one(node.inputs[0])
+    if below.op != "sum" or x.low < 0 or x.holes or strip(walk.flow, below.inputs[0]) != strip(walk.flow, node.inputs[0]):
+        return None
+    axes = axes_of(walk.flow.operand(below, 1, "dim", "axis"), len(x.shape))
+    if walk.flow.operand(below, 2, "keepdim") is not True:
+        return None
+    walk.assumed["a sum that shares are taken of is not 0"] = None
+    along = frozenset().union(*(x.axis(a) for a in axes))
+    lost = Unknown("the slope of a quotient by a sum that may be near 0", (node.index,))
+    return Value(x.shape, x.layout, (Fact(num(1.0), along, NONE, 1),), x.der if is_zero(x.der) else lost, 0.0, 1.0, jump=x.jump)
+
+
+def inverse(b: Value) -> Value:
+    """1/b, for b of one sign with |b| >= least > 0; per entry 1/least, derivative at most |δb|/least²."""
+    least = b.low if b.low > 0 else -b.high if b.high < 0 else 0.0
+    if least <= 0 or b.holes:
+        raise NotUnderstood("a divisor that may be 0")
+    steep = num(1.0 / least**2)
+    der = b.der if isinstance(b.der, Unknown) else tuple(Fact(_scale(steep, f), f.inner, f.outer, f.p) for f in b.der)
+    ends = sorted((1.0 / x if math.isfinite(x) else 0.0) for x in (b.low, b.high))
+    return replace(b.bare(), mag=(Fact(num(1.0 / least)),), der=der, low=ends[0], high=ends[1])
+
+
+def _scale(factor: Expr, fact: Fact) -> Expr:
+    return mul(factor, fact.bound)
+
+
+@row("reciprocal")
+def reciprocal(walk: Walk, node: Node) -> Value:
+    """1/b."""
+    return inverse(walk.first(node))

@@ -1,0 +1,123 @@
+"""Statistics, poolings and transforms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, query, relabel, tidy, zero
+from screen.facts.bounds.expr import Expr, mul, num
+from screen.facts.bounds.layout import Layout, atoms, sizes
+from screen.facts.bounds.rows_choice import chosen
+from screen.facts.bounds.rows_pointwise import as_value
+from screen.facts.bounds.rows_reduce import reduced, without
+from screen.facts.bounds.value import Value, recut
+from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.flow import axes_of
+from screen.facts.nouns import Unknown
+from screen.graph import Node
+
+
+@row("norm vector_norm linalg_norm")
+def length(walk: Walk, node: Node) -> Value:
+    """‖x‖₂ over axes: at most that norm, and 1-Lipschitz in it."""
+    value = walk.first(node)
+    order = walk.flow.operand(node, 1, "p", "ord")
+    axes = axes_of(walk.flow.operand(node, 2, "dim"), len(value.shape))
+    if order not in (None, 2, 2.0, "fro") or value.holes:
+        raise NotUnderstood("another norm than the 2-norm")
+    gone, names, layout, shape = _frame(value, axes, bool(walk.flow.operand(node, 3, "keepdim")))
+
+    def taken(bound: Bound) -> Bound:
+        rest = reduced(value, bound, gone, names, False)
+        if isinstance(bound, Unknown) or isinstance(rest, Unknown) or is_zero(bound):
+            return rest
+        facts = [f for f in rest if f.p == 2 and (f.inner or f.outer)]
+        return tidy([Fact(query(bound, value.flat, gone)), *facts], sizes(layout))
+
+    return Value(shape, layout, taken(value.mag), taken(value.der), 0.0, jump=value.jump)
+
+
+def _frame(value: Value, axes: tuple[int, ...], keep: bool) -> tuple[frozenset[int], dict[int, int], Layout, tuple[int, ...]]:
+    gone = frozenset(a for x in axes for a in atoms(value.layout, x))
+    names = {a: i for i, a in enumerate(a for a in range(len(value.flat)) if a not in gone)}
+    return gone, names, *without(value, axes, keep)
+
+
+@row("var std")
+def variance(walk: Walk, node: Node) -> Value:
+    """var = ‖x − mean‖²/(n − c) <= ‖x‖²/(n − c), slope 2‖x‖‖δx‖/(n − c); std = ‖x − mean‖/√(n − c), slope ‖δx‖/√(n − c)."""
+    value = walk.first(node)
+    given = walk.flow.operand(node, 1, "dim")
+    axes = axes_of(None if isinstance(given, bool) else given, len(value.shape))
+    gone, _, layout, shape = _frame(value, axes, bool(walk.flow.operand(node, 3, "keepdim")))
+    correction = node.kwarg("correction")
+    unbiased = walk.flow.operand(node, 2, "unbiased")
+    less = float(correction) if isinstance(correction, int | float) else 0.0 if unbiased is False or given is False else 1.0
+    left = math.prod(value.flat[a] for a in gone) - less
+    if left <= 0 or value.holes or isinstance(value.mag, Unknown):
+        raise NotUnderstood("of a value that is not known")
+    size = query(value.mag, value.flat, gone)
+    slope: Expr | Unknown = value.der if isinstance(value.der, Unknown) else query(value.der, value.flat, gone)
+    if node.op == "std":
+        top, steep = mul(num(left**-0.5), size), slope if isinstance(slope, Unknown) else mul(num(left**-0.5), slope)
+    else:
+        top, steep = mul(num(1 / left), size, size), slope if isinstance(slope, Unknown) else mul(num(2 / left), size, slope)
+    der: Bound = steep if isinstance(steep, Unknown) else zero(len(sizes(layout))) if is_zero(value.der) else (Fact(steep),)
+    return Value(shape, layout, (Fact(top),), der, 0.0, jump=value.jump)
+
+
+@row("maximum minimum")
+def extreme(walk: Walk, node: Node) -> Value:
+    """The larger or smaller of two, entry by entry: one of them, with its slope; no jump, since they meet where they change places."""
+    left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
+    values = [as_value(v, walk.first(node)) for v in (left, right)]
+    if any(v.high < -1e3 or v.holes for v in values):
+        raise NotUnderstood("a masked value")
+    made = chosen(walk, node, None, *values)
+    pick = max if node.op == "maximum" else min
+    return replace(made, low=pick(v.low for v in values), high=pick(v.high for v in values))
+
+
+@row("avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d")
+def averaged(walk: Walk, node: Node) -> Value:
+    """Means over windows (zeros count as entries): convex, so that norms over the other axes do not grow."""
+    if walk.flow.operand(node, 6, "divisor_override") is not None:
+        raise NotUnderstood("a divisor of its own")
+    value, shape = walk.first(node), node.shape or ()
+    axes = int(node.op[-2])
+    kept = len(value.shape) - axes
+    layout: Layout = (*value.layout[:kept], *((n,) if n != 1 else () for n in shape[kept:]))
+    names = {a: a for a in range(len(sizes(value.layout[:kept])))}
+    return replace(value.bare(), shape=shape, layout=layout, mag=relabel(value.mag, names), der=relabel(value.der, names),
+                   low=min(value.low, 0.0), high=max(value.high, 0.0))
+
+
+@row("fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn fft_rfft")
+def fourier(walk: Walk, node: Node) -> Value:
+    """Discrete Fourier transform along axes: norms that hold an axis of n grow by √n (Parseval), others by n (a sum of n); `ortho` divides by
+    √n, and so does each inverse by n."""
+    value = walk.first(node)
+    rank = len(value.shape)
+    default: object = (-2, -1) if node.op.endswith("2") else None if node.op.endswith("n") else -1
+    given = walk.flow.operand(node, 2, "dim")
+    axes = axes_of(default if given is None else given, rank)
+    norm = walk.flow.operand(node, 3, "norm")
+    if walk.flow.operand(node, 1, "n", "s") is not None or norm not in (None, "backward", "ortho") or node.op == "fft_rfft":
+        raise NotUnderstood("a form that is not covered")
+    value = recut(value.bare(), tuple((n,) if n != 1 else () for n in value.shape), value.shape, walk.names)
+    count = math.prod(value.shape[a] for a in axes)
+    factor = count**-0.5 if norm == "ortho" else 1.0 / count if "ifft" in node.op else 1.0
+    touched = frozenset(a for x in axes for a in atoms(value.layout, x))
+
+    def moved(bound: Bound) -> Bound:
+        if isinstance(bound, Unknown) or is_zero(bound):
+            return bound
+        made = [Fact(mul(num(factor), query(bound, value.flat, touched, NONE, 1)))]
+        for f in bound:
+            cost = math.prod(math.sqrt(value.flat[a]) if a in f.inner | f.outer else float(value.flat[a]) for a in touched)
+            if f.p == 2:
+                made.append(Fact(mul(num(cost * factor), f.bound), f.inner | (f.outer & touched), f.outer - touched))
+        return tidy(made, value.flat)
+
+    return replace(value, mag=moved(value.mag), der=moved(value.der), low=-math.inf, high=math.inf)
