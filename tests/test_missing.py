@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from screen.capture import inputs
 from screen.capture.inputs import alternatives, arguments, combinations, single
 from screen.capture.lookup import Lookup
 from screen.capture.missing import missing
@@ -126,6 +127,26 @@ class Partless(Outer):
 def test_a_part_that_is_not_there_is_no_missing_argument() -> None:
     found = outcome(Partless().to("meta"), (), {"input_ids": torch.ones(2, 7, dtype=torch.long)})
     assert "'NoneType' object is not callable" in str(found.error) and found.missing == ()
+
+
+class Deaf(nn.Module):
+    """Takes images too, by a part that is not there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(100, 24)
+        self.tower = None
+
+    def forward(self, input_ids: Tensor, pixel_values: Tensor | None = None) -> Tensor:
+        return self.embed(input_ids) + self.tower(pixel_values) if pixel_values is not None else self.embed(input_ids)  # type: ignore[misc]
+
+
+def test_a_failure_that_no_form_mends_ends_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    run = inputs._Trials.run
+    monkeypatch.setattr(inputs._Trials, "run", lambda self, kwargs: (calls.append(",".join(kwargs)), run(self, kwargs))[1])
+    assert list(arguments(Lookup(Deaf()))) == ["input_ids"]
+    assert calls[-1] == "input_ids" and len(calls) < 20
 
 
 class OneSample(nn.Module):

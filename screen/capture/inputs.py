@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,8 @@ from screen.capture.trial import Outcome, outcome, short_twin
 BUDGET = 120
 TRACED, WHOLE = 4, 30
 """Trials for one plan; what a traced one and one of the whole model count for. No clock: the same model must always get the same inputs."""
+REPEATED = 8
+"""So often may one failure that does not speak of forms come back: then no other form helps (a part of the model is not there)."""
 MAX_PLACES = 4096
 _FORM = re.compile(r"shape|size|dim|unpack|broadcast|match|channel|divisible|multiple|expected|missing|specif", re.IGNORECASE)
 """What a failure says that comes from the form of the inputs."""
@@ -64,6 +67,7 @@ def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) 
     for plan in [*found, *map(single, found[:1])]:
         waiting, spent = combinations(plan), 0
         spares: set[str] = set()
+        told: Counter[str] = Counter()
         while spent < BUDGET and (values := next(waiting, None)) is not None:
             kwargs = {**values, **constant}
             result, cost = trials.run(kwargs)
@@ -73,6 +77,9 @@ def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) 
                 second = second or kwargs
                 break
             spent += cost
+            told[str(result.error)] += 1
+            if told[str(result.error)] > REPEATED and _FORM.search(str(result.error)) is None:
+                break
             if (spare := _spare(look, result.error, plan)) is not None:
                 spares.add(spare)
                 plan = {name: values for name, values in plan.items() if name != spare}
