@@ -28,8 +28,9 @@ from screen.facts.bounds import (
     rows_views,
     rows_write,
 )
-from screen.facts.bounds.closed import HamiltonianForm, boundedness, hamiltonian, is_finite, place
+from screen.facts.bounds.closed import boundedness, is_finite, place
 from screen.facts.bounds.expr import ONE, Expr, add, largest, num, sym
+from screen.facts.bounds.hamiltonian import HamiltonianForm, hamiltonian
 from screen.facts.bounds.quantities import Part, Quantity, values_of
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import Walk
@@ -57,8 +58,6 @@ class BranchBounds:
     from max to sum norm (θ(p) <= 1) of softmax i. Routing fixed."""
     logits: tuple[Expr | Unknown, ...]
     """sup |logit| of each attention's softmax, before masks."""
-    logit_nodes: tuple[int, ...]
-    """The node of each: a softmax or a fused attention."""
     logits_bounded: Tri | None
     """Over all weights given the norms' gains; None without a softmax."""
     bounded: Tri
@@ -83,6 +82,8 @@ class BranchBounds:
     """(sigma symbol, node of the norm, smallest divisor; None when it can come near 0)."""
     axis: int
     """The feature axis of the output, negative."""
+    logit_nodes: tuple[int, ...] = ()
+    """The node of each of `logits`: a softmax or a fused attention."""
 
 
 def bounds_of(branch: Branch) -> BranchBounds:
@@ -97,14 +98,14 @@ def bounds_of(branch: Branch) -> BranchBounds:
     cores = _cores(walk)
     logits = tuple(u.norm() for _, u in cores)
     internal = _internal(walk)
-    used = _used(magnitude, local, lipschitz, internal, *logits)
-    quantities = tuple(walk.names.quantities[s] for s in used if s in walk.names.quantities)
+    used = frozenset(_used(magnitude, local, lipschitz, internal, *logits))
+    quantities = tuple(q for s, q in walk.names.quantities.items() if s in used)
     names = {q.symbol: q.parameter for q in walk.names.quantities.values()}
     return BranchBounds(
         magnitude=magnitude, lipschitz=lipschitz, lipschitz_local=local, logits=logits,
         logit_nodes=tuple(n for n, _ in cores), logits_bounded=_all_bounded(walk, logits),
         bounded=bounded, breaker=place(walk, breaker), bounded_at_each_x=at_x, given=_given(walk, magnitude, logits, names),
-        bound=magnitude if bounded is True and isinstance(magnitude, Expr) else None, hamiltonian=hamiltonian(walk, names), internal=internal,
+        bound=magnitude if bounded is True and isinstance(magnitude, Expr) else None, hamiltonian=hamiltonian(walk), internal=internal,
         quantities=quantities, ops=len(branch.region), norms=tuple((f.symbol, f.node, f.least) for f in walk.floors), axis=axis,
     )
 

@@ -1,4 +1,4 @@
-"""From the walk to closed answers: is the branch bounded over all its weights, what breaks it, and the Hamiltonian of its last norm.
+"""From the walk to closed answers: is the branch bounded over all its weights, and what breaks it.
 
 "Over all weights": every trained map and bias may grow without limit, while the gains and biases of recognised norms, and gains that follow
 a norm (LayerScale, ReZero), are held fixed and listed (`given`). The bound is monotone in its symbols, so that it is finite over all weights
@@ -8,7 +8,6 @@ exactly when it stays finite with those symbols at infinity.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from screen.facts.bounds.expr import Expr
@@ -98,66 +97,3 @@ def _unknown_or_broken(walk: Walk, bound: Unknown, inputs: float) -> tuple[Tri, 
 def place(walk: Walk, breaker: Breaker | None) -> Place | None:
     """Where a breaker stands in the user's code."""
     return None if breaker is None else place_of(walk.graph, breaker.node)
-
-
-# -- the Hamiltonian of the last norm -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class HamiltonianForm:
-    """H(P) = sup over the outputs of −⟨P, f⟩, per token p_j (a column of P), when the last op of the branch is a norm.
-
-    An upper bound for the branch; equal when the branch can give each token any direction (distinct tokens, a free map before the norm). With
-    ε > 0 it is a supremum that is not attained. For P = 0 it is 0 (review, 20)."""
-
-    kind: str
-    """rms, layer, l2 or group."""
-    width: int
-    gain: tuple[str, ...]
-    """Names of the gains after the norm (several multiply: γ → λγ)."""
-    bias: tuple[str, ...]
-    text: str
-    """SymPy text per token: d, and the norm of `ΓP` entries as symbols."""
-    maximiser: str
-    attained: bool
-    """ε = 0: the supremum is a maximum."""
-    conditions: tuple[str, ...]
-
-
-def hamiltonian(walk: Walk, parameters: Mapping[str, str]) -> HamiltonianForm | None:
-    """The form of the branch's last norm; None when the branch does not end in one (`parameters`: symbol -> parameter name)."""
-    norm = walk.branch.exit.norm
-    if norm is None or walk.branch.exit.normed is not True or walk.branch.exit.gated:
-        return None
-    kind = {"layernorm": "layer", "rmsnorm": "rms", "l2": "l2", "groupnorm": "group"}.get(norm.type)
-    output = walk.table.get(walk.branch.output)
-    if kind is None or kind == "group" or not isinstance(output, Value) or not output.after:
-        return None
-    gains, biases = _after(walk, norm.node, parameters)
-    root = "" if kind == "l2" else f"sqrt({norm.size})*"
-    inner = "(I - ones*ones.T/d)*Gamma*p_j" if kind == "layer" else "Gamma*p_j"
-    bias = " - <p_j, beta>" if biases else ""
-    centre = "(I - 11'/d) " if kind == "layer" else ""
-    return HamiltonianForm(
-        kind=kind, width=norm.size, gain=gains, bias=biases,
-        text=f"Sum_j {root}||{inner}||_2{bias}".replace("/d)", f"/{norm.size})"),
-        maximiser=f"f_j = -{root}Gamma*{centre}Gamma*p_j / ||{centre}Gamma*p_j||_2" + (" + beta" if biases else ""),
-        attained=not norm.eps,
-        conditions=(
-            "an upper bound; equal when the branch can give each token any direction",
-            *(("a supremum, not attained, since eps > 0",) if norm.eps else ()),
-            f"the maximiser is unique exactly when {centre}Gamma*p_j is not 0",
-            "for P = 0 it is 0",
-        ),
-    )
-
-
-def _after(walk: Walk, start: int, parameters: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    gains: dict[str, None] = {}
-    biases: dict[str, None] = {}
-    output = walk.table.get(walk.branch.output)
-    used = output.norm(-1).symbols() if isinstance(output, Value) and isinstance(output.norm(-1), Expr) else ()  # type: ignore[union-attr]
-    for symbol in used:
-        if symbol in walk.given and symbol in parameters:
-            (biases if "bias" in walk.given[symbol] else gains)[parameters[symbol]] = None
-    return tuple(gains), tuple(biases)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import count
 from weakref import WeakValueDictionary
 
@@ -29,6 +30,8 @@ class Expr:
     name: str
     args: tuple[Expr, ...]
     powers: tuple[float, ...]
+    digest: bytes
+    """Of the structure: operands are kept in its order, so that equal programs give equal expressions and equal roundings."""
     serial: int = field(default_factory=lambda: next(_SERIAL))
 
     @property
@@ -119,7 +122,9 @@ def _make(kind: str, value: float = 0.0, name: str = "", args: tuple[Expr, ...] 
     key = (kind, value, name, tuple(a.serial for a in args), powers)
     found = _TABLE.get(key)
     if found is None:
-        found = Expr(kind, value, name, args, powers)
+        text = f"{kind} {value!r} {name} {powers!r} ".encode()
+        digest = blake2b(text + b"".join(a.digest for a in args), digest_size=8).digest()
+        found = Expr(kind, value, name, args, powers, digest)
         _TABLE[key] = found
     return found
 
@@ -169,7 +174,7 @@ def add(*terms: Expr) -> Expr:
         return num(constant)
     if len(parts) == 1 and constant == 0.0:
         return parts[0]
-    return _make("add", constant, args=tuple(sorted(parts, key=lambda e: e.serial)))
+    return _make("add", constant, args=tuple(sorted(parts, key=lambda e: e.digest)))
 
 
 def mul(*factors: Expr) -> Expr:
@@ -184,7 +189,7 @@ def mul(*factors: Expr) -> Expr:
                 bases[base.serial] = (base, bases.get(base.serial, (base, 0.0))[1] + power)
     if coefficient == 0.0:
         return ZERO
-    kept = sorted(((b, p) for b, p in bases.values() if p != 0.0), key=lambda item: item[0].serial)
+    kept = sorted(((b, p) for b, p in bases.values() if p != 0.0), key=lambda item: item[0].digest)
     if not kept:
         return num(coefficient)
     if coefficient == 1.0 and len(kept) == 1 and kept[0][1] == 1.0:
@@ -244,7 +249,7 @@ def _extreme(kind: str, items: Iterable[Expr], choose: Callable[[float, float], 
         return num(constant)
     if len(parts) == 1 and constant == neutral:
         return parts[0]
-    return _make(kind, constant, args=tuple(sorted(parts, key=lambda e: e.serial)))
+    return _make(kind, constant, args=tuple(sorted(parts, key=lambda e: e.digest)))
 
 
 def _undominated(kind: str, parts: list[Expr]) -> list[Expr]:

@@ -45,17 +45,22 @@ def _node(e: Expr, done: dict[int, str]) -> str:
     if e.kind == "sym":
         return e.name
     if e.kind == "add":
-        return " + ".join([*args, *([number(e.value)] if e.value else [])])
+        return " + ".join([*sorted(args), *([number(e.value)] if e.value else [])])
     if e.kind == "mul":
-        parts = [] if e.value == 1.0 else [number(e.value)]
+        parts: list[str] = []
         for a, text_of, p in zip(e.args, args, e.powers, strict=True):
             inside = f"({text_of})" if a.kind in ("add", "mul") and not text_of.startswith("u") else text_of
             parts.append(inside if p == 1.0 else f"sqrt({text_of})" if p == 0.5 else f"{inside}**({number_of_power(p)})")
-        return "*".join(parts)
+        return "*".join([*([] if e.value == 1.0 else [number(e.value)]), *sorted(parts, key=_plain_first)])
     if e.kind in ("min", "max"):
         ends = [number(e.value)] if math.isfinite(e.value) and not (e.kind == "max" and e.value == 0.0) else []
-        return f"{'Min' if e.kind == 'min' else 'Max'}({', '.join([*ends, *args])})"
+        return f"{'Min' if e.kind == 'min' else 'Max'}({', '.join([*ends, *sorted(args)])})"
     return number(e.value)
+
+
+def _plain_first(factor: str) -> tuple[bool, str]:
+    """Symbols before brackets."""
+    return "(" in factor, factor
 
 
 def number_of_power(p: float) -> str:

@@ -201,12 +201,14 @@ _SUFFIX = {
 
 
 class Names:
-    """Gives symbols to quantities: `W0` for the first weight of the branch, `b0`, `g0` for vectors, with a suffix for the kind of norm."""
+    """Gives symbols to quantities: `W0` for the first weight of the branch, `g0` for gains, `b0` for vectors, with a suffix for the kind of norm."""
 
     def __init__(self) -> None:
         self.quantities: dict[str, Quantity] = {}
         self._symbols: dict[tuple[object, ...], str] = {}
         self._bases: dict[tuple[object, ...], str] = {}
+        self.gains: set[str] = set()
+        """Parameters that multiply entry by entry: their symbols begin with `g`."""
 
     def symbol(self, part: Part, roles: str, exponential: bool = False) -> str:
         """The symbol of a quantity."""
@@ -227,7 +229,7 @@ class Names:
     def _base(self, part: Part) -> str:
         rows = (part.parameter, part.offset, math.prod(part.sizes), part.shift)
         if rows not in self._bases:
-            letter = "W" if sum(n != 1 for n in part.whole) > 1 else "b"
+            letter = "g" if part.parameter in self.gains else "W" if sum(n != 1 for n in part.whole) > 1 else "b"
             number = sum(b.startswith(letter) for b in self._bases.values())
             self._bases[rows] = f"{letter}{number}"
         return self._bases[rows]

@@ -51,9 +51,9 @@ def pick(walk: Walk, value: Value, source: int, axis: int, index: int) -> Value:
         return renewed(one, walk, one.part.dropped(axis))
     layout = one.layout[:axis] + one.layout[axis + 1 :]
     kept = replace(one, shape=shape, layout=layout, piece=None)
-    projection = one.projection
+    projection = _narrowed(value, axis, index, index + 1, 1) if value.shape[axis] != 1 else value.projection
     if projection is None:
-        return kept
+        return replace(kept, projection=None)
     return _without_picked(walk, value, kept, projection, axis)
 
 

@@ -160,6 +160,8 @@ class Walk:
     def _source(self, node: Node) -> Value:
         shape = node.shape or ()
         if node.op == "parameter":
+            if self._is_gain(node.index):
+                self.names.gains.add(node.name or f"parameter {node.index}")
             strides, step = [], 1
             for n in reversed(shape):
                 strides.append(step)
@@ -170,6 +172,17 @@ class Walk:
             return replace(found, der=zero(len(sizes(plain(shape)))))
         words = {"input": "an argument of forward", "buffer": "a buffer", "constant": "a tensor from outside of the trace"}[node.op]
         return unknown(shape, f"{words}, of unknown size", node.index, zero(len(sizes(plain(shape)))))
+
+    def _is_gain(self, index: int) -> bool:
+        """Whether a weight (or a function of weights alone) multiplies data entry by entry."""
+        for user in self.graph.users[index]:
+            node = self.graph.nodes[user]
+            if not self.flow.data[user]:
+                if user < self.branch.output and self._is_gain(user):
+                    return True
+            elif node.op == "mul" or (node.op in ("layer_norm", "rms_norm") and self.flow.ref(node, 2, "weight") == index):
+                return True
+        return False
 
     # -- arguments --------------------------------------------------------------------------------------------------------------------
 
