@@ -20,9 +20,14 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("build/soundness"), help="where the shards' files stand (not committed)")
     parser.add_argument("--resume", action="store_true", help="keep shards that are done")
     parser.add_argument("--write", action="store_true", help="write docs/soundness.md")
+    parser.add_argument("--page", action="store_true", help="attack nothing: report the shards that are done")
     given = parser.parse_args()
     plan = Plan(given.structures, given.draws, given.steps, given.shards, given.seed)
-    total, structures, seconds = joined(run_all(plan, given.folder, given.jobs, resume=given.resume))
+    if given.page:
+        paths = [plan.path(given.folder, s) for s in range(plan.shards)]
+    else:
+        paths = run_all(plan, given.folder, given.jobs, resume=given.resume)
+    total, structures, seconds = joined(paths)
     text = page(plan, total, structures, seconds)
     if given.write:
         Path("docs/soundness.md").write_text(text, encoding="utf-8")

@@ -18,7 +18,9 @@ HEAD = """\
 Written by `python -m tests.soundness --write`; do not edit.
 
 Random residual blocks (`tests/soundness/grammar.py`) with weights over ten orders of magnitude are attacked through their inputs by gradient
-ascent. What is measured is always a lower bound of the quantity that a bound speaks of.
+ascent. What is measured is always a lower bound of the quantity that a bound speaks of. Beside the bounds of whole
+branches, the facts of every node are compared with its value and with its derivative in a random direction, and every rule is asked by itself, with
+measured norms in place of what it reads.
 A violation is `measured > bound · (1 + {tolerance:g} · ops)`, where
 `ops` counts the ops on the path, in float64. **A bound is a statement about real arithmetic**: rounding may exceed it by the tolerance, and
 overflow is no sample, nor is a norm of values that are equal up to rounding; both are counted.
@@ -34,12 +36,21 @@ def page(plan: Plan, total: Record, structures: int, seconds: float) -> str:
 
 
 def _counts(plan: Plan, total: Record, structures: int, seconds: float) -> str:
+    done = structures if structures == plan.structures else f"{structures} of {plan.structures} planned"
     rows = [
-        ("distinct structures", structures), ("draws of each", plan.draws), ("trials", total.trials), ("ascent steps in a trial", plan.steps),
-        ("comparisons of a measured value with a bound", sum(total.checks.values())), ("**violations**", len(total.violations)),
-        ("points that overflowed", total.overflows), ("points left out: a norm reads values that are equal up to rounding", total.rounded),
-        ("errors of the run", len(total.errors)), ("seed", plan.seed),
-        ("minutes of one core", f"{seconds / 60:.0f}"), ("torch", torch.__version__), ("Python", platform.python_version()),
+        ("distinct structures", done),
+        ("draws of each", plan.draws),
+        ("trials", total.trials),
+        ("ascent steps in a trial", plan.steps),
+        ("comparisons of a measured value with a bound", sum(total.checks.values())),
+        ("**violations**", len(total.violations)),
+        ("points that overflowed", total.overflows),
+        ("points left out because a norm reads values that are equal up to rounding", total.rounded),
+        ("errors of the run", len(total.errors)),
+        ("seed", plan.seed),
+        ("minutes of one core", f"{seconds / 60:.0f}"),
+        ("torch", torch.__version__),
+        ("Python", platform.python_version()),
     ]
     return "\n".join(["", "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""])
 
@@ -47,9 +58,12 @@ def _counts(plan: Plan, total: Record, structures: int, seconds: float) -> str:
 def _slack(total: Record) -> str:
     head = "| bound | branches with it | comparisons | smallest bound / measured | in the design |"
     lines = ["## How close the attack came", "", head, "|---|---|---|---|---|"]
-    for kind in sorted(total.known):
+    for kind in sorted(k for k in total.checks):
         least, design = total.slack.get(kind, (float("inf"), ""))
-        lines.append(f"| {kind} | {total.known[kind]} | {total.checks[kind]} | {least:.6g} | `{design}` |")
+        closest = f"{least:.6g} | `{design}`" if design else "– | –"
+        lines.append(f"| {kind} | {total.known.get(kind, '–')} | {total.checks[kind]} | {closest} |")
+    claims = ", ".join(f"{k.removeprefix('bounded is ')}: {n}" for k, n in sorted(total.known.items()) if k.startswith("bounded is"))
+    lines += ["", f"Branches whose set of outputs over all weights is bounded: {claims}."]
     return "\n".join([*lines, ""])
 
 

@@ -77,9 +77,9 @@ def run_all(plan: Plan, folder: Path, jobs: int, *, resume: bool) -> list[Path]:
 
 
 def joined(paths: Sequence[Path]) -> tuple[Record, int, float]:
-    """(sum of all shards, structures, seconds of work)."""
+    """(sum of the shards that are there, structures, seconds of work)."""
     total, structures, seconds = Record(), 0, 0.0
-    for path in paths:
+    for path in filter(Path.exists, paths):
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         structures += found.pop("structures")
         seconds += found.pop("seconds")

@@ -24,6 +24,7 @@ from tests.soundness.points import divisors, entries, largest_logit, rounding
 from tests.soundness.quantities import value
 from tests.soundness.record import Record, Sample
 from tests.soundness.region import Region, regions
+from tests.soundness.rowwise import broken_rules
 
 TOLERANCE = 1e-9
 """Allowed per op on the path: a violation is measured > bound · (1 + 1e-9 · ops)."""
@@ -48,7 +49,7 @@ def targets(design: Design, record: Record) -> list[Target]:
     for region in regions(design):
         bounds, walk = bounds_of(region.branch), Walk(region.branch)
         claims: dict[str, Expr] = {}
-        nodes = [i for i, _ in walk.logits if walk.flow.data[i]]
+        nodes = bounds.logit_nodes
         named = [(k, getattr(bounds, k)) for k in CLAIMS] + [(f"logits:{i}", u) for i, u in zip(nodes, bounds.logits, strict=True)]
         if bounds.bounded is True:
             named.append(("bounded", bounds.bound))
@@ -94,7 +95,7 @@ def _draw(design: Design, target: Target, steps: int, seed: str, number: int, re
     sample = Sample(design.line, seed, target.region.branch.output)
     for point in (leaves, best):
         if compare(target, attack, point, symbols, sample, record) and point is best:
-            compare_nodes(target, attack, best, symbols, sample, record)
+            compare_nodes(target, attack, best, symbols, sample, record, rules=number % 5 == 0)
 
 
 def _objective(attack: Attack, aim: str) -> Callable[[Values], Tensor]:
@@ -170,8 +171,10 @@ def measure(target: Target, attack: Attack, point: Values, nodes: Mapping[int, A
     return found
 
 
-def compare_nodes(target: Target, attack: Attack, point: Values, symbols: Mapping[str, float], sample: Sample, record: Record) -> None:
-    """The facts of every node at one point, and of its derivative in one direction."""
+def compare_nodes(
+    target: Target, attack: Attack, point: Values, symbols: Mapping[str, float], sample: Sample, record: Record, *, rules: bool
+) -> None:
+    """The facts of every node at one point, and of its derivative in one direction; with `rules` also every rule on measured inputs."""
     moving = attack.moving(point)
     step = {i: torch.randn_like(point[i]) for i in moving}
     step = {i: t / t.norm(dim=-1, keepdim=True).clamp(min=1e-300) for i, t in step.items()}
@@ -180,8 +183,15 @@ def compare_nodes(target: Target, attack: Attack, point: Values, symbols: Mappin
         record.overflows += 1
         return
     values = _values(target, attack, point, symbols)
-    record.checks["every node"] += len(found)
+    tolerance = TOLERANCE * max(target.bounds.ops, 1)
     graph = target.region.branch.flow.graph
-    for node, what, number, bound in broken(target.walk.table, found, values, TOLERANCE * max(target.bounds.ops, 1)):
+    record.checks["every node"] += len(found)
+    for node, what, number, bound in broken(target.walk.table, found, values, tolerance):
         record.violation(sample, f"node {node} {graph.nodes[node].op}: {what}", number, bound)
         return
+    if rules:
+        found.update({i: (t, step.get(i, torch.zeros_like(t))) for i, t in point.items()})
+        record.checks["every rule"] += len(found)
+        for node, what, number, bound in broken_rules(target.walk, found, values, attack.weights, attack.rng, tolerance):
+            record.violation(sample, f"rule of node {node} {graph.nodes[node].op}: {what}", number, bound)
+            return
