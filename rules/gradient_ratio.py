@@ -18,6 +18,8 @@ RULE = Rule("D202", "gradient-ratio", "backward", "D", "error", ("streams", "rec
 
 MODEST = 3.0
 """First-over-last gradient ratio over rms_N/rms_1 up to which a stack too shallow for a law counts as following the stream (docs/theory.md)."""
+FEW = 2
+"""Branches without a norm, over the whole depth, that make no law of depth (a convolution for positions before the first block)."""
 EXPLOSIVE = 100.0
 """Growth of a stream without norms from which its gradients count as exploding (convention; at depth 64 a stream of linear growth grows 64 times)."""
 
@@ -78,6 +80,10 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     bare = [s for s in subs if "B" not in s.positions and _reads_stream(facts, s)]
     if not fed and not bare:
         return _polynomial(facts, stream)
+    times = sum(k.count for k in stream.kinds for s in k.sublayers if s in bare) * (facts.stacked or 1)
+    if not fed and times <= FEW:
+        message = f"`{bare[0].name}` multiplies `{stream.name}`, which no norm bounds for it, {'once' if times == 1 else f'{times} times'} over the whole depth."
+        return Outcome("conditional", message, at(stream, None, bare[0]), condition="small-gain")
     return _measured(facts, stream, fed, bare)
 
 

@@ -56,7 +56,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if bounded:
         how = f"QK-norm ({sublayer.qk_norm})" if sublayer.qk_norm != "none" else "a cap"
         message = f"{name}: the logits are bounded by {how}, given the gains."
-        return Outcome("holds", message, site, theorem="|logit| ≤ √d_h·max|γ_q·γ_k|", assumptions=("gains and temperatures are fixed",), numbers=_numbers(facts, sublayer))
+        return Outcome("holds", message, site, theorem="|logit| ≤ √d_h·max|γ_q|·max|γ_k| per head", assumptions=("gains and temperatures are fixed",), numbers=_numbers(facts, sublayer))
     message = f"{name}: the logits still scale with W_Q and W_K; nothing in the structure bounds them."
     reads = is_input_bounded(facts, sublayer)
     if reads is False and not is_renormalised(sublayer) and not is_renormalised(_before(kind, sublayer)):

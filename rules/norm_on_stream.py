@@ -112,6 +112,8 @@ def _doubt(facts: Facts, stream: Stream, subs: list[Sublayer]) -> str:
 
 def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[str, str] | None:
     """What keeps the stream from growing at the start, in words, and the condition that this rests on; None when nothing does."""
+    if all(s.m.maps == 0 for s in subs):
+        return "no branch holds a weight: what multiplies the stream does not change in training", "small-gain"
     if all(_square_gain(facts, s) == 0 for s in subs):
         return "every branch is zero at the start: what it becomes is up to the learned scales or output maps, which nothing bounds", "learned-scale"
     if all(_bounded_input(facts, stream, s) for s in subs):

@@ -12,6 +12,7 @@ Source: the token covariance recursion in docs/theory.md; Wang et al. 2022 (Deep
 
 from __future__ import annotations
 
+from screen.facts.collapse import least_one_minus_cos
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
 
 RULE = Rule("D201", "token-collapse", "backward", "D", "error", ("streams.identity", "recursions"), "docs/theory.md, token covariance")
@@ -80,11 +81,27 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if any(s.alpha.kind in ("learned", "data") or s.alpha.value is None for s in scaled):
         message = f"`{stream.name}` is multiplied by a scale that is known only when the model runs; whether it compensates for {facts.depth(stream)} blocks depends on it."
         return Outcome("conditional", message, site, condition="run-time-scale", theorem="2N(v² + w²)/α² ≤ about 1")
+    if not scaled and (isinstance(found, Unknown) or isinstance(found.one_minus_cos, Unknown)):
+        least = least_one_minus_cos(facts, stream)
+        if not isinstance(least, Unknown) and least >= COLLAPSED:
+            return _bounded_below(facts, stream, least)
     if isinstance(found, Unknown):
         return Outcome("cannot_tell", f"`{stream.name}` has no identity path, and how fast its tokens grow alike is unknown: {found.reason}.", blame(facts, site, found.nodes))
     if scaled:
         return _compensated(facts, stream, found.deepnorm_number)
     return _collapse(facts, stream, found.one_minus_cos)
+
+
+def _bounded_below(facts: Facts, stream: Stream, least: float) -> Outcome:
+    """The recursion does not cover a branch, and the gains of V and O are enough."""
+    depth = facts.depth(stream)
+    message = (
+        f"No identity path runs through `{stream.name}`, and at the recorded initialisation 1 − cos between tokens stays above {least:.2g} over {depth} "
+        "blocks, however even the attention is: it trains with warm-up and a lower learning rate."
+    )
+    theorem = "one block multiplies 1 − cos by no less than 1/(1 + v), v the gain of V and O"
+    numbers = (("least_one_minus_cos", least), ("depth", depth))
+    return Outcome("conditional", message, at(stream, place=_last(stream).place), "declared", theorem, numbers=numbers, condition="warm-up")
 
 
 def _compensated(facts: Facts, stream: Stream, number: float | Unknown) -> Outcome:

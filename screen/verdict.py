@@ -91,7 +91,7 @@ def fold(facts: Facts, run: RuleRun, info: Info, *, depth_assumed: bool = False)
 
 def _name(facts: Facts, channels: tuple[ChannelState, ...], doubtful: bool) -> VerdictName:
     states = {c.state for c in channels}
-    if facts.graph.failure:
+    if facts.graph.failure or guess_decides(facts):
         return "unknown"
     if "open" in states:
         return "unstable"

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from screen.facts.analysis import Analysis, no_bounds
+from screen.facts.bounds.expr import sym
+from screen.facts.degrees import Degree, Degrees, Orders
 from screen.facts.nouns import (
     Coverage, Facts, IdentityPath, Kind, MapCount, Norm, NormType, Place, Port, Role, Scale, Stream, Sublayer, Unknown, UnmodelledOp,
 )
+from screen.facts.recursion import Recursion
 from screen.graph import Call, Graph, Module, Node, Ref
 
 ROOT = "/home/someone/project"
@@ -87,10 +91,38 @@ def stream(*kinds: Kind, name: str = "stream", **changes: object) -> Stream:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
+def analysis(sub: Sublayer) -> Analysis:
+    """Degrees and bounds as the calculi would give them for the sublayer's placement."""
+    normed = "B" in sub.positions
+    groups = tuple(Degree(name, (name,), None, 0, 0.0 if normed else 1.0, "exact", (), 0.0 if normed else 1.0) for name in sub.m.path)
+    maps = sub.m.maps if isinstance(sub.m.maps, int) else 2
+    least = 0 if normed else 2
+    degrees = Degrees(groups, Orders(maps, maps, least, sub.m.path, sub.m.path[-2:], False), ("S",))
+    softmax = sub.role in ("attention", "cross_attention")
+    bounds = replace(
+        no_bounds(Unknown("written by hand")), bounded=normed, magnitude=sym("W") if set(sub.positions) & {"A", "B"} else sym("B"),
+        logits=(sym("W") if "A" in sub.positions else sym("B"),) if softmax else (), logits_bounded=sub.qk_norm != "none" if softmax else None,
+    )  # fmt: skip
+    return Analysis(degrees, bounds)
+
+
+def recursion(stream: Stream) -> Recursion:
+    """The stream at an ordinary initialisation: tokens stay apart, gradients follow the stream."""
+    bare = all(not set(s.positions) - {"A2"} for k in stream.kinds for s in k.sublayers)
+    rms = (1.0, 1e9) if bare else (1.0, 3.0)
+    return Recursion(
+        stream.depth, rms, 0.5, 0.5, 0.5, 3.0, "polynomial", 3.0, -0.5, 1.0, {}, ("written by hand",),
+    )  # fmt: skip
+
+
 def facts(*streams: Stream, graph: Graph | None = None, **changes: object) -> Facts:
     norms = tuple(n for s in streams for k in s.kinds for sub in k.sublayers for _, n in sub.norms)
     used = graph or blank_graph()
-    made = Facts(used, streams, norms, (), (), Coverage(len(used.nodes), len(used.nodes), ()), frozenset())
+    subs = [sub for s in streams for k in s.kinds for sub in k.sublayers]
+    made = Facts(
+        used, streams, norms, (), (), Coverage(len(used.nodes), len(used.nodes), ()), frozenset(),
+        analyses={(sub.add, sub.output): analysis(sub) for sub in subs}, recursions=tuple(recursion(s) for s in streams),
+    )  # fmt: skip
     return replace(made, **changes)  # type: ignore[arg-type]
 
 

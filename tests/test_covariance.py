@@ -234,6 +234,7 @@ def test_the_gradient_ratio_of_b_alone_depends_on_the_init_of_q_and_k(factor: fl
     assert math.log10(number(said.gradient_ratio)) == pytest.approx(math.log10(seen), abs=0.8)
     assert said.ratio_law == ("exponential" if factor >= 0.8 else "polynomial")
     assert said.predicted_ratio == pytest.approx(6.6, abs=0.3)
+    assert number(said.ratio_without_logits) == pytest.approx(6.4, abs=0.6)
 
 
 def test_the_ratio_of_b_alone_rises_with_q_and_k_and_falls_back_with_qk_norm() -> None:
@@ -268,6 +269,7 @@ def test_a_gated_branch_breaks_the_law_of_the_stream_ratio() -> None:
     said, seen = predicted(design, 64), geometric([s.ratio for s in sampled(design, 64)])
     assert number(said.gradient_ratio) == pytest.approx(seen, rel=0.35)
     assert number(said.gradient_ratio) > 1.5 * said.predicted_ratio
+    assert number(said.gradient_ratio) < 1.2 * number(said.ratio_without_logits)
     assert said.ratio_law == "polynomial"
 
 
@@ -481,6 +483,9 @@ CANNOT = {
     "earlier state": (
         "x = x + self.attention(self.one(x))", "y = x; x = x + self.attention(self.one(x)); x = x + self.extra(self.three(x)); x = x + self.four(self.mlp(self.two(y)))"
     ),
+    "is no rotation": ("self.two(x)", "self.two(x) * self.three.weight.new_ones(D).arctan2(self.two.weight.new_ones(D)).cos()"),
+    "the forward failed": ("self.mlp(self.two(x))", "self.nowhere(self.two(x))"),
+    "added to it again": ("x = x + self.mlp(self.two(x))", "x = x + self.mlp(self.two(x)); x = x + y"),
     "different initialisers": ("self.mlp(self.two(x))", "self.mlp(self.two(x)) "),
 }
 
@@ -489,13 +494,57 @@ CANNOT = {
 def test_what_cannot_be_told_is_said_with_its_reason(reason: str) -> None:
     old, new = CANNOT[reason]
     source = MODELS["pre"].replace(old, new.replace("; ", "\n        "))
-    source = source.replace("self.attention, self.mlp = ", "self.gamma = nn.Parameter(torch.linspace(0, 1, D)); self.attention, self.mlp = ")
+    if reason == "added to it again":
+        source = source.replace("def forward(self, x):\n        x = x + self", "def forward(self, x):\n        y = x\n        x = x + self")
+    source = source.replace("self.one, ", "self.gamma = nn.Parameter(torch.linspace(0, 1, D)); self.one, ")
     if reason == "different initialisers":
         source = source.replace("self.apply(self._init)", "self.apply(self._init); nn.init.normal_(self.blocks[3].mlp[2].weight, 0, 0.01)")
     facts = traced(source)
     found = recursion_of(facts.streams[0], facts.graph)
     assert isinstance(found, Unknown), found
     assert reason in found.reason
+
+
+def test_an_activation_written_out_is_the_one_that_it_is() -> None:
+    """GPT-2's GELU: `pow`, `mul`, `add` and `tanh` of one value, a multiple of it among them."""
+    plain = MODELS["pre"].replace("nn.GELU()", 'nn.GELU(approximate="tanh")')
+    written = plain.replace('nn.GELU(approximate="tanh")', "New()").replace("class MLP", NEW + "\n\nclass MLP", 1)
+    one, two = said_of(plain), said_of(written)
+    assert two.rms == pytest.approx(one.rms, rel=1e-9)
+    assert two.gradient_ratio == pytest.approx(one.gradient_ratio, rel=1e-9)
+    assert one.rms != pytest.approx(said_of(MODELS["pre"].replace("nn.GELU()", "nn.Tanh()")).rms, rel=0.01)
+
+
+NEW = """class New(nn.Module):
+    def forward(self, x):
+        return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))"""
+
+
+def test_two_angle_tables_make_a_rotation_only_when_they_are_of_one_angle() -> None:
+    facts = traced(MODELS["llama"].replace("angles), -1).sin()", "2 * angles), -1).sin()"))
+    found = recursion_of(facts.streams[0], facts.graph)
+    assert isinstance(found, Unknown)
+    assert "rotation" in found.reason
+
+
+def test_a_cap_on_the_logits_quiets_them() -> None:
+    """c·tanh(u/c): far above the logits it changes nothing, below them it takes the gradient through them away."""
+    bare = MODELS["llama"].replace("D, D // 2, bias=False)", "D, D // 2, bias=False)")
+    old = "(q @ k.transpose(-2, -1) / math.sqrt(D // H))"
+    loud = bare.replace(old, "(q @ k.transpose(-2, -1) * 0.5)")
+    far, near = (said_of(loud.replace("(q @ k.transpose(-2, -1) * 0.5)", f"({c} * torch.tanh(q @ k.transpose(-2, -1) * 0.5 / {c}))")) for c in (1e4, 0.3))
+    assert far.gradient_ratio == pytest.approx(number(said_of(loud).gradient_ratio), rel=0.01)
+    assert number(near.gradient_ratio) < 0.8 * number(far.gradient_ratio)
+
+
+def test_a_law_that_was_given_to_some_entries_alone_is_not_the_law_of_all() -> None:
+    """The padding row of a table is left out; anything else is not known."""
+    table = MODELS["pre"].replace("nn.Embedding(VOCAB, D)", "nn.Embedding(VOCAB, D, padding_idx=0)")
+    assert said_of(table).rms == said_of(MODELS["pre"]).rms
+    facts = traced(MODELS["pre"].replace("self.apply(self._init)", "self.apply(self._init); [nn.init.zeros_(b.mlp[2].weight[:5]) for b in self.blocks]"))
+    found = recursion_of(facts.streams[0], facts.graph)
+    assert isinstance(found, Unknown)
+    assert "some entries" in found.reason
 
 
 def test_shared_blocks_are_found_without_their_names() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 import json
 from typing import Any
 
@@ -67,12 +68,21 @@ def test_the_schema_accepts_every_report_and_refuses_more() -> None:
         Report.model_validate({**data(), "verdict": "fine"})
 
 
-def test_what_is_not_derived_is_null_or_unknown() -> None:
+def test_what_is_derived_stands_in_the_report() -> None:
     for stream in report_of(h.peri()).streams:
         for sublayer in (s for k in stream.kinds for s in k.sublayers):
+            assert sublayer.m.degree == sublayer.m.maps and sublayer.m.min_degree == 0
+            assert sublayer.degrees is not None and {d.status for d in sublayer.degrees.values()} == {"exact"}
+            assert (sublayer.output_set.bounded, sublayer.growth.form) == ("yes", "linear")
+            assert sublayer.logits.bounded == ("yes" if sublayer.role == "attention" else "not_applicable")
+
+
+def test_what_is_not_derived_is_null_or_unknown() -> None:
+    for stream in report_of(replace(h.pre(), analyses={}, recursions=())).streams:
+        assert stream.initialisation is None
+        for sublayer in (s for k in stream.kinds for s in k.sublayers):
             assert (sublayer.m.distinct, sublayer.m.degree, sublayer.m.min_degree, sublayer.degrees) == (None, None, None, None)
-            assert (sublayer.output_set.bounded, sublayer.growth.form) == ("unknown", "unknown")
-            assert sublayer.logits.bounded == ("unknown" if sublayer.role == "attention" else "not_applicable")
+            assert sublayer.output_set.bounded == "unknown"
 
 
 def test_lists_stand_in_data_flow_order() -> None:

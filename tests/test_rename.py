@@ -8,6 +8,7 @@ import io
 import random
 import re
 import tokenize
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from screen.capture.build import build
 from screen.capture.tracer import trace
 from screen.facts import derive
+from screen.facts.bounds.expr import Expr
 from screen.facts.nouns import Facts
 from screen.graph import Graph, rename
 from screen.target import parse
@@ -29,7 +31,9 @@ EXAMPLES = ("pre", "peri", "moe")
 KEPT = frozenset({"weight", "bias", "forward", "__init__", "training", "apply", "eps"})
 """Attribute names that torch gives a meaning to."""
 
-LABELS = frozenset({"module", "path", "parameters"})
+LABELS = frozenset({
+    "module", "path", "parameters", "group", "biases", "smallest_path", "sensitivity", "given", "gain", "bias", "gains", "parameter", "text", "maximiser",
+})  # fmt: skip
 """Fields of facts that repeat names of the graph. In any other field a name of the user's is a fault, and makes the test fail."""
 
 
@@ -47,14 +51,22 @@ def names(graph: Graph) -> list[str]:
 def nameless(facts: Facts) -> Any:
     """The facts as plain nested data, without files and with every name replaced by the order in which it appears in the graph."""
     order = {name: f"<{index}>" for index, name in enumerate(names(facts.graph))}
+    pattern = re.compile("|".join(map(re.escape, sorted(order, key=len, reverse=True))))
+
+    def hidden(text: str) -> str:
+        return order.get(text) or pattern.sub(lambda match: order[match[0]], text)
 
     def plain(value: Any, label: bool = False) -> Any:
+        if isinstance(value, Expr):
+            return str(value)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             kept = [f.name for f in dataclasses.fields(value) if f.name not in ("graph", "file")]
             return {name: plain(getattr(value, name), name in LABELS) for name in kept}
         if isinstance(value, tuple | list):
             return [plain(item, label) for item in value]
-        return order.get(value, value) if label and isinstance(value, str) else value
+        if isinstance(value, Mapping):
+            return [(plain(key, label), plain(item, label)) for key, item in value.items()]
+        return hidden(value) if label and isinstance(value, str) else value
 
     return plain(facts)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from screen.facts.bounds.expr import Expr
 from screen.facts.nouns import Facts, Stream, Sublayer, Tri, Unknown
 
 SOFTMAX_ROLES = ("attention", "cross_attention")
@@ -47,11 +48,19 @@ def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
         return True
     analysis = facts.analysis(sublayer)
     if isinstance(analysis, Unknown):
-        return analysis
+        return False if sublayer.placement in ("post", "output_only") else analysis
+    if "B" in sublayer.positions:  # its output is bounded whatever it reads: the logits tell
+        known = [u for u in analysis.bounds.logits if not isinstance(u, Unknown)]
+        return bool(known) and len(known) == len(analysis.bounds.logits) and all(_survives(u) for u in known)
     magnitude = analysis.bounds.magnitude
     if isinstance(magnitude, Unknown):
-        return False if sublayer.placement in ("none", "post", "output_only") else magnitude
-    return magnitude.log({name: math.inf if name == "B" else 1.0 for name in magnitude.symbols()}) < math.inf
+        return False if sublayer.placement in ("none", "post") else magnitude
+    return _survives(magnitude)
+
+
+def _survives(bound: Expr) -> bool:
+    """The bound stays finite when the stream grows without limit."""
+    return bound.log({name: math.inf if name == "B" else 1.0 for name in bound.symbols()}) < math.inf
 
 
 def has_softmax(facts: Facts, sublayer: Sublayer) -> Tri:

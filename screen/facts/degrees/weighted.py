@@ -67,7 +67,7 @@ def _weight(walk: Walk, node: int, use: int, part: int | None, depth: int = 24) 
     if depth == 0 or not inputs:
         return CONST
     values = [_weight(walk, i, use, part, depth - 1) for i in inputs]
-    if flow.classes[node] in ("view", "part", "weighted") or len(values) == 1 and here.op in ("neg", "mul", "div") and here.inputs[0] == inputs[0]:
+    if flow.classes[node] in ("view", "part", "weighted") or (len(values) == 1 and here.op in ("neg", "mul", "div") and here.inputs[0] == inputs[0]):
         return values[0]
     if here.op == "mul":
         return multiplied(values[0], values[1])

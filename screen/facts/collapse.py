@@ -1,0 +1,64 @@
+"""The slowest bound on token collapse: what remains of 1 − cos when every attention is as even as can be.
+
+On a stream that is normalised after each sum, attention with value gain v (E‖O·V·x‖² = v·‖x‖²) turns the covariance of unit tokens of cosine c
+into c + v·a and its diagonal into 1 + v·a, where a is the mean covariance that the attention rows see: 1 − cos becomes (1 − c)/(1 + v·a), and a ≤ 1.
+So one block multiplies 1 − cos by no less than 1/(1 + v), whatever the logits, masks and positions are (review, T4); a feed-forward layer
+is neutral near collapse. In mean square over independent random weights, at the recorded initialisation.
+"""
+
+from __future__ import annotations
+
+import math
+
+from screen.facts.inits import square_gains
+from screen.facts.nouns import Facts, Stream, Sublayer, Unknown
+
+MIXERS = ("attention", "cross_attention")
+NEUTRAL = ("ffn", "gated_ffn", "moe")
+
+
+def least_one_minus_cos(facts: Facts, stream: Stream) -> float | Unknown:
+    """A lower bound of 1 − cos between tokens after the last block, for tokens that start apart; from the gains of V and O alone."""
+    total = 0.0
+    for kind in stream.kinds:
+        for sublayer in kind.sublayers:
+            if sublayer.role in NEUTRAL:
+                continue
+            gain = value_gain(facts, sublayer) if sublayer.role in MIXERS else Unknown(f"`{sublayer.name}` is no attention", (sublayer.output,))
+            if isinstance(gain, Unknown):
+                return gain
+            total += kind.count * (facts.stacked or 1) * math.log1p(gain)
+    return math.exp(-total)
+
+
+def value_gain(facts: Facts, sublayer: Sublayer) -> float | Unknown:
+    """v: the mean-square gain along the shortest product of weights of the branch, V and O of attention."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return analysis
+    path = set(analysis.degrees.orders.smallest_path)
+    groups = [d for d in analysis.degrees.groups if d.group in path]
+    if len(groups) != 2:
+        return Unknown(f"the value path of `{sublayer.name}` is not two maps", (sublayer.output,))
+    gains = square_gains(facts.graph, tuple(p for d in groups for p in d.parameters[:1]))
+    product = 1.0
+    for degree in groups:
+        gain = gains[degree.parameters[0]]
+        if isinstance(gain, Unknown):
+            return gain
+        product *= gain * _share(facts, degree.parameters[0], degree.rows)
+    return product
+
+
+def _share(facts: Facts, parameter: str, rows: str | None) -> float:
+    """A fused weight's gain is σ²·√(in·out of all of it): the root of the share of its rows that count."""
+    if rows is None:
+        return 1.0
+    span, _, period = rows.partition(" of every ")
+    first, last = (int(n) for n in span.split(":"))
+    shape = next(n.shape for n in facts.graph.nodes if n.op == "parameter" and n.name == parameter) or (1,)
+    whole = int(period) if period else max(shape[0], last)
+    return math.sqrt((last - first) / whole)
+
+
+__all__ = ["least_one_minus_cos", "value_gain"]
