@@ -41,11 +41,11 @@ def _square_gain(name: str, history: tuple[Initialiser, ...], shape: tuple[int, 
 def starting_value(graph: Graph, parameters: tuple[str, ...]) -> float | None:
     """The number that a learned scale starts at: the product of its parameters where each is one constant throughout; else None."""
     histories = {name: history for name, history in graph.initialisers if name in parameters}
-    values = [_constant(histories.get(name, ())) for name in parameters]
+    values = [starting_value_of(histories.get(name, ())) for name in parameters]
     return math.prod(v for v in values if v is not None) if values and None not in values else None
 
 
-def _constant(history: tuple[Initialiser, ...]) -> float | None:
+def starting_value_of(history: tuple[Initialiser, ...]) -> float | None:
     """The value of every entry after all calls; None when they are not all one known number."""
     value: float | None = None
     for place, call in enumerate(history):
@@ -138,4 +138,4 @@ def _times(value: float | Unknown, factor: float) -> float | Unknown:
     return value if isinstance(value, Unknown) else value * factor
 
 
-__all__ = ["deviation", "smallest_pair", "square_gains", "starting_value"]
+__all__ = ["deviation", "smallest_pair", "square_gains", "starting_value", "starting_value_of"]

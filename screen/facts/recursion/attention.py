@@ -107,6 +107,8 @@ class Softmax:
     causal: bool
     tokens: int
     heads: int = 1
+    silent: bool = False
+    """Whether gradients are kept from the logits, for comparison."""
     cap: float = 0.0
     """c of c·tanh(u/c) with 1/c already in τ: the logits' spread is that of the capped value, their gradient has E φ'²; 0 without a cap."""
 
@@ -123,7 +125,7 @@ class Softmax:
     def _has_ties(self, query: Moments, key: Moments) -> bool:
         """Whether some row of this many can be expected to hold a near-tie (probability about 1/s each): else S is zero in every typical
         draw, and its mean is made by draws that are not seen."""
-        return self.spread(query, key) < self.tokens * self.heads
+        return not self.silent and self.spread(query, key) < self.tokens * self.heads
 
     def forward(self, query: Moments, key: Moments, value: Moments) -> Moments:
         """Moments of A v."""

@@ -41,6 +41,8 @@ class Builder:
 
     def stack(self, depth: int) -> Stack:
         """The stack; raises `Stop` where something cannot be told."""
+        if self.graph.failure is not None:
+            raise Stop(f"the forward failed: {self.graph.failure.message}")
         if self.stream.long_skips:
             raise Stop("earlier states of the stream are added to it again", *(s.add for s in self.stream.long_skips))
         if not self.stream.kinds or self.stream.depth < 1:

@@ -91,7 +91,7 @@ class Maps(Reading):
             raise Stop("queries, keys and values are not independent of each other", node.index)
         if rows.masked:
             self.assumptions.add(MASKED)
-        core = Softmax(rows.width, rows.scale, rows.masked, self.tokens, rows.heads, rows.cap)
+        core = Softmax(rows.width, rows.scale, rows.masked, self.tokens, rows.heads, cap=rows.cap)
         slot = self.writer.slot()
         self.writer.steps.append(Attend(rows.query.slot, rows.key.slot, value.slot, slot, core))
         layout = (*rows.query.layout[:-1], value.layout[-1])

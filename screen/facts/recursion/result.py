@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -35,6 +35,9 @@ class Recursion:
     one_minus_cos: float | Unknown
     gradient_ratio: float | Unknown
     """First over last block, root mean square of ∂L/∂W of the weight nearest to the output."""
+    ratio_without_logits: float | Unknown
+    """The same with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is the
+    mark of channel L."""
     ratio_law: Law | Unknown
     predicted_ratio: float
     """rms_N/rms_1 (review, T3)."""
@@ -47,6 +50,9 @@ class Recursion:
     assumptions: tuple[str, ...]
 
 
+GRADIENTS = ("gradient_ratio", "ratio_without_logits", "ratio_law", "last_gradient_exponent")
+
+
 def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tuple[str, ...]) -> Recursion:
     """Run the recursion and read it off."""
     run, depth = forward(stack), len(stack.blocks)
@@ -55,17 +61,18 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
     blame = _blame(stack, rms[-1])
     last = run.states[-1]
     whole = math.isfinite(rms[-1]) and min(rms) > 0
+    sizes = [(n, rms[n - 1]) for n in _cuts(depth)]
     return Recursion(
         depth=depth,
         rms=tuple(rms),
-        rms_exponent=_slope([(n, rms[n - 1]) for n in _cuts(depth)], depth) if whole else Unknown("the stream is zero, or leaves the range of floats"),
+        rms_exponent=_slope(sizes, depth) if whole else Unknown("the stream is zero, or leaves the range of floats"),
         cosine=last.cosine if blame is None else blame,
         one_minus_cos=last.gap / last.power if blame is None else blame,
         predicted_ratio=rms[-1] / rms[0] if rms[0] > 0 else math.inf,
         deepnorm_number=_deepnorm(stack),
         gains=MappingProxyType(dict(gains)),
         assumptions=assumptions,
-        **(_gradients(stack, run, depth) if blame is None else dict.fromkeys(("gradient_ratio", "ratio_law", "last_gradient_exponent"), blame)),
+        **(_gradients(stack, run, depth) if blame is None else dict.fromkeys(GRADIENTS, blame)),
     )
 
 
@@ -73,7 +80,10 @@ def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
     """The three facts about gradients, from one forward pass: a stack of n blocks is the beginning of a longer one."""
     backs = {n: backward(stack, run, n) for n in sorted({depth, *(depth // c for c in (2, 4) if depth // c)})}
     ends = [(n, math.sqrt(backward(stack, run, n, n - 1).weights[-1])) for n in _cuts(depth)]
-    return {"gradient_ratio": _ratio(backs[depth]), "ratio_law": _law(backs, depth), "last_gradient_exponent": _slope(ends, depth)}
+    silent = {id(add): add.silenced() for add in {id(a): a for a in run.adds}.values()}
+    quiet = replace(run, adds=tuple(silent[id(add)] for add in run.adds))
+    found = _ratio(backs[depth]), _ratio(backward(stack, quiet, depth)), _law(backs, depth), _slope(ends, depth)
+    return dict(zip(GRADIENTS, found, strict=True))
 
 
 def _blame(stack: Stack, end: float) -> Unknown | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from screen.facts.recursion.moments import Gradient, Moments
 from screen.facts.recursion.steps import Attend, Join, Linear, Normalise, Product, Program, Slots, Step, Sum, weight_gradient
@@ -45,6 +45,11 @@ class Add:
     """α²."""
     close: Normalise | None = None
     """The norm on the stream after it (C); its slots are not used."""
+
+
+    def silenced(self) -> Add:
+        """The same add with no gradient through the logits."""
+        return replace(self, inlets=tuple(replace(i, program=i.program.silenced()) for i in self.inlets))
 
 
 Block = tuple[Add, ...]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from screen.facts.recursion.attention import Softmax
@@ -246,6 +246,10 @@ class Program:
         for step in reversed(self.steps):
             step.backward(slots, backs)
         return backs
+
+    def silenced(self) -> Program:
+        """The same branch with no gradient through the logits."""
+        return replace(self, steps=tuple(replace(s, core=replace(s.core, silent=True)) if isinstance(s, Attend) else s for s in self.steps))
 
     @cached_property
     def last(self) -> Linear | None:

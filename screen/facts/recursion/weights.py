@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from screen import ops
-from screen.facts.inits import deviation, starting_value
+from screen.facts.inits import deviation, starting_value, starting_value_of
 from screen.facts.nouns import Unknown
 from screen.graph import Graph, Initialiser
 
@@ -61,7 +61,7 @@ class Weights:
         if value is not None:
             return value**2
         history, shape = self.histories.get(here.name, ()), here.shape or ()
-        if row and len(history) > 1 and history[-1].op == "zero_":
+        while row and len(history) > 1 and starting_value_of(history[-1:]) == 0:
             history = history[:-1]
         if not history:
             return Unknown(f"no initialiser of `{here.name}` was recorded", (found,))
