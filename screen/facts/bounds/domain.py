@@ -76,6 +76,8 @@ def query(facts: Facts, sizes: tuple[int, ...], inner: Iterable[int] = (), outer
     exact = [f.bound for f in facts if f.key == (into, out, p if into else 2)]
     if exact:
         return smallest(*exact)
+    if len(facts) == 1:
+        return mul(num(_cost(facts[0], sizes, into, out, p)), facts[0].bound)
     priced = [(_cost(f, sizes, into, out, p), f.bound) for f in facts]
     low = min(c for c, _ in priced)
     kept = dict.fromkeys(mul(num(c), b) for c, b in priced if c <= low * (1 + 1e-12))
@@ -100,9 +102,9 @@ def _implies(g: Fact, f: Fact) -> bool:
     """g bounds a larger norm by the same number (or both are numbers)."""
     if f.key == g.key:
         return False
-    smaller = at_most(g.bound, f.bound)
     reach = g.inner if f.p == 1 and f.inner else g.inner | (g.outer - f.outer)
-    return smaller and f.outer <= g.outer and f.inner <= reach and (f.p == 2 or g.p == 1 or not f.inner)
+    larger = f.outer <= g.outer and f.inner <= reach and (f.p == 2 or g.p == 1 or not f.inner)
+    return larger and at_most(g.bound, f.bound)
 
 
 def plus(left: Bound, right: Bound, sizes: tuple[int, ...]) -> Bound:

@@ -8,7 +8,7 @@ gives text that `sympy.sympify` reads.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import count
@@ -179,6 +179,9 @@ def add(*terms: Expr) -> Expr:
 
 def mul(*factors: Expr) -> Expr:
     """Product; powers of equal factors are collected."""
+    factors = tuple(f for f in factors if f is not ONE)
+    if len(factors) == 1:
+        return factors[0]
     coefficient = 1.0
     bases: dict[int, tuple[Expr, float]] = {}
     for factor in factors:
@@ -232,7 +235,9 @@ def largest(*items: Expr) -> Expr:
     return _extreme("max", items, max, 0.0)
 
 
-def _extreme(kind: str, items: Iterable[Expr], choose: Callable[[float, float], float], neutral: float) -> Expr:
+def _extreme(kind: str, items: tuple[Expr, ...], choose: Callable[[float, float], float], neutral: float) -> Expr:
+    if items and all(item is items[0] for item in items):
+        return items[0]
     constant = neutral
     cores: dict[int, tuple[Expr, float]] = {}
     for item in items:

@@ -8,11 +8,12 @@ Magnitude: ρ(z) >= c‖z‖ gives ‖y‖ <= 1/c: √d for rms and layer norms,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from screen.facts.bounds.domain import NONE, Bound, Fact, query, tidy, zero
 from screen.facts.bounds.expr import mul, num, power, sym
-from screen.facts.bounds.value import Value
+from screen.facts.bounds.value import Value, recut, reshaped
 from screen.facts.bounds.walk import Floor, NotUnderstood, Walk
 from screen.facts.flow import axes_of, number, strip
 from screen.facts.nouns import Norm, Unknown
@@ -37,6 +38,10 @@ def normed(walk: Walk, node: Node, norm: Norm) -> Value:
     if node.shape != shape:
         raise_lost(node)
     fused = node.op in ("layer_norm", "rms_norm", "normalize") or node.op == "getitem"
+    if source.holes:
+        raise NotUnderstood("a norm of a masked value")
+    if norm.type == "groupnorm" and node.op in ("group_norm", "getitem"):
+        return _grouped(walk, walk.graph.nodes[node.inputs[0]] if node.op == "getitem" else node, norm, source)
     if norm.type not in ("layernorm", "rmsnorm", "l2"):
         return walk.lost(node, "a norm whose bound is not worked out (axes that include tokens, or another statistic)")
     divisor = _fused(walk, node, norm) if fused else _by_hand(walk, node, norm)
@@ -46,6 +51,31 @@ def normed(walk: Walk, node: Node, norm: Norm) -> Value:
     if fused:
         return _affine(walk, walk.graph.nodes[node.inputs[0]] if node.op == "getitem" else node, made)
     return _gained(walk, node, norm, made)
+
+
+def _grouped(walk: Walk, call: Node, norm: Norm, x: Value) -> Value:
+    """Groups of channels over all positions: ‖group‖₂ <= √size, so that one position can hold √n times its share (review, item 7)."""
+    from screen.facts.bounds.rows_pointwise import added, multiplied
+
+    groups = walk.integer(call, 1, "num_groups")
+    if call.op != "group_norm" or groups is None or len(x.shape) < 2 or x.shape[1] % groups:
+        raise NotUnderstood("groups that are not known")
+    whole = recut(x, tuple((n,) if n != 1 else () for n in x.shape), x.shape, walk.names)
+    split = (*x.shape[:1], groups, x.shape[1] // groups, *x.shape[2:])
+    parts = reshaped(whole, split, walk.names)
+    size = math.prod(split[2:])
+    eps = number(walk.flow.operand(call, 4, "eps"))
+    inner = replace(norm, axes=tuple(range(2 - len(split), 0)))
+    made = _normalised(walk, parts, inner, Divisor(size**-0.5, 1.0, math.sqrt(1e-5 if eps is None else eps)))
+    y = replace(reshaped(made, x.shape, walk.names), after="")
+    if not isinstance(y.mag, Unknown):
+        y = replace(y, mag=(*y.mag, Fact(num(math.sqrt(groups * size)), y.axis(1))))
+    rules: tuple[tuple[int, str, Callable[[Walk, Value, Value], Value]], ...] = ((2, "weight", multiplied), (3, "bias", added))
+    for position, name, rule in rules:
+        value = walk.operand(call, position, name)
+        if isinstance(value, Value):
+            y = rule(walk, y, reshaped(value, (x.shape[1], *(1,) * (len(x.shape) - 2)), walk.names))
+    return y
 
 
 def raise_lost(node: Node) -> None:

@@ -103,13 +103,11 @@ class Walk:
         from screen.facts.bounds.rows_norm import normed
 
         norm = self.branch.norms.by_node.get(node.index)
-        if norm is not None:
-            return normed(self, node, norm)
         rule = ROWS.get(node.op)
-        if rule is None:
+        if rule is None and norm is None:
             return self.lost(node, f"no bound for `{node.op}`")
         try:
-            return rule(self, node)
+            return normed(self, node, norm) if norm is not None else rule(self, node) if rule is not None else self.lost(node, "")
         except NotUnderstood as reason:
             return self.lost(node, f"`{node.op}`: {reason}")
         except (ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError, TypeError, AssertionError) as error:
