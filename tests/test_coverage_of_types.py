@@ -13,8 +13,8 @@ from tests.coverage_of_types import Result as R
 
 EVERY = 40
 """Every so manieth type is tried here; `python -m tests.coverage_of_types` tries all."""
-SHARE = 0.88
-"""Of the types that build, so many give a complete report now; the aim is 0.9, and this number only ever goes up."""
+SHARE = 0.9
+"""Of the types that build, so many give a complete report at least; this number only ever goes up."""
 
 
 def listed(text: str) -> dict[str, str]:
