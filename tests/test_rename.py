@@ -51,7 +51,8 @@ def names(graph: Graph) -> list[str]:
 def nameless(facts: Facts) -> Any:
     """The facts as plain nested data, without files and with every name replaced by the order in which it appears in the graph."""
     order = {name: f"<{index}>" for index, name in enumerate(names(facts.graph))}
-    pattern = re.compile("|".join(map(re.escape, sorted(order, key=len, reverse=True))))
+    # In a sentence only paths are told from words: a module called `norm` is none.
+    pattern = re.compile(r"(?<![\w.])(?:" + "|".join(map(re.escape, sorted((n for n in order if "." in n), key=len, reverse=True))) + r")(?![\w.])")
 
     def hidden(text: str) -> str:
         return order.get(text) or pattern.sub(lambda match: order[match[0]], text)

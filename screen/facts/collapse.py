@@ -15,6 +15,8 @@ from screen.facts.nouns import Facts, Stream, Sublayer, Unknown
 
 MIXERS = ("attention", "cross_attention")
 NEUTRAL = ("ffn", "gated_ffn", "moe")
+FEW = 2
+"""Other branches over the whole depth that are left out: a convolution for positions before the first block is no law of depth."""
 
 
 def least_one_minus_cos(facts: Facts, stream: Stream) -> float | Unknown:
@@ -22,12 +24,13 @@ def least_one_minus_cos(facts: Facts, stream: Stream) -> float | Unknown:
     total = 0.0
     for kind in stream.kinds:
         for sublayer in kind.sublayers:
-            if sublayer.role in NEUTRAL:
+            times = kind.count * (facts.stacked or 1)
+            if sublayer.role in NEUTRAL or (sublayer.role not in MIXERS and times <= FEW):
                 continue
             gain = value_gain(facts, sublayer) if sublayer.role in MIXERS else Unknown(f"`{sublayer.name}` is no attention", (sublayer.output,))
             if isinstance(gain, Unknown):
                 return gain
-            total += kind.count * (facts.stacked or 1) * math.log1p(gain)
+            total += times * math.log1p(gain)
     return math.exp(-total)
 
 
