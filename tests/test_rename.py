@@ -51,8 +51,9 @@ def names(graph: Graph) -> list[str]:
 def nameless(facts: Facts) -> Any:
     """The facts as plain nested data, without files and with every name replaced by the order in which it appears in the graph."""
     order = {name: f"<{index}>" for index, name in enumerate(names(facts.graph))}
-    # In a sentence only paths are told from words: a module called `norm` is none.
-    pattern = re.compile(r"(?<![\w.])(?:" + "|".join(map(re.escape, sorted((n for n in order if "." in n), key=len, reverse=True))) + r")(?![\w.])")
+    # In a longer text a name stands alone, in brackets or between bars, with its rows after it: a word of a sentence is none.
+    alone = "|".join(map(re.escape, sorted(order, key=len, reverse=True)))
+    pattern = re.compile(rf"(?:^|(?<=[(‖]))(?:{alone})(?=$|[)‖\[])")
 
     def hidden(text: str) -> str:
         return order.get(text) or pattern.sub(lambda match: order[match[0]], text)
