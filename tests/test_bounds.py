@@ -235,6 +235,8 @@ def test_the_hamiltonian_is_attained_on_the_norms_image(kind: str) -> None:
     top = form.evaluate(p, weights)
     assert -(p * best).sum() == pytest.approx(top, rel=1e-12)
     gain, bias = form.affine(weights)
+    normed = (best - bias) / gain  # the maximiser is an output of the norm
+    assert np.allclose((normed**2).mean(-1), 1.0) and (kind == "rms" or np.allclose(normed.mean(-1), 0.0))
     z = rng.normal(size=(2000, 3, WIDTH))
     z = z - z.mean(-1, keepdims=True) if kind == "layer" else z
     outputs = z / np.sqrt((z**2).mean(-1, keepdims=True)) * gain + bias
@@ -322,11 +324,12 @@ def test_quantities_are_norms_of_the_parts_that_they_name() -> None:
     whole = Part("w", (12, 8), 0, (12, 8), (8, 1))
     values = whole.sliced(0, 4, 12).split(0, (2, 4))  # rows 4-11 as two heads
     symbols = {"rc": names.symbol(whole, "rc"), "heads": names.symbol(values, "hrc"), "max": names.symbol(values, "src"),
-               "row": names.symbol(whole, "sc"), "abs": names.symbol(whole, "ss"), "sum": names.symbol(whole, "sa")}  # fmt: skip
+               "turned": names.symbol(values.permuted((1, 2, 0)), "rch"), "row": names.symbol(whole, "sc"), "abs": names.symbol(whole, "ss"), "sum": names.symbol(whole, "sa")}  # fmt: skip
     found = values_of(tuple(names.quantities.values()), {"w": weight})
     heads = [np.linalg.norm(weight[i : i + 4], 2) for i in (4, 8)]
     assert found[symbols["rc"]] == pytest.approx(np.linalg.norm(weight, 2))
     assert found[symbols["heads"]] == pytest.approx(math.hypot(*heads)) and found[symbols["max"]] == pytest.approx(max(heads))
+    assert found[symbols["turned"]] == pytest.approx(math.hypot(*heads))
     assert found[symbols["row"]] == pytest.approx(np.linalg.norm(weight, axis=1).max()) and found[symbols["abs"]] == pytest.approx(abs(weight).max())
     assert found[symbols["sum"]] == pytest.approx(abs(weight).sum(1).max())
     assert names.quantities[symbols["heads"]].rows == (4, 12) and names.quantities[symbols["heads"]].heads == 2
