@@ -35,9 +35,6 @@ class Recursion:
     one_minus_cos: float | Unknown
     gradient_ratio: float | Unknown
     """First over last block, root mean square of ∂L/∂W of the weight nearest to the output."""
-    ratio_without_logits: float | Unknown
-    """The same with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is the
-    mark of channel L."""
     ratio_law: Law | Unknown
     predicted_ratio: float
     """rms_N/rms_1 (review, T3)."""
@@ -48,6 +45,9 @@ class Recursion:
     gains: Mapping[str, tuple[float, ...]]
     """Sublayer -> σ²·√(in·out) of its weights along the value path, output last."""
     assumptions: tuple[str, ...]
+    ratio_without_logits: float | Unknown = Unknown("it was not computed")
+    """`gradient_ratio` with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is
+    the mark of channel L."""
 
 
 GRADIENTS = ("gradient_ratio", "ratio_without_logits", "ratio_law", "last_gradient_exponent")
