@@ -13,8 +13,11 @@ from tests.soundness import draws
 from tests.soundness.grammar import Attend, Design, Part, designs, distinct
 from tests.soundness.measure import Attack, fibre
 from tests.soundness.model import build, example
+from tests.soundness.mutations import MUTATIONS, Mutation
 from tests.soundness.nodewise import mixed_norm, tangents
+from tests.soundness.record import Record
 from tests.soundness.region import Region, regions
+from tests.soundness.shards import Plan, one_structure
 
 # -- the harness itself -------------------------------------------------------------------------------------------------------------------
 
@@ -91,3 +94,36 @@ def test_ascent_climbs() -> None:
     best = attack.climb(start, lambda at: fibre(attack.output(at)) / fibre(at[0]), 20)
     gain = [float(fibre(attack.output(at)) / fibre(at[0])) for at in (start, best)]
     assert gain[1] > 1.3 * gain[0]
+
+
+# -- the bounds ---------------------------------------------------------------------------------------------------------------------------
+
+PERI = Design((Part("sdpa", "rms", "rms"), Part("mlp", "rms", "rms")), width=6, tokens=4)
+CI = Plan(structures=200, draws=5, steps=6, shards=8, seed=2)
+"""The slice of the long run (`python -m tests.soundness`) that every change must pass."""
+
+
+@pytest.mark.parametrize("shard", range(CI.shards))
+def test_no_bound_is_broken(shard: int) -> None:
+    """200 structures × 5 draws: magnitudes, slopes, logits, inner entries and boundedness, the facts of every node, and every rule by itself."""
+    total = Record()
+    for number, design in CI.designs(shard):
+        total.add(one_structure(number, design, CI))
+    assert not total.violations
+    assert not total.errors
+    assert total.trials == sum(CI.draws for _ in CI.designs(shard))
+    assert total.checks["magnitude"] > 20 and total.checks["lipschitz"] > 20 and total.checks["every rule"] > 200
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
+def test_mutations_still_apply(mutation: Mutation) -> None:
+    """Each stands for one place in the calculus as it is; `python -m tests.soundness.mutations` shows that the harness finds it."""
+    assert mutation.path.read_text(encoding="utf-8").count(mutation.old) == 1
+
+
+def test_the_harness_sees_a_broken_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the size of the input taken as 0, every bound that reads its input raw must break."""
+    assert not one_structure(0, PERI, CI).violations
+    monkeypatch.setattr(Attack, "size", lambda *_: 0.0)
+    raw = Design((Part("mlp"),), width=6, tokens=4)
+    assert one_structure(0, raw, CI).violations

@@ -60,7 +60,7 @@ def _slack(total: Record) -> str:
     lines = ["## How close the attack came", "", head, "|---|---|---|---|---|"]
     for kind in sorted(k for k in total.checks):
         least, design = total.slack.get(kind, (float("inf"), ""))
-        closest = f"{least:.6g} | `{design}`" if design else "– | –"
+        closest = f"{least:.6g} | `{design.replace(chr(124), chr(47))}`" if design else "– | –"
         lines.append(f"| {kind} | {total.known.get(kind, '–')} | {total.checks[kind]} | {closest} |")
     claims = ", ".join(f"{k.removeprefix('bounded is ')}: {n}" for k, n in sorted(total.known.items()) if k.startswith("bounded is"))
     lines += ["", f"Branches whose set of outputs over all weights is bounded: {claims}."]

@@ -49,12 +49,12 @@ def run_shard(job: tuple[Plan, int, str]) -> str:
     """One shard in a process of its own; writes its file at the end, whole or not at all."""
     plan, shard, folder = job
     torch.set_num_threads(1)
-    started, total = time.monotonic(), Record()
+    started, total = time.process_time(), Record()
     pieces = plan.designs(shard)
     for number, design in pieces:
         total.add(one_structure(number, design, plan))
     path = plan.path(Path(folder), shard)
-    found = {**vars(total), "structures": len(pieces), "seconds": time.monotonic() - started}
+    found = {**vars(total), "structures": len(pieces), "seconds": time.process_time() - started}
     temporary = path.with_suffix(".part")
     temporary.write_text(json.dumps(found, sort_keys=True), encoding="utf-8")
     temporary.replace(path)
