@@ -48,11 +48,9 @@ def starting_value(graph: Graph, parameters: tuple[str, ...]) -> float | None:
 def starting_value_of(history: tuple[Initialiser, ...]) -> float | None:
     """The value of every entry after all calls; None when they are not all one known number."""
     value: float | None = None
-    for place, call in enumerate(history):
+    for call in history:
         number = _number(call.args, 0, math.nan)
-        if place and call.op not in STEPS:
-            value = None
-        elif call.op in ZERO:
+        if call.op in ZERO:
             value = 0.0
         elif call.op in ("fill_", "constant_"):
             value = number
@@ -82,17 +80,19 @@ def smallest_pair(facts: Facts, sublayer: Sublayer) -> tuple[float, float] | Unk
     return first, second
 
 
-def deviation(history: tuple[Initialiser, ...], rows: int, columns: int) -> float | Unknown:
-    """σ after all recorded calls, in order; rows = fan_out, columns = fan_in as `nn.init` counts them.
+def partly(history: tuple[Initialiser, ...]) -> str | None:
+    """The call that set some entries and not others: capture begins a record anew with a call that sets every entry, so that a law that
+    stands later was given to a part of them."""
+    return next((call.op for call in history[1:] if call.op not in STEPS and call.op not in SCALED), None)
 
-    The record begins anew with a call that sets every entry, so that a law that stands later was given to a part of the entries."""
+
+def deviation(history: tuple[Initialiser, ...], rows: int, columns: int) -> float | Unknown:
+    """σ after all recorded calls, in order; rows = fan_out, columns = fan_in as `nn.init` counts them. The last law counts: see `partly`."""
     found: float | Unknown = Unknown("no call set the values")
-    for place, call in enumerate(history):
+    for call in history:
         if call.op in SCALED:
             factor = _number(call.args, 0, math.nan)
             found = Unknown(f"`{call.op}` by no number") if math.isnan(factor) else _times(found, abs(factor) ** SCALED[call.op])
-        elif place:
-            found = Unknown(f"`{call.op}` set some entries and not others")
         else:
             found = _law(call, rows, columns)
     return found
@@ -138,4 +138,4 @@ def _times(value: float | Unknown, factor: float) -> float | Unknown:
     return value if isinstance(value, Unknown) else value * factor
 
 
-__all__ = ["deviation", "smallest_pair", "square_gains", "starting_value", "starting_value_of"]
+__all__ = ["deviation", "partly", "smallest_pair", "square_gains", "starting_value", "starting_value_of"]

@@ -18,6 +18,7 @@ STEEP = 1.0
 FEWEST = 8
 """Blocks below which no law of depth is told."""
 
+NOT_COMPUTED = Unknown("it was not computed")
 Law = Literal["polynomial", "exponential"]
 
 
@@ -45,7 +46,7 @@ class Recursion:
     gains: Mapping[str, tuple[float, ...]]
     """Sublayer -> σ²·√(in·out) of its weights along the value path, output last."""
     assumptions: tuple[str, ...]
-    ratio_without_logits: float | Unknown = Unknown("it was not computed")
+    ratio_without_logits: float | Unknown = NOT_COMPUTED
     """`gradient_ratio` with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is
     the mark of channel L."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from screen import ops
-from screen.facts.inits import deviation, starting_value, starting_value_of
+from screen.facts.inits import deviation, partly, starting_value, starting_value_of
 from screen.facts.nouns import Unknown
 from screen.graph import Graph, Initialiser
 
@@ -57,14 +57,16 @@ class Weights:
             constant = self.constant(node)
             return constant**2 if constant is not None else Unknown("a weight is computed from others", (node,))
         here = self.graph.nodes[found]
-        value = starting_value(self.graph, (here.name,)) if here.name in self.histories else None
-        if value is not None:
-            return value**2
         history, shape = self.histories.get(here.name, ()), here.shape or ()
         while row and len(history) > 1 and starting_value_of(history[-1:]) == 0:
             history = history[:-1]
         if not history:
             return Unknown(f"no initialiser of `{here.name}` was recorded", (found,))
+        if (call := partly(history)) is not None:
+            return Unknown(f"`{call}` set some entries of `{here.name}` and not others", (found,))
+        value = starting_value_of(history)
+        if value is not None:
+            return value**2
         rows, columns = _fans(shape)
         law = deviation(history, rows, columns)
         return Unknown(f"{law.reason} (`{here.name}`)", (found,)) if isinstance(law, Unknown) else law**2
