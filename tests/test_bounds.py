@@ -323,8 +323,9 @@ def test_quantities_are_norms_of_the_parts_that_they_name() -> None:
     names = Names()
     whole = Part("w", (12, 8), 0, (12, 8), (8, 1))
     values = whole.sliced(0, 4, 12).split(0, (2, 4))  # rows 4-11 as two heads
-    symbols = {"rc": names.symbol(whole, "rc"), "heads": names.symbol(values, "hrc"), "max": names.symbol(values, "src"),
-               "turned": names.symbol(values.permuted((1, 2, 0)), "rch"), "row": names.symbol(whole, "sc"), "abs": names.symbol(whole, "ss"), "sum": names.symbol(whole, "sa")}  # fmt: skip
+    asked = {"rc": (whole, "rc"), "heads": (values, "hrc"), "max": (values, "src"), "turned": (values.permuted((1, 2, 0)), "rch"),
+             "row": (whole, "sc"), "abs": (whole, "ss"), "sum": (whole, "sa")}  # fmt: skip
+    symbols = {key: names.symbol(*pair) for key, pair in asked.items()}
     found = values_of(tuple(names.quantities.values()), {"w": weight})
     heads = [np.linalg.norm(weight[i : i + 4], 2) for i in (4, 8)]
     assert found[symbols["rc"]] == pytest.approx(np.linalg.norm(weight, 2))
@@ -333,3 +334,48 @@ def test_quantities_are_norms_of_the_parts_that_they_name() -> None:
     assert found[symbols["row"]] == pytest.approx(np.linalg.norm(weight, axis=1).max()) and found[symbols["abs"]] == pytest.approx(abs(weight).max())
     assert found[symbols["sum"]] == pytest.approx(abs(weight).sum(1).max())
     assert names.quantities[symbols["heads"]].rows == (4, 12) and names.quantities[symbols["heads"]].heads == 2
+
+
+# -- rotary positions -----------------------------------------------------------------------------------------------------------------
+
+
+def _angles(x: Tensor) -> Tensor:
+    return torch.arange(x.shape[1])[:, None] * torch.tensor([1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003])
+
+
+def _halves(x: Tensor) -> Tensor:
+    f = torch.cat([_angles(x)] * 2, -1)
+    return x * f.cos() + torch.cat([-x[..., 8:], x[..., :8]], -1) * f.sin()
+
+
+def _pairs(x: Tensor) -> Tensor:
+    f = _angles(x).repeat_interleave(2, -1)
+    return x * f.cos() + torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2) * f.sin()
+
+
+def _apart(x: Tensor) -> Tensor:
+    f = _angles(x)
+    c, s = f.cos(), f.sin()
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * c - b * s, b * c + a * s], -1)
+
+
+def _complex(x: Tensor) -> Tensor:
+    f = _angles(x)
+    return torch.view_as_real(torch.view_as_complex(x.reshape(*x.shape[:2], 8, 2)) * torch.polar(torch.ones_like(f), f)).flatten(-2)
+
+
+def _other_tokens(x: Tensor) -> Tensor:
+    """The sine of the next token's angle: no rotation."""
+    f = torch.cat([torch.cat([_angles(x)] * 2, -1), torch.ones(1, WIDTH)], 0)
+    return x * f[:-1].cos() + torch.cat([-x[..., 8:], x[..., :8]], -1) * f[1:].sin()
+
+
+@pytest.mark.parametrize(("turn", "exact"), [(_halves, True), (_pairs, True), (_apart, True), (_complex, True), (_other_tokens, False)])
+def test_rotary_positions_are_isometries_where_they_are_recognised(turn: Any, exact: bool) -> None:
+    class Turned(Mlp):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.down(self.up(torch.clone(turn(x))))
+
+    text = str(bounds(Turned, rms).magnitude)
+    assert (text == "4*W0*W1*g0_abs") is exact, text

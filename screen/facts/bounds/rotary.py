@@ -1,8 +1,11 @@
 """Rotary positions: a rotation of pairs of features by angles, an isometry where it is recognised; else a sum like any other.
 
-Recognised by data flow: x·c + r(x)·s, where c and s are the cosine and the sine of the same angles (both times the same constant m), the two
-entries of a pair share the angle (the angles are `cat(f, f)`, or the cosines `cat(cos f, cos f)`), and r(x) = cat(−x₂, x₁) for the halves
-x₁, x₂ of x. Then ‖·‖ over the axis is m·‖x‖; per entry at most √2·m·max|x|.
+Recognised by data flow, where c and s are the cosine and the sine of the same angles (both times the same constant m), and x₁, x₂ are the two
+halves of x, or its even and odd entries:
+1. x·c + r(x)·s with r(x) = (−x₂, x₁) in the places of (x₁, x₂), and the two entries of a pair share the angle (`cat(f, f)` for halves,
+   `repeat_interleave(f, 2)` for even and odd entries);
+2. x₁c − x₂s and x₂c + x₁s, put side by side.
+Then ‖·‖ over the axis is m·‖x‖; per entry at most √2·m·max|x|.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from dataclasses import replace
 
 from screen.facts.bounds.domain import Bound, Fact, query, tidy
 from screen.facts.bounds.expr import mul, num
-from screen.facts.bounds.value import Value
+from screen.facts.bounds.layout import plain
+from screen.facts.bounds.value import Value, recut, reshaped
 from screen.facts.bounds.walk import Walk
 from screen.facts.flow import number, strip
 from screen.facts.nouns import Unknown
@@ -26,9 +30,12 @@ def rotated(walk: Walk, node: Node) -> Value | None:
     for plain_side, turned_side in (node.inputs, node.inputs[::-1]):
         x, c = _factors(walk, plain_side)
         turned, s = _factors(walk, turned_side)
-        if x is None or c is None or turned is None or s is None or _half_turn(walk, turned) != strip(walk.flow, x):
+        if x is None or c is None or turned is None or s is None:
             continue
-        size = _same_angles(walk, c, s)
+        turn = _turn(walk, turned)
+        if turn is None or turn[0] != strip(walk.flow, x):
+            continue
+        size = _same_angles(walk, c, s, turn[1])
         if size is not None:
             return _kept(walk.one(x), size, node.shape or ())
     return None
@@ -46,31 +53,84 @@ def _factors(walk: Walk, index: int) -> tuple[int | None, int | None]:
     return moving[0], b if moving[0] == a else a
 
 
-def _half_turn(walk: Walk, index: int) -> int | None:
-    """x for cat(−x₂, x₁) along the last axis."""
+def _turn(walk: Walk, index: int) -> tuple[int, str] | None:
+    """(x, "halves") for cat(−x₂, x₁), (x, "pairs") for the even and odd entries stacked and flattened."""
     node = walk.graph.nodes[strip(walk.flow, index)]
-    parts = node.args[0] if node.op == "cat" and node.args else None
-    rank = len(node.shape or ())
-    if not isinstance(parts, tuple) or len(parts) != 2 or walk.flow.operand(node, 1, "dim") not in (-1, rank - 1):
+    kind = "halves"
+    if node.op in ("flatten", "reshape", "view") and node.inputs:
+        stacked = walk.graph.nodes[node.inputs[0]]
+        if stacked.op != "stack" or (node.shape or ())[:-1] != (stacked.shape or ())[:-2]:
+            return None
+        node, kind = stacked, "pairs"
+    elif node.op != "cat":
         return None
-    if not all(isinstance(p, Ref) for p in parts):
+    parts = _operands(walk, node)
+    if parts is None or walk.graph.nodes[parts[0]].op != "neg":
         return None
-    first, second = (walk.graph.nodes[strip(walk.flow, p.node)] for p in parts if isinstance(p, Ref))
-    if first.op != "neg":
-        return None
-    upper = walk.one(first.inputs[0]).piece
-    lower = walk.one(second.index).piece
-    n = (node.shape or (0,))[-1]
-    if upper is None or lower is None or upper.node != lower.node or upper.axis != -1 or lower.axis != -1:
-        return None
-    halves = (lower.start, lower.stop, upper.start, upper.stop) == (0, n // 2, n // 2, n)
-    return strip(walk.flow, upper.node) if halves else None
+    found = _split(walk, parts[1], walk.graph.nodes[parts[0]].inputs[0])
+    return found if found is not None and found[1] == kind else None
 
 
-def _same_angles(walk: Walk, cos: int, sin: int) -> float | None:
-    """m when the two are m·cos and m·sin of the same angles, shared by the two entries of a pair."""
+def _operands(walk: Walk, node: Node) -> tuple[int, int] | None:
+    """The two values that are put side by side along the last axis."""
+    parts = node.args[0] if node.args else None
+    if not isinstance(parts, tuple) or len(parts) != 2 or walk.flow.operand(node, 1, "dim") not in (-1, len(node.shape or ()) - 1):
+        return None
+    found = [strip(walk.flow, p.node) for p in parts if isinstance(p, Ref)]
+    return (found[0], found[1]) if len(found) == 2 else None
+
+
+def _split(walk: Walk, first: int, second: int) -> tuple[int, str] | None:
+    """(x, how) when the two nodes are x₁ and x₂ of one x."""
+    one, two = walk.one(strip(walk.flow, first)).piece, walk.one(strip(walk.flow, second)).piece
+    if one is None or two is None or one.node != two.node or one.axis != -1 or two.axis != -1:
+        return None
+    n = (walk.graph.nodes[one.node].shape or (0,))[-1]
+    node = strip(walk.flow, one.node)
+    if (one.start, one.stop, one.step, two.start, two.stop, two.step) == (0, n // 2, 1, n // 2, n, 1) and n % 2 == 0:
+        return node, "halves"
+    if (one.start, one.step, two.start, two.step) == (0, 2, 1, 2) and one.stop >= n - 1 and two.stop == n and n % 2 == 0:
+        return node, "pairs"
+    return None
+
+
+def rotated_halves(walk: Walk, node: Node, parts: list[int]) -> Value | None:
+    """Case 2: the value of x₁c − x₂s beside x₂c + x₁s."""
+    if len(parts) != 2 or walk.flow.operand(node, 1, "dim") not in (-1, len(node.shape or ()) - 1):
+        return None
+    minus, plus = (walk.graph.nodes[strip(walk.flow, p)] for p in parts)
+    if minus.op != "sub" or plus.op != "add" or len(minus.inputs) != 2 or len(plus.inputs) != 2 or minus.kwargs or plus.kwargs:
+        return None
+    (x1, c1), (x2, s1) = _factors(walk, minus.inputs[0]), _factors(walk, minus.inputs[1])
+    for a, b in (plus.inputs, plus.inputs[::-1]):
+        (y2, c2), (y1, s2) = _factors(walk, a), _factors(walk, b)
+        ends = (x1, x2, y1, y2, c1, c2, s1, s2)
+        if any(e is None for e in ends):
+            continue
+        p, q, u, v, c, d, s, t = (strip(walk.flow, e) for e in ends if e is not None)
+        if (p, q, c, s) != (u, v, d, t):
+            continue
+        found = _split(walk, p, q)
+        size = _same_angles(walk, c, s, None)
+        if found is not None and size is not None:
+            return _laid_out(walk, node, walk.one(found[0]), size)
+    return None
+
+
+def _laid_out(walk: Walk, node: Node, x: Value, size: float) -> Value | None:
+    """The turned x in the shape of a concatenation (that of x) or of a stack (its last axis in two)."""
+    shape = node.shape or ()
+    whole = recut(replace(x.bare(), jump=x.jump), (*x.layout[:-1], plain(x.shape[-1:])[0]), x.shape, walk.names)
+    turned = _kept(whole, size, x.shape)
+    if turned is None or node.op != "stack":
+        return turned if turned is not None and turned.shape == shape else None
+    return reshaped(turned, shape, walk.names) if shape[:-2] == x.shape[:-1] and shape[-1] == 2 else None
+
+
+def _same_angles(walk: Walk, cos: int, sin: int, paired: str | None) -> float | None:
+    """m when the two are m·cos and m·sin of the same angles, laid out for pairs of that kind (None: one angle per pair)."""
     c, s = _angle(walk, cos, "cos"), _angle(walk, sin, "sin")
-    if c is None or s is None or c != s or not c[2]:
+    if c is None or s is None or c != s or (paired is not None and c[2] != paired):
         return None
     return abs(c[1])
 
@@ -78,9 +138,9 @@ def _same_angles(walk: Walk, cos: int, sin: int) -> float | None:
 _CARRY = frozenset({"unsqueeze", "expand", "view", "reshape", "squeeze"})
 
 
-def _angle(walk: Walk, index: int, op: str) -> tuple[int, float, bool, tuple[object, ...]] | None:
-    """(node of the angles f, constant factor, whether it is laid out as cat(f, f), the views passed) behind views that keep the last axis."""
-    factor, paired, inside = 1.0, False, False
+def _angle(walk: Walk, index: int, op: str) -> tuple[int, float, str, tuple[object, ...]] | None:
+    """(node of the angles f, constant factor, how each angle is there twice, the views passed) behind views that keep the last axis."""
+    factor, paired, inside = 1.0, "", False
     trail: list[object] = []
     for _ in range(24):
         node = walk.graph.nodes[index]
@@ -99,7 +159,9 @@ def _angle(walk: Walk, index: int, op: str) -> tuple[int, float, bool, tuple[obj
         elif node.op == op and not inside:
             inside, index = True, below
         elif node.op == "cat" and not paired and _doubles(walk, node):
-            paired, index = True, below
+            paired, index = "halves", below
+        elif node.op == "repeat_interleave" and not paired and _repeats(walk, node):
+            paired, index = "pairs", below
         else:
             break
     return (index, factor, paired, tuple(trail)) if inside else None
@@ -114,6 +176,11 @@ def _keeps_last(node: Node) -> bool:
         whole = items[-1:] == (("slice", None, None, None),) or items[-1:] == ("...",)
         return whole or len([i for i in items if i is not None]) < len(node.shape or ())
     return True
+
+
+def _repeats(walk: Walk, node: Node) -> bool:
+    """`repeat_interleave(f, 2, dim=-1)`."""
+    return walk.flow.operand(node, 1, "repeats") == 2 and walk.flow.operand(node, 2, "dim") in (-1, len(node.shape or ()) - 1)
 
 
 def _doubles(walk: Walk, node: Node) -> bool:

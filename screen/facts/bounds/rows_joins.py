@@ -9,6 +9,7 @@ from screen.facts.bounds.align import common
 from screen.facts.bounds.domain import NONE, Bound, Fact, Facts, query, relabel, tidy
 from screen.facts.bounds.expr import Expr, add, largest, rss
 from screen.facts.bounds.layout import Layout, atoms, plain, sizes
+from screen.facts.bounds.rotary import rotated_halves
 from screen.facts.bounds.value import Value, recut, reshaped
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.facts.nouns import Unknown
@@ -22,6 +23,9 @@ def join(walk: Walk, node: Node) -> Value:
     refs = [i.node for i in given if isinstance(i, Ref)] if isinstance(given, tuple) else []
     shape = node.shape or ()
     axis = (walk.integer(node, 1, "dim", "axis") or 0) % max(len(shape), 1)
+    turned = rotated_halves(walk, node, refs)
+    if turned is not None:
+        return turned
     values = [walk.one(i) for i in refs]
     if node.op == "stack":
         values = [replace(reshaped(v, (*shape[:axis], 1, *shape[axis + 1 :]), walk.names), jump=v.jump) for v in values]
@@ -39,6 +43,8 @@ def _reunited(walk: Walk, values: list[Value], axis: int, shape: tuple[int, ...]
     if len(pieces) != len(values) or len({(p.node, p.axis) for p in pieces}) != 1 or pieces[0].axis != axis - len(shape):
         return None
     spans = sorted((p.start, p.stop) for p in pieces)
+    if any(p.step != 1 for p in pieces):
+        return None
     base = walk.value(pieces[0].node)
     if not isinstance(base, Value) or base.shape != shape or any(v.jump is not None for v in values):
         return None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from screen.facts.bounds.domain import relabel
 from screen.facts.bounds.layout import atoms, plain, sizes
 from screen.facts.bounds.rows_views import renewed, resized
-from screen.facts.bounds.value import Piece, Projection, Value, reshaped, with_projection
+from screen.facts.bounds.value import Piece, Projection, Value, recut, reshaped, with_projection
 from screen.facts.bounds.walk import Multi, NotUnderstood, Walk, row
 from screen.graph import Node, Ref
 
@@ -26,7 +26,7 @@ def cut(walk: Walk, value: Value, source: int, axis: int, start: int, stop: int,
     narrowed = _narrowed(value, axis, start, stop, step)
     if narrowed is not None and len(made.layout[axis]) == 1:
         made = with_projection(made, narrowed, walk.names)
-    return replace(made, piece=Piece(source, axis - len(shape), start, stop) if step == 1 else None)
+    return replace(made, piece=Piece(source, axis - len(shape), start, stop, step))
 
 
 def _narrowed(value: Value, axis: int, start: int, stop: int, step: int) -> Projection | None:
@@ -150,11 +150,27 @@ def getitem(walk: Walk, node: Node) -> Value:
             first = item[0] % value.shape[axis]
             value = cut(walk, value, node.inputs[0], axis, first, first + 1)
             axis += 1
+        elif isinstance(item, tuple) and item and all(isinstance(i, int) for i in item):
+            value = _listed(walk, value, axis, len(item))
+            axis += 1
         elif isinstance(item, Ref):
             return looked_up(walk, node, base)
         else:
             raise NotUnderstood("an index that is not known")
     return value
+
+
+def _listed(walk: Walk, value: Value, axis: int, count: int) -> Value:
+    """A list of indices, some of them perhaps twice: norms along the axis are lost (a sup over it stays)."""
+    groups = tuple(g if i != axis else plain((value.shape[axis],))[0] for i, g in enumerate(value.layout))
+    value = recut(value, groups, value.shape, walk.names)
+    gone = frozenset(atoms(groups, axis))
+    shape = (*value.shape[:axis], count, *value.shape[axis + 1 :])
+    layout = tuple(g if i != axis else plain((count,))[0] for i, g in enumerate(groups))
+    left = [a for a in range(len(value.flat)) if a not in gone]
+    first = sum(len(g) for g in layout[:axis])
+    names = {a: i if i < first else i + len(layout[axis]) for i, a in enumerate(left)}
+    return replace(value.bare(), shape=shape, layout=layout, mag=relabel(value.mag, names), der=relabel(value.der, names))
 
 
 def _inserted(walk: Walk, value: Value, axis: int) -> Value:

@@ -20,8 +20,8 @@ def setitem(walk: Walk, node: Node) -> Value:
     """`x[index] = y`. Axes at the end that the index leaves alone are whole in x and in y: norms over them are at most the larger of the
     two; of other norms only the largest entry is kept."""
     base, new = walk.first(node), walk.operand(node, 2, "value")
-    items = _items(node.args[1])
-    if node.shape != base.shape or base.holes or any(i == "..." for i in items):
+    items = _spelled(_items(node.args[1]), len(base.shape))
+    if node.shape != base.shape or base.holes:
         raise NotUnderstood("an index that is not known")
     taken = sum(1 for i in items if i is not None)
     whole = len(base.shape) - taken
@@ -33,6 +33,16 @@ def setitem(walk: Walk, node: Node) -> Value:
     jump = next((walk.one(i.node).jump for i in items if isinstance(i, Ref) and walk.one(i.node).jump is not None), None)
     jump = jump if jump is not None else base.jump if base.jump is not None else value.jump
     return replace(_either(walk, base, value, whole), jump=jump)
+
+
+def _spelled(items: tuple[object, ...], rank: int) -> tuple[object, ...]:
+    """Without `...`, and without whole slices at the end."""
+    whole = ("slice", None, None, None)
+    used = sum(1 for i in items if i is not None and i != "...")
+    found = [j for i in items for j in ([whole] * (rank - used) if i == "..." else [i])]
+    while found and found[-1] == whole:
+        found.pop()
+    return tuple(found)
 
 
 def _items(index: object) -> tuple[object, ...]:

@@ -34,6 +34,7 @@ class Piece:
     axis: int
     start: int
     stop: int
+    step: int = 1
 
 
 @dataclass(frozen=True)
