@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from screen import ops
-from screen.facts.nouns import Kind, Norm, Scale, Stream, Sublayer, Unknown
+from screen.facts.nouns import Kind, Norm, NormType, Place, Scale, Stream, Sublayer, Unknown
 from screen.facts.recursion.layout import Layout, stream_layout
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.reader import NORMS, Reader
@@ -193,12 +193,11 @@ def _fused_norm(node: Node) -> Norm | None:
     """A norm in one call, over the last axis."""
     if node.op not in ("layer_norm", "rms_norm") or not isinstance(node.args[0], Ref):
         return None
-    from screen.facts.nouns import Place
-
-    kind = "layernorm" if node.op == "layer_norm" else "rmsnorm"
+    kind: NormType = "layernorm" if node.op == "layer_norm" else "rmsnorm"
     eps = node.kwarg("eps")
     number = float(eps) if isinstance(eps, int | float) else 0.0
-    return Norm(node.index, node.args[0].node, kind, kind == "layernorm", (-1,), (node.shape or (1,))[-1], number, Place(node.index, "", "", 0))  # type: ignore[arg-type]
+    place = Place(node.index, "", node.file, node.line)
+    return Norm(node.index, node.args[0].node, kind, kind == "layernorm", (-1,), (node.shape or (1,))[-1], number, place)
 
 
 __all__ = ["Builder"]
