@@ -84,7 +84,7 @@ def not_judged(error: ScreenError, request: Request, info: Info | None = None) -
     return model.Report(
         tool=tool(),
         verdict="unknown",
-        provisional=True,
+        provisional=False,
         summary=f"{request.spec}: not judged, {_lower(error.found)}",
         error=model.ErrorPart(stage=error.stage, message=str(error), file=relative(error.file or "", root), line=error.line),
         target=_target(None, info, request) if info else model.Target(spec=request.spec, options=list(request.options)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from screen.facts.branches import Branch
 from screen.facts.degrees import Degree, degrees_of
 from tests.branches import Replay, parameters, replayed
+from tests.test_replay import SMALL, TYPES
 
 SEED = 0
 
@@ -94,9 +96,6 @@ def real_model(target: str, changes: dict[str, Any]) -> Replay:
     return replayed(built.model, model, args, kwargs)
 
 
-from tests.test_replay import SMALL, TYPES  # noqa: E402  # the small configs stand there
-
-
 @pytest.mark.parametrize("kind", TYPES)
 def test_degrees_of_an_architecture(kind: str) -> None:
     transformers = pytest.importorskip("transformers")
@@ -104,3 +103,147 @@ def test_degrees_of_an_architecture(kind: str) -> None:
     changes = {k: v for k, v in SMALL.items() if isinstance(getattr(config, k, None), int) and k not in getattr(config, "attribute_map", {})}
     wrong, count = disagreements(real_model(f"hf:{kind}", changes))
     assert not wrong and count >= 4, wrong
+
+
+# -- the table of the theory, from blocks written for it ----------------------------------------------------------------------------------
+
+
+class Branch_(nn.Module):
+    """x + [B](F([A](x))), with F one of the mixers of the table. No biases, one stream."""
+
+    def __init__(self, mixer: nn.Module, norms: str, width: int = 24) -> None:
+        super().__init__()
+        self.mixer = mixer
+        self.before = nn.LayerNorm(width, eps=1e-12) if "A" in norms else nn.Identity()
+        self.after = nn.RMSNorm(width, eps=1e-12) if "B" in norms else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.after(self.mixer(self.before(x)))
+
+
+class Softmax(nn.Module):
+    def __init__(self, qk_norm: bool = False, shared: bool = False, fused: bool = False, width: int = 24) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(width, 3 * width, bias=False) if fused else None
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
+        if shared:
+            self.k = self.q
+        self.qn = nn.RMSNorm(width, eps=1e-12) if qk_norm else nn.Identity()
+        self.kn = nn.RMSNorm(width, eps=1e-12) if qk_norm else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1) if self.qkv is not None else (self.q(x), self.k(x), self.v(x))
+        weights = torch.softmax(self.qn(q) @ self.kn(k).transpose(-1, -2) / math.sqrt(24), -1)
+        return self.o(weights @ v)
+
+
+class LinearAttention(nn.Module):
+    def __init__(self, normalised: bool, width: int = 24) -> None:
+        super().__init__()
+        self.normalised = normalised
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = torch.relu(self.q(x)), torch.relu(self.k(x)), self.v(x)
+        y = q @ (k.transpose(-1, -2) @ v)
+        return self.o(y / (q @ k.sum(-2, keepdim=True).transpose(-1, -2)) if self.normalised else y)
+
+
+class MLP(nn.Module):
+    def __init__(self, activation: Any, gated: bool = False, fused: bool = False, width: int = 24) -> None:
+        super().__init__()
+        self.activation, self.gated, self.fused = activation, gated, fused
+        self.w1, self.w3 = (nn.Linear(width, (2 if fused else 1) * 2 * width, bias=False) for _ in range(2))
+        self.w2 = nn.Linear(2 * width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.fused:
+            gate, up = self.w1(x).chunk(2, -1)
+            return self.w2(self.activation(gate) * up)
+        return self.w2(self.activation(self.w1(x)) * self.w3(x) if self.gated else self.activation(self.w1(x)))
+
+
+class Experts(nn.Module):
+    def __init__(self, width: int = 24) -> None:
+        super().__init__()
+        self.router = nn.Linear(width, 4, bias=False)
+        self.experts = nn.ModuleList(MLP(torch.relu) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        p = torch.softmax(self.router(x), -1)
+        return sum(p[..., i : i + 1] * e(x) for i, e in enumerate(self.experts))  # type: ignore[return-value]
+
+
+GELU, SILU, RELU = nn.functional.gelu, nn.functional.silu, torch.relu
+ONE, ZERO = (1.0, "exact"), (0.0, "exact")
+TABLE: dict[str, tuple[Any, str, tuple[int, int, int], dict[str, tuple[float, str]]]] = {
+    # name: (mixer, norms, (distinct, degree, min_degree), {weight: (exponent, status)})
+    "pre softmax": (lambda: Softmax(), "A", (4, 4, 2), {"v": ONE, "o": ONE, "q": (1.0, "bound"), "k": (1.0, "bound")}),
+    "pre fused": (lambda: Softmax(fused=True), "A", (4, 4, 2), {"qkv[48:72]": ONE, "o": ONE, "qkv[0:24]": (1.0, "bound")}),
+    "pre shared QK": (lambda: Softmax(shared=True), "A", (3, 4, 2), {"v": ONE, "q": (2.0, "bound")}),
+    "pre QK-norm": (lambda: Softmax(True), "A", (2, 2, 2), {"q": ZERO, "k": ZERO, "v": ONE, "o": ONE}),
+    "peri softmax": (lambda: Softmax(), "AB", (2, 2, 0), {"v": ZERO, "o": ZERO, "q": (1.0, "bound"), "k": (1.0, "bound")}),
+    "peri QK-norm": (lambda: Softmax(True), "AB", (0, 0, 0), {"q": ZERO, "k": ZERO, "v": ZERO, "o": ZERO}),
+    "pre linear": (lambda: LinearAttention(False), "A", (4, 4, 4), {"q": ONE, "k": ONE, "v": ONE, "o": ONE}),
+    "pre normalised linear": (lambda: LinearAttention(True), "A", (2, 2, 2), {"q": ZERO, "k": ZERO, "v": ONE, "o": ONE}),
+    "pre ReLU": (lambda: MLP(RELU), "A", (2, 2, 2), {"w1": ONE, "w2": ONE}),
+    "pre GELU": (lambda: MLP(GELU), "A", (2, 2, 2), {"w1": (1.0, "asymptotic"), "w2": ONE}),
+    "pre ReLU²": (lambda: MLP(lambda t: torch.relu(t) ** 2), "A", (3, 3, 3), {"w1": (2.0, "exact"), "w2": ONE}),
+    "pre gated": (lambda: MLP(SILU, gated=True), "A", (3, 3, 3), {"w1": (1.0, "asymptotic"), "w3": ONE, "w2": ONE}),
+    "pre gated fused": (lambda: MLP(SILU, fused=True), "A", (3, 3, 3), {"w1[0:48]": (1.0, "asymptotic"), "w1[48:96]": ONE, "w2": ONE}),
+    "peri ReLU": (lambda: MLP(RELU), "AB", (0, 0, 0), {"w1": ZERO, "w2": ZERO}),
+    "peri GELU": (lambda: MLP(GELU), "AB", (0, 0, 0), {"w1": (0.0, "asymptotic"), "w2": ZERO}),
+    "peri gated": (lambda: MLP(RELU, gated=True), "AB", (0, 0, 0), {"w1": ZERO, "w3": ZERO, "w2": ZERO}),
+    "pre experts": (lambda: Experts(), "A", (3, 3, 2), {"router": (1.0, "bound"), "experts.0.w1": ONE, "experts.0.w2": ONE}),
+}
+
+
+def replay_of(mixer: Any, norms: str) -> Replay:
+    torch.manual_seed(SEED)
+    real = Branch_(mixer(), norms).eval()
+    with torch.device("meta"):
+        meta = Branch_(mixer(), norms).eval()
+    return replayed(meta, real, (torch.randn(2, 7, 24),), {})
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_table_of_the_theory(name: str) -> None:
+    mixer, norms, orders, expected = TABLE[name]
+    replay = replay_of(mixer, norms)
+    [(_, branch)] = next(iter(replay.readers())).branches
+    found = degrees_of(branch)
+    assert (found.orders.distinct, found.orders.degree, found.orders.min_degree) == orders
+    by_name = {d.group.replace("mixer.", "").replace(".weight", ""): (d.predicted, d.status) for d in found.groups}
+    assert {k: by_name[k] for k in expected} == expected, by_name
+    wrong, count = disagreements(replay)
+    assert not wrong and count >= sum(status != "bound" for _, status in expected.values()), wrong
+
+
+def test_a_wrong_degree_is_seen() -> None:
+    """The check itself: V of a pre-norm attention is measured at 1, and no other claim passes."""
+    replay = replay_of(lambda: Softmax(), "A")
+    [(_, branch)] = next(iter(replay.readers())).branches
+    [degree] = [d for d in degrees_of(branch).groups if d.group == "mixer.v.weight"]
+    measured = slope(replay, branch, degree, 1.0, 4.0)
+    assert measured is not None and abs(measured - 1.0) < 1e-6
+
+
+def test_a_bias_joins_its_group() -> None:
+    """Scaling W1 alone is no homogeneous change under an output norm when biases stand between; with its biases it is (review, item 10)."""
+
+    class Biased(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w1, self.w2 = nn.Linear(24, 48), nn.Linear(48, 24)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.w2(torch.relu(self.w1(x)))
+
+    replay = replay_of(Biased, "AB")
+    [(_, branch)] = next(iter(replay.readers())).branches
+    [degree] = [d for d in degrees_of(branch).groups if d.group == "mixer.w1.weight"]
+    assert dict(degree.biases) == {"mixer.w1.bias": 1.0, "mixer.w2.bias": 1.0}
+    together = slope(replay, branch, degree, 1.0, 4.0)
+    alone = slope(replay, branch, dataclasses.replace(degree, biases=()), 1.0, 4.0)
+    assert together is not None and alone is not None
+    assert abs(together) < 0.02 < abs(alone)
