@@ -56,7 +56,7 @@ def breaker_of(walk: Walk, index: int, inputs: float) -> Breaker:
         if walk.branch.border(index) is not None and index != walk.branch.output:
             return Breaker(index, True, "reads the stream without a norm")
         wild = [i for i in node.inputs if walk.flow.is_float(graph.nodes[i]) and not _is_tame(walk, i, inputs)]
-        trained = [i for i in wild if walk.flow.trained[i]]
+        trained = [i for i in wild if walk.flow.trained[i] and _is_known(walk, i)]
         kind = walk.flow.classes[index]
         if trained and kind in ("weighted", "product", "linear"):
             return Breaker(index, True, "a trained map, gain or bias without a constraint")
@@ -66,6 +66,12 @@ def breaker_of(walk: Walk, index: int, inputs: float) -> Breaker:
             return Breaker(index, False, "not understood")
         index = next((i for i in wild if walk.flow.data[i]), wild[0])
     return Breaker(index, False, "not understood")
+
+
+def _is_known(walk: Walk, index: int) -> bool:
+    """Whether a weight is free as it stands: what is made of weights in a way that is not understood may be constrained (`spectral_norm`)."""
+    found = walk.table.get(index)
+    return isinstance(found, Value) and not isinstance(found.mag, Unknown)
 
 
 def _is_tame(walk: Walk, index: int, inputs: float) -> bool:

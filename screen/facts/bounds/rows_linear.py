@@ -121,6 +121,20 @@ def grouped(walk: Walk, node: Node) -> Value:
     return Value((x.shape[0], w.shape[2]), layout, _through(walk, x, x.mag, part, layout), _through(walk, x, x.der, part, layout), jump=x.jump)
 
 
+@row("_weight_norm _weight_norm_interface")
+def weight_norm(walk: Walk, node: Node) -> Value:
+    """g·v/‖v‖ for each row: rows of length |g|, and a Frobenius norm of ‖g‖; bounded given g (review, item 21)."""
+    v, g = walk.first(node), walk.operand(node, 1, "g")
+    if not isinstance(g, Value) or g.part is None or (walk.integer(node, 2, "dim") or 0) != 0 or node.shape != v.shape or len(v.shape) != 2:
+        raise NotUnderstood("a form that is not covered")
+    layout = plain(v.shape)
+    symbols = [walk.names.symbol(g.part, role * len(g.shape)) for role in "sr"]
+    walk.hold(tuple(symbols), "weight_norm's g")
+    columns, everything = frozenset(atoms(layout, 1)), frozenset(range(len(sizes(layout))))
+    facts = (Fact(sym(symbols[0]), columns), Fact(sym(symbols[1]), everything))
+    return Value(v.shape, layout, facts, zero(len(everything)), gain=tuple(symbols))
+
+
 @row("baddbmm")
 def baddbmm(walk: Walk, node: Node) -> Value:
     """beta·c + alpha·a b."""

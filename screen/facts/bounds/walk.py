@@ -104,10 +104,10 @@ class Walk:
 
         norm = self.branch.norms.by_node.get(node.index)
         rule = ROWS.get(node.op)
-        if rule is None and norm is None:
-            return self.lost(node, f"no bound for `{node.op}`")
         try:
-            return normed(self, node, norm) if norm is not None else rule(self, node) if rule is not None else self.lost(node, "")
+            if norm is not None:
+                return normed(self, node, norm)
+            return rule(self, node) if rule is not None else self.lost(node, f"no bound for `{node.op}`")
         except NotUnderstood as reason:
             return self.lost(node, f"`{node.op}`: {reason}")
         except (ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError, TypeError, AssertionError) as error:
