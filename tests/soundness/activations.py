@@ -32,4 +32,11 @@ ACT: dict[str, Callable[[Tensor], Tensor]] = {
     "logsigmoid": F.logsigmoid,
     "abs": torch.abs,
     "cube": lambda t: t.pow(3),
+    "gelu_by_hand": lambda t: 0.5 * t * (1.0 + torch.erf(t / 2**0.5)),
+    "gelu_tanh_by_hand": lambda t: 0.5 * t * (1.0 + torch.tanh((2 / torch.pi) ** 0.5 * (t + 0.044715 * t**3))),
+    "silu_by_hand": lambda t: t * torch.sigmoid(t),
+    "mish_by_hand": lambda t: t * torch.tanh(F.softplus(t)),
+    "glu_like": lambda t: t * torch.sigmoid(t.flip(-1)),
+    "larger": lambda t: torch.maximum(t, 0.1 * t),
+    "smaller": lambda t: torch.minimum(t, torch.sin(t) + 1.0),
 }

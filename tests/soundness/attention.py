@@ -137,7 +137,7 @@ def allowed(n: int, m: int, kind: str, like: Tensor) -> Tensor:
 
 
 def rotate(t: Tensor, kind: str) -> Tensor:
-    """Rotary positions, by halves, by pairs, or with an amplitude."""
+    """Rotary positions, by halves, by pairs, or with an amplitude; and two things that look like them."""
     n, s = t.shape[-2:]
     steps = 1.0 / 100.0 ** (torch.arange(0, s, 2, device=t.device, dtype=t.dtype) / s)
     angles = torch.outer(torch.arange(n, device=t.device, dtype=t.dtype), steps)
@@ -147,6 +147,10 @@ def rotate(t: Tensor, kind: str) -> Tensor:
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2)
     both = torch.cat([angles, angles], -1)
     cos, sin = both.cos(), both.sin()
+    if kind == "shifted":  # cosines and sines of different tokens: no rotation
+        cos, sin = F.pad(cos, (0, 0, 0, 1))[:n], F.pad(sin, (0, 0, 0, 1))[1 : n + 1]
+    if kind == "turned" and t.shape[-3] == n:  # sines along the heads: no rotation
+        sin = sin.unsqueeze(1)
     if kind == "scaled":
         cos, sin = cos * 1.3, sin * 1.3
     first, second = t.chunk(2, -1)

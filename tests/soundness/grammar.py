@@ -24,7 +24,8 @@ TRAPS = ("partial", "over_mean", "over_tokens", "group_tokens", "dyt", "batch", 
 """What stands where a norm would and does not bound a token by its gain."""
 ACTIVATIONS = (
     "relu", "gelu", "gelu_tanh", "silu", "tanh", "relu2", "sigmoid", "elu", "softplus", "leaky", "mish", "hardswish", "celu", "selu", "quick",
-    "exp", "square", "sin", "softsign", "relu6", "logsigmoid", "abs", "cube",
+    "exp", "square", "sin", "softsign", "relu6", "logsigmoid", "abs", "cube", "gelu_by_hand", "gelu_tanh_by_hand", "silu_by_hand", "mish_by_hand",
+    "glu_like", "larger", "smaller",
 )
 ATTENTIONS = ("sdpa", "hand", "einsum")
 FEED_FORWARDS = ("mlp", "glu", "moe_soft", "moe_top", "linear")
@@ -35,6 +36,7 @@ SCALES = ("one", "constant", "learned", "layerscale", "rezero", "tanh_gate", "ne
 TWISTS = (
     "", "bias_before_norm", "gain_after_norm", "matrix_after_norm", "raw_gate", "bypass", "tanh_then_gain", "data_gain", "position",
     "inner_skip", "weight_norm", "unit_weight", "double_norm", "clamp", "self_product", "concat", "mean_gate", "halves",
+    "writes", "shares", "feature_shift", "tied", "sorted", "roll", "statistics",
 )
 
 
@@ -157,7 +159,7 @@ def _draw_attend(choose: Choose, width: int) -> Attend:
         qk=f"{qk} {style}" if qk in ("head", "full") else qk,
         cap=choose((False, False, True)),
         sink=_some(choose, ("", "learned", "zero", "token"), 5),
-        rope=choose(("", "", "half", "pairs", "scaled")),
+        rope=choose(("", "", "half", "pairs", "scaled", "shifted", "turned")),
         scale=_some(choose, ("root", "width", "learned", "none"), 4),
         gate=choose((False, False, False, True)),
         v_norm=choose((False,) * 7 + (True,)),

@@ -48,6 +48,28 @@ class UnitLinear(nn.Module):
         return F.linear(x, F.normalize(self.weight, dim=-1))
 
 
+def _written(y: Tensor) -> Tensor:
+    half = y.shape[-1] // 2
+    out = torch.zeros_like(y)
+    out[..., :half] = y[..., half : 2 * half]
+    out[..., half:] = 2.0 * y[..., half:]
+    return out
+
+
+def _statistics(y: Tensor) -> Tensor:
+    return y / (1.0 + y.std(-1, keepdim=True)) + y.var(-1, keepdim=True) + y.norm(dim=-1, keepdim=True) + y.amax(1, keepdim=True)
+
+
+_REARRANGED = {
+    "writes": _written,
+    "shares": lambda y: y.abs() / (y.abs().sum(-1, keepdim=True) + 1e-3),
+    "feature_shift": lambda y: F.pad(y, (1, -1)),
+    "sorted": lambda y: y.sort(dim=-1).values,
+    "roll": lambda y: y.roll(1, -1) - y.flip(1),
+    "statistics": _statistics,
+}
+
+
 class Branch(nn.Module):
     """One branch: what is added to the stream, multipliers included."""
 
@@ -61,7 +83,7 @@ class Branch(nn.Module):
         self.factor = nn.Parameter(torch.ones(learned[part.scale])) if part.scale in learned else None
         self.vector = nn.Parameter(torch.zeros(width)) if part.twist in ("bias_before_norm", "gain_after_norm", "tanh_then_gain") else None
         self.places = nn.Parameter(torch.zeros(tokens, width)) if part.twist == "position" else None
-        plain = part.twist in ("matrix_after_norm", "raw_gate", "data_gain", "weight_norm", "concat", "halves")
+        plain = part.twist in ("matrix_after_norm", "raw_gate", "data_gain", "weight_norm", "concat", "halves", "tied")
         self.map: nn.Module | None = nn.Linear(width * 2 if part.twist == "concat" else width, width, part.bias) if plain else None
         if part.twist == "weight_norm" and self.map is not None:
             self.map = parametrizations.weight_norm(self.map)
@@ -94,6 +116,10 @@ class Branch(nn.Module):
             return y * h
         if twist == "concat" and self.map is not None:
             return self.map(torch.cat([y, h], -1))
+        if twist in _REARRANGED:
+            return _REARRANGED[twist](y)
+        if twist == "tied" and self.map is not None:
+            return F.linear(torch.tanh(F.linear(y, self.map.weight)), self.map.weight.t())
         if twist == "mean_gate":
             return y * torch.sigmoid(h.mean(-1, keepdim=True)) + y.mean(1, keepdim=True)
         return y

@@ -23,9 +23,13 @@ def divisors(region: Region, norms: Iterable[tuple[str, int, float | None]], nod
         if not isinstance(x, Tensor) or not isinstance(y, Tensor):
             found[symbol] = least or 1e-300
             continue
+        op = region.branch.flow.graph.nodes[node].op
+        if op in ("group_norm", "batch_norm"):  # [samples, channels, …]: one divisor for each sample and group
+            groups = x.reshape(x.shape[0], -1, norm.size) if op == "group_norm" else x.transpose(0, 1).reshape(1, x.shape[1], -1)
+            found[symbol] = max(float(groups.var(-1, unbiased=False).min().sqrt()) * (1 - 1e-9), least or 0.0) or 1e-300
+            continue
         z = x - x.mean(norm.axes, keepdim=True) if norm.centred else x
         size = torch.linalg.vector_norm(z, dim=norm.axes)
-        op = region.branch.flow.graph.nodes[node].op
         if op in ("layer_norm", "rms_norm"):
             rho = (size.square() / norm.size + (least or 0.0) ** 2).sqrt()
         elif op == "normalize":
