@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from screen.errors import LoadError, ScreenError, UsageError
@@ -33,12 +34,13 @@ def check(
     """
     from screen.config import later
     from screen.pipeline import judge
+    from screen.probe.plan import Options
 
     if recipe is not None:
         raise later("`recipe=`", "it was given")
-    if probe:
-        raise later("`probe=True`", "it was given")
     job, capture = _prepare(target, example_inputs, depth, dict(set or {}), isolate)
+    if probe:
+        job = replace(job, probe=Options())
     try:
         judged = judge(job, capture)
     finally:

@@ -24,6 +24,7 @@ click.rich_click.OPTION_GROUPS = {
         {"name": "What is screened", "options": ["--set", "--input", "--depth"]},
         {"name": "Rules and exit code", "options": ["--select", "--ignore", "--fail-on", "--allow-unknown"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
+        {"name": "Measuring", "options": ["--probe", "--device", "--seed", "--probe-seconds"]},
         {"name": "Limits", "options": ["--timeout", "--memory"]},
         {"name": "Help", "options": ["--help"]},
     ]
@@ -66,9 +67,18 @@ def _later_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise later(f"`{parameter.opts[0]}`", "it was given")
 
     for name in LATER:
-        flag = name in ("update-baseline", "probe")
-        spelling = f"--{name}/--no-{name}" if name == "probe" else f"--{name}"
-        command = click.option(spelling, is_flag=flag, default=None, hidden=True, expose_value=False, callback=refuse)(command)
+        command = click.option(f"--{name}", is_flag=name == "update-baseline", default=None, hidden=True, expose_value=False, callback=refuse)(command)
+    return command
+
+
+def _probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How it is measured."""
+    for option in (
+        click.option("--probe-seconds", metavar="SECONDS", help="Budget of the probe, in counted work (default 60)."),
+        click.option("--seed", metavar="N", help="Of weights and inputs of the probe (default 0)."),
+        click.option("--device", metavar="NAME", help="auto (default: a GPU where there is one), cpu or cuda."),
+    ):
+        command = option(command)
     return command
 
 
@@ -98,6 +108,8 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--allow-unknown", is_flag=True, help="The verdict `unknown` exits 0 (an error still exits 2).")
 @click.option("--color", metavar="WHEN", help="auto (default), always or never.")
 @click.option("-q", "--quiet", is_flag=True, help="One line per target.")
+@click.option("--probe/--no-probe", default=None, help="Also measure what is predicted, on one block at a time.")
+@_probe_options
 @_later_options
 def check(targets: tuple[str, ...], **options: Any) -> int:
     """Trace, judge and report: the gate for CI.
@@ -119,6 +131,22 @@ def graph(target: str, **options: Any) -> int:
     from screen import commands
 
     return commands.graph(target, options)
+
+
+@app.command(context_settings=CONTEXT)
+@click.argument("target")
+@_target_options
+@_probe_options
+@click.option("--format", metavar="FORMAT", help="text (default), markdown or json.")
+@click.option("-q", "--quiet", is_flag=True, help="One line.")
+def probe(target: str, **options: Any) -> int:
+    """Measure what the analysis predicts of TARGET, on real weights, one block at a time.
+
+    Exit codes: 0 nothing refuted, 1 a prediction refuted, 2 nothing measured (usage, load, trace, limits), 130 interrupted.
+    """
+    from screen import commands
+
+    return commands.probe(target, options)
 
 
 @app.command(context_settings=CONTEXT)
@@ -166,7 +194,6 @@ def _not_yet(name: str, what: str) -> None:
         raise later(f"`screen {name}`", "it was called")
 
 
-_not_yet("probe", "Measure what the analysis predicts.")
 _not_yet("fix", "Remedies, each tried on the graph.")
 _not_yet("diff", "What changed between two targets or two reports.")
 _not_yet("sweep", "A space of designs.")

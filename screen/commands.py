@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from screen.model import Report, Reports
     from screen.pipeline import Judged
 
-PHASES = {"load": "building", "trace": "tracing", "judge": "judging"}
+PHASES = {"load": "building", "trace": "tracing", "judge": "judging", "probe": "measuring"}
 RARELY = (100_000, 50, 1000)
 """Thresholds of the garbage collector: this process is short, and a graph is no garbage."""
 GRAPH_FORMATS: tuple[Literal["text", "mermaid", "dot", "json"], ...] = ("text", "mermaid", "dot", "json")
@@ -37,6 +37,26 @@ def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     report = _one(judged)
     _deliver(report, judged, settings)
     return max(exit_code(j.report, settings) for j in judged)
+
+
+def probe(target: str, options: Mapping[str, Any]) -> int:
+    """`screen probe`: what was measured. 1 when a prediction is refuted, 2 when nothing was measured."""
+    settings = _settings({**options, "probe": True})
+    _check_writable(settings.output)
+    judged = _judge([parse(target)], settings)
+    _complain(judged)
+    from screen.report.probe import render
+
+    shown = [j.report for j in judged if j.captured]
+    text = render(shown, settings.format, quiet=settings.quiet) if shown else ""
+    if settings.output and text:
+        _write(settings.output, text)
+    else:
+        sys.stdout.write(text)
+    outcomes = [e.outcome for r in shown if r.probe for e in r.probe.experiments]
+    if "refuted" in outcomes:
+        return 1
+    return 0 if any(o in ("confirmed", "observed") for o in outcomes) and not any(j.report.error for j in judged) else 2
 
 
 def _settings(options: Mapping[str, Any]) -> Settings:
@@ -257,4 +277,4 @@ class Progress:
             sys.stderr.flush()
 
 
-__all__ = ["check", "config", "doctor", "exit_code", "graph", "rule", "schema"]
+__all__ = ["check", "config", "doctor", "exit_code", "graph", "probe", "rule", "schema"]

@@ -19,7 +19,7 @@ from screen.errors import UsageError
 
 FORMATS = ("text", "markdown", "json")
 LATER_FORMATS = ("sarif", "github", "junit", "html")
-LATER = ("baseline", "update-baseline", "recipe", "probe", "device", "seed", "probe-seconds", "width")
+LATER = ("baseline", "update-baseline", "recipe", "width")
 """Settings that the contract names and this version does not have."""
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "k": 2**10, "m": 2**20, "g": 2**30}
 SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
@@ -48,6 +48,11 @@ class Settings:
     color: str = "auto"
     quiet: bool = False
     verbose: bool = False
+    probe: bool = False
+    device: str = "auto"
+    seed: int = 0
+    probe_seconds: float = 60.0
+    """Counted work of the probe."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Key (as in a file) to `default`, the file's name, or `option`."""
 
@@ -65,7 +70,7 @@ def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
         values[key.replace("-", "_")] = read(key, value, f"`{key}` in `{file}`")
         origins[key] = str(file)
     for name, value in options.items():
-        if value is None or value is False or value == ():
+        if value is None or (value is False and name != "probe") or value == ():
             continue
         key = name.replace("_", "-")
         values[name] = read(key, value, f"`--{key}`")
@@ -202,6 +207,12 @@ def _count(value: Any, where: str) -> int:
     return int(value)
 
 
+def _seed(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value)):
+        raise UsageError(f"{where} must be a whole number from 0 to 999999999", f"it is `{value}`")
+    return int(value)
+
+
 def _assignments(value: Any, where: str) -> dict[str, Any]:
     if isinstance(value, dict):
         return dict(_flat(value))
@@ -245,6 +256,10 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "color": _choice("auto", "always", "never"),
     "quiet": _flag,
     "verbose": _flag,
+    "probe": _flag,
+    "device": _choice("auto", "cpu", "cuda"),
+    "seed": _seed,
+    "probe-seconds": _duration,
 }
 """Key to how its value is read, in the order in which `screen config` shows them."""
 

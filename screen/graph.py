@@ -139,6 +139,8 @@ class Initialiser:
     args: tuple[object, ...]
     file: str = ""
     line: int = 0
+    whole: bool = True
+    """It set every entry of the parameter; False for a part (`weight[padding_idx].zero_()`)."""
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,39 @@ class FindingPart(Part):
     remedy: str = ""
 
 
+class ExperimentPart(Part):
+    """One prediction and what was measured. `agrees` is null where nothing was compared; `outcome` and `reason` say why."""
+
+    name: str
+    what: str
+    predicted: Real | str | None = None
+    measured: Real | str | None = None
+    interval: tuple[Real, Real] | None = None
+    agrees: bool | None = None
+    samples: int = 0
+    outcome: Literal["confirmed", "refuted", "not_measured", "not_applicable", "observed"]
+    status: str = ""
+    reason: str = ""
+    stream: str | None = None
+    kind: str | None = None
+    sublayer: str | None = None
+    group: str | None = None
+    numbers: dict[str, Value] = Field(default_factory=dict)
+
+
+class ProbePart(Part):
+    """What was measured on real weights, one block at a time."""
+
+    device: str
+    dtype: str
+    seed: int
+    plan: dict[str, Value] = Field(default_factory=dict)
+    """Budget in seconds of counted work, and how many predictions came out how."""
+    interrupted: str | None = None
+    """Why it ended early; what stands here was measured before."""
+    experiments: list[ExperimentPart] = Field(default_factory=list)
+
+
 class Unmodelled(Part):
     op: str
     count: int
@@ -148,7 +181,7 @@ class Report(Part):
     streams: list[StreamPart] = Field(default_factory=list)
     findings: list[FindingPart] = Field(default_factory=list)
     coverage: CoveragePart = CoveragePart()
-    probe: dict[str, JsonValue] | None = None
+    probe: ProbePart | None = None
 
     def to_json(self) -> str:
         """The JSON text that `--format json` prints, with a line feed at its end."""
@@ -179,7 +212,7 @@ def _dump(part: BaseModel) -> str:
 
 
 __all__ = [
-    "SCHEMA_VERSION", "Channel", "Condition", "CoveragePart", "Degree", "ErrorPart", "FindingPart", "Growth", "GuessPart", "IdentityPathPart",
-    "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "NormPart", "OutputSet", "Part", "Port", "Real", "Report", "Reports", "Residual",
+    "SCHEMA_VERSION", "Channel", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart", "Growth", "GuessPart", "IdentityPathPart",
+    "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "NormPart", "OutputSet", "Part", "Port", "ProbePart", "Real", "Report", "Reports", "Residual",
     "RuleNotRun", "Source", "Stamped", "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
 ]

@@ -17,6 +17,9 @@ from screen.discover import Catalogue, catalogue, run_rules
 from screen.errors import InternalError, ScreenError, UsageError
 from screen.facts import derive
 from screen.model import Report
+from screen.plan import plan_of
+from screen.probe.plan import Options, ProbePlan
+from screen.probing import probe_request, with_probe
 from screen.paths import relative
 from screen.verdict import BLOCK_DEPTH, fold
 
@@ -31,6 +34,8 @@ class Job:
     request: Request
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    probe: Options | None = None
+    """How to measure; None: nothing is measured."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,15 @@ class Judged:
     """Whether there is a graph: else the report says only what went wrong."""
     log: str = ""
     """The tail of what the target printed, with its first model."""
+    name: str = ""
+    """Of the model, where a target has several."""
 
 
 def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judged]:
     """The reports on every model that the target names, in their order."""
     captured = capture(job.request, progress)
     judged: list[Judged] = []
+    plans: dict[str, ProbePlan] = {}
     for model in captured.models:
         asked = _asked(job, model, alone=len(captured.models) == 1)
         if model.graph is None:
@@ -59,11 +67,16 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
             facts = derive(model.graph, (job.request.depth or BLOCK_DEPTH) if model.info.block else None)
             run = run_rules(facts, _chosen(job))
             verdict = fold(facts, run, model.info, depth_assumed=model.info.block and job.request.depth is None)
-            judged.append(Judged(assemble(facts, run, verdict, model.info, asked), captured.error, True))
+            judged.append(Judged(assemble(facts, run, verdict, model.info, asked), captured.error, True, name=model.name))
+            if job.probe is not None and model.graph.failure is None:
+                plans[model.name] = plan_of(facts)
         except Exception as error:  # whatever the model, an exception of facts or rules is ours
             judged.append(_refused(_ours(error), asked, model))
     if captured.error and all(model.graph for model in captured.models):  # it ended before the next model, or before the first
         judged.append(_refused(captured.error, _asked(job, None, alone=True), None))
+    if job.probe is not None and plans:
+        measured = capture(probe_request(job.request, plans, job.probe), progress)
+        judged = [replace(j, report=with_probe(j.report, measured, j.name, job.probe)) if j.name in plans else j for j in judged]
     return [replace(judged[0], log=captured.log), *judged[1:]] if judged else judged
 
 
@@ -75,7 +88,8 @@ def job_of(target: str, settings: Settings) -> Job:
             raise UsageError("`--select` and `--ignore` must name rules by their codes or the beginnings of these", f"no rule starts with `{code}`",
                              "`screen rule` lists them")
     request = Request(target, dict(settings.set), settings.input, settings.depth, settings.timeout, settings.memory)
-    return Job(request, settings.select, settings.ignore)
+    options = Options(settings.seed, settings.device, settings.probe_seconds, settings.memory) if settings.probe else None  # type: ignore[arg-type]
+    return Job(request, settings.select, settings.ignore, options)
 
 
 def _chosen(job: Job) -> Catalogue:

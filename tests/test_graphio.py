@@ -33,7 +33,7 @@ def full() -> Graph:
         guesses=(Guess("a.py", 4, "`if` is false", 1, False),),
         failure=Failure("ValueError: ü \udcff", "a.py", 5, 2),
         uncalled=(1,),
-        initialisers=(("embed.weight", (Initialiser("normal_", (0.0, 0.02), "a.py", 6),)),),
+        initialisers=(("embed.weight", (Initialiser("normal_", (0.0, 0.02), "a.py", 6, False),)),),
     )
 
 

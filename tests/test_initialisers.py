@@ -13,12 +13,23 @@ import torch
 from torch import nn
 
 from screen.capture.initialisers import Recorder
+from screen.graph import Initialiser
 
 Law = list[tuple[str, tuple[object, ...]]]
 
 
+STEPS = ("mul_", "div_", "add_", "sub_")
+
+
 def law(make: Callable[[nn.Module], Any]) -> Law:
-    """The record of the parameter `p` of a module whose constructor does `make`."""
+    """The record of the parameter `p` of a module whose constructor does `make`, from the last call on that set every entry."""
+    steps = history(make)
+    last = max((i for i, step in enumerate(steps) if step.whole and step.op not in STEPS), default=0)
+    return [(step.op, tuple(round(a, 6) if isinstance(a, float) else a for a in step.args)) for step in steps[last:]]
+
+
+def history(make: Callable[[nn.Module], Any]) -> tuple[Initialiser, ...]:
+    """The whole record of the parameter `p`."""
 
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -29,7 +40,7 @@ def law(make: Callable[[nn.Module], Any]) -> Law:
 
     with torch.device("meta"), Recorder() as recorder:
         net = Net()
-    return [(step.op, tuple(round(a, 6) if isinstance(a, float) else a for a in step.args)) for step in dict(recorder.of(net)).get("p", ())]
+    return dict(recorder.of(net)).get("p", ())
 
 
 def linear(act: Callable[[Any], Any]) -> Callable[[nn.Module], Any]:
@@ -127,3 +138,9 @@ def test_torchvision_without_its_operators_is_helped(tmp_path: Path) -> None:
     assert b"torchvision::nms" in subprocess.run(alone, env=env, capture_output=True, check=False).stderr
     found = subprocess.run(helped, env=env, capture_output=True, check=False)
     assert found.returncode == 0, found.stderr
+
+
+def test_what_was_overwritten_stays_in_the_record() -> None:
+    """GPT-2's history: the default, then 0.02, then the scale for depth; only a part of the entries last."""
+    steps = history(linear(lambda w: (nn.init.normal_(w, std=0.02), nn.init.normal_(w, std=0.002), w.data[0].zero_())))
+    assert [(s.op, s.whole) for s in steps] == [("uniform_", True), ("normal_", True), ("normal_", True), ("zero_", False)]

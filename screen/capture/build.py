@@ -6,6 +6,7 @@ Everything is built under `torch.device("meta")`: a model of 405 billion weights
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -47,7 +48,7 @@ def build_object(
     twin = on_meta(model).eval()
     stated = given.normal(example_inputs) if example_inputs is not None else None
     with torch.no_grad():
-        return [_ready(name or type(model).__qualname__, twin, "object", stated, inputs, depth, record, {})]
+        return [replace(_ready(name or type(model).__qualname__, twin, "object", stated, inputs, depth, record, {}), original=model)]
 
 
 def _hf(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> Built:

@@ -41,6 +41,8 @@ class Built:
     kwargs: dict[str, Any]
     info: TargetInfo
     initialisers: tuple[tuple[str, tuple[Initialiser, ...]], ...] = ()
+    original: nn.Module | None = None
+    """The live model that this one is a copy of without weights; it is only read."""
 
 
 def dtype_of(model: nn.Module) -> str:

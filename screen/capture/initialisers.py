@@ -185,10 +185,10 @@ class Recorder(TorchFunctionMode):
         key = _key(tensor)
         if key == _NONE:
             return
-        step = Initialiser(op, values, *_line())
         history = self._histories.get(key)
-        if history is None or (op not in _STEPS.values() and _whole(tensor)):
-            self._begin(tensor, (step,))  # every entry is new: what went before does not matter
+        step = Initialiser(op, values, *_line(), whole=history is None or _whole(tensor))
+        if history is None:
+            self._begin(tensor, (step,))
             return
         history.append(step)
         if op == "clamp_" and [s.op for s in history[-5:]] == ["uniform_", "erfinv_", "mul_", "add_", "clamp_"]:

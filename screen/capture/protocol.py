@@ -5,6 +5,7 @@ A frame is four bytes, the length of its body (big endian), and the body, one JS
 * `progress` {phase}: what begins now;
 * `target` {name, info}: one model was built; its `graph` or its `error` follows;
 * `graph` {graph}: the whole graph (`screen.graphio`);
+* `experiment` {found}: one thing that was measured (`screen.probe.plan.Experiment`), in place of the graph where the request has plans;
 * `error` {stage, required, found, try_, file, line, details};
 * `done` {}: nothing follows. What came without it is not complete.
 """
@@ -43,6 +44,8 @@ class Request:
     """Seconds; the parent keeps the clock."""
     memory: int = DEFAULT_MEMORY
     """Bytes of address space; 0: no limit."""
+    probe: dict[str, Any] | None = None
+    """{plans: name of a model -> `ProbePlan` as plain data, options}: measure these in place of sending the graphs."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -88,11 +88,31 @@ def _capture(request: Request, send: Send, build: Callable[[Request], list[Built
     from screen.capture.tracer import trace
 
     phase.enter("load")
+    if request.probe is not None:
+        _probe(request.probe, request, send, build)
+        return
     for built in build(request):
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("trace")
         graph = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
         send(graph_frame(graphio.dumps(graph)))
+
+
+def _probe(wanted: dict[str, Any], request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
+    """Build the models once more, with the values that the program itself knows, and measure what their plans say."""
+    from screen.probe.material import Watch
+    from screen.probe.plan import Options, from_json
+    from screen.probe.run import experiments
+
+    with Watch() as watch:
+        models = build(request)
+    for built in models:
+        if (plan := wanted["plans"].get(built.name)) is None:
+            continue
+        send(frame("target", name=built.name, info=asdict(built.info)))
+        phase.enter("probe")
+        for found in experiments(from_json(plan), built, watch, Options(**wanted["options"])):
+            send(frame("experiment", found=found))
 
 
 def explain(error: BaseException, request: Request, doing: str) -> ScreenError:

@@ -41,6 +41,8 @@ class Captured:
     info: Info
     graph: Graph | None
     error: ScreenError | None = None
+    experiments: tuple[dict[str, Any], ...] = ()
+    """What was measured, as plain data (`screen.probe.plan.Experiment`); first a line about the device."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class State:
                 self.models.append(Captured(str(message["name"]), _info(message["info"]), None))
             elif kind == "graph":
                 self.models[-1] = replace(self.models[-1], graph=graphio.read(message["graph"]))
+            elif kind == "experiment":
+                self.models[-1] = replace(self.models[-1], experiments=(*self.models[-1].experiments, dict(message["found"])))
             elif kind == "error":
                 self.error, self.complete = error_of(message), True
             elif kind == "done":

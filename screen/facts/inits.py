@@ -81,9 +81,20 @@ def smallest_pair(facts: Facts, sublayer: Sublayer) -> tuple[float, float] | Unk
 
 
 def partly(history: tuple[Initialiser, ...]) -> str | None:
-    """The call that set some entries and not others: capture begins a record anew with a call that sets every entry, so that a law that
-    stands later was given to a part of them."""
-    return next((call.op for call in history[1:] if call.op not in STEPS and call.op not in SCALED), None)
+    """The call that set some entries and not others, after the last one that set them all."""
+    laws = [call for call in history if call.op not in STEPS and call.op not in SCALED]
+    last = max((i for i, call in enumerate(laws) if call.whole), default=-1)
+    return next((call.op for call in laws[last + 1 :]), None)
+
+
+def deviations(graph: Graph, parameter: str) -> tuple[float, ...]:
+    """σ of one parameter after each recorded call that leaves it known, in order; empty when nothing was recorded."""
+    history = next((h for name, h in graph.initialisers if name == parameter), ())
+    shape = next((n.shape for n in graph.nodes if n.op == "parameter" and n.name == parameter), None)
+    if not shape or len(shape) < 2:
+        return ()
+    found = (deviation(history[: i + 1], shape[0], math.prod(shape[1:])) for i in range(len(history)))
+    return tuple(law for law in found if not isinstance(law, Unknown))
 
 
 def deviation(history: tuple[Initialiser, ...], rows: int, columns: int) -> float | Unknown:
@@ -138,4 +149,4 @@ def _times(value: float | Unknown, factor: float) -> float | Unknown:
     return value if isinstance(value, Unknown) else value * factor
 
 
-__all__ = ["deviation", "partly", "smallest_pair", "square_gains", "starting_value", "starting_value_of"]
+__all__ = ["deviation", "deviations", "partly", "smallest_pair", "square_gains", "starting_value", "starting_value_of"]

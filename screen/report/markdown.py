@@ -13,7 +13,7 @@ from html import escape
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from screen.model import ErrorPart, FindingPart, GuessPart, KindPart, Report, Reports, Source, StreamPart
-from screen.report import derived, groups, words
+from screen.report import derived, groups, probe, words
 from screen.report.graph import mermaid
 from screen.report.picture import draw
 from screen.report.words import clean
@@ -72,7 +72,7 @@ def _entities(part: str) -> str:
 
 def _one(report: Report, level: int) -> str:
     made = _template().render(
-        report=report, words=words, derived=derived, groups=groups, channels=CHANNELS, h1=Safe("#" * level), h2=Safe("#" * (level + 1)), mermaid=_mermaid,
+        report=report, words=words, derived=derived, groups=groups, probe=probe, channels=CHANNELS, h1=Safe("#" * level), h2=Safe("#" * (level + 1)), mermaid=_mermaid,
         where=_where, pictures=PICTURES,
     )
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
@@ -99,7 +99,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(code=code, html=html)
+    environment.filters.update(code=code, html=html, raw=Safe)
     return environment.get_template("report.md.j2")
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from screen.model import CoveragePart, FindingPart, KindPart, Report, Reports, Source, StreamPart, SublayerPart
-from screen.report import derived, groups, words
+from screen.report import derived, groups, probe, words
 from screen.report.words import clean
 
 UNLIMITED = 10_000
@@ -57,6 +57,9 @@ def _report(report: Report, verbose: bool, width: int | None) -> Iterator[Render
     yield from _findings(report, verbose)
     if report.streams:
         yield from _channels(report)
+    if report.probe is not None:
+        yield Text("")
+        yield from (Text(line) for line in probe.text(report.probe))
     yield from _coverage(report.coverage)
 
 

@@ -1,0 +1,120 @@
+"""An initialisation that was scaled for depth is applied, once, to the maps that it acts on.
+
+Why: GPT-2 and its kin start the last map of each branch smaller by 1/√(2N). Code that does so in a loop over names, before or after another loop that
+initialises everything, loses the scale (a later call overwrites it), applies it twice (the loop runs again for a parent module), or puts it on maps
+that it does not act on: on queries and keys, which the value path does not pass, or before an output norm, which divides it out. The model then
+starts at another scale than its authors think, and the loss of a deep stack begins too high.
+Assumes: calls on parameters were recorded while the model was built; a factor counts as a scale for depth when it is (k·N)^(-1/2) or (k·N)^(-1/4)
+within two percent, k = 1, 2, 8, N the number of blocks, and differs from 1 by more than a tenth.
+Cannot tell: when no initialiser of any weight of the branch was recorded.
+Source: Radford et al. 2019, section 2.3; Emadi, section 6.2; docs/theory.md, scale degrees.
+"""
+
+from __future__ import annotations
+
+import math
+
+from screen.facts.inits import deviations
+from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
+
+RULE = Rule("I102", "depth-scaled-init", "backward", "I", "warning", ("streams.kinds.sublayers", "graph.initialisers"), "Radford et al. 2019, section 2.3")
+
+TOLERANCE = 0.02
+"""Relative distance at which a factor counts as a scale for depth."""
+CLEAR = 0.1
+"""A factor closer to 1 than this is no scale (shallow models)."""
+
+MODEL = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(Block() for _ in range(12)), nn.LayerNorm(32)
+        for block in self.blocks:
+            for name, map in (("up", block.up), ("down", block.down)):
+                CALLS
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+"""
+PLAIN = "nn.init.normal_(map.weight, std=0.02)"
+SCALED = "nn.init.normal_(map.weight, std=0.02 / 24**0.5 if name == 'down' else 0.02)"
+
+
+def _example(title: str, *calls: str) -> Example:
+    return Example(title, MODEL.replace("CALLS", ("\n" + " " * 16).join(calls)))
+
+
+HOLDS = (_example("the last map is scaled once", PLAIN, SCALED),)
+VIOLATES = (
+    _example("a later call overwrites the scale", SCALED, PLAIN),
+    _example("the scale is applied twice", PLAIN, "if name == 'down': map.weight.data.div_(24**0.5)", "if name == 'down': map.weight.data.div_(24**0.5)"),
+)
+CANNOT_TELL = (_example("nothing fills the weights", "map.weight = nn.Parameter(torch.empty(map.weight.shape))"),)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per distinct sublayer with weights."""
+    sites = [s for s in each_sublayer(facts) if s[2].m.path]
+    return or_not_applicable([_judge(facts, *site) for site in sites], "no branch holds a weight.")
+
+
+def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
+    site, name, depth = at(stream, kind, sublayer), describe(stream, kind, sublayer), facts.depth(stream)
+    names = tuple(dict.fromkeys(p.partition("[")[0] for p in sublayer.m.path))
+    laws = {p: deviations(facts.graph, p) for p in names}
+    known = {p: law for p, law in laws.items() if law}
+    if not known:
+        return Outcome("cannot_tell", f"{name}: no initialiser of its weights was recorded.", site, basis="declared")
+    last = _last_maps(facts, sublayer)
+    for parameter, law in known.items():
+        base = max((other[-1] for p, other in known.items() if p != parameter), default=0.0)
+        message = _fault(parameter, law, base, depth, parameter in last, "B" in sublayer.positions)
+        if message:
+            return Outcome("violated", f"{name}: {message}.", site, "declared", numbers=(("depth", depth), ("last", law[-1]), ("others", base)),
+                           condition="initialisation", remedy="scale the last map of each branch once, after every other initialisation")  # fmt: skip
+    return Outcome("holds", f"{name}: no scale for depth is lost, doubled or misplaced in the recorded initialisation.", site, "declared")
+
+
+def _fault(parameter: str, law: tuple[float, ...], base: float, depth: int, is_last: bool, normed: bool) -> str:
+    """What is wrong with the history of one weight; empty when nothing is."""
+    if base <= 0 or depth < 2:
+        return ""
+    now = _scale(law[-1] / base, depth)
+    before = [s for value in law[:-1] if (s := _scale(value / base, depth))]
+    if before and not now and abs(law[-1] / base - 1) < TOLERANCE:
+        return f"`{parameter}` was scaled for depth by {before[-1]:.3g}, and a later call took that back: the scale is declared and not applied"
+    twice = _scale(math.sqrt(law[-1] / base), depth) if law[-1] > 0 else None
+    if twice and not now and len(law) > 1 and any(_scale(value / base, depth) for value in law[:-1]):
+        return f"`{parameter}` was scaled for depth by {twice:.3g} twice"
+    if now and normed:
+        return f"`{parameter}` is scaled for depth by {now:.3g} before an output norm, which divides it out and leaves its gradient larger by {1 / now:.3g}"
+    if now and not is_last:
+        return f"`{parameter}` is scaled for depth by {now:.3g}, and the branch's smallest product of weights does not end in it"
+    return ""
+
+
+def _scale(factor: float, depth: int) -> float | None:
+    """The factor, where it is a scale for depth."""
+    if abs(factor - 1) < CLEAR:
+        return None
+    wanted = [(k * depth) ** power for k in (1, 2, 8) for power in (-0.5, -0.25)]
+    return factor if any(abs(factor / w - 1) < TOLERANCE for w in wanted) else None
+
+
+def _last_maps(facts: Facts, sublayer: Sublayer) -> frozenset[str]:
+    """Weights on the branch's smallest product: the value path of attention, both maps of a feed-forward; all where degrees are not known."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown) or not analysis.degrees.orders.smallest_path:
+        return frozenset(p.partition("[")[0] for p in sublayer.m.path)
+    return frozenset(p.partition("[")[0] for p in analysis.degrees.orders.smallest_path)
