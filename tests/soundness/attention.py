@@ -100,6 +100,8 @@ class Attention(nn.Module):
             logits = 5.0 * torch.tanh(logits / 5.0)
         if how.mask == "filled":
             logits = logits.masked_fill(torch.ones(n, m, dtype=torch.bool, device=q.device).triu(1 + m - n), float("-inf"))
+        elif how.mask == "where":
+            logits = logits.where(allowed(n, m, "bool", q), torch.finfo(q.dtype).min)
         elif how.mask != "none":
             logits = logits + allowed(n, m, "added" if how.mask in ("causal", "bool") else how.mask, q)
         weights = self.weights(logits)
@@ -127,7 +129,7 @@ class Attention(nn.Module):
 def allowed(n: int, m: int, kind: str, like: Tensor) -> Tensor:
     """A mask to be added (0 where allowed), or a boolean one (True where allowed)."""
     off = 1 + m - n
-    if kind == "bool":
+    if kind in ("bool", "where"):
         return torch.ones(n, m, dtype=torch.bool, device=like.device).tril(off - 1)
     low = -100.0 if kind == "finite" else float("-inf")
     mask = torch.full((n, m), low, dtype=like.dtype, device=like.device).triu(off)

@@ -31,7 +31,7 @@ ATTENTIONS = ("sdpa", "hand", "einsum")
 FEED_FORWARDS = ("mlp", "glu", "moe_soft", "moe_top", "linear")
 OTHERS = ("linear_attention", "conv", "pool", "fourier", "token_mlp", "scan", "ssm", "gate")
 LAYOUTS = ("apart", "chunk", "split", "three_first", "heads_first", "by_head", "kv_fused", "one_qk")
-MASKS = ("none", "causal", "added", "filled", "bool", "finite", "window")
+MASKS = ("none", "causal", "added", "filled", "bool", "finite", "window", "where")
 SCALES = ("one", "constant", "learned", "layerscale", "rezero", "tanh_gate", "negative")
 TWISTS = (
     "", "bias_before_norm", "gain_after_norm", "matrix_after_norm", "raw_gate", "bypass", "tanh_then_gain", "data_gain", "position",

@@ -68,7 +68,7 @@ def entries(region: Region, nodes: Mapping[int, Any]) -> float:
     flow, found = region.branch.flow, 0.0
     for index, value in nodes.items():
         if index in region.branch.members and flow.data[index] and isinstance(value, Tensor) and value.is_floating_point() and value.numel():
-            kept = value[value > -1e30] if bool(torch.isinf(value).any()) else value
+            kept = value[value > -1e30]
             found = max(found, float(kept.abs().amax()) if kept.numel() else 0.0)
     return found
 

@@ -18,7 +18,7 @@ from screen.facts.flow import Flow, strip
 from screen.facts.norms import Norms
 from screen.facts.placement import Reader
 from screen.facts.streams import Chains
-from tests.replay import attribute, real_value
+from screen.probe.replay import attribute, real_value
 from tests.soundness.grammar import Design
 from tests.soundness.model import build, example
 
