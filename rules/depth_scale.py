@@ -27,7 +27,8 @@ class Block(nn.Module):
         return x + OUTPUT
 """
 HOLDS = (Example("a feed-forward with a norm on its input: m = 2", BLOCK.replace("OUTPUT", "self.down(F.relu(self.up(self.norm(x))))")),)
-VIOLATES = (Example("a norm on the output: no scale of the weights acts", BLOCK.replace("OUTPUT", "self.after(self.down(F.relu(self.up(self.norm(x)))))")),)
+NORMED = BLOCK.replace("OUTPUT", "self.after(self.down(F.relu(self.up(self.norm(x)))))")
+VIOLATES = (Example("a norm on the output: no scale of the weights acts", NORMED),)
 CANNOT_TELL = (Example("an op without a degree", BLOCK.replace("OUTPUT", "self.down(torch.special.bessel_j0(self.up(self.norm(x))))")),)
 
 THEOREM = "Emadi, section 6.2: m products of N^(-1/m) are 1/N; criteria (b) and (c): docs/theory.md"
@@ -52,10 +53,14 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     count = branches(facts, stream)
     numbers: tuple[tuple[str, Number], ...] = (("m", m), ("degree", most), ("min_degree", least), ("branches", count))
     if least <= 0:
-        message = f"{name}: m = {m} of {sublayer.m.maps if isinstance(sublayer.m.maps, int) else 'its'} maps, and the smallest degree is {least}: N^(-1/m) is not applicable, " \
-                  "since no scale of its weights bounds the product."  # fmt: skip
-        return Outcome("violated", message, site, theorem=THEOREM, numbers=numbers, remedy="a multiplier on the branch after its norm, or on the stream")
+        message = f"{name}: m = {m}, and the smallest degree is {least}: N^(-1/m) is not applicable, as no scale of its weights bounds the product."
+        remedy = "a multiplier on the branch after its norm, or on the stream"
+        return Outcome("violated", message, site, theorem=THEOREM, numbers=numbers, remedy=remedy)
     scales = {"scale_a": count ** (-1 / m), "scale_b": count ** (-1 / least), "scale_c": count ** (-1 / (2 * least))}
-    message = f"{name}: m = {m}; over N = {count} branches each of its maps by {scales['scale_a']:.3g} (a: N^(-1/m)), {scales['scale_b']:.3g} (b: worst case over all " \
-              f"paths), {scales['scale_c']:.3g} (c: mean square at random weights)."  # fmt: skip
-    return Outcome("holds", message, site, theorem=THEOREM, numbers=(*numbers, *scales.items()), assumptions=("(c): independent weights in different layers",))
+    a, b, c = scales.values()
+    message = (
+        f"{name}: m = {m}; over N = {count} branches each of its maps by {a:.3g} (a: N^(-1/m)), {b:.3g} (b: worst case over all paths), "
+        f"{c:.3g} (c: mean square at random weights)."
+    )
+    assumes = ("(c): independent weights in different layers",)
+    return Outcome("holds", message, site, theorem=THEOREM, numbers=(*numbers, *scales.items()), assumptions=assumes)

@@ -17,7 +17,8 @@ import math
 from screen.facts.inits import deviations
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
 
-RULE = Rule("I102", "depth-scaled-init", "backward", "I", "warning", ("streams.kinds.sublayers", "graph.initialisers"), "Radford et al. 2019, section 2.3")
+NEEDS = ("streams.kinds.sublayers", "graph.initialisers")
+RULE = Rule("I102", "depth-scaled-init", "backward", "I", "warning", NEEDS, "Radford et al. 2019, section 2.3")
 
 TOLERANCE = 0.02
 """Relative distance at which a factor counts as a scale for depth."""
@@ -50,6 +51,8 @@ class Model(nn.Module):
 PLAIN = "nn.init.normal_(map.weight, std=0.02)"
 SCALED = "nn.init.normal_(map.weight, std=0.02 / 24**0.5 if name == 'down' else 0.02)"
 
+AGAIN = "if name == 'down': map.weight.data.div_(24**0.5)"
+
 
 def _example(title: str, *calls: str) -> Example:
     return Example(title, MODEL.replace("CALLS", ("\n" + " " * 16).join(calls)))
@@ -58,7 +61,7 @@ def _example(title: str, *calls: str) -> Example:
 HOLDS = (_example("the last map is scaled once", PLAIN, SCALED),)
 VIOLATES = (
     _example("a later call overwrites the scale", SCALED, PLAIN),
-    _example("the scale is applied twice", PLAIN, "if name == 'down': map.weight.data.div_(24**0.5)", "if name == 'down': map.weight.data.div_(24**0.5)"),
+    _example("the scale is applied twice", PLAIN, AGAIN, AGAIN),
 )
 CANNOT_TELL = (_example("nothing fills the weights", "map.weight = nn.Parameter(torch.empty(map.weight.shape))"),)
 
@@ -81,8 +84,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         base = max((other[-1] for p, other in known.items() if p != parameter), default=0.0)
         message = _fault(parameter, law, base, depth, parameter in last, "B" in sublayer.positions)
         if message:
-            return Outcome("violated", f"{name}: {message}.", site, "declared", numbers=(("depth", depth), ("last", law[-1]), ("others", base)),
-                           condition="initialisation", remedy="scale the last map of each branch once, after every other initialisation")  # fmt: skip
+            numbers = (("depth", depth), ("last", law[-1]), ("others", base))
+            remedy = "scale the last map of each branch once, after every other initialisation"
+            return Outcome("violated", f"{name}: {message}.", site, "declared", numbers=numbers, remedy=remedy, condition="initialisation")
     return Outcome("holds", f"{name}: no scale for depth is lost, doubled or misplaced in the recorded initialisation.", site, "declared")
 
 
@@ -98,7 +102,7 @@ def _fault(parameter: str, law: tuple[float, ...], base: float, depth: int, is_l
     if twice and not now and len(law) > 1 and any(_scale(value / base, depth) for value in law[:-1]):
         return f"`{parameter}` was scaled for depth by {twice:.3g} twice"
     if now and normed:
-        return f"`{parameter}` is scaled for depth by {now:.3g} before an output norm, which divides it out and leaves its gradient larger by {1 / now:.3g}"
+        return f"`{parameter}` is scaled by {now:.3g} before an output norm, which divides it out: its gradient is {1 / now:.3g} times as large"
     if now and not is_last:
         return f"`{parameter}` is scaled for depth by {now:.3g}, and the branch's smallest product of weights does not end in it"
     return ""

@@ -92,7 +92,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("holds", f"`{stream.name}` is normalised after its last add.", site)
     if stream.states[-1] in facts.graph.outputs:
         message = f"`{stream.name}` leaves the model without a final norm: whatever reads it has to normalise it."
-        return Outcome("conditional", message, at(stream, place=last.place), numbers=(("depth", stream.depth),), remedy=REMEDY, condition="final-norm")
+        numbers = (("depth", stream.depth),)
+        return Outcome("conditional", message, at(stream, place=last.place), numbers=numbers, remedy=REMEDY, condition="final-norm")
     return Outcome(
         "violated",
         f"`{stream.name}` reaches what follows it without a final norm: its growth over {stream.depth} blocks is not hidden from the head.",

@@ -12,7 +12,8 @@ Source: docs/theory.md, gradient ratio; Kim et al. 2025, table 5; Groeneveld et 
 from __future__ import annotations
 
 from screen.facts.questions import are_logits_bounded, has_softmax, is_input_bounded, is_renormalised, starts_at_zero
-from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
+from screen.facts.recursion import Recursion
+from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
 
 RULE = Rule("D202", "gradient-ratio", "backward", "D", "error", ("streams", "recursions"), "docs/theory.md, gradient ratio")
 
@@ -22,6 +23,7 @@ FEW = 2
 """Branches without a norm, over the whole depth, that make no law of depth (a convolution for positions before the first block)."""
 EXPLOSIVE = 100.0
 """Growth of a stream without norms from which its gradients count as exploding (convention; at depth 64 a stream of linear growth grows 64 times)."""
+Numbers = tuple[tuple[str, Number], ...]
 
 BLOCK = """
 class Block(nn.Module):
@@ -60,7 +62,8 @@ def _example(title: str, norms: tuple[str, str], init: str = FAN_IN) -> Example:
 
 HOLDS = (_example("norms on outputs, queries and keys", ("self.qn", "self.kn")),)
 VIOLATES = (_example("norms on outputs alone, weights of variance 1/fan_in", ("", "")),)
-CANNOT_TELL = (_example("norms on outputs alone, weights that no initialiser fills", ("", ""), "linear.weight = nn.Parameter(torch.empty(linear.weight.shape))"),)
+UNFILLED = "linear.weight = nn.Parameter(torch.empty(linear.weight.shape))"
+CANNOT_TELL = (_example("norms on outputs alone, weights that no initialiser fills", ("", ""), UNFILLED),)
 
 THEOREM = "E‖∂L/∂x_l‖² / E‖∂L/∂x_N‖² = ‖x_N‖²/‖x_l‖² where the branches read bounded inputs"
 
@@ -72,60 +75,61 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
-    subs = [s for k in stream.kinds for s in k.sublayers if not is_renormalised(s) and not starts_at_zero(s)]
-    for sub in subs:
+    placed = [(k.count, s) for k in stream.kinds for s in k.sublayers if not is_renormalised(s) and not starts_at_zero(s)]
+    for _, sub in placed:
         if sub.placement == "unknown":
             return Outcome("cannot_tell", f"`{stream.name}`: the placement of `{sub.name}` is unknown.", at(stream, None, sub))
-    fed = [s for s in subs if "B" in s.positions and has_softmax(facts, s) is True and _reads_stream(facts, s) and are_logits_bounded(facts, s) is not True]
-    bare = [s for s in subs if "B" not in s.positions and _reads_stream(facts, s)]
+    raw = [(n, s) for n, s in placed if is_input_bounded(facts, s) is not True]
+    fed = [s for _, s in raw if "B" in s.positions and has_softmax(facts, s) is True and are_logits_bounded(facts, s) is not True]
+    bare = [s for _, s in raw if "B" not in s.positions]
     if not fed and not bare:
         return _polynomial(facts, stream)
-    times = sum(k.count for k in stream.kinds for s in k.sublayers if s in bare) * (facts.stacked or 1)
+    times = sum(n for n, s in raw if s in bare) * (facts.stacked or 1)
     if not fed and times <= FEW:
-        message = f"`{bare[0].name}` multiplies `{stream.name}`, which no norm bounds for it, {'once' if times == 1 else f'{times} times'} over the whole depth."
+        often = "once" if times == 1 else f"{times} times"
+        message = f"`{bare[0].name}` multiplies `{stream.name}`, which no norm bounds for it, {often} over the whole depth."
         return Outcome("conditional", message, at(stream, None, bare[0]), condition="small-gain")
-    return _measured(facts, stream, fed, bare)
-
-
-def _reads_stream(facts: Facts, sublayer: Sublayer) -> bool:
-    """The branch reads the stream as it is, however large."""
-    return is_input_bounded(facts, sublayer) is not True
+    if fed:
+        return _measured(facts, stream, fed[0], f"The logits of `{fed[0].name}` grow with `{stream.name}`", grows=False)
+    return _measured(facts, stream, bare[0], f"`{bare[0].name}` multiplies `{stream.name}`, which no norm bounds for it", grows=True)
 
 
 def _polynomial(facts: Facts, stream: Stream) -> Outcome:
     found = facts.recursion(stream)
-    numbers: tuple[tuple[str, float], ...] = () if isinstance(found, Unknown) else (("rms_last_over_first", found.predicted_ratio),)
+    numbers: Numbers = () if isinstance(found, Unknown) else (("rms_last_over_first", found.predicted_ratio),)
     if not isinstance(found, Unknown) and not isinstance(found.gradient_ratio, Unknown):
         numbers = (*numbers, ("gradient_first_over_last", found.gradient_ratio))
-    message = f"`{stream.name}`: every branch reads a bounded input or has bounded logits under a norm: gradients over depth follow the stream's size, a power of depth."
+    message = f"`{stream.name}`: every branch reads a bounded input or has bounded logits under a norm: gradients follow a power of depth."
     return Outcome("holds", message, at(stream), theorem=THEOREM, numbers=numbers)
 
 
-def _measured(facts: Facts, stream: Stream, fed: list[Sublayer], bare: list[Sublayer]) -> Outcome:
-    """Decided by the recursion at the recorded initialisation."""
-    site, depth = at(stream, None, (fed or bare)[0]), facts.depth(stream)
-    what = f"the logits of `{fed[0].name}` grow with `{stream.name}`" if fed else f"`{bare[0].name}` multiplies `{stream.name}`, which no norm bounds for it"
-    found = facts.recursion(stream)
-    law = found if isinstance(found, Unknown) else found.ratio_law
-    if isinstance(law, Unknown) and not isinstance(found, Unknown) and not isinstance(found.gradient_ratio, Unknown):
-        law = "polynomial" if found.gradient_ratio <= MODEST * max(found.predicted_ratio, 1.0) else law  # too shallow for a law: the ratio itself
+def _measured(facts: Facts, stream: Stream, sub: Sublayer, what: str, grows: bool) -> Outcome:
+    """Decided by the recursion at the recorded initialisation. `grows`: a branch without norms multiplies the stream."""
+    site, depth, found = at(stream, None, sub), facts.depth(stream), facts.recursion(stream)
+    law: str | Unknown = found if isinstance(found, Unknown) else _law(found)
     if isinstance(found, Unknown) or isinstance(law, Unknown):
-        reason = law if isinstance(law, Unknown) else Unknown("the law of the gradients was not derived")
-        return Outcome("cannot_tell", f"{_sentence(what)}, and how gradients change over depth is unknown: {reason.reason}.", blame(facts, site, reason.nodes))
-    ratio = found.gradient_ratio
-    if bare and found.rms[-1] > EXPLOSIVE * found.rms[0]:
-        message = f"{_sentence(what)}: at the recorded initialisation it grows {found.rms[-1] / found.rms[0]:.3g} times over {depth} blocks, and so do gradients."
-        numbers = (("rms_last_over_first", found.predicted_ratio), ("depth", depth))
+        why = law if isinstance(law, Unknown) else Unknown("not derived")
+        message = f"{what}, and how gradients change over depth is unknown: {why.reason}."
+        return Outcome("cannot_tell", message, blame(facts, site, why.nodes))
+    numbers: Numbers = (("rms_last_over_first", found.predicted_ratio), ("depth", depth))
+    if grows and found.rms[-1] > EXPLOSIVE * found.rms[0]:
+        message = f"{what}: at the recorded initialisation it grows {found.predicted_ratio:.3g} times over {depth} blocks, and so do gradients."
         return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy="a norm on the branch's input or output")
-    numbers = (("gradient_first_over_last", ratio if not isinstance(ratio, Unknown) else "unknown"), ("rms_last_over_first", found.predicted_ratio), ("depth", depth))
-    shown = f"first over last gradient {ratio:.3g}" if not isinstance(ratio, Unknown) else "the ratio is not known"
+    shown = "the ratio is not known"
+    if not isinstance(found.gradient_ratio, Unknown):
+        numbers = (("gradient_first_over_last", found.gradient_ratio), *numbers)
+        shown = f"first over last gradient {found.gradient_ratio:.3g} at {depth} blocks"
     if law == "exponential":
-        message = f"{_sentence(what)}: at the recorded initialisation gradients are exponential in depth, {shown} at {depth} blocks, where the stream's growth alone gives {found.predicted_ratio:.3g}."
-        return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers,
-                       remedy="a norm on queries and keys, or on the branch's input; or smaller initial Q and K")  # fmt: skip
-    message = f"{_sentence(what)}; at the recorded initialisation {shown} at {depth} blocks, a power of depth, which larger weights would change."
-    return Outcome("conditional", message, site, "declared", THEOREM, numbers=numbers, condition="bounded-logits" if fed else "small-gain")
+        alone = f"the stream's growth alone gives {found.predicted_ratio:.3g}"
+        message = f"{what}: at the recorded initialisation gradients are exponential in depth, {shown}, where {alone}."
+        remedy = "a norm on queries and keys, or on the branch's input; or smaller initial Q and K"
+        return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy=remedy)
+    message = f"{what}; at the recorded initialisation {shown}, a power of depth, which larger weights would change."
+    return Outcome("conditional", message, site, "declared", THEOREM, numbers=numbers, condition="small-gain" if grows else "bounded-logits")
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _law(found: Recursion) -> str | Unknown:
+    """The law of depth; of a stack too shallow for one, whether the ratio itself follows the stream."""
+    if isinstance(found.ratio_law, Unknown) and not isinstance(found.gradient_ratio, Unknown):
+        return "polynomial" if found.gradient_ratio <= MODEST * max(found.predicted_ratio, 1.0) else found.ratio_law
+    return found.ratio_law

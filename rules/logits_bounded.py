@@ -12,7 +12,7 @@ Source: Dehghani et al. 2023, section 2; Wortsman et al. 2023; Emadi, theorem 5.
 from __future__ import annotations
 
 from screen.facts.questions import are_logits_bounded, has_softmax, is_input_bounded, is_renormalised
-from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+from screen.rule import Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("L201", "logits-bounded", "forward", "L", "warning", ("streams.kinds.sublayers", "analyses"), "Dehghani et al. 2023, section 2")
 
@@ -53,18 +53,20 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     bounded = are_logits_bounded(facts, sublayer)
     if isinstance(bounded, Unknown):
         return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=BOUND)
+    numbers = _numbers(facts, sublayer)
     if bounded:
         how = f"QK-norm ({sublayer.qk_norm})" if sublayer.qk_norm != "none" else "a cap"
         message = f"{name}: the logits are bounded by {how}, given the gains."
-        return Outcome("holds", message, site, theorem="|logit| ≤ √d_h·max|γ_q|·max|γ_k| per head", assumptions=("gains and temperatures are fixed",), numbers=_numbers(facts, sublayer))
-    message = f"{name}: the logits still scale with W_Q and W_K; nothing in the structure bounds them."
-    reads = is_input_bounded(facts, sublayer)
-    if reads is False and not is_renormalised(sublayer) and not is_renormalised(_before(kind, sublayer)):
+        assumes = ("gains and temperatures are fixed",)
+        return Outcome("holds", message, site, theorem="|logit| ≤ √d_h·max|γ_q|·max|γ_k| per head", assumptions=assumes, numbers=numbers)
+    raw = is_input_bounded(facts, sublayer) is False and not is_renormalised(sublayer) and not is_renormalised(_before(kind, sublayer))
+    if raw:
         message = f"{name}: the logits are made of a stream that no norm bounds: they grow with its square over depth, and with W_Q and W_K."
-        return Outcome("violated", message, site, theorem=BOUND, numbers=_numbers(facts, sublayer), remedy="a norm on queries and keys",
-                       condition="bounded-logits")  # fmt: skip
-    return Outcome("conditional", message, site, theorem=BOUND, numbers=_numbers(facts, sublayer), remedy="a norm on queries and keys, or a logit cap",
-                   condition="bounded-logits")  # fmt: skip
+    else:
+        message = f"{name}: the logits still scale with W_Q and W_K; nothing in the structure bounds them."
+    remedy = "a norm on queries and keys" + ("" if raw else ", or a logit cap")
+    result: Result = "violated" if raw else "conditional"
+    return Outcome(result, message, site, theorem=BOUND, numbers=numbers, remedy=remedy, condition="bounded-logits")
 
 
 def _before(kind: Kind, sublayer: Sublayer) -> Sublayer:

@@ -43,13 +43,14 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
     bounded = is_output_bounded(facts, sublayer)
     if is_renormalised(sublayer):
-        message = f"{name}: the sum is normalised, so that one step changes the stream by at most twice the norm's size, whatever the branch adds."
+        message = f"{name}: the sum is normalised, so that one step changes the stream by at most twice the norm's size."
         return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2γ per token, in rms", assumptions=("the gains of norms are fixed",))
     if isinstance(bounded, Unknown):
         return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=THEOREM)
     if bounded:
         return _bounded(facts, sublayer, name, site)
-    if sublayer.placement == "none" and not starts_at_zero(sublayer) and set(sublayer.positions) <= {"A2"} and is_input_bounded(facts, sublayer) is not True:
+    bare = sublayer.placement == "none" and set(sublayer.positions) <= {"A2"}
+    if bare and not starts_at_zero(sublayer) and is_input_bounded(facts, sublayer) is not True:
         message = f"{name}: no norm bounds what the branch reads or adds; it is unbounded in its weights and grows with the stream."
         remedy = "a norm on the branch's output, or on its input"
         return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, condition="bounded-weights")
@@ -78,7 +79,7 @@ def _unbounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outco
         message,
         site,
         theorem=THEOREM,
-        assumptions=("a quadratic penalty alone is not enough from degree 3 on, and at degree 2 only above a threshold: decoupled decay bounds weights",),
+        assumptions=("decoupled decay bounds weights; a quadratic penalty is not enough from degree 3 on, at degree 2 only above a threshold",),
         numbers=numbers,
         remedy="a norm on the branch's output, or decoupled weight decay: |W| ≤ max(|W₀|, U*/λ) under AdamW",
         condition="learned-scale" if starts_at_zero(sublayer) else "bounded-weights",

@@ -26,8 +26,10 @@ class Block(nn.Module):
 """
 HOLDS = (Example("the factor stands after the norm", BLOCK.replace("OUTPUT", "0.1 * self.after(self.down(F.relu(self.up(x))))")),)
 VIOLATES = (Example("the factor stands before the norm", BLOCK.replace("OUTPUT", "self.after(0.1 * self.down(F.relu(self.up(x))))")),)
-CANNOT_TELL = (Example("an op without a row before the norm", BLOCK.replace("OUTPUT", "self.after(torch.special.bessel_j0(self.down(F.relu(self.up(x)))))")),)
+UNREAD = BLOCK.replace("OUTPUT", "self.after(torch.special.bessel_j0(self.down(F.relu(self.up(x)))))")
+CANNOT_TELL = (Example("an op without a row before the norm", UNREAD),)
 
+THEOREM = "N(c·v) = N(v) for c > 0, up to ε/(σ² + ε)"
 CARRIERS = frozenset({"to", "view", "reshape", "contiguous", "float", "transpose", "permute", "dropout", "clone", "type_as", "flatten", "unflatten"})
 """Ops that a factor passes unchanged."""
 
@@ -46,8 +48,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         factor = _factor(node.args) if node.op in ("mul", "div") else None
         if factor is not None and factor not in (1.0, -1.0):
             message = f"{name} is multiplied by {factor:g} right before its output norm, which divides it out again: a no-op forward."
-            return Outcome("violated", message, blame(facts, site, (node.index,)), theorem="N(c·v) = N(v) for c > 0, up to ε/(σ² + ε)",
-                           numbers=(("factor", factor),), remedy="move the factor behind the norm, or into its gain", condition="declared-structure")  # fmt: skip
+            remedy = "move the factor behind the norm, or into its gain"
+            here = blame(facts, site, (node.index,))
+            return Outcome("violated", message, here, theorem=THEOREM, numbers=(("factor", factor),), remedy=remedy, condition="declared-structure")
         if facts.analyses and any(u.op == node.op and u.place.node == node.index for u in facts.coverage.unmodelled):
             return Outcome("cannot_tell", f"{name}: `{node.op}` before its output norm has no row.", blame(facts, site, (node.index,)))
         if not (node.op in CARRIERS or factor is not None) or not node.inputs:

@@ -38,8 +38,9 @@ class Model(nn.Module):
 """
 HOLDS = (Example("a float32 stream", MODEL.replace("DTYPE", "torch.float32")),)
 VIOLATES = (Example("a float16 stream", MODEL.replace("DTYPE", "torch.float16")),)
-CANNOT_TELL = (Example("an 8-bit float, whose scale is kept elsewhere", MODEL.replace("x.to(DTYPE)", "x.to(torch.float32)").replace("DTYPE", "torch.float32").replace(
-    "x + self.map(self.norm(x))", "(x + self.map(self.norm(x))).to(torch.float8_e4m3fn).to(torch.float32)")),)  # fmt: skip
+SUM = "x + self.map(self.norm(x))"
+EIGHT = MODEL.replace("DTYPE", "torch.float32").replace(SUM, f"({SUM}).to(torch.float8_e4m3fn).to(torch.float32)")
+CANNOT_TELL = (Example("an 8-bit float, whose scale is kept elsewhere", EIGHT),)
 
 EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2")
 

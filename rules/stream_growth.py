@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from screen.facts.questions import is_input_bounded, is_output_bounded, is_renormalised
-from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
+from screen.rule import Example, Facts, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
 
 RULE = Rule("R301", "stream-growth", "forward", "R", "error", ("streams.kinds.sublayers", "analyses"), "docs/theory.md, growth")
 
@@ -58,19 +58,23 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     subs = [s for _, s in placed]
     site, depth = at(stream, None, subs[0]), facts.depth(stream)
     if all(is_renormalised(s) for s in subs):
-        return Outcome("holds", f"`{stream.name}` is normalised after every sum: its size does not depend on depth.", site, theorem="‖x_l‖ = γ per token, in rms")
+        message = f"`{stream.name}` is normalised after every sum: its size does not depend on depth."
+        return Outcome("holds", message, site, theorem="‖x_l‖ = γ per token, in rms")
     free = [(n, s) for n, s in placed if not is_renormalised(s)]
     for _, s in free:
         if s.alpha.kind in ("learned", "data") and s.alpha.init != 1.0:
-            message = f"`{stream.name}` is multiplied at `{s.name}` by a scale that is {'learned' if s.alpha.kind == 'learned' else 'made from the data'}: its growth over depth depends on it."
-            return Outcome("conditional" if s.alpha.kind == "learned" else "cannot_tell", message, at(stream, None, s), condition="run-time-scale")
+            learned = s.alpha.kind == "learned"
+            made = "learned" if learned else "made from the data"
+            message = f"`{stream.name}` is multiplied at `{s.name}` by a scale that is {made}: its growth over depth depends on it."
+            return Outcome("conditional" if learned else "cannot_tell", message, at(stream, None, s), condition="run-time-scale")
     growth = math.exp(min(700.0, sum(n * math.log(abs(s.alpha.value or 1.0)) for n, s in free if s.alpha.value)))
     numbers = (("product_of_alpha", growth), ("depth", depth))
     if growth > MODEST:
         word = "exponential" if growth > EXPONENTIAL else "by that factor"
         message = f"`{stream.name}` is multiplied by {growth:.3g} over its {depth} blocks by the constants on its adds alone: its growth is {word}."
-        result = "violated" if growth > EXPONENTIAL else "conditional"
-        return Outcome(result, message, site, theorem="‖x_{l+1}‖ ≤ α·‖x_l‖ + s·b per token", numbers=numbers, condition="small-gain", remedy="α = 1 on the stream")
+        result: Result = "violated" if growth > EXPONENTIAL else "conditional"
+        theorem = "‖x_{l+1}‖ ≤ α·‖x_l‖ + s·b per token"
+        return Outcome(result, message, site, theorem=theorem, numbers=numbers, condition="small-gain", remedy="α = 1 on the stream")
     return _linear(facts, stream, [s for _, s in free], site_numbers=numbers)
 
 
@@ -88,7 +92,7 @@ def _linear(facts: Facts, stream: Stream, subs: list[Sublayer], site_numbers: tu
             message = f"`{stream.name}`: `{s.name}` reads a bounded input, and how large it gets is not derived: {analysis.bounds.magnitude.reason}."
             return Outcome("conditional", message, at(stream, None, s), condition="bounded-weights")
     if all(i is True for i in inputs):
-        message = f"`{stream.name}` grows at most linearly with depth at fixed weights, with a slope that they set: every branch reads a bounded input."
+        message = f"`{stream.name}` grows at most linearly at fixed weights, with a slope that they set: every branch reads a bounded input."
         return Outcome("holds", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token, b_l by docs/theory.md, slope", numbers=site_numbers)
     bare = next((s for s, o in zip(subs, outputs, strict=True) if o is not True and is_input_bounded(facts, s) is not True), subs[0])
     answer = is_input_bounded(facts, bare)

@@ -23,6 +23,7 @@ COLLAPSED = 0.01
 """1 − cos below which it is not (provisional, set on published outcomes)."""
 UPDATE_LIMIT = 2.0
 """Largest 2N(v² + w²)/α² that counts as compensated; DeepNorm's constants give 1."""
+UPDATE = "2N(v² + w²)/α² ≤ about 1, with 2N the number of branches"
 
 BLOCK = """
 class Block(nn.Module):
@@ -70,34 +71,36 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
-    path, site = stream.identity, at(stream, place=_last(stream).place)
+    path, name = stream.identity, f"`{stream.name}`"
     if isinstance(path.exists, Unknown):
-        return Outcome("cannot_tell", f"`{stream.name}`: {path.exists.reason}.", blame(facts, site, path.exists.nodes))
+        return _untold(facts, stream, f"{name}:", path.exists)
     if path.breaks:
-        message = f"`{stream.name}` passes through `{path.breaks[0].module}` on its way: what that does to gradients over depth is not derived."
+        message = f"{name} passes through `{path.breaks[0].module}` on its way: what that does to gradients over depth is not derived."
         return Outcome("cannot_tell", message, at(stream, place=path.breaks[0]))
     found = facts.recursion(stream)
-    scaled = [s for k in stream.kinds for s in k.sublayers if s.alpha.kind not in ("none",) and s.alpha.value != 1.0]
+    scaled = [s for k in stream.kinds for s in k.sublayers if s.alpha.kind != "none" and s.alpha.value != 1.0]
     if any(s.alpha.kind in ("learned", "data") or s.alpha.value is None for s in scaled):
-        message = f"`{stream.name}` is multiplied by a scale that is known only when the model runs; whether it compensates for {facts.depth(stream)} blocks depends on it."
-        return Outcome("conditional", message, site, condition="run-time-scale", theorem="2N(v² + w²)/α² ≤ about 1")
+        message = f"{name} is multiplied by a scale that is known only when the model runs; {facts.depth(stream)} blocks depend on it."
+        return Outcome("conditional", message, at(stream, place=_last(stream).place), condition="run-time-scale", theorem=UPDATE)
     if not scaled and (isinstance(found, Unknown) or isinstance(found.one_minus_cos, Unknown)):
         least = least_one_minus_cos(facts, stream)
         if not isinstance(least, Unknown) and least >= COLLAPSED:
             return _bounded_below(facts, stream, least)
     if isinstance(found, Unknown):
-        return Outcome("cannot_tell", f"`{stream.name}` has no identity path, and how fast its tokens grow alike is unknown: {found.reason}.", blame(facts, site, found.nodes))
-    if scaled:
-        return _compensated(facts, stream, found.deepnorm_number)
-    return _collapse(facts, stream, found.one_minus_cos)
+        return _untold(facts, stream, f"{name} has no identity path, and how fast its tokens grow alike is not known:", found)
+    return _compensated(facts, stream, found.deepnorm_number) if scaled else _collapse(facts, stream, found.one_minus_cos)
+
+
+def _untold(facts: Facts, stream: Stream, what: str, why: Unknown) -> Outcome:
+    return Outcome("cannot_tell", f"{what} {why.reason}.", blame(facts, at(stream, place=_last(stream).place), why.nodes))
 
 
 def _bounded_below(facts: Facts, stream: Stream, least: float) -> Outcome:
     """The recursion does not cover a branch, and the gains of V and O are enough."""
     depth = facts.depth(stream)
     message = (
-        f"No identity path runs through `{stream.name}`, and at the recorded initialisation 1 − cos between tokens stays above {least:.2g} over {depth} "
-        "blocks, however even the attention is: it trains with warm-up and a lower learning rate."
+        f"No identity path runs through `{stream.name}`, and at the recorded initialisation 1 − cos between tokens stays above {least:.2g} "
+        f"over {depth} blocks, however even the attention is: it trains with warm-up and a lower learning rate."
     )
     theorem = "one block multiplies 1 − cos by no less than 1/(1 + v), v the gain of V and O"
     numbers = (("least_one_minus_cos", least), ("depth", depth))
@@ -105,31 +108,33 @@ def _bounded_below(facts: Facts, stream: Stream, least: float) -> Outcome:
 
 
 def _compensated(facts: Facts, stream: Stream, number: float | Unknown) -> Outcome:
-    site = at(stream, place=_last(stream).place)
+    site, depth, name = at(stream, place=_last(stream).place), facts.depth(stream), f"`{stream.name}`"
     if isinstance(number, Unknown):
-        return Outcome("cannot_tell", f"`{stream.name}` is multiplied by α, and whether its weights fit is unknown: {number.reason}.", blame(facts, site, number.nodes))
-    numbers = (("update", number), ("depth", facts.depth(stream)))
+        return _untold(facts, stream, f"{name} is multiplied by α, and whether its weights fit is unknown:", number)
+    numbers = (("update", number), ("depth", depth))
     if number <= UPDATE_LIMIT:
-        message = f"`{stream.name}`: α and the recorded weights compensate for {facts.depth(stream)} blocks: Σ(v² + w²)/α² = {number:.3g}."
-        return Outcome("holds", message, site, "declared", "2N(v² + w²)/α² ≤ about 1", numbers=numbers)
-    message = f"`{stream.name}` is multiplied by α without weights that start smaller: Σ(v² + w²)/α² = {number:.3g} over {facts.depth(stream)} blocks, not about 1."
-    return Outcome("conditional", message, site, "declared", "2N(v² + w²)/α² ≤ about 1", numbers=numbers, condition="warm-up",
-                   remedy="scale V and O, and both maps of the FFN, by β = (8N)^(-1/4)")  # fmt: skip
+        message = f"{name}: α and the recorded weights compensate for {depth} blocks: Σ(v² + w²)/α² = {number:.3g}."
+        return Outcome("holds", message, site, "declared", UPDATE, numbers=numbers)
+    message = f"{name} is multiplied by α without weights that start smaller: Σ(v² + w²)/α² = {number:.3g} over {depth} blocks, not about 1."
+    remedy = "scale V and O, and both maps of the FFN, by β = (8N)^(-1/4)"
+    return Outcome("conditional", message, site, "declared", UPDATE, numbers=numbers, condition="warm-up", remedy=remedy)
 
 
 def _collapse(facts: Facts, stream: Stream, apart: float | Unknown) -> Outcome:
     site, depth = at(stream, place=_last(stream).place), facts.depth(stream)
     crossed = stream.identity.norms_crossed * (facts.stacked or 1)
     if isinstance(apart, Unknown):
-        return Outcome("cannot_tell", f"`{stream.name}` has no identity path, and 1 − cos between its tokens is unknown: {apart.reason}.", blame(facts, site, apart.nodes))
+        return _untold(facts, stream, f"`{stream.name}` has no identity path, and 1 − cos between its tokens is unknown:", apart)
     numbers = (("one_minus_cos", apart), ("depth", depth), ("norms_crossed", crossed))
-    common = f"no identity path runs through `{stream.name}` (every path crosses {crossed} norms), and 1 − cos between tokens is {apart:.2g} after {depth} blocks"
+    where = f"no identity path runs through `{stream.name}` (every path crosses {crossed} norms)"
+    size = f"1 − cos between tokens is {apart:.2g} after {depth} blocks"
     theorem = "one block multiplies 1 − cos by about 1/(1 + v), v the gain of V and O"
     if apart < COLLAPSED:
-        return Outcome("violated", f"At the recorded initialisation {common}: all tokens are the same.", site, "declared", theorem, numbers=numbers,
-                       remedy="smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches")  # fmt: skip
+        message = f"At the recorded initialisation {where}, and {size}: all tokens are the same."
+        remedy = "smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches"
+        return Outcome("violated", message, site, "declared", theorem, numbers=numbers, remedy=remedy)
     middle = "" if apart > APART else ", which is little"
-    message = f"At the recorded initialisation {common}{middle}: it trains with warm-up and a lower learning rate."
+    message = f"At the recorded initialisation {where}, and {size}{middle}: it trains with warm-up and a lower learning rate."
     return Outcome("conditional", message, site, "declared", theorem, numbers=numbers, condition="warm-up")
 
 

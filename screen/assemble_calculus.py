@@ -104,7 +104,8 @@ def logits_part(facts: Facts, s: Sublayer) -> model.Logits:
 
 KINDS = {
     "spectral": "spectral norm", "head_rss": "root of the sum of squared spectral norms per head", "max_abs": "largest |entry|", "l2": "2-norm",
-    "frobenius": "Frobenius norm", "row_max": "largest 2-norm of a row", "row_l1": "largest 1-norm of a row", "taps": "sum over taps of spectral norms",
+    "frobenius": "Frobenius norm", "row_max": "largest 2-norm of a row", "row_l1": "largest 1-norm of a row",
+    "taps": "sum over taps of spectral norms",
     "head_max": "largest spectral norm of a head", "max_exp": "largest exp(entry)",
 }  # fmt: skip
 INPUTS = {
@@ -158,5 +159,6 @@ def _digits(value: float | None) -> float | None:
 
 
 __all__ = [
-    "degree_parts", "growth_part", "initialisation_part", "known", "lipschitz_part", "logits_part", "maps_part", "output_set_part", "symbol_parts", "text", "word",
+    "degree_parts", "growth_part", "initialisation_part", "known", "lipschitz_part", "logits_part", "maps_part", "output_set_part", "symbol_parts",
+    "text", "word",
 ]  # fmt: skip

@@ -12,20 +12,11 @@ from torch import Tensor, nn
 
 from screen.facts.branches import Branch
 from screen.facts.degrees import Degree, degrees_of
+from screen.probe.branch import rows
 from tests.branches import Replay, parameters, replayed
 from tests.test_replay import SMALL, TYPES
 
 SEED = 0
-
-
-def rows(degree: Degree, size: int) -> Tensor:
-    """The row numbers of a group."""
-    if degree.rows is None:
-        return torch.arange(size)
-    span, _, period = degree.rows.partition(" of every ")
-    first, last = (int(n) for n in span.split(":"))
-    step = int(period) if period else size
-    return torch.cat([torch.arange(first + k, last + k) for k in range(0, size, step) if first + k < size])
 
 
 def scaled(replay: Replay, degree: Degree, c: float) -> dict[int, Tensor]:
@@ -33,13 +24,13 @@ def scaled(replay: Replay, degree: Degree, c: float) -> dict[int, Tensor]:
     nodes, given = parameters(replay), {}
     for name in degree.parameters:
         value = replay.env[nodes[name]].clone()
-        chosen = rows(degree, value.shape[degree.axis])
+        chosen = rows(degree.rows, value.shape[degree.axis])
         value.index_copy_(degree.axis, chosen, value.index_select(degree.axis, chosen) * c)
         given[nodes[name]] = value
     for name, power in degree.biases:
         value = replay.env[nodes[name]].clone()
         fused = degree.rows is not None and value.shape[0] == replay.env[nodes[degree.parameters[0]]].shape[degree.axis]
-        chosen = rows(degree, value.shape[0]) if fused else torch.arange(value.shape[0])
+        chosen = rows(degree.rows, value.shape[0]) if fused else torch.arange(value.shape[0])
         value.index_copy_(0, chosen, value.index_select(0, chosen) * c**power)
         given[nodes[name]] = value
     return given
@@ -178,11 +169,11 @@ GELU, SILU, RELU = nn.functional.gelu, nn.functional.silu, torch.relu
 ONE, ZERO = (1.0, "exact"), (0.0, "exact")
 TABLE: dict[str, tuple[Any, str, tuple[int, int, int], dict[str, tuple[float, str]]]] = {
     # name: (mixer, norms, (distinct, degree, min_degree), {weight: (exponent, status)})
-    "pre softmax": (lambda: Softmax(), "A", (4, 4, 2), {"v": ONE, "o": ONE, "q": (1.0, "bound"), "k": (1.0, "bound")}),
+    "pre softmax": (Softmax, "A", (4, 4, 2), {"v": ONE, "o": ONE, "q": (1.0, "bound"), "k": (1.0, "bound")}),
     "pre fused": (lambda: Softmax(fused=True), "A", (4, 4, 2), {"qkv[48:72]": ONE, "o": ONE, "qkv[0:24]": (1.0, "bound")}),
     "pre shared QK": (lambda: Softmax(shared=True), "A", (3, 4, 2), {"v": ONE, "q": (2.0, "bound")}),
     "pre QK-norm": (lambda: Softmax(True), "A", (2, 2, 2), {"q": ZERO, "k": ZERO, "v": ONE, "o": ONE}),
-    "peri softmax": (lambda: Softmax(), "AB", (2, 2, 0), {"v": ZERO, "o": ZERO, "q": (1.0, "bound"), "k": (1.0, "bound")}),
+    "peri softmax": (Softmax, "AB", (2, 2, 0), {"v": ZERO, "o": ZERO, "q": (1.0, "bound"), "k": (1.0, "bound")}),
     "peri QK-norm": (lambda: Softmax(True), "AB", (0, 0, 0), {"q": ZERO, "k": ZERO, "v": ZERO, "o": ZERO}),
     "pre linear": (lambda: LinearAttention(False), "A", (4, 4, 4), {"q": ONE, "k": ONE, "v": ONE, "o": ONE}),
     "pre normalised linear": (lambda: LinearAttention(True), "A", (2, 2, 2), {"q": ZERO, "k": ZERO, "v": ONE, "o": ONE}),
@@ -194,7 +185,7 @@ TABLE: dict[str, tuple[Any, str, tuple[int, int, int], dict[str, tuple[float, st
     "peri ReLU": (lambda: MLP(RELU), "AB", (0, 0, 0), {"w1": ZERO, "w2": ZERO}),
     "peri GELU": (lambda: MLP(GELU), "AB", (0, 0, 0), {"w1": (0.0, "asymptotic"), "w2": ZERO}),
     "peri gated": (lambda: MLP(RELU, gated=True), "AB", (0, 0, 0), {"w1": ZERO, "w3": ZERO, "w2": ZERO}),
-    "pre experts": (lambda: Experts(), "A", (3, 3, 2), {"router": (1.0, "bound"), "experts.0.w1": ONE, "experts.0.w2": ONE}),
+    "pre experts": (Experts, "A", (3, 3, 2), {"router": (1.0, "bound"), "experts.0.w1": ONE, "experts.0.w2": ONE}),
 }
 
 
@@ -221,7 +212,7 @@ def test_the_table_of_the_theory(name: str) -> None:
 
 def test_a_wrong_degree_is_seen() -> None:
     """The check itself: V of a pre-norm attention is measured at 1, and no other claim passes."""
-    replay = replay_of(lambda: Softmax(), "A")
+    replay = replay_of(Softmax, "A")
     [(_, branch)] = next(iter(replay.readers())).branches
     [degree] = [d for d in degrees_of(branch).groups if d.group == "mixer.v.weight"]
     measured = slope(replay, branch, degree, 1.0, 4.0)

@@ -51,7 +51,7 @@ class Groups:
     _rows: dict[tuple[int, int], str | None] = field(default_factory=dict)
 
     def site(self, parameter: int, use: int, part: int | None = None, rows: str | None = None) -> Site:
-        """The site of a parameter node at the op `use`; `part` numbers one of the parts of a fused output, `rows` names those of the weight itself."""
+        """The site of a parameter node at the op `use`; `part` numbers a part of a fused output, `rows` names those of the weight itself."""
         expert = self.maps.role == "moe" and self._is_expert(use)
         node = self.branch.flow.graph.nodes[parameter]
         identity: Hashable = ("expert", *self.maps.expert_of(use)) if expert else parameter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +97,7 @@ def _axis(node: Node, default: int, position: int = 1) -> int:
     return int(value)  # type: ignore[call-overload,no-any-return]
 
 
-def _index(item: object) -> object:
+def _index(item: object) -> Any:
     if isinstance(item, tuple) and item and item[0] == "slice":
         return slice(*item[1:])
     if isinstance(item, tuple):
@@ -142,9 +143,9 @@ _VIEWS: dict[str, Callable[[Node, Rows], object]] = {
     "mT": lambda node, rows: rows.swapaxes(-1, -2),
     "t": lambda node, rows: rows.T,
     "T": lambda node, rows: rows.T,
-    "getitem": lambda node, rows: rows[_index(node.args[1])],  # type: ignore[index]
+    "getitem": lambda node, rows: rows[_index(node.args[1])],
     "select": lambda node, rows: rows.take(_axis(node, 0, 2), axis=_axis(node, 0)),
-    "narrow": lambda node, rows: rows.swapaxes(0, _axis(node, 0))[node.args[2] : node.args[2] + node.args[3]].swapaxes(0, _axis(node, 0)),  # type: ignore[operator,misc]
+    "narrow": lambda node, rows: rows.take(np.arange(int(node.args[2]), int(node.args[2]) + int(node.args[3])), axis=_axis(node, 0)),  # type: ignore[call-overload]
     "unbind": lambda node, rows: tuple(np.moveaxis(rows, _axis(node, 0), 0)),
     **dict.fromkeys(("split", "chunk", "split_with_sizes", "tensor_split"), _split),
 }

@@ -64,9 +64,9 @@ def _part(walk: Walk, node: Node) -> Value:
 
 def _sum(walk: Walk, node: Node) -> Value:
     """a ± b; a trained vector that no data reaches is a bias."""
-    flow, values, biases = walk.flow, [], []
-    for i in walk.branch.sources(node.index):
-        (biases if flow.of_weights[i] and not flow.data[i] else values).append(i)
+    flow, sources = walk.flow, walk.branch.sources(node.index)
+    biases = [i for i in sources if flow.of_weights[i] and not flow.data[i]]
+    values = [i for i in sources if i not in biases]
     found = joined([walk.value(i) for i in values] + ([CONST] if _adds_number(node) else []))
     uncut = walk.value(values[0]).uncut if len(values) == 1 and not _adds_number(node) else None
     if uncut is not None:  # the bias of a fused map, added by hand
@@ -197,8 +197,10 @@ def _addcmul(walk: Walk, node: Node) -> Value:
 def _by_law(power: Power) -> Row:
     """A homogeneous op; one of negative degree is a quotient (of a sum the smallest term decides when it is large)."""
 
+    size = power if power >= 0 else -power
+
     def row(walk: Walk, node: Node) -> Value:
-        found = powered(joined(_operands(walk, node)), abs(power))
+        found = powered(joined(_operands(walk, node)), size)
         return divided(CONST, found) if power < 0 else found
 
     return row
