@@ -67,7 +67,8 @@ def _later_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise later(f"`{parameter.opts[0]}`", "it was given")
 
     for name in LATER:
-        command = click.option(f"--{name}", is_flag=name == "update-baseline", default=None, hidden=True, expose_value=False, callback=refuse)(command)
+        flag = name == "update-baseline"
+        command = click.option(f"--{name}", is_flag=flag, default=None, hidden=True, expose_value=False, callback=refuse)(command)
     return command
 
 

@@ -17,14 +17,12 @@ from screen.facts.flow import Flow
 from screen.facts.norms import Norms
 from screen.facts.placement import Reader
 from screen.facts.streams import Chains
-from tests.replay import attribute, real_value
-
-HALF = (torch.float16, torch.bfloat16, torch.float32)
+from screen.probe.replay import FLOATS, attribute, real_value
 
 
 def _double(value: Any) -> Any:
     value = real_value(value)
-    return torch.float64 if isinstance(value, torch.dtype) and value in HALF else value
+    return torch.float64 if isinstance(value, torch.dtype) and value in FLOATS else value
 
 
 @dataclass

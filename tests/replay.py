@@ -10,26 +10,7 @@ import torch.fx
 from torch import Tensor, nn
 
 from screen.capture.tracer import Trace, run
-
-
-def real_value(value: Any) -> Any:
-    """An argument with the meta device replaced by the CPU."""
-    if isinstance(value, torch.device) and value.type == "meta":
-        return torch.device("cpu")
-    return "cpu" if value == "meta" and isinstance(value, str) else value
-
-
-def attribute(model: nn.Module, path: str) -> Any:
-    """`model.a.0.b`, through lists, dicts and plain attributes."""
-    value: Any = model
-    for part in path.split("."):
-        if isinstance(value, list | tuple):
-            value = value[int(part)]
-        elif isinstance(value, dict):
-            value = value.get(part, value.get(int(part)) if part.isdigit() else None)
-        else:
-            value = getattr(value, part)
-    return value
+from screen.probe.replay import attribute, real_value
 
 
 def replay(trace: Trace, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:

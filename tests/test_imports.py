@@ -20,12 +20,13 @@ STAGES: tuple[frozenset[str], ...] = tuple(
         "graphio config",
         "capture probe",
         "facts",
-        "rule summary",
+        "rule summary plan",
         "rules",
         "discover",
         "verdict",
         "model model_streams report",  # a `Report` shows itself, so that the two know each other
         "assemble assemble_calculus assemble_streams",
+        "probing",
         "pipeline testing",
         "doctor commands api",
         "cli",
@@ -35,7 +36,7 @@ STAGES: tuple[frozenset[str], ...] = tuple(
 """The parts of `screen`, each set after those that it may import from."""
 TORCH = frozenset({"torch", "torchvision", "torchaudio", "transformers", "timm"})
 TORCH_SIDE = frozenset({"capture", "probe", "testing"})
-MAY_CAPTURE = frozenset({"capture", "probe", "testing", "pipeline", "doctor", "commands", "api"})
+MAY_CAPTURE = frozenset({"capture", "probe", "testing", "probing", "pipeline", "doctor", "commands", "api"})
 """Who may import from `screen.capture`; facts, rules, verdict and reports see plain data only."""
 
 

@@ -72,7 +72,8 @@ def _entities(part: str) -> str:
 
 def _one(report: Report, level: int) -> str:
     made = _template().render(
-        report=report, words=words, derived=derived, groups=groups, probe=probe, channels=CHANNELS, h1=Safe("#" * level), h2=Safe("#" * (level + 1)), mermaid=_mermaid,
+        report=report, words=words, derived=derived, groups=groups, probe=probe, channels=CHANNELS,
+        h1=Safe("#" * level), h2=Safe("#" * (level + 1)), mermaid=_mermaid,
         where=_where, pictures=PICTURES,
     )
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"

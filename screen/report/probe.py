@@ -6,9 +6,10 @@ import json
 from collections import Counter
 
 from screen.model import ExperimentPart, ProbePart, Report
+from screen.probe.plan import Outcome
 from screen.report.words import clean
 
-ORDER = ("refuted", "confirmed", "observed", "not_applicable", "not_measured")
+ORDER: tuple[Outcome, ...] = ("refuted", "confirmed", "observed", "not_applicable", "not_measured")
 SAID = {"refuted": "REFUTED", "confirmed": "confirmed", "observed": "measured", "not_applicable": "not applicable", "not_measured": "not measured"}
 
 

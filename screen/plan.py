@@ -1,0 +1,162 @@
+"""From facts to a plan of what is to be measured (`screen.probe.plan`): every distinct branch with its degrees and bounds, every distinct block."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from screen.facts.analysis import Analysis
+from screen.facts.assemble import readers_of
+from screen.facts.attention import Attention
+from screen.facts.bounds.expr import Expr
+from screen.facts.bounds.quantities import Quantity
+from screen.facts.branches import Branch
+from screen.facts.edges import FUSED_ADDS, Edges
+from screen.facts.flow import Flow, strip
+from screen.facts.norms import Norms
+from screen.facts.nouns import Facts, Kind, Norm, Stream, Sublayer, Unknown
+from screen.facts.placement import Reader
+from screen.facts.streams import Chains
+from screen.graph import Graph
+from screen.probe.plan import BlockPlan, BoundPlan, DegreePlan, NormPlan, ProbePlan, QuantityPlan, SublayerPlan
+
+RECURSION = ("rms_exponent", "last_gradient_exponent", "gradient_ratio", "predicted_ratio")
+"""Numbers of the covariance recursion that depth experiments are compared with."""
+
+
+def plan_of(facts: Facts) -> ProbePlan:
+    """What is to be measured of one model."""
+    flow = Flow(facts.graph)
+    readers = readers_of(Chains(flow, Edges(flow, Norms(flow))))
+    branches = {(b.add, b.output): (reader, b) for reader in readers for _, b in reader.branches}
+    sublayers, blocks = [], []
+    for stream in facts.streams:
+        for kind in stream.kinds:
+            found = [(s, branches[s.add, s.output]) for s in kind.sublayers if (s.add, s.output) in branches]
+            sublayers += [_sublayer(facts, stream, kind, s, b) for s, (_, b) in found]
+            if found:
+                blocks.append(_block(facts, stream, kind, found[0][1][0], [b for _, (_, b) in found]))
+    return ProbePlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(sublayers), tuple(blocks))
+
+
+def ops_digest(graph: Graph) -> str:
+    """Of the ops in order: two traces of one program agree in it."""
+    return blake2b(" ".join(n.op for n in graph.nodes).encode(), digest_size=8).hexdigest()
+
+
+def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, branch: Branch) -> SublayerPlan:
+    analysis = facts.analysis(sublayer)
+    cuts = tuple(sorted(cuts_of(branch).items()))
+    fused = facts.graph.nodes[branch.add].op in FUSED_ADDS and branch.output == branch.add
+    softmaxes = tuple(dict.fromkeys(c.node for c in Attention(branch).cores if c.softmax))
+    if isinstance(analysis, Unknown):
+        return SublayerPlan(
+            stream.name, kind.id, sublayer.name, branch.output, branch.state, cuts, fused, (), (), (), (),
+            unknown=(("degrees", analysis.reason), ("bounds", analysis.reason)), softmaxes=softmaxes,
+        )  # fmt: skip
+    bounds, unknown = _bounds(analysis, branch)
+    lost = analysis.degrees.unknown
+    return SublayerPlan(
+        stream.name, kind.id, sublayer.name, branch.output, branch.state, cuts, fused,
+        degrees=tuple(DegreePlan(d.group, d.parameters, d.rows, d.axis, d.biases, d.predicted, d.status) for d in analysis.degrees.groups),
+        norms=_norms(branch, analysis), quantities=tuple(map(_quantity, analysis.bounds.quantities)), bounds=bounds,
+        unknown=(*((("degrees", lost.reason),) if lost is not None else ()), *unknown), ops=analysis.bounds.ops, softmaxes=softmaxes,
+    )  # fmt: skip
+
+
+def cuts_of(branch: Branch) -> dict[int, str]:
+    """Nodes at which the branch ends -> `own`, `memory` or `earlier`. Of several states the one that it is added to is its own."""
+    primary = strip(branch.flow, branch.state)
+    inside = branch.members
+    kinds: dict[int, str] = {}
+    for node in [branch.output, *branch.region]:
+        for i in branch.sources(node):
+            border = branch.border(i)
+            if border in ("raw", "memory", "earlier"):
+                kinds[i] = border
+    raw = [i for i, k in kinds.items() if k == "raw"]
+    direct = {i for i in raw if strip(branch.flow, i) == primary}
+    own = direct or set(raw)  # α·x is added to, and x is read
+    others = {i for i in (*branch.states, *branch.chains.main_nodes) if i not in inside and i not in kinds and i < branch.output}
+    return {i: "own" if i in own else "earlier" if k == "raw" else k for i, k in kinds.items()} | dict.fromkeys(others, "earlier")
+
+
+def _norms(branch: Branch, analysis: Analysis) -> tuple[NormPlan, ...]:
+    symbols = {node: (symbol, least) for symbol, node, least in analysis.bounds.norms}
+    return tuple(_norm(branch, n, *symbols.get(n.node, ("", None))) for n in branch.norms.by_node.values() if n.node in branch.members)
+
+
+def _norm(branch: Branch, norm: Norm, symbol: str, least: float | None) -> NormPlan:
+    op = branch.flow.graph.nodes[norm.node].op
+    fused, clamped = op in ("layer_norm", "rms_norm"), op == "normalize"
+    eps = norm.eps if norm.eps is not None else 2.220446049250313e-16 if fused else 0.0
+    return NormPlan(symbol, norm.node, norm.source, norm.centred, norm.axes, norm.size, eps, fused, clamped, least)
+
+
+def _quantity(q: Quantity) -> QuantityPlan:
+    return QuantityPlan(q.symbol, q.parameter, q.kind, q.part.offset, q.part.sizes, q.part.strides, q.part.shift, q.roles)
+
+
+def _bounds(analysis: Analysis, branch: Branch) -> tuple[tuple[BoundPlan, ...], tuple[tuple[str, str], ...]]:
+    """Bounds that are known, and (name, reason) of those that are not."""
+    found, unknown = list[BoundPlan](), list[tuple[str, str]]()
+    bounds = analysis.bounds
+    named = {"magnitude": bounds.magnitude, "lipschitz": bounds.lipschitz, "lipschitz_local": bounds.lipschitz_local}
+    claims = [(name, branch.output, claim) for name, claim in named.items()]
+    claims += [("logits", node, u) for node, u in zip(bounds.logit_nodes, bounds.logits, strict=True)]
+    for name, node, claim in claims:
+        if isinstance(claim, Unknown):
+            unknown.append((name, claim.reason))
+        else:
+            found.append(BoundPlan(name, node, program_of(claim)))  # type: ignore[arg-type]
+    return tuple(found), tuple(unknown)
+
+
+def program_of(expr: Expr) -> tuple[tuple[str, float, str, tuple[int, ...], tuple[float, ...]], ...]:
+    """An expression as rows, operands first, each with the positions of its operands."""
+    rows: list[tuple[str, float, str, tuple[int, ...], tuple[float, ...]]] = []
+    place: dict[int, int] = {}
+    for e in expr.walk():
+        place[e.serial] = len(rows)
+        rows.append((e.kind, e.value, e.name, tuple(place[a.serial] for a in e.args), e.powers))
+    return tuple(rows)
+
+
+def _block(facts: Facts, stream: Stream, kind: Kind, reader: Reader, branches: list[Branch]) -> BlockPlan:
+    """The block as a map from the state that its first branch reads to the one that the next block's first branch reads."""
+    states = reader.chain.nodes
+    order = [b.state for _, b in reader.branches]
+    entry, last_add = branches[0].state, max(b.add for b in branches)
+    after = [s for s in order if s >= last_add]
+    exit_ = after[0] if after else states[-1]
+    tail = reader.segments[-1]
+    end = max((n.node for n in tail.norms if n.node > states[-1]), default=states[-1])
+    cuts = sorted({i for b in branches for i, _ in cuts_of(b).items() if i < entry or i not in reader.states} - {entry})
+    return BlockPlan(
+        stream=stream.name, kind=kind.id, entry=entry, exit=exit_, last=states[-1], end=end, cuts=tuple(cuts),
+        outputs=tuple(b.output for b in branches),
+        repeats=len(stream.kinds) == 1, weight=_nearest_weight(branches[-1]), predicted=_predicted(facts, stream),
+    )  # fmt: skip
+
+
+def _nearest_weight(branch: Branch) -> str | None:
+    """The matrix used last in the branch."""
+    graph = branch.flow.graph
+    for index in reversed(branch.region):
+        if not branch.flow.weighted[index]:
+            continue
+        for source in graph.nodes[index].inputs:
+            root = branch.flow.root(source)
+            if graph.nodes[root].op == "parameter" and len(graph.nodes[root].shape or ()) > 1:
+                return graph.nodes[root].name
+    return None
+
+
+def _predicted(facts: Facts, stream: Stream) -> tuple[tuple[str, float], ...]:
+    found = facts.recursion(stream)
+    if isinstance(found, Unknown):
+        return ()
+    values = [(name, getattr(found, name)) for name in RECURSION]
+    return tuple((name, float(v)) for name, v in values if isinstance(v, int | float))
+
+
+__all__ = ["cuts_of", "ops_digest", "plan_of", "program_of"]

@@ -1,0 +1,195 @@
+"""What is to be measured, as plain data: made from facts in the parent, sent to the process that builds the model. No torch here.
+
+Nodes are positions in `Graph.nodes`; a model that is built and traced again has the same ones, and `nodes` and `ops` are compared before anything
+is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Status = Literal["exact", "asymptotic", "bound"]
+Outcome = Literal["confirmed", "refuted", "not_measured", "not_applicable", "observed"]
+"""`observed`: a number without a prediction."""
+
+
+@dataclass(frozen=True)
+class DegreePlan:
+    """One predicted exponent of ‖∂F/∂x‖ (see `screen.facts.degrees.Degree`)."""
+
+    group: str
+    parameters: tuple[str, ...]
+    rows: str | None
+    axis: int
+    biases: tuple[tuple[str, float], ...]
+    predicted: float
+    status: Status
+
+
+@dataclass(frozen=True)
+class NormPlan:
+    """One norm inside of a branch, and the symbol of its divisor in bounds."""
+
+    symbol: str
+    node: int
+    source: int
+    centred: bool
+    axes: tuple[int, ...]
+    size: int
+    eps: float
+    """Added to the variance where the norm says so; 0 where there is none."""
+    fused: bool
+    """A call whose value carries gain and bias (`layer_norm`, `rms_norm`)."""
+    clamped: bool
+    """max(‖z‖, ε) in place of √(σ²+ε)."""
+    least: float | None
+
+
+@dataclass(frozen=True)
+class QuantityPlan:
+    """One symbol of a bound: a norm of a strided view of a parameter (formula: `screen.facts.bounds.quantities`)."""
+
+    symbol: str
+    parameter: str
+    kind: str
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    shift: float
+    roles: str
+
+
+@dataclass(frozen=True)
+class BoundPlan:
+    """One bound as a program: rows (kind, value, name, operands, powers), operands before the rows that use them; the last row is the bound."""
+
+    name: Literal["magnitude", "lipschitz", "lipschitz_local", "logits"]
+    node: int
+    """Of the softmax whose logits are bounded; else the branch's output."""
+    program: tuple[tuple[str, float, str, tuple[int, ...], tuple[float, ...]], ...]
+
+
+@dataclass(frozen=True)
+class SublayerPlan:
+    """One distinct residual branch."""
+
+    stream: str
+    kind: str
+    name: str
+    output: int
+    state: int
+    """The state of the stream that it reads."""
+    cuts: tuple[tuple[int, str], ...]
+    """(node, kind) where the branch ends: `own` (what it is a function of), `memory` (another stream), `earlier` (an earlier branch or state)."""
+    fused: bool
+    """The add is one call with the last product: the branch has no node of its own."""
+    degrees: tuple[DegreePlan, ...]
+    norms: tuple[NormPlan, ...]
+    quantities: tuple[QuantityPlan, ...]
+    bounds: tuple[BoundPlan, ...]
+    unknown: tuple[tuple[str, str], ...] = ()
+    """(what, why) of predictions that are not known."""
+    ops: int = 0
+    softmaxes: tuple[int, ...] = ()
+    """Nodes of the attentions' softmaxes."""
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """One distinct block as a map of the stream: from `entry` to `exit`, and on to `end` behind the last norm."""
+
+    stream: str
+    kind: str
+    entry: int
+    exit: int
+    last: int
+    """The node whose value leaves the last block of the stream."""
+    end: int
+    """Behind the last norm; equal to `last` where there is none."""
+    cuts: tuple[int, ...]
+    """Other nodes of streams, at which the block is cut off from what stands before it."""
+    outputs: tuple[int, ...]
+    """Outputs of its branches, in order."""
+    repeats: bool
+    """Blocks of this kind follow each other and make up the stream."""
+    weight: str | None
+    """The parameter nearest to the block's output, whose gradient is compared over depth."""
+    predicted: tuple[tuple[str, float], ...] = ()
+    """(exponent or ratio, number) of the covariance recursion, where it is known."""
+
+
+@dataclass(frozen=True)
+class ProbePlan:
+    """Everything that is to be measured of one model."""
+
+    nodes: int
+    ops: str
+    """Digest of the ops of the graph that the plan was made from."""
+    sublayers: tuple[SublayerPlan, ...]
+    blocks: tuple[BlockPlan, ...] = ()
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to measure."""
+
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    seconds: float = 60.0
+    """Budget, in seconds of counted work at the rates of `screen.probe.budget`."""
+    memory: int = 8 << 30
+    """Bytes; 0: no limit."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One prediction and what was measured. Numbers are rounded to three significant digits."""
+
+    name: str
+    what: str
+    outcome: Outcome
+    stream: str = ""
+    kind: str = ""
+    sublayer: str = ""
+    group: str = ""
+    status: str = ""
+    predicted: float | str | None = None
+    measured: float | str | None = None
+    interval: tuple[float | str, float | str] | None = None
+    samples: int = 0
+    reason: str = ""
+    numbers: Mapping[str, float | str] = field(default_factory=dict)
+
+    @property
+    def agrees(self) -> bool | None:
+        """True, False, or None where nothing was compared."""
+        return {"confirmed": True, "refuted": False}.get(self.outcome)
+
+
+def to_json(plan: ProbePlan) -> dict[str, Any]:
+    """A plan as plain data."""
+    return asdict(plan)
+
+
+def from_json(data: dict[str, Any]) -> ProbePlan:
+    """What `to_json` gave, read back from JSON (where tuples are lists)."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(ProbePlan).validate_python(data)
+
+
+def rounded(value: float) -> float | str:
+    """Three significant digits; a number that is not finite as text."""
+    import math
+
+    if not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return float(f"{value:.3g}") + 0.0
+
+
+__all__ = [
+    "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "NormPlan", "Options", "Outcome", "ProbePlan", "QuantityPlan", "SublayerPlan",
+    "from_json", "rounded", "to_json",
+]  # fmt: skip

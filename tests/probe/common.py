@@ -1,0 +1,37 @@
+"""Plans and measurements in this process, for tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from screen.capture.build import build
+from screen.capture.tracer import run
+from screen.facts import derive
+from screen.plan import plan_of
+from screen.probe.material import Watch
+from screen.probe.plan import Options, ProbePlan
+from screen.probe.run import experiments
+from screen.target import parse
+
+CPU = Options(device="cpu", seconds=1e6)
+
+
+def planned(target: str, **settings: Any) -> tuple[Any, ProbePlan, Watch]:
+    """A model, built under a watch, and what is to be measured of it."""
+    with Watch() as watch:
+        built = build(parse(target), set=settings, inputs=(), depth=None)[0]
+    trace = run(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+    return built, plan_of(derive(trace.graph, 24 if built.info.block else None)), watch
+
+
+def measured(target: str, options: Options = CPU, **settings: Any) -> list[dict[str, Any]]:
+    """All experiments."""
+    built, plan, watch = planned(target, **settings)
+    return list(experiments(plan, built, watch, options))[1:]
+
+
+def turned(plan: ProbePlan, by: float) -> ProbePlan:
+    """The plan with every degree wrong by so much."""
+    subs = tuple(replace(s, degrees=tuple(replace(d, predicted=d.predicted + by) for d in s.degrees)) for s in plan.sublayers)
+    return replace(plan, sublayers=subs)

@@ -1,0 +1,118 @@
+"""`screen probe`, `screen check --probe` and `screen.check(probe=True)`: outcomes, exit codes, formats, and what is left as it was."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import screen
+from screen import pipeline, plan
+from screen.capture.protocol import Request
+from screen.cli import main
+from tests.probe.common import turned
+from tests.shared import ROOT
+
+PRE = str(ROOT / "examples" / "pre.py")
+
+
+def out_of(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = main(argv)
+    return code, capsys.readouterr().out
+
+
+def test_probe_confirms(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = out_of(["probe", PRE, "--device", "cpu"], capsys)
+    assert code == 0 and "confirmed" in text and "REFUTED" not in text and "on cpu" in text
+
+
+def test_probe_as_json_is_the_report_with_measured_degrees(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = out_of(["probe", PRE, "--device", "cpu", "--format", "json", "--seed", "3"], capsys)
+    report = json.loads(text)
+    assert code == 0 and report["probe"]["seed"] == 3 and report["probe"]["dtype"] == "float64"
+    degrees = report["streams"][0]["kinds"][0]["sublayers"][0]["degrees"]
+    assert {d["measured"] for d in degrees.values() if d["status"] == "exact"} == {1.0}
+    agreed = {e["agrees"] for e in report["probe"]["experiments"] if e["outcome"] == "confirmed"}
+    assert agreed == {True}
+
+
+def test_the_same_command_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["check", PRE, "--probe", "--device", "cpu", "--format", "json"]
+    assert out_of(argv, capsys) == out_of(argv, capsys)
+
+
+@pytest.mark.parametrize("name", ["text", "markdown"])
+def test_check_shows_the_probe(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = out_of(["check", PRE, "--probe", "--device", "cpu", "--format", name], capsys)
+    assert code == 0 and "invariance" in text and "c_proj.weight" in text
+    _, without = out_of(["check", PRE, "--format", name], capsys)
+    assert "invariance" not in without
+
+
+def test_a_refuted_prediction_makes_the_verdict_unknown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(pipeline, "plan_of", lambda facts: turned(plan.plan_of(facts), 1.0))
+    code, text = out_of(["check", PRE, "--probe", "--device", "cpu"], capsys)
+    assert code == 2 and text.startswith("unknown") and "refuted" in text
+    code, text = out_of(["probe", PRE, "--device", "cpu"], capsys)
+    assert code == 1 and "REFUTED" in text
+
+
+def test_a_probe_that_is_cut_off_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    real = pipeline.probe_request
+
+    def late(request: Request, *rest: Any) -> Request:
+        return replace(real(request, *rest), timeout=0.05)
+
+    monkeypatch.setattr(pipeline, "probe_request", late)
+    code, text = out_of(["probe", PRE, "--device", "cpu"], capsys)
+    assert code == 2 and "interrupted" in text
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = out_of(["probe", PRE, "--device", "cuda"], capsys)
+    assert code == 2 and "GPU" in text
+
+
+def test_a_target_that_does_not_load(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _ = out_of(["probe", "nowhere.py"], capsys)
+    assert code == 2
+
+
+class Block(nn.Module):
+    """A pre-norm feed-forward block with a bias of its own value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(24)
+        self.up, self.down = nn.Linear(24, 96), nn.Linear(96, 24)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(torch.relu(self.up(self.norm(x))))
+
+
+def test_a_live_model_and_the_random_state_are_left_alone() -> None:
+    torch.manual_seed(5)
+    model = Block().train()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    states = torch.random.get_rng_state(), random.getstate(), torch.get_num_threads(), torch.is_grad_enabled()
+    report = screen.check(model, probe=True)
+    assert report.probe is not None and {e.outcome for e in report.probe.experiments} <= {"confirmed", "observed", "not_measured"}
+    assert any(e.outcome == "confirmed" for e in report.probe.experiments)
+    assert torch.equal(states[0], torch.random.get_rng_state()) and states[1:] == (random.getstate(), torch.get_num_threads(), torch.is_grad_enabled())
+    assert model.training and all(p.grad is None and p.requires_grad for p in model.parameters())
+    assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
+
+
+def test_a_live_model_is_measured_with_its_own_weights() -> None:
+    """An output weight of zero is the model's, not what an initialiser would have drawn."""
+    model = Block()
+    nn.init.zeros_(model.down.weight)
+    report = screen.check(model, probe=True)
+    assert report.probe is not None
+    assert {e.outcome for e in report.probe.experiments if e.name == "invariance"} == {"not_applicable"}
