@@ -34,6 +34,31 @@ class Row:
     stray: list[str] = field(default_factory=list)
     """Placements that occur, though neither the label nor its list of layers names them: shown, not scored."""
     text: str = ""
+    verdict: str = ""
+    channels: str = ""
+    """States of R, D and L."""
+    reason: str = ""
+    """Of a verdict `unstable` or `unknown`."""
+    faults: list[str] = field(default_factory=list)
+    """Exceptions of ours, in rules and calculi."""
+
+
+def judge(row: Row, facts: Any) -> None:
+    """The verdict on the label's model, and what went wrong on our side."""
+    from screen.discover import run_rules
+    from screen.facts.analysis import FAULT
+    from screen.verdict import fold
+    from tests.handmade import TargetInfo
+
+    ran = run_rules(facts)
+    verdict = fold(facts, ran, TargetInfo())
+    states = {c.id: c for c in verdict.channels}
+    row.verdict, row.channels = verdict.verdict, " ".join(f"{c} {states[c].state}" for c in "RDL")
+    named = {"unstable": "open", "unknown": "unknown"}.get(verdict.verdict)
+    row.reason = next((c.reason for c in verdict.channels if c.state == named), verdict.summary if named else "")
+    reasons = [*facts.recursions, *(w for a in facts.analyses.values() for w in (a.degrees.unknown, a.bounds.magnitude, a.bounds.bounded))]
+    row.faults = [f"{n.rule}: {n.reason}" for n in ran.not_run]
+    row.faults += [why.reason for why in reasons if getattr(why, "reason", "").startswith(FAULT)]
 
 
 def facts_of(label: Label) -> Any:
@@ -74,6 +99,7 @@ def run(label: Label, verbose: bool = False) -> Row:
     try:
         facts = facts_of(label)
         row.scores, row.stray = score(label, facts)
+        judge(row, facts)
         row.text = describe(facts) if verbose else ""
         if facts.graph.failure is not None:  # the report says `unknown` then: whatever is not right is not told
             row.error = f"forward failed: {facts.graph.failure.message}"
@@ -123,12 +149,26 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def page(rows: list[Row]) -> str:
+    """docs/zoo.md: how many of each verdict, and every model that is unstable or unknown with its reason."""
+    total = collections.Counter(row.verdict for row in rows)
+    told = [row for row in sorted(rows, key=lambda r: r.id) if row.verdict in ("stable", "unstable", "unknown")]
+    lines = ["# Verdicts on the labelled architectures", "", "Written by `python -m tests.zoo --write`; do not edit.", ""]
+    lines += ["Default configurations of `transformers`, without a recipe. Not every published model starts as its class does by default.", ""]
+    lines += ["| verdict | models |", "|---|---|", *(f"| {name} | {total[name]} |" for name in ("stable", "conditional", "unknown", "unstable"))]
+    lines += ["", "MobileBERT's blocks hold no norm: its `NoNorm` is a gain and a bias. It was trained by distillation from a teacher with norms."]
+    lines += ["", "| model | verdict | channels | reason |", "|---|---|---|---|"]
+    lines += [f"| {r.id} | {r.verdict} | {r.channels} | {r.reason.replace('|', '/')} |" for r in told]
+    return "\n".join(lines) + "\n"
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command line; exit 0 when every field of every label is right."""
     parser = argparse.ArgumentParser(prog="python -m tests.zoo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="ids, comma separated; an id before `#` stands for all its variants")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the facts of each label, and tracebacks")
     parser.add_argument("-j", "--jobs", type=int, default=2)
+    parser.add_argument("--write", action="store_true", help="write the verdicts to docs/zoo.md")
     options = parser.parse_args(argv)
     chosen = labels(filter(None, options.only.split(",")))
     os.environ.setdefault("TRANSFORMERS_DISABLE_TORCH_CHECK", "1")
@@ -146,6 +186,8 @@ def main(argv: list[str] | None = None) -> int:
     if options.verbose and len(rows) == 1:
         print(f"{rows[0].id}\n{rows[0].text}")
     print(table(rows))
+    if options.write:
+        (ROOT / "docs" / "zoo.md").write_text(page(rows), encoding="utf-8")
     return int(any(row.error or any(s.result != "right" for s in row.scores) for row in rows))
 
 

@@ -46,7 +46,10 @@ class Views(Reading):
             if cropped is None:
                 raise Stop(f"`{node.op}` takes a part that has no row in the recursion", node.index)
             layout = cropped
-        share = _numel(node.shape) / _numel(above.shape)
+        whole = _numel(above.shape)
+        if whole == 0:
+            raise Stop(f"`{node.op}` takes a part of an empty value", node.index)
+        share = _numel(node.shape) / whole
         if share >= 1:
             return replace(found, layout=layout)
         settled, slot = self.writer.settled(found), self.writer.slot()
