@@ -10,8 +10,11 @@ Source: docs/theory.md, precision; Kim et al. 2025, section 7.2.
 
 from __future__ import annotations
 
+import math
+
+from screen.facts.questions import is_renormalised
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, or_not_applicable
-from screen.theorems.precision import always_lost, format_of
+from screen.theorems.precision import always_lost, format_of, safe_depth
 
 RULE = Rule("N101", "stream-dtype", "forward", "N", "warning", ("streams.dtype", "analyses"), "Kim et al. 2025, section 7.2")
 
@@ -66,5 +69,18 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         entry = found.rms[-1] * stream.width**0.5
         numbers = (*numbers, ("largest_entry_at_start", entry))
         grown = f"; at the recorded initialisation entries reach at most about {entry:.3g}"
+    safe = _safe_blocks(facts, stream)
+    if safe is not None:
+        numbers = (*numbers, ("safe_blocks_at_unit_gains", safe))
+        grown += f"; with the gains of its norms at 1 it is safe up to {safe:.0f} blocks"
     message = f"`{stream.name}` is float16, whose largest value is {largest:.0f}{grown}: what training makes of it is not bounded by that."
     return Outcome("violated", message, site, numbers=numbers, condition="float16-range", remedy="bfloat16, or a float32 stream")
+
+
+def _safe_blocks(facts: Facts, stream: Stream) -> float | None:
+    """Blocks up to which no entry can leave float16 when every branch ends in a norm of gain 1; None where that is not the design."""
+    subs = [s for k in stream.kinds for s in k.sublayers]
+    if not stream.width or not subs or any(is_renormalised(s) or "B" not in s.positions or s.gated_output for s in subs):
+        return None
+    per_block = sum(k.count * len(k.sublayers) for k in stream.kinds) / stream.depth
+    return math.floor(safe_depth("float16", stream.width, 1.0, 1.0) / per_block)

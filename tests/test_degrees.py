@@ -14,6 +14,8 @@ from screen.facts.branches import Branch
 from screen.facts.degrees import Degree, degrees_of
 from screen.probe.branch import rows
 from tests.branches import Replay, parameters, replayed
+from tests.soundness.grammar import distinct
+from tests.soundness.model import build, example
 from tests.test_replay import SMALL, TYPES
 
 SEED = 0
@@ -71,10 +73,10 @@ def disagreements(replay: Replay) -> tuple[list[str], int]:
 
 def real_model(target: str, changes: dict[str, Any]) -> Replay:
     """A small model of a type, with weights of order one."""
-    from screen.capture.build import build
+    from screen.capture.build import build as build_target
     from screen.target import parse
 
-    built = build(parse(target), set=changes, inputs=(), depth=None)[0]
+    built = build_target(parse(target), set=changes, inputs=(), depth=None)[0]
     torch.manual_seed(SEED)
     model: nn.Module = type(built.model)(built.model.config).eval()  # type: ignore[arg-type]
     with torch.no_grad():
@@ -238,3 +240,48 @@ def test_a_bias_joins_its_group() -> None:
     alone = slope(replay, branch, dataclasses.replace(degree, biases=()), 1.0, 4.0)
     assert together is not None and alone is not None
     assert abs(together) < 0.02 < abs(alone)
+
+
+# -- random designs -----------------------------------------------------------------------------------------------------------------------
+
+STRUCTURES, SHARDS = 60, 4
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_random_designs(shard: int) -> None:
+    """Exact degrees of random blocks (the grammar of the soundness tests), at scales where ε is small beside every variance.
+
+    BatchNorm is left out: it is read as it computes in training, and these blocks run in evaluation."""
+    wrong = []
+    for design in distinct(STRUCTURES, seed=7)[shard::SHARDS]:
+        if "norm=batch" in design.line:
+            continue
+        torch.manual_seed(SEED)
+        real, meta = build(design).double().eval(), build(design, "meta").double().eval()
+        with torch.no_grad():
+            for p in real.parameters():
+                p.copy_(torch.randn_like(p) / math.sqrt(p.shape[-1]) if p.dim() > 1 else torch.randn_like(p) * 0.3 if not p.any() else p)
+        replay = replayed(meta, real, (torch.randn_like(example(design).double()),), {})
+        for _, branch in next(iter(replay.readers())).branches[:2]:
+            for degree in degrees_of(branch).groups:
+                found = slope(replay, branch, degree, 2.0**10, 2.0**12) if degree.status == "exact" else None
+                if found is not None and math.isfinite(found) and abs(found - degree.predicted) > 0.02:
+                    wrong.append(f"{degree.group}: predicted {degree.predicted}, measured {found:.3f} in {design.line}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_weight_in_two_roles_is_one_group() -> None:
+    """One matrix as router and as expert: scaling it scales both (found by random designs)."""
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.map = nn.Linear(24, 24, bias=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.map(x)
+            return torch.softmax(y, -1) * self.map(torch.relu(y))
+
+    replay = replay_of(Tied, "A")
+    [(_, branch)] = next(iter(replay.readers())).branches
+    assert [d.parameters for d in degrees_of(branch).groups] == [("mixer.map.weight",)]

@@ -45,6 +45,7 @@ class Groups:
     """Parameters of each group: several where experts stand side by side."""
     owner: list[int] = field(default_factory=list)
     """Group of each site."""
+    _of_parameter: dict[Hashable, int] = field(default_factory=dict)
     _groups: dict[Hashable, int] = field(default_factory=dict)
     _sites: dict[Hashable, Site] = field(default_factory=dict)
     _parts: dict[int, list[frozenset[object]]] = field(default_factory=dict)
@@ -57,7 +58,9 @@ class Groups:
         identity: Hashable = ("expert", *self.maps.expert_of(use)) if expert else parameter
         if part is not None:
             rows = self.rows(use, part)
-        group = self._groups.setdefault((identity, part if rows is None else rows), len(self.names))
+        place = part if rows is None else rows
+        group = self._groups.setdefault((identity, place), self._of_parameter.get((parameter, place), len(self.names)))
+        self._of_parameter.setdefault((parameter, place), group)  # one weight in two roles (router and expert) is one group
         if group == len(self.names):
             self.names.append(Group(node.name, rows, part, self._axis(parameter, use) if part is not None else 0))
             self.members.append([])
