@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import Any
 
 from screen.facts.analysis import Analysis
 from screen.facts.assemble import readers_of
@@ -18,9 +19,6 @@ from screen.facts.placement import Reader
 from screen.facts.streams import Chains
 from screen.graph import Graph
 from screen.probe.plan import BlockPlan, BoundPlan, DegreePlan, NormPlan, ProbePlan, QuantityPlan, SublayerPlan
-
-RECURSION = ("rms_exponent", "last_gradient_exponent", "gradient_ratio", "predicted_ratio")
-"""Numbers of the covariance recursion that depth experiments are compared with."""
 
 
 def plan_of(facts: Facts) -> ProbePlan:
@@ -60,6 +58,7 @@ def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, bran
         degrees=tuple(DegreePlan(d.group, d.parameters, d.rows, d.axis, d.biases, d.predicted, d.status) for d in analysis.degrees.groups),
         norms=_norms(branch, analysis), quantities=tuple(map(_quantity, analysis.bounds.quantities)), bounds=bounds,
         unknown=(*((("degrees", lost.reason),) if lost is not None else ()), *unknown), ops=analysis.bounds.ops, softmaxes=softmaxes,
+        axis=analysis.bounds.axis,
     )  # fmt: skip
 
 
@@ -134,7 +133,10 @@ def _block(facts: Facts, stream: Stream, kind: Kind, reader: Reader, branches: l
     return BlockPlan(
         stream=stream.name, kind=kind.id, entry=entry, exit=exit_, last=states[-1], end=end, cuts=tuple(cuts),
         outputs=tuple(b.output for b in branches),
-        repeats=len(stream.kinds) == 1, weight=_nearest_weight(branches[-1]), predicted=_predicted(facts, stream),
+        repeats=len(stream.kinds) == 1 and stream.depth > 0, weight=_nearest_weight(branches[-1]), depth=facts.depth(stream),
+        names=tuple(s.name for s, _ in zip(kind.sublayers, branches, strict=False)),
+        softmaxes=tuple((s.name, c.node) for s, b in zip(kind.sublayers, branches, strict=False) for c in Attention(b).cores if c.softmax),
+        **_predicted(facts, stream),
     )  # fmt: skip
 
 
@@ -151,12 +153,14 @@ def _nearest_weight(branch: Branch) -> str | None:
     return None
 
 
-def _predicted(facts: Facts, stream: Stream) -> tuple[tuple[str, float], ...]:
+def _predicted(facts: Facts, stream: Stream) -> dict[str, Any]:
+    """What the covariance recursion says of the stream."""
     found = facts.recursion(stream)
     if isinstance(found, Unknown):
-        return ()
-    values = [(name, getattr(found, name)) for name in RECURSION]
-    return tuple((name, float(v)) for name, v in values if isinstance(v, int | float))
+        return {"unknown": found.reason}
+    ratio = found.gradient_ratio
+    why = ratio.reason if isinstance(ratio, Unknown) else ""
+    return {"rms": found.rms, "ratio": None if isinstance(ratio, Unknown) else ratio, "unknown": why}
 
 
 __all__ = ["cuts_of", "ops_digest", "plan_of", "program_of"]

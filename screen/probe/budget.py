@@ -13,7 +13,7 @@ from screen.probe.branch import BranchRun, entries
 from screen.probe.material import Missing
 from screen.probe.plan import SublayerPlan
 
-RATES = {"cpu": 5e9, "cuda": 2e12}
+RATES = {"cpu": 2e10, "cuda": 2e12}
 """Operations a second in float64 that are counted on, low on purpose: two cores of an ordinary CPU; a data-centre GPU."""
 THREADS = 1
 COPIES = 6

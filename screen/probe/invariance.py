@@ -3,7 +3,7 @@
     exact        every slope between neighbours of c ∈ {1/2, 1, 2, 4, 8} within 0.02 of the degree, after ε/(σ²+ε) is allowed for; where ε is felt
                  (a share above 0.005) the scales are moved up by powers of 2, and the report says which were used
     asymptotic   only between the two largest scales, 512 and 1024, within 0.1
-    bound        no slope: ‖J(c)‖ from block-∞ to block-∞, from below, against the bound of its value (experiment `bounds`)
+    bound        no slope: the value of ‖J(c)‖ against its bound (`screen.probe.adversary.scaled`)
 
 J = 0 (an output that starts at zero) is not applicable. ‖J‖ is Hutchinson's estimate over fixed directions: exactly homogeneous whenever J is.
 """
@@ -29,6 +29,7 @@ FELT = 0.005
 HIGHEST = 16
 """Powers of two by which they are moved at most."""
 DIRECTIONS = 4
+ZERO = "J = 0: the branch does not answer to the state at these weights (an output that starts at zero)"
 SLOPE = "exponent of ‖J‖ in one weight group"
 
 
@@ -43,8 +44,6 @@ def invariance(run: BranchRun, degree: DegreePlan) -> Experiment:
         return replace(empty, reason="the branch does not read the parameter in this run")
     if not run.own:
         return replace(empty, reason="the branch reads no state of its own stream")
-    if degree.status == "bound":
-        return replace(empty, reason="a bound of the value, never a slope: see the experiment `bounds`")
     scales, share = (FAR, 0.0) if degree.status == "asymptotic" else _scales(run, degree)
     sizes = [frobenius(run.pulled(run.scaled(degree, c), run.directions(DIRECTIONS, 0))) for c in scales]
     return judged(empty, scales, sizes, share)
@@ -53,7 +52,7 @@ def invariance(run: BranchRun, degree: DegreePlan) -> Experiment:
 def judged(empty: Experiment, scales: tuple[float, ...], sizes: list[float], share: float) -> Experiment:
     """Slopes between neighbours against the degree. `share`: the largest ε/(σ²+ε) of a norm that the group changes."""
     if all(s == 0 for s in sizes):
-        return replace(empty, outcome="not_applicable", reason="J = 0: the branch does not answer to the state at these weights (an output that starts at zero)")
+        return replace(empty, outcome="not_applicable", reason=ZERO)
     if any(s == 0 or not math.isfinite(s) for s in sizes):
         return replace(empty, reason="‖J‖ is zero or not finite at some of the scales")
     logs = [(math.log(c), math.log(s)) for c, s in zip(scales, sizes, strict=True)]

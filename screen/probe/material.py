@@ -106,7 +106,13 @@ class Material:
 
     def leaves(self, indices: list[int], copy: int = 0) -> Env:
         """Values of leaves. Raises `Missing`."""
-        return {i: self.tape.cast(self._leaf(i, copy)) for i in indices}
+        parameters = {i for i in indices if self.tape.graph.nodes[i].op == "parameter"}
+        return {i: self.tape.cast(self._leaf(i, copy if i in parameters else 0)) for i in indices}
+
+    @property
+    def is_live(self) -> bool:
+        """Whether weights are a live model's own, so that there are no fresh ones."""
+        return self.built.original is not None
 
     def normal(self, index: int, copy: int = 0, size: float = 1.0) -> Tensor:
         """N(0, size²) in place of a node's value."""

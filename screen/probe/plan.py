@@ -94,6 +94,8 @@ class SublayerPlan:
     ops: int = 0
     softmaxes: tuple[int, ...] = ()
     """Nodes of the attentions' softmaxes."""
+    axis: int = -1
+    """The feature axis of the output."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,18 @@ class BlockPlan:
     """Blocks of this kind follow each other and make up the stream."""
     weight: str | None
     """The parameter nearest to the block's output, whose gradient is compared over depth."""
-    predicted: tuple[tuple[str, float], ...] = ()
-    """(exponent or ratio, number) of the covariance recursion, where it is known."""
+    depth: int = 1
+    """Blocks of the stream, as the model has them or as they are stacked."""
+    rms: tuple[float, ...] = ()
+    """√(E‖x_l‖²/d) after block 1 … depth by the covariance recursion; empty where it is not known."""
+    ratio: float | None = None
+    """First over last gradient at that depth, by the recursion."""
+    unknown: str = ""
+    """Why there is no prediction."""
+    softmaxes: tuple[tuple[str, int], ...] = ()
+    """(sublayer, node) of every softmax of an attention in the block."""
+    names: tuple[str, ...] = ()
+    """Names of the sublayers that `outputs` belong to."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,16 +15,15 @@ from screen.capture.built import Built
 from screen.capture.tracer import Trace
 from screen.capture.tracer import run as traced
 from screen.graph import Graph
-from screen.probe.branch import branch_run
+from screen.probe.blocks import of_block
+from screen.probe.adversary import SAID, attack, scaled
+from screen.probe.attempts import FAILURES, said, tried
+from screen.probe.branch import BranchRun, branch_run
 from screen.probe.budget import Budget, device_of, threads
 from screen.probe.invariance import SLOPE, invariance
-from screen.probe.material import Material, Missing, Watch
+from screen.probe.material import Material, Watch
 from screen.probe.plan import Experiment, Options, ProbePlan, SublayerPlan
 from screen.probe.replay import Tape
-
-FAILURES = (Missing, RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ArithmeticError, KeyError, AttributeError)
-"""What a replay of the user's program on other numbers may raise: the experiment is then not measured, with the reason."""
-
 
 def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options) -> Iterator[dict[str, Any]]:
     """What was measured, as plain data, each when it is done; first a line about the device."""
@@ -38,6 +38,9 @@ def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options) -
         budget = Budget(options.seconds, options.memory, device)
         for sublayer in plan.sublayers:
             for found in _of_branch(sublayer, trace, built, watch, options, budget):
+                yield asdict(found)
+        for block in plan.blocks:
+            for found in of_block(block, trace, built, watch, options, budget):
                 yield asdict(found)
 
 
@@ -74,12 +77,27 @@ def _of_branch(plan: SublayerPlan, trace: Trace, built: Built, watch: Watch, opt
         run = branch_run(plan, material)
         run.output()
     except FAILURES as error:
-        yield from (replace(e, reason=_said(error)) for e in empty)
+        yield from (replace(e, reason=said(error)) for e in empty)
         return
     for degree, nothing in zip(plan.degrees, empty, strict=True):
-        yield tried(lambda d=degree: invariance(run, d), nothing, budget, budget.passes(run, 24))  # type: ignore[misc]
+        measure = partial(scaled, run, degree, nothing) if degree.status == "bound" else partial(invariance, run, degree)
+        yield from tried(measure, [nothing], budget, budget.passes(run, 40))
+    yield from _bounds(run, budget)
     for name, note in material.notes.items():
         yield Experiment("weights", f"how `{name}` starts", "observed", plan.stream, plan.kind, plan.name, reason=note)
+
+
+def _bounds(run: BranchRun, budget: Budget) -> Iterator[Experiment]:
+    """The branch's bounds, attacked."""
+    plan = run.plan
+    nothing = [Experiment("bounds", SAID[b.name], "not_measured", plan.stream, plan.kind, plan.name, predicted="at most 1") for b in plan.bounds]
+    if plan.axis != -1:
+        yield from (replace(e, reason="its features do not stand on the last axis, along which sizes are measured") for e in nothing)
+        return
+    yield from tried(partial(attack, run), nothing, budget, budget.passes(run, 300))
+    for what, why in plan.unknown:
+        if what in SAID:
+            yield Experiment("bounds", SAID[what], "not_measured", plan.stream, plan.kind, plan.name, reason=f"no bound is known: {why}")
 
 
 def _lost(plan: SublayerPlan) -> Iterator[Experiment]:
@@ -89,21 +107,4 @@ def _lost(plan: SublayerPlan) -> Iterator[Experiment]:
             yield Experiment("invariance", "exponents of ‖J‖", "not_measured", plan.stream, plan.kind, plan.name, reason=f"no prediction: {why}")
 
 
-def tried(measure: Callable[[], Experiment], nothing: Experiment, budget: Budget, work: float) -> Experiment:
-    """An experiment, or why it was not made."""
-    if not budget.affords(work):
-        return replace(nothing, reason="beyond `--probe-seconds`, by counted work")
-    try:
-        return measure()
-    except FAILURES as error:
-        return replace(nothing, reason=_said(error))
-
-
-def _said(error: BaseException) -> str:
-    """The reason in one line."""
-    text = str(error).strip().splitlines()
-    line = text[0] if text else ""
-    return line if isinstance(error, Missing) else f"the replay raised `{type(error).__name__}: {line[:160]}`"
-
-
-__all__ = ["experiments", "same_program", "tried"]
+__all__ = ["experiments", "same_program"]

@@ -46,12 +46,13 @@ def drawn(shape: tuple[int, ...], history: tuple[Initialiser, ...], generator: t
     """A parameter in float32 after all recorded calls, and what the record could not say (empty when it said all)."""
     value = torch.empty(shape, dtype=torch.float32)
     note = ""
+    history = history[_last_whole(history) :]
     with torch.no_grad():
         for place, call in enumerate(history):
             rule = _DRAWS.get(call.op) or _FIXED.get(call.op)
             if rule is None and place == 0:
                 return unknown(shape, generator), f"the law of `{call.op}` is not known: N(0, 1/fan_in) in its place"
-            if place and not (rule is not None and getattr(call, "whole", False)):
+            if place and not (rule is not None and call.whole):
                 rule = _STEPS.get(call.op)
             if rule is None:
                 note = f"`{call.op}` set some of the entries, and which is not recorded: left out"
@@ -61,6 +62,11 @@ def drawn(shape: tuple[int, ...], history: tuple[Initialiser, ...], generator: t
             except (TypeError, ValueError, IndexError, RuntimeError) as error:
                 return unknown(shape, generator), f"`{call.op}{call.args}` cannot be replayed ({type(error).__name__}): N(0, 1/fan_in) in its place"
     return (value, note) if history else (unknown(shape, generator), "no initialiser was recorded: N(0, 1/fan_in) in its place")
+
+
+def _last_whole(history: tuple[Initialiser, ...]) -> int:
+    """The last call that sets every entry anew: what went before left nothing."""
+    return max((i for i, c in enumerate(history) if c.whole and (c.op in _DRAWS or c.op in _FIXED)), default=0)
 
 
 def _numbers(call: Initialiser) -> tuple[float, ...]:

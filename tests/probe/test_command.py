@@ -100,11 +100,13 @@ def test_a_live_model_and_the_random_state_are_left_alone() -> None:
     torch.manual_seed(5)
     model = Block().train()
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    states = torch.random.get_rng_state(), random.getstate(), torch.get_num_threads(), torch.is_grad_enabled()
+    kept = torch.random.get_rng_state()
+    states = random.getstate(), torch.get_num_threads(), torch.is_grad_enabled()
     report = screen.check(model, probe=True)
-    assert report.probe is not None and {e.outcome for e in report.probe.experiments} <= {"confirmed", "observed", "not_measured"}
+    assert report.probe is not None and {e.outcome for e in report.probe.experiments} <= {"confirmed", "observed", "not_measured"}, report.probe.experiments
     assert any(e.outcome == "confirmed" for e in report.probe.experiments)
-    assert torch.equal(states[0], torch.random.get_rng_state()) and states[1:] == (random.getstate(), torch.get_num_threads(), torch.is_grad_enabled())
+    assert torch.equal(kept, torch.random.get_rng_state())
+    assert states == (random.getstate(), torch.get_num_threads(), torch.is_grad_enabled())
     assert model.training and all(p.grad is None and p.requires_grad for p in model.parameters())
     assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
 

@@ -1,0 +1,34 @@
+"""An experiment that is made, or the reason why it was not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from screen.probe.budget import Budget
+from screen.probe.material import Missing
+from screen.probe.plan import Experiment
+
+FAILURES = (Missing, RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ArithmeticError, KeyError, AttributeError)
+"""What a replay of the user's program on other numbers may raise: the experiment is then not measured, with the reason."""
+
+
+def tried(measure: Callable[[], Experiment | list[Experiment]], nothing: list[Experiment], budget: Budget, work: float) -> list[Experiment]:
+    """Experiments, or why they were not made."""
+    if not budget.affords(work):
+        return [replace(e, reason="beyond `--probe-seconds`, by counted work") for e in nothing]
+    try:
+        found = measure()
+    except FAILURES as error:
+        return [replace(e, reason=said(error)) for e in nothing]
+    return found if isinstance(found, list) else [found]
+
+
+def said(error: BaseException) -> str:
+    """The reason in one line."""
+    text = str(error).strip().splitlines()
+    line = text[0] if text else ""
+    return line if isinstance(error, Missing) else f"the replay raised `{type(error).__name__}: {line[:160]}`"
+
+
+__all__ = ["FAILURES", "said", "tried"]

@@ -1,0 +1,77 @@
+"""Bounds under attack: true ones hold, and one that is too small is broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from screen.facts.bounds.expr import add, largest, mul, num, power, smallest, sym
+from screen.facts.bounds.quantities import Part, Quantity
+from screen.plan import program_of
+from screen.probe.measures import evaluate, quantity
+from screen.probe.plan import BoundPlan, ProbePlan, QuantityPlan
+from screen.probe.run import experiments
+from tests.probe.common import CPU, planned
+
+SMALL = {"hf:gpt2": {"n_embd": 48, "n_layer": 2, "n_head": 4, "vocab_size": 64, "n_positions": 32}}
+
+
+def bounds_only(plan: ProbePlan) -> ProbePlan:
+    return replace(plan, blocks=(), sublayers=tuple(replace(s, degrees=()) for s in plan.sublayers))
+
+
+def shrunk(plan: ProbePlan, factor: float) -> ProbePlan:
+    """Every bound times a factor."""
+
+    def smaller(bound: BoundPlan) -> BoundPlan:
+        last = len(bound.program) - 1
+        return replace(bound, program=(*bound.program, ("mul", factor, "", (last,), (1.0,))))
+
+    return replace(plan, sublayers=tuple(replace(s, bounds=tuple(map(smaller, s.bounds))) for s in plan.sublayers))
+
+
+def outcomes(target: str, factor: float, **settings: Any) -> list[dict[str, Any]]:
+    built, plan, watch = planned(target, **settings)
+    return [e for e in list(experiments(shrunk(bounds_only(plan), factor), built, watch, CPU))[1:] if e["name"] == "bounds"]
+
+
+@pytest.mark.parametrize("target", ["examples/pre.py", "examples/peri.py", "examples/parallel.py", "examples/dyt.py", "hf:gpt2"])
+def test_bounds_hold(target: str) -> None:
+    found = outcomes(target, 1.0, **SMALL.get(target, {}))
+    assert found and {e["outcome"] for e in found} == {"confirmed"}, found
+    assert all(0 < e["measured"] <= 1 for e in found)
+
+
+def test_bounds_that_are_too_small_are_broken() -> None:
+    assert {e["outcome"] for e in outcomes("examples/pre.py", 1e-4)} == {"refuted"}
+
+
+def test_a_bound_of_a_norm_is_reached() -> None:
+    """Peri: the branch ends in an RMSNorm, so that ‖F(x)‖ comes near to its bound whatever the weights."""
+    best = max(e["measured"] for e in outcomes("examples/peri.py", 1.0) if "F(x)" in e["what"])
+    assert best > 0.95
+
+
+def test_programs_give_what_expressions_give() -> None:
+    a, b = sym("a"), sym("b")
+    values = {"a": 0.7, "b": 40.0}
+    sums = (add(num(2.0), mul(num(3.0), a, power(b, 0.5))), power(add(a, b), -1.0))
+    for expr in (*sums, smallest(a, mul(b, num(0.1))), largest(a, b, num(1.5)), num(0.0)):
+        assert evaluate(BoundPlan("magnitude", 0, program_of(expr)), values) == pytest.approx(expr.evaluate(values), rel=1e-12)
+
+
+KINDS = [("spectral", "rc"), ("head_rss", "hrc"), ("row_l1", "sa"), ("frobenius", "r"), ("max_exp", "s"), ("row_max", "sr")]
+
+
+@pytest.mark.parametrize(("kind", "roles"), KINDS)
+def test_quantities_are_upper_bounds_of_the_same_norms(kind: Any, roles: str) -> None:
+    shape = (4, 6)
+    sizes, strides = {2: ((4, 6), (6, 1)), 3: ((2, 2, 6), (12, 6, 1)), 1: ((24,), (1,))}[len(roles)]
+    weight = torch.randn(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    theirs = Quantity("W0", kind, Part("w", shape, 0, sizes, strides, 0.0), roles).measure(weight.numpy().astype(np.float64))
+    ours = quantity(QuantityPlan("W0", "w", kind, 0, sizes, strides, 0.0, roles), weight)
+    assert ours == pytest.approx(theirs, rel=2e-9) and ours >= theirs * (1 - 1e-12)
