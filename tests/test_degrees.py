@@ -254,7 +254,7 @@ def test_random_designs(shard: int) -> None:
     BatchNorm is left out: it is read as it computes in training, and these blocks run in evaluation."""
     wrong = []
     for design in distinct(STRUCTURES, seed=7)[shard::SHARDS]:
-        if "norm=batch" in design.line:
+        if "batch" in design.line:
             continue
         torch.manual_seed(SEED)
         real, meta = build(design).double().eval(), build(design, "meta").double().eval()
@@ -262,7 +262,7 @@ def test_random_designs(shard: int) -> None:
             for p in real.parameters():
                 p.copy_(torch.randn_like(p) / math.sqrt(p.shape[-1]) if p.dim() > 1 else torch.randn_like(p) * 0.3 if not p.any() else p)
         replay = replayed(meta, real, (torch.randn_like(example(design).double()),), {})
-        for _, branch in next(iter(replay.readers())).branches[:2]:
+        for _, branch in [b for reader in replay.readers() for b in reader.branches][:2]:
             for degree in degrees_of(branch).groups:
                 found = slope(replay, branch, degree, 2.0**10, 2.0**12) if degree.status == "exact" else None
                 if found is not None and math.isfinite(found) and abs(found - degree.predicted) > 0.02:
