@@ -23,7 +23,7 @@ TABLE: dict[str, tuple[str, str, str, str, str]] = {
     "output_norm": ("unstable", "closed", "open", "conditional", "exponential in depth"),
     "output_norm_small": ("conditional", "closed", "conditional", "conditional", "grow with `stream`"),
     "output_norm_qk": ("stable", "closed", "closed", "closed", "bounded by QK-norm"),
-    "none": ("unstable", "open", "open", "conditional", "No norm stands on `stream`"),
+    "none": ("unstable", "open", "open", "open", "No norm stands on `stream`"),
     "none_scaled": ("conditional", "conditional", "conditional", "conditional", "the branches start small for this depth"),
     "rezero": ("conditional", "conditional", "closed", "conditional", "zero at the start"),
     "dyt": ("conditional", "conditional", "closed", "conditional", "a bounded map stands at every branch's input"),

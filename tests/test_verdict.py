@@ -110,7 +110,7 @@ def test_reasons_name_the_sublayer_and_the_op() -> None:
 def test_channels_are_seven_and_honest() -> None:
     channels = {c.id: c for c in judge(with_ops(h.none(), "softmax")).channels}
     assert list(channels) == list("DRLOINS")
-    assert {c: channels[c].state for c in "RDL"} == {"R": "open", "D": "open", "L": "conditional"}
+    assert {c: channels[c].state for c in "RDL"} == {"R": "open", "D": "open", "L": "open"}
     assert channels["R"].codes == ("G105", "R101", "R201", "R301", "R401")
     assert {channels[c].state for c in "OINS"} == {"out_of_scope"}
     assert all(c.reason for c in channels.values())

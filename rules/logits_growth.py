@@ -1,0 +1,82 @@
+"""Attention logits do not explode with the depth of the stream that they are made of.
+
+Why: a logit is a product of two maps of what the branch reads. Where that is the stream itself and no norm stands on it, the stream grows
+exponentially at an ordinary initialisation, and the logits with its square: attention is one-hot after a few blocks, whatever the learning rate.
+Assumes: independent random weights at the recorded initialisation.
+Cannot tell: when attention reads a stream without norms whose initialisation was not recorded.
+Source: docs/theory.md, what each branch sees; Emadi, section 5.2.
+"""
+
+from __future__ import annotations
+
+from screen.facts.questions import are_logits_bounded, has_softmax, is_input_bounded, is_renormalised
+from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+
+RULE = Rule("L202", "logits-growth", "forward", "L", "error", ("streams.kinds.sublayers", "recursions"), "Emadi, section 5.2")
+
+EXPLOSIVE = 100.0
+"""Growth of the stream over its depth from which its logits count as exploding (convention; they grow with its square)."""
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(32)
+        self.q, self.k, self.v, self.o = (nn.Linear(32, 32, bias=False) for _ in range(4))
+        for linear in (self.q, self.k, self.v, self.o):
+            INIT
+
+    def forward(self, x):
+        y = INPUT
+        return x + self.o(F.scaled_dot_product_attention(self.q(y), self.k(y), self.v(y)))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(32))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+"""
+LARGE = "nn.init.normal_(linear.weight, std=0.4)"
+
+
+def _block(entry: str, init: str) -> str:
+    return BLOCK.replace("INPUT", entry).replace("INIT", init)
+
+
+HOLDS = (Example("a norm on the input of every branch", _block("self.norm(x)", LARGE)),)
+VIOLATES = (Example("no norm, and large weights", _block("x", LARGE)),)
+CANNOT_TELL = (Example("no norm, and weights that nothing fills", _block("x", "linear.weight = nn.Parameter(torch.empty(linear.weight.shape))")),)
+
+THEOREM = "|logit| grows as ‖x_l‖²·‖W_Q‖·‖W_K‖/√d_h where the branch reads the stream itself"
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per distinct sublayer with softmax attention."""
+    sites = [s for s in each_sublayer(facts) if has_softmax(facts, s[2]) is True]
+    return or_not_applicable([_judge(facts, *site) for site in sites], "no branch weighs values by a softmax over logits.")
+
+
+def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
+    site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
+    normed = is_renormalised(sublayer) or set(sublayer.positions) - {"A2"} or is_input_bounded(facts, sublayer) is True
+    if normed or are_logits_bounded(facts, sublayer) is True or not all(_is_bare(facts, s) for s in kind.sublayers):
+        return Outcome("holds", f"{name}: a norm or a bound stands between the stream's growth and its logits.", site, theorem=THEOREM)
+    found = facts.recursion(stream)
+    if isinstance(found, Unknown):
+        message = f"{name}: its logits are made of a stream without norms, and how that grows is unknown: {found.reason}."
+        return Outcome("cannot_tell", message, blame(facts, site, found.nodes), "declared", THEOREM)
+    numbers = (("rms_last_over_first", found.predicted_ratio), ("depth", facts.depth(stream)))
+    if found.rms[-1] > EXPLOSIVE * found.rms[0]:
+        message = f"{name}: its logits are made of a stream without norms that grows {found.predicted_ratio:.3g} times at its initialisation."
+        return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy="a norm on the branch's input, or on queries and keys")
+    message = f"{name}: its logits are made of a stream without norms, which grows {found.predicted_ratio:.3g} times at the recorded initialisation."
+    return Outcome("conditional", message, site, "declared", THEOREM, numbers=numbers, condition="small-gain")
+
+
+def _is_bare(facts: Facts, sublayer: Sublayer) -> bool:
+    return not is_renormalised(sublayer) and not set(sublayer.positions) - {"A2"} and is_input_bounded(facts, sublayer) is not True
