@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import torch
+
+from screen.capture.built import Built
+from screen.capture.tracer import Trace
 from screen.probe.budget import Budget
-from screen.probe.material import Missing
-from screen.probe.plan import Experiment
+from screen.probe.material import Material, Missing, Watch
+from screen.probe.plan import Experiment, Options
+from screen.probe.replay import Tape
+
+
+@dataclass(frozen=True)
+class Session:
+    """One model that is measured."""
+
+    trace: Trace
+    built: Built
+    watch: Watch
+    options: Options
+    budget: Budget
+
+    def material(self) -> Material:
+        """Its leaves, in float64."""
+        return Material(Tape(self.trace, torch.float64, self.budget.device), self.built, self.watch, self.options.seed)
+
 
 FAILURES = (Missing, RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ArithmeticError, KeyError, AttributeError)
 """What a replay of the user's program on other numbers may raise: the experiment is then not measured, with the reason."""
@@ -31,4 +52,4 @@ def said(error: BaseException) -> str:
     return line if isinstance(error, Missing) else f"the replay raised `{type(error).__name__}: {line[:160]}`"
 
 
-__all__ = ["FAILURES", "said", "tried"]
+__all__ = ["FAILURES", "Session", "said", "tried"]

@@ -6,42 +6,51 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-import torch
+from torch import Tensor
 
-from screen.capture.built import Built
-from screen.capture.tracer import Trace
-from screen.probe.attempts import FAILURES, said, tried
+from screen.probe.attempts import FAILURES, Session, said, tried
 from screen.probe.budget import RATES, Budget, parameters_below
 from screen.probe.depth import DEPTHS, depth
-from screen.probe.material import Material, Missing, Watch
-from screen.probe.plan import BlockPlan, Experiment, Options
-from screen.probe.replay import Tape
+from screen.probe.material import Missing
+from screen.probe.plan import BlockPlan, Experiment
 from screen.probe.stack import Stack
 from screen.probe.start import start
 
 
-def of_block(plan: BlockPlan, trace: Trace, built: Built, watch: Watch, options: Options, budget: Budget) -> Iterator[Experiment]:
-    """Every experiment on one kind of block."""
+def started(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
+    """How the block starts."""
     begun = Experiment("start", "the block at its initialisation", "not_measured", plan.stream, plan.kind)
-    stacked = Experiment("depth", "the block stacked with fresh weights", "not_measured", plan.stream, plan.kind)
-    try:
-        budget.fits(parameters_below(trace.graph, plan.exit, [plan.entry, *plan.cuts]))
-        material = Material(Tape(trace, torch.float64, budget.device), built, watch, options.seed)
-        stack = Stack(plan, material)
-        x, words = stack.start(_fits(budget, parameters_below(trace.graph, plan.entry, [])))
-    except FAILURES as error:
-        yield from (replace(e, reason=said(error)) for e in (begun, stacked))
+    found = _stack(plan, session)
+    if isinstance(found, str):
+        yield replace(begun, reason=found)
+    else:
+        yield from tried(partial(start, *found), [begun], session.budget, _work(found[0], 1))
+
+
+def stacked(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
+    """How the block stacks."""
+    empty = Experiment("depth", "the block stacked with fresh weights", "not_measured", plan.stream, plan.kind)
+    found, budget = _stack(plan, session), session.budget
+    why = found if isinstance(found, str) else _not_stacked(found[0])
+    if isinstance(found, str) or why:
+        yield replace(empty, reason=why)
         return
-    yield from tried(partial(start, stack, x, words), [begun], budget, _work(stack, 1))
-    why = _not_stacked(stack)
-    if why:
-        yield replace(stacked, reason=why)
-        return
-    largest = next((d for d in reversed(DEPTHS) if _work(stack, d) / RATES[budget.device] <= budget.left), 0)
+    largest = next((d for d in reversed(DEPTHS) if _work(found[0], d) / RATES[budget.device] <= budget.left), 0)
     if largest < DEPTHS[1]:
-        yield replace(stacked, reason="beyond `--probe-seconds`, by counted work")
+        yield replace(empty, reason="beyond `--probe-seconds`, by counted work")
         return
-    yield from tried(partial(depth, stack, x, words, largest), [stacked], budget, _work(stack, largest))
+    yield from tried(partial(depth, *found, largest), [empty], budget, _work(found[0], largest))
+
+
+def _stack(plan: BlockPlan, session: Session) -> tuple[Stack, Tensor, str] | str:
+    """The block with the stream that arrives at it and words for that, or why there is none."""
+    budget, graph = session.budget, session.trace.graph
+    try:
+        budget.fits(parameters_below(graph, plan.exit, [plan.entry, *plan.cuts]))
+        stack = Stack(plan, session.material())
+        return (stack, *stack.start(_fits(budget, parameters_below(graph, plan.entry, []))))
+    except FAILURES as error:
+        return said(error)
 
 
 def _fits(budget: Budget, count: int) -> bool:
@@ -69,4 +78,4 @@ def _not_stacked(stack: Stack) -> str:
     return ""
 
 
-__all__ = ["of_block"]
+__all__ = ["stacked", "started"]

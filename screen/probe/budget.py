@@ -63,6 +63,15 @@ class Budget:
         shape = run.material.tape.graph.nodes[run.plan.output].shape or (1,)
         return 6.0 * weights * math.prod(shape[:-1]) * count
 
+    def norms(self, run: BranchRun) -> float:
+        """Operations of the norms of its weights: a Gram matrix and its eigenvalues, 2·r·c·m + 10·m³ with m the smaller side."""
+        total = 0.0
+        for q in run.plan.quantities:
+            rows, columns = (math.prod(n for n, r in zip(q.sizes, q.roles, strict=True) if r == role) for role in "rc")
+            small = min(rows, columns)
+            total += math.prod(q.sizes) / max(rows * columns, 1) * (2.0 * rows * columns * small + 10.0 * small**3 if small > 1 else rows * columns)
+        return total
+
     def affords(self, work: float) -> bool:
         """Whether the work fits into what is left; it is taken off when it does."""
         seconds = work / RATES[self.device]

@@ -84,19 +84,19 @@ def _scales(run: BranchRun, degree: DegreePlan) -> tuple[tuple[float, ...], floa
     """The scales, moved up by powers of two until ε is not felt by any norm that the group changes, and the share of ε that is left."""
     shares = list[float]()
     with torch.no_grad():
-        base = run.variances(run.values())
+        base, other = (run.variances(run.values(run.scaled(degree, c))) for c in (1.0, 4.0))
+        changed = {n.node for (n, v), (_, w) in zip(base, other, strict=True) if not torch.allclose(v, w, rtol=1e-9, atol=0.0)}
         for power in range(HIGHEST + 1):
-            shares.append(_share(base, run.variances(run.values(run.scaled(degree, SCALES[0] * 2.0**power)))))
+            shares.append(_share(changed, run.variances(run.values(run.scaled(degree, SCALES[0] * 2.0**power)))))
             if shares[-1] <= FELT or (power and shares[-1] >= shares[-2]):
                 break
     power = shares.index(min(shares))
     return tuple(c * 2.0**power for c in SCALES), shares[power]
 
 
-def _share(base: list[tuple[NormPlan, Tensor]], scaled: list[tuple[NormPlan, Tensor]]) -> float:
+def _share(changed: set[int], scaled: list[tuple[NormPlan, Tensor]]) -> float:
     """Σ over the norms that the group changes of the largest ε/(σ²+ε)."""
-    pairs = zip(base, scaled, strict=True)
-    return sum(float((n.eps / (v + n.eps)).amax()) for (_, w), (n, v) in pairs if not torch.allclose(v, w, rtol=1e-9, atol=0.0))
+    return sum(float((n.eps / (v + n.eps)).amax()) for n, v in scaled if n.node in changed)
 
 
 __all__ = ["invariance", "judged"]

@@ -1,0 +1,71 @@
+"""Experiments on one branch: exponents of its weight groups, and its bounds under attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from screen.probe.adversary import SAID, attack, scaled
+from screen.probe.attempts import FAILURES, Session, said, tried
+from screen.probe.branch import BranchRun, branch_run
+from screen.probe.invariance import SLOPE, invariance
+from screen.probe.plan import Experiment, SublayerPlan
+
+PASSES = {"invariance": 14.0, "scaled": 16.0, "attack": 120.0}
+"""Forward and backward passes of the branch that each experiment takes, counted generously."""
+
+
+def exponents(plan: SublayerPlan, session: Session) -> Iterator[Experiment]:
+    """Weight groups whose degree is a slope."""
+    yield from _lost(plan)
+    wanted = [d for d in plan.degrees if d.status != "bound"]
+    empty = [Experiment("invariance", SLOPE, "not_measured", plan.stream, plan.kind, plan.name, d.group, d.status, d.predicted) for d in wanted]
+    run = _run(plan, session)
+    if isinstance(run, str):
+        yield from (replace(e, reason=run) for e in empty)
+        return
+    for degree, nothing in zip(wanted, empty, strict=True):
+        yield from tried(partial(invariance, run, degree), [nothing], session.budget, session.budget.passes(run, PASSES["invariance"]))
+    for name, note in run.material.notes.items():
+        yield Experiment("weights", f"how `{name}` starts", "observed", plan.stream, plan.kind, plan.name, reason=note)
+
+
+def attacked(plan: SublayerPlan, session: Session) -> Iterator[Experiment]:
+    """Weight groups whose degree is a bound of the value, and the bounds themselves."""
+    budget, here = session.budget, (plan.stream, plan.kind, plan.name)
+    groups = [d for d in plan.degrees if d.status == "bound"]
+    asked = [Experiment("invariance", SAID["lipschitz_local"], "not_measured", *here, d.group, d.status, d.predicted) for d in groups]
+    nothing = [Experiment("bounds", SAID[b.name], "not_measured", *here, predicted="at most 1") for b in plan.bounds]
+    run = _run(plan, session) if plan.axis == -1 else "its features do not stand on the last axis, along which sizes are measured"
+    if isinstance(run, str):
+        yield from (replace(e, reason=run) for e in (*asked, *nothing))
+        return
+    norms = budget.norms(run)
+    for degree, empty in zip(groups, asked, strict=True):
+        yield from tried(partial(scaled, run, degree, empty), [empty], budget, budget.passes(run, PASSES["scaled"]) + norms)
+    yield from tried(partial(attack, run), nothing, budget, budget.passes(run, PASSES["attack"]) + norms)
+    for what, why in plan.unknown:
+        if what in SAID:
+            yield Experiment("bounds", SAID[what], "not_measured", *here, reason=f"no bound is known: {why}")
+
+
+def _run(plan: SublayerPlan, session: Session) -> BranchRun | str:
+    """The branch on real weights, or why there is none."""
+    try:
+        session.budget.room(plan, session.trace.graph)
+        run = branch_run(plan, session.material())
+        run.output()
+    except FAILURES as error:
+        return said(error)
+    return run
+
+
+def _lost(plan: SublayerPlan) -> Iterator[Experiment]:
+    """Predictions that are not known."""
+    for what, why in plan.unknown:
+        if what == "degrees":
+            yield Experiment("invariance", "exponents of ‖J‖", "not_measured", plan.stream, plan.kind, plan.name, reason=f"no prediction: {why}")
+
+
+__all__ = ["attacked", "exponents"]
