@@ -103,7 +103,7 @@ def test_a_live_model_and_the_random_state_are_left_alone() -> None:
     kept = torch.random.get_rng_state()
     states = random.getstate(), torch.get_num_threads(), torch.is_grad_enabled()
     report = screen.check(model, probe=True)
-    assert report.probe is not None and {e.outcome for e in report.probe.experiments} <= {"confirmed", "observed", "not_measured"}, report.probe.experiments
+    assert report.probe is not None and {e.outcome for e in report.probe.experiments} <= {"confirmed", "observed", "not_measured"}
     assert any(e.outcome == "confirmed" for e in report.probe.experiments)
     assert torch.equal(kept, torch.random.get_rng_state())
     assert states == (random.getstate(), torch.get_num_threads(), torch.is_grad_enabled())
@@ -118,3 +118,23 @@ def test_a_live_model_is_measured_with_its_own_weights() -> None:
     report = screen.check(model, probe=True)
     assert report.probe is not None
     assert {e.outcome for e in report.probe.experiments if e.name == "invariance"} == {"not_applicable"}
+
+
+class Squared(nn.Module):
+    """B after a squared ReLU: the output bias follows the first weight with power 2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.norm = nn.Linear(24, 96), nn.Linear(96, 24), nn.LayerNorm(24, eps=1e-12)
+        for bias in (self.up.bias, self.down.bias):
+            nn.init.normal_(bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.norm(self.down(torch.relu(self.up(x)).square()))
+
+
+def test_biases_are_scaled_along_with_their_powers() -> None:
+    report = screen.check(Squared(), probe=True)
+    assert report.probe is not None
+    found = {e.group: (e.outcome, e.predicted) for e in report.probe.experiments if e.name == "invariance"}
+    assert found == {"up.weight": ("confirmed", 0.0), "down.weight": ("confirmed", 0.0)}
