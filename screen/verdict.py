@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from screen.conditions import CONDITIONS
+from screen.discover import catalogue
 from screen.facts.nouns import Facts, Unknown
 from screen.facts.questions import has_softmax
 from screen.ops import CLASSES
@@ -112,7 +113,7 @@ def _because(name: VerdictName, channels: tuple[ChannelState, ...], doubts: tupl
 def _conditions(run: RuleRun, channels: tuple[ChannelState, ...]) -> list[Condition]:
     """Every condition that a channel names, with the rules that need it."""
     named = dict.fromkeys(c for channel in channels for c in channel.conditions)
-    return [Condition(c, CONDITIONS[c], tuple(dict.fromkeys(f.rule.code for f in run.findings if _needs(f) == c))) for c in named]
+    return [Condition(c, CONDITIONS.get(c, c), tuple(dict.fromkeys(f.rule.code for f in run.findings if _needs(f) == c))) for c in named]
 
 
 def _needs(finding: Finding) -> str:
@@ -184,7 +185,7 @@ def _channel(facts: Facts, run: RuleRun, channel: ChannelId) -> ChannelState:
         return ChannelState(channel, "closed", "no softmax over logits in the whole graph.", codes)
     holding = [f for f in telling if f.outcome.result == "holds"]
     if not holding:
-        return _without_findings(facts, channel, codes)
+        return _without_findings(facts, run, channel, codes)
     best = max(holding, key=lambda f: (f.rule.step != "structure", f.rule.code))
     return ChannelState(channel, "closed", best.outcome.message, codes)
 
@@ -195,8 +196,12 @@ def _reasons(findings: list[Finding]) -> str:
     return messages[0] + (f" And {len(messages) - 1} more." if len(messages) > 1 else "")
 
 
-def _without_findings(facts: Facts, channel: ChannelId, codes: tuple[str, ...]) -> ChannelState:
+def _without_findings(facts: Facts, run: RuleRun, channel: ChannelId, codes: tuple[str, ...]) -> ChannelState:
     """No rule had anything to judge."""
+    ran = {f.rule.code for f in run.findings}
+    left_out = [r.rule.code for r in catalogue().rules if r.rule.channel == channel and r.rule.severity != "note" and r.rule.code not in ran]
+    if left_out:
+        return ChannelState(channel, "out_of_scope", f"{', '.join(left_out)} left out by `--select` or `--ignore`.", codes)
     if channel == "L" and not any(has_softmax(facts, s) is True for _, _, s in each_sublayer(facts)):
         return ChannelState(channel, "closed", "no residual branch weighs values by a softmax over logits.", codes)
     return ChannelState(channel, "unknown", "no rule of this channel had anything to judge.", codes)

@@ -9,7 +9,7 @@ import pytest
 
 from screen.assemble import Request, assemble
 from screen.conditions import CONDITIONS
-from screen.discover import run_rules
+from screen.discover import catalogue, run_rules
 from screen.facts.nouns import Coverage, Facts, UnmodelledOp
 from screen.graph import Failure, Graph
 from screen.rule import RuleFault
@@ -166,3 +166,10 @@ def test_stages_of_a_pyramid_are_said_together() -> None:
     stages = [h.stream(h.kind(h.sublayer(), h.sublayer("ffn"), count=n), name=f"stream{i}", role="stream") for i, n in enumerate((2, 6, 2), 1)]
     summary = judge(h.facts(*stages)).summary
     assert summary == "Model: stream1 to stream3: 2 + 6 + 2 blocks of [attention pre, FFN pre], LayerNorm, final norm"
+
+
+def test_rules_that_were_left_out_by_choice_are_out_of_scope() -> None:
+    facts, known = h.pre(), catalogue()
+    chosen = replace(known, rules=tuple(r for r in known.rules if r.rule.channel != "L"))
+    channels = {c.id: c for c in fold(facts, run_rules(facts, chosen), h.TargetInfo()).channels}
+    assert channels["L"].state == "out_of_scope" and "L201" in channels["L"].reason
