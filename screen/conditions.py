@@ -15,6 +15,7 @@ CONDITIONS = {
     "small-gain": "the gain of the branches without norms stays small for this depth",
     "float16-range": "activations stay inside the range of float16 (largest value 65504): loss scaling does not help the forward pass",
     "final-norm": "the head is fed a stream of bounded size by other means than a final norm",
+    "rules-left-out": "what the rules that were left out by `--select` or `--ignore` would have found does no harm",
     "declared-structure": "what the rule found is meant: see its finding",
 }
 """id -> text."""

@@ -181,13 +181,22 @@ def _channel(facts: Facts, run: RuleRun, channel: ChannelId) -> ChannelState:
         return ChannelState(channel, "out_of_scope", "no recipe given.", codes)
     if not facts.streams:
         return ChannelState(channel, "unknown", "no residual stream was found.", codes)
+    if left_out := _left_out(run, channel):
+        reason = f"{', '.join(left_out)} left out by `--select` or `--ignore`; what is left found nothing."
+        return ChannelState(channel, "conditional", reason, codes, ("rules-left-out",))
     if channel == "L" and _has_no_softmax(facts):
         return ChannelState(channel, "closed", "no softmax over logits in the whole graph.", codes)
     holding = [f for f in telling if f.outcome.result == "holds"]
     if not holding:
-        return _without_findings(facts, run, channel, codes)
+        return _without_findings(facts, channel, codes)
     best = max(holding, key=lambda f: (f.rule.step != "structure", f.rule.code))
     return ChannelState(channel, "closed", best.outcome.message, codes)
+
+
+def _left_out(run: RuleRun, channel: ChannelId) -> list[str]:
+    """Rules of a channel that the user left out: every rule that runs has at least one finding."""
+    ran = {f.rule.code for f in run.findings}
+    return [r.rule.code for r in catalogue().rules if r.rule.channel == channel and r.rule.severity != "note" and r.rule.code not in ran]
 
 
 def _reasons(findings: list[Finding]) -> str:
@@ -196,12 +205,8 @@ def _reasons(findings: list[Finding]) -> str:
     return messages[0] + (f" And {len(messages) - 1} more." if len(messages) > 1 else "")
 
 
-def _without_findings(facts: Facts, run: RuleRun, channel: ChannelId, codes: tuple[str, ...]) -> ChannelState:
+def _without_findings(facts: Facts, channel: ChannelId, codes: tuple[str, ...]) -> ChannelState:
     """No rule had anything to judge."""
-    ran = {f.rule.code for f in run.findings}
-    left_out = [r.rule.code for r in catalogue().rules if r.rule.channel == channel and r.rule.severity != "note" and r.rule.code not in ran]
-    if left_out:
-        return ChannelState(channel, "out_of_scope", f"{', '.join(left_out)} left out by `--select` or `--ignore`.", codes)
     if channel == "L" and not any(has_softmax(facts, s) is True for _, _, s in each_sublayer(facts)):
         return ChannelState(channel, "closed", "no residual branch weighs values by a softmax over logits.", codes)
     return ChannelState(channel, "unknown", "no rule of this channel had anything to judge.", codes)

@@ -168,8 +168,10 @@ def test_stages_of_a_pyramid_are_said_together() -> None:
     assert summary == "Model: stream1 to stream3: 2 + 6 + 2 blocks of [attention pre, FFN pre], LayerNorm, final norm"
 
 
-def test_rules_that_were_left_out_by_choice_are_out_of_scope() -> None:
-    facts, known = h.pre(), catalogue()
+def test_rules_that_were_left_out_by_choice_close_nothing() -> None:
+    facts, known = h.peri(), catalogue()
     chosen = replace(known, rules=tuple(r for r in known.rules if r.rule.channel != "L"))
-    channels = {c.id: c for c in fold(facts, run_rules(facts, chosen), h.TargetInfo()).channels}
-    assert channels["L"].state == "out_of_scope" and "L201" in channels["L"].reason
+    verdict = fold(facts, run_rules(facts, chosen), h.TargetInfo())
+    state = next(c for c in verdict.channels if c.id == "L")
+    assert verdict.verdict == "conditional" and [c.id for c in verdict.conditions] == ["rules-left-out"]
+    assert state.state == "conditional" and "L201" in state.reason
