@@ -200,6 +200,8 @@ def verdict(run: BranchRun, bound: BoundPlan, best: Best) -> Experiment:
     found = Experiment("bounds", SAID[bound.name], "not_measured", plan.stream, plan.kind, plan.name, predicted="at most 1", samples=best.attempts)
     if not best.attempts:
         return replace(found, reason="no point gave a finite output")
+    if best.measured == 0:
+        return replace(found, outcome="not_applicable", measured=0.0, reason="nothing but 0 was measured (an output that starts at zero)")
     broken = best.ratio > 1 + SLACK
     numbers = {"attempt": rounded(best.measured), "bound": rounded(best.bound)}
     reason = f"{best.measured:.3g} was reached where the bound is {best.bound:.3g}" if broken else ""

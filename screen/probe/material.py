@@ -45,6 +45,8 @@ class _Values(TorchDispatchMode):
     def __init__(self, oracle: Oracle) -> None:
         super().__init__()
         self.oracle = oracle
+        self.copied: set[int] = set()
+        """Tensors that known values were copied to."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -54,6 +56,9 @@ class _Values(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         self.oracle.follow(func, args, kwargs or {}, result)
+        if func.__name__.startswith("copy_.") and (real := self.oracle.known.get(id(args[1]))) is not None and args[0].device.type == "meta":
+            self.oracle.learn(args[0], real.to(args[0].dtype).expand(args[0].shape).clone())
+            self.copied.add(id(args[0]))
         return result
 
 
@@ -72,6 +77,10 @@ class Watch:
     def __exit__(self, *error: Any) -> None:
         for mode in reversed(self._modes):
             mode.__exit__(*error)
+
+    def is_copy(self, tensor: Tensor) -> bool:
+        """Whether all of it was set from known values, whatever a record of initialisers says."""
+        return id(tensor) in self._modes[0].copied
 
     def value(self, tensor: Tensor) -> Tensor | None:
         """The value of a tensor, where it is known: of the object itself, or of one that shows the same memory (`nn.Parameter(t)` shares t's)."""
@@ -156,7 +165,7 @@ class Material:
         if isinstance(held, Tensor) and held.device.type != "meta":
             return held.detach()
         history = self._histories.get(name, ())
-        known = self.watch.value(held) if isinstance(held, Tensor) and not history else None
+        known = self.watch.value(held) if isinstance(held, Tensor) and (not history or self.watch.is_copy(held)) else None
         if known is not None:
             return known
         value, note = drawn(node.shape or (), history, self.generator(index, copy))

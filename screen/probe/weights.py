@@ -15,6 +15,14 @@ from screen.graph import Initialiser
 
 Draw = Callable[[Tensor, tuple[float, ...], torch.Generator], object]
 
+def _sparse(t: Tensor, sparsity: float, std: float, generator: torch.Generator) -> None:
+    """As `nn.init.sparse_`, which permutes rows with the global random state whatever generator it is given."""
+    t.normal_(0.0, std, generator=generator)
+    zeros = math.ceil(sparsity * t.shape[0])
+    for column in range(t.shape[1]):
+        t[torch.randperm(t.shape[0], generator=generator)[:zeros], column] = 0
+
+
 _DRAWS: dict[str, Draw] = {
     "normal_": lambda t, a, g: t.normal_(a[0], a[1], generator=g),
     "uniform_": lambda t, a, g: t.uniform_(a[0], a[1], generator=g),
@@ -26,7 +34,7 @@ _DRAWS: dict[str, Draw] = {
     "orthogonal_": lambda t, a, g: nn.init.orthogonal_(t, a[0] if a else 1.0, generator=g),
     "xavier_uniform_": lambda t, a, g: nn.init.xavier_uniform_(t, a[0] if a else 1.0, generator=g),
     "xavier_normal_": lambda t, a, g: nn.init.xavier_normal_(t, a[0] if a else 1.0, generator=g),
-    "sparse_": lambda t, a, g: nn.init.sparse_(t, a[0], a[1] if len(a) > 1 else 0.01, generator=g),
+    "sparse_": lambda t, a, g: _sparse(t, a[0], a[1] if len(a) > 1 else 0.01, g),
 }
 """Calls that draw."""
 _FIXED: dict[str, Draw] = {
