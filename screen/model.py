@@ -214,5 +214,6 @@ def _dump(part: BaseModel) -> str:
 __all__ = [
     "SCHEMA_VERSION", "Channel", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart", "Growth", "GuessPart",
     "IdentityPathPart", "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "NormPart", "OutputSet", "Part", "Port",
-    "ProbePart", "Real", "Report", "Reports", "Residual", "RuleNotRun", "Source", "Stamped", "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
+    "ProbePart", "Real", "Report", "Reports", "Residual", "RuleNotRun", "Source", "Stamped", "State",
+    "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
 ]
