@@ -14,6 +14,8 @@ pytest.importorskip("transformers", reason="targets of transformers need it")
 from screen.capture.build import Built, build
 from screen.capture.tracer import trace
 from screen.errors import LoadError, ScreenError, UsageError
+from screen.facts import derive
+from screen.facts.nouns import Unknown
 from screen.target import parse
 
 SMALL = {"num_hidden_layers": 2}
@@ -199,3 +201,11 @@ def test_a_law_that_depends_on_the_depth_is_recorded() -> None:
     history = law(b, "transformer.h.0.attn.c_proj.weight")
     assert [op for op, _ in history] == ["normal_"] * 3
     assert [args[1] for _, args in history] == [0.02, 0.02, pytest.approx(0.02 / 4)]  # what was overwritten stays in the record
+
+
+def test_blocks_that_were_initialised_more_or_less_often_start_alike() -> None:
+    """GPT-2's blocks differ in how often the same law was applied: the recursion takes the calls that count."""
+    b = built("hf:gpt2", n_layer=3)
+    facts = derive(trace(b.model, b.args, b.kwargs, initialisers=b.initialisers))
+    found = facts.recursion(facts.streams[0])
+    assert not isinstance(found, Unknown), found.reason

@@ -80,6 +80,12 @@ def smallest_pair(facts: Facts, sublayer: Sublayer) -> tuple[float, float] | Unk
     return first, second
 
 
+def effective(history: tuple[Initialiser, ...]) -> tuple[Initialiser, ...]:
+    """The calls that count: from the last one on that set every entry. What went before was overwritten."""
+    last = max((i for i, call in enumerate(history) if call.whole and call.op not in STEPS and call.op not in SCALED), default=0)
+    return history[last:]
+
+
 def partly(history: tuple[Initialiser, ...]) -> str | None:
     """The call that set some entries and not others, after the last one that set them all."""
     laws = [call for call in history if call.op not in STEPS and call.op not in SCALED]
@@ -149,4 +155,4 @@ def _times(value: float | Unknown, factor: float) -> float | Unknown:
     return value if isinstance(value, Unknown) else value * factor
 
 
-__all__ = ["deviation", "deviations", "partly", "smallest_pair", "square_gains", "starting_value", "starting_value_of"]
+__all__ = ["deviation", "deviations", "effective", "partly", "smallest_pair", "square_gains", "starting_value", "starting_value_of"]

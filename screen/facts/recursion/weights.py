@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from screen import ops
-from screen.facts.inits import deviation, partly, starting_value, starting_value_of
+from screen.facts.inits import deviation, effective, partly, starting_value, starting_value_of
 from screen.facts.nouns import Unknown
 from screen.graph import Graph, Initialiser
 
@@ -25,7 +25,7 @@ class Weights:
     @cached_property
     def histories(self) -> dict[str, tuple[Initialiser, ...]]:
         """Parameter name -> recorded calls."""
-        return dict(self.graph.initialisers)
+        return {name: effective(history) for name, history in self.graph.initialisers}
 
     def parameter(self, node: int) -> int | None:
         """The parameter whose entries a node holds, moved or sliced; None when it holds anything else."""
