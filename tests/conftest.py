@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 
@@ -10,6 +11,8 @@ import pytest
 
 from tests.zoo import Row, counts, table
 from tests.zoo_score import LABELS, OTHERS, PLACEMENTS, Score, labels
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: two workers on two cores, and small tensors are faster on one thread
 
 ROWS = pytest.StashKey[list[Row]]()
 FAULTS = pytest.StashKey[list[str]]()
