@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from screen.facts.flow import axes_of
 from tests.soundness.measure import Values
 from tests.soundness.region import Region
 
@@ -74,8 +75,8 @@ def entries(region: Region, nodes: Mapping[int, Any]) -> float:
 
 
 def rounding(region: Region, nodes: Mapping[int, Any], point: Values) -> float:
-    """The relative rounding error that norms make of inputs that hardly vary: 2⁻⁵² · max|x|·√n over the size of what is normalised, largest over
-    tokens and norms. Values that equal up to rounding are no sample of a statement about real arithmetic."""
+    """The relative rounding error that norms and deviations make of inputs that hardly vary: 2⁻⁵² · max|x|·√n over the size of what is
+    normalised, largest over tokens and norms. Values that are equal up to rounding are no sample of a statement about real arithmetic."""
     worst = 0.0
     for norm in region.branch.norms.by_node.values():
         x = point[norm.source] if norm.source in point else nodes.get(norm.source)
@@ -85,4 +86,13 @@ def rounding(region: Region, nodes: Mapping[int, Any], point: Values) -> float:
         size = torch.linalg.vector_norm(z, dim=norm.axes) + (norm.eps or 0.0)
         top = x.abs().amax(norm.axes)
         worst = max(worst, float((2**-52 * top * math.sqrt(norm.size) / size.clamp(min=1e-300)).amax()) if bool((top > 0).any()) else 0.0)
+    for index in region.branch.region:  # a deviation by itself has a slope that rounding alone decides there
+        node = region.branch.flow.graph.nodes[index]
+        x = point[node.inputs[0]] if node.inputs and node.inputs[0] in point else nodes.get(node.inputs[0]) if node.inputs else None
+        if node.op == "std" and isinstance(x, Tensor):
+            axes = axes_of(region.branch.flow.operand(node, 1, "dim"), x.dim())
+            size = torch.linalg.vector_norm(x - x.mean(axes, keepdim=True), dim=axes)
+            top = x.abs().amax(axes)
+            loss = 2**-52 * top * math.sqrt(math.prod(x.shape[a] for a in axes)) / size.clamp(min=1e-300)
+            worst = max(worst, float(loss[top > 0].amax()) if bool((top > 0).any()) else 0.0)
     return 16 * worst
