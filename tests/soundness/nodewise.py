@@ -46,6 +46,10 @@ def tangents(region: Region, point: Values, weights: Mapping[str, Tensor], step:
         return found
 
 
+TINY = 1e-150
+"""Squares of smaller numbers underflow in float64: a norm below it is 0 to the machine, which is no statement about real arithmetic."""
+
+
 def broken(
     table: Mapping[int, Any], measured: Mapping[int, tuple[Any, Any]], values: Mapping[str, float], tolerance: float
 ) -> Iterator[tuple[int, str, float, float]]:
@@ -74,5 +78,5 @@ def _exceeded(
 ) -> Iterator[tuple[int, str, float, float]]:
     for f in facts:
         found, bound = mixed_norm(t, flat, f.inner, f.outer, f.p), f.bound.evaluate(values)
-        if math.isfinite(found) and not found <= bound * (1 + tolerance) + 1e-280:
+        if math.isfinite(found) and not found <= bound * (1 + tolerance) + TINY:
             yield node, f"{what} I={sorted(f.inner)} O={sorted(f.outer)} p={f.p} of {flat}", found, bound
