@@ -82,12 +82,21 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     last = _last_maps(facts, sublayer)
     for parameter, law in known.items():
         base = max((other[-1] for p, other in known.items() if p != parameter), default=0.0)
+        if any(abs(law[-1] / other[-1] * _fan_ratio(facts, parameter, p) - 1) < CLEAR for p, other in known.items() if p != parameter and other[-1]):
+            continue  # its width follows from its fan-in, as that of another weight does
         message = _fault(parameter, law, base, depth, parameter in last, "B" in sublayer.positions)
         if message:
             numbers = (("depth", depth), ("last", law[-1]), ("others", base))
             remedy = "scale the last map of each branch once, after every other initialisation"
             return Outcome("violated", f"{name}: {message}.", site, "declared", numbers=numbers, remedy=remedy, condition="initialisation")
     return Outcome("holds", f"{name}: no scale for depth is lost, doubled or misplaced in the recorded initialisation.", site, "declared")
+
+
+def _fan_ratio(facts: Facts, one: str, other: str) -> float:
+    """√(fan-in of one / fan-in of the other), where both are matrices as `nn.init` counts them; never 1, which plain equal widths give."""
+    shapes = {n.name: n.shape for n in facts.graph.nodes if n.op == "parameter" and n.name in (one, other)}
+    fans = [math.prod((shapes.get(name) or (1,))[1:]) for name in (one, other)]
+    return math.sqrt(fans[0] / fans[1]) if fans[0] != fans[1] else math.inf
 
 
 def _fault(parameter: str, law: tuple[float, ...], base: float, depth: int, is_last: bool, normed: bool) -> str:

@@ -94,12 +94,12 @@ def partly(history: tuple[Initialiser, ...]) -> str | None:
 
 
 def deviations(graph: Graph, parameter: str) -> tuple[float, ...]:
-    """σ of one parameter after each recorded call that leaves it known, in order; empty when nothing was recorded."""
+    """σ of one parameter after each recorded call that names a width of its own, in order: torch's default (`uniform_`, by fan) is none."""
     history = next((h for name, h in graph.initialisers if name == parameter), ())
     shape = next((n.shape for n in graph.nodes if n.op == "parameter" and n.name == parameter), None)
     if not shape or len(shape) < 2:
         return ()
-    found = (deviation(history[: i + 1], shape[0], math.prod(shape[1:])) for i in range(len(history)))
+    found = (deviation(history[: i + 1], shape[0], math.prod(shape[1:])) for i, call in enumerate(history) if call.op != "uniform_")
     return tuple(law for law in found if not isinstance(law, Unknown))
 
 
