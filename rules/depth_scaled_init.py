@@ -77,7 +77,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     names = tuple(dict.fromkeys(p.partition("[")[0] for p in sublayer.m.path))
     laws = {p: deviations(facts.graph, p) for p in names}
     known = {p: law for p, law in laws.items() if law}
-    if not known:
+    if not known and not {p for p, _ in facts.graph.initialisers} & set(names):
         return Outcome("cannot_tell", f"{name}: no initialiser of its weights was recorded.", site, basis="declared")
     last = _last_maps(facts, sublayer)
     for parameter, law in known.items():
