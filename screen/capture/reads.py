@@ -11,7 +11,7 @@ from torch import Tensor
 from screen.capture.lines import no_modes, user_line
 
 if TYPE_CHECKING:
-    from screen.capture.tracer import Session
+    from screen.capture.session import Session
 
 
 def _read_scalar(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
