@@ -58,7 +58,7 @@ def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, bran
         degrees=tuple(DegreePlan(d.group, d.parameters, d.rows, d.axis, d.biases, d.predicted, d.status) for d in analysis.degrees.groups),
         norms=_norms(branch, analysis), quantities=tuple(map(_quantity, analysis.bounds.quantities)), bounds=bounds,
         unknown=(*((("degrees", lost.reason),) if lost is not None else ()), *unknown), ops=analysis.bounds.ops, softmaxes=softmaxes,
-        axis=analysis.bounds.axis,
+        axis=analysis.bounds.axis, internal=_internal(analysis, branch),
     )  # fmt: skip
 
 
@@ -110,6 +110,12 @@ def _bounds(analysis: Analysis, branch: Branch) -> tuple[tuple[BoundPlan, ...], 
     return tuple(found), tuple(unknown)
 
 
+def _internal(analysis: Analysis, branch: Branch) -> BoundPlan | None:
+    """The bound of every entry inside of the branch, where it is known."""
+    found = analysis.bounds.internal
+    return None if isinstance(found, Unknown) else BoundPlan("internal", branch.output, program_of(found))
+
+
 def program_of(expr: Expr) -> tuple[tuple[str, float, str, tuple[int, ...], tuple[float, ...]], ...]:
     """An expression as rows, operands first, each with the positions of its operands."""
     rows: list[tuple[str, float, str, tuple[int, ...], tuple[float, ...]]] = []
@@ -132,7 +138,7 @@ def _block(facts: Facts, stream: Stream, kind: Kind, reader: Reader, branches: l
     cuts = sorted({i for b in branches for i, _ in cuts_of(b).items() if i < entry or i not in reader.states} - {entry})
     return BlockPlan(
         stream=stream.name, kind=kind.id, entry=entry, exit=exit_, last=states[-1], end=end, cuts=tuple(cuts),
-        outputs=tuple(b.output for b in branches),
+        outputs=tuple(b.output for b in branches), adds=tuple(b.add for b in branches),
         repeats=len(stream.kinds) == 1 and stream.depth > 0, weight=_nearest_weight(branches[-1]), depth=facts.depth(stream),
         names=tuple(s.name for s, _ in zip(kind.sublayers, branches, strict=False)),
         softmaxes=tuple((s.name, c.node) for s, b in zip(kind.sublayers, branches, strict=False) for c in Attention(b).cores if c.softmax),

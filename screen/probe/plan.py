@@ -65,7 +65,7 @@ class QuantityPlan:
 class BoundPlan:
     """One bound as a program: rows (kind, value, name, operands, powers), operands before the rows that use them; the last row is the bound."""
 
-    name: Literal["magnitude", "lipschitz", "lipschitz_local", "logits"]
+    name: Literal["magnitude", "lipschitz", "lipschitz_local", "logits", "internal"]
     node: int
     """Of the softmax whose logits are bounded; else the branch's output."""
     program: tuple[tuple[str, float, str, tuple[int, ...], tuple[float, ...]], ...]
@@ -96,6 +96,8 @@ class SublayerPlan:
     """Nodes of the attentions' softmaxes."""
     axis: int = -1
     """The feature axis of the output."""
+    internal: BoundPlan | None = None
+    """Of the largest entry of any value inside of the branch."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ class BlockPlan:
     """(sublayer, node) of every softmax of an attention in the block."""
     names: tuple[str, ...] = ()
     """Names of the sublayers that `outputs` belong to."""
+    adds: tuple[int, ...] = ()
+    """The residual add of each of `outputs`."""
 
 
 @dataclass(frozen=True)
