@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,10 @@ class Built:
     initialisers: tuple[tuple[str, tuple[Initialiser, ...]], ...] = ()
     original: nn.Module | None = None
     """The live model that this one is a copy of without weights; it is only read."""
+    again: Callable[[Mapping[str, Any]], list[Built]] | None = None
+    """Builds the target once more with more settings (as of `--set`); None for a live model, which nothing can build again."""
+    integers: Mapping[str, int] = field(default_factory=dict)
+    """Settings that are whole numbers, as `--set` names them, with their values."""
 
 
 def dtype_of(model: nn.Module) -> str:

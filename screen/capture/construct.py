@@ -154,7 +154,7 @@ def arguments(name: str, entry: Any, settings: dict[str, Any], module: ModuleTyp
         return [], dict(settings), {k: [None, v] for k, v in settings.items()}
     known = {p.name: p for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     configs = {
-        p.name: c for p in found if p.name not in settings or isinstance(settings[p.name], dict) if (c := _config_class(p, module)) is not None
+        p.name: c for p in found if p.name not in settings or isinstance(settings[p.name], dict) if (c := config_of(p, module)) is not None
     }
     given: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {key: dict(settings.get(key, {})) for key in configs}
@@ -187,8 +187,8 @@ def _default(parameter: inspect.Parameter | None) -> Any:
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
-def _config_class(parameter: inspect.Parameter, module: ModuleType | None) -> type[Any] | None:
-    """The config class of an argument: its annotation, the class of its default, or the one outer dataclass of the file."""
+def config_of(parameter: inspect.Parameter, module: ModuleType | None) -> type[Any] | None:
+    """The config class of an argument: its annotation, the class of its default, or (no default, or None) the one outer dataclass of the file."""
     kinds = (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     if parameter.kind not in kinds:
         return None
@@ -198,7 +198,7 @@ def _config_class(parameter: inspect.Parameter, module: ModuleType | None) -> ty
         note = names.get(note.strip("'\""))
     if isinstance(note, type) and _builds_alone(note):
         return note
-    if parameter.default is not parameter.empty:
+    if parameter.default is not parameter.empty and parameter.default is not None:
         return type(parameter.default) if dataclasses.is_dataclass(parameter.default) else None
     if parameter.annotation is not parameter.empty:
         return None
@@ -252,4 +252,4 @@ def _config(cls: type[Any], settings: dict[str, Any], name: str) -> tuple[Any, d
     return config, changes({k: getattr(base, k, None) for k in given}, {k: getattr(config, k, None) for k in given}, name)
 
 
-__all__ = ["READS", "SMALL", "arguments", "construct", "reads_a_value", "workshop"]
+__all__ = ["READS", "SMALL", "arguments", "config_of", "construct", "reads_a_value", "workshop"]
