@@ -21,7 +21,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 click.rich_click.OPTION_GROUPS = {
     "screen check": [
-        {"name": "What is screened", "options": ["--set", "--input", "--depth"]},
+        {"name": "What is screened", "options": ["--set", "--input", "--depth", "--width"]},
         {"name": "Rules and exit code", "options": ["--select", "--ignore", "--fail-on", "--allow-unknown"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
         {"name": "Measuring", "options": ["--probe", "--device", "--seed", "--probe-seconds"]},
@@ -90,6 +90,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("-o", "--output", metavar="PATH", help="Write there instead of to stdout."),
         click.option("--memory", metavar="SIZE", help="Address space of capture (default 8GiB, 0 is no limit)."),
         click.option("--timeout", metavar="SECONDS", help="Time of capture of one target (default 120)."),
+        click.option("--width", metavar="D", help="Hidden size that a config is built with; heads and sizes inside go with it."),
         click.option("--depth", metavar="N", help="How many times a target that is one block will be stacked (default 24)."),
         click.option("--input", multiple=True, metavar="'NAME=DTYPE[SHAPE]'", help="An input of forward, e.g. 'x=float32[1,16,512]'; repeatable."),
         click.option("--set", multiple=True, metavar="KEY=VALUE", help="A value of the config or an argument of the class; repeatable."),

@@ -19,7 +19,7 @@ from screen.errors import UsageError
 
 FORMATS = ("text", "markdown", "json")
 LATER_FORMATS = ("sarif", "github", "junit", "html")
-LATER = ("baseline", "update-baseline", "recipe", "width")
+LATER = ("baseline", "update-baseline", "recipe")
 """Settings that the contract names and this version does not have."""
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "k": 2**10, "m": 2**20, "g": 2**30}
 SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
@@ -43,6 +43,7 @@ class Settings:
     memory: int = 8 << 30
     """Bytes; 0: no limit."""
     depth: int | None = None
+    width: int | None = None
     set: Mapping[str, Any] = field(default_factory=dict)
     input: tuple[str, ...] = ()
     color: str = "auto"
@@ -251,6 +252,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "timeout": _duration,
     "memory": _size,
     "depth": _count,
+    "width": _count,
     "set": _assignments,
     "input": _texts,
     "color": _choice("auto", "always", "never"),

@@ -87,7 +87,7 @@ def job_of(target: str, settings: Settings) -> Job:
         if not any(k.startswith(code) for k in known):
             raise UsageError("`--select` and `--ignore` must name rules by their codes or the beginnings of these", f"no rule starts with `{code}`",
                              "`screen rule` lists them")
-    request = Request(target, dict(settings.set), settings.input, settings.depth, settings.timeout, settings.memory)
+    request = Request(target, dict(settings.set), settings.input, settings.depth, settings.timeout, settings.memory, width=settings.width)
     options = Options(settings.seed, settings.device, settings.probe_seconds, settings.memory) if settings.probe else None  # type: ignore[arg-type]
     return Job(request, settings.select, settings.ignore, options)
 
@@ -105,6 +105,7 @@ def _asked(job: Job, model: Captured | None, *, alone: bool) -> Asked:
     options = [word for key, value in request.set.items() for word in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")]
     options += [word for text in request.inputs for word in ("--input", text)]
     options += ["--depth", str(request.depth)] if request.depth else []
+    options += ["--width", str(request.width)] if request.width else []
     spec = request.target if alone or model is None else model.name
     return Asked((relative(spec, root) or spec) if os.path.isabs(spec) else spec, tuple(options), request.depth, "option", root)
 

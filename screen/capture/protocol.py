@@ -46,6 +46,8 @@ class Request:
     """Bytes of address space; 0: no limit."""
     probe: dict[str, Any] | None = None
     """{plans: name of a model -> `ProbePlan` as plain data, options}: measure these in place of sending the graphs."""
+    width: int | None = None
+    """Hidden size that a config is built with; None: its own."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -81,7 +81,7 @@ def _named(request: Request) -> list[Built]:
     """The models that the target's text names."""
     from screen.capture.build import build
 
-    return build(parse(request.target), set=request.set, inputs=request.inputs, depth=request.depth)
+    return build(parse(request.target), set=request.set, inputs=request.inputs, depth=request.depth, width=request.width)
 
 
 def _capture(request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
