@@ -58,7 +58,7 @@ def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, bran
         degrees=tuple(DegreePlan(d.group, d.parameters, d.rows, d.axis, d.biases, d.predicted, d.status) for d in analysis.degrees.groups),
         norms=_norms(branch, analysis), quantities=tuple(map(_quantity, analysis.bounds.quantities)), bounds=bounds,
         unknown=(*((("degrees", lost.reason),) if lost is not None else ()), *unknown), ops=analysis.bounds.ops, softmaxes=softmaxes,
-        axis=analysis.bounds.axis, internal=_internal(analysis, branch),
+        axis=analysis.bounds.axis, internal=_internal(analysis, branch), closed=_closed(analysis),
     )  # fmt: skip
 
 
@@ -108,6 +108,12 @@ def _bounds(analysis: Analysis, branch: Branch) -> tuple[tuple[BoundPlan, ...], 
         else:
             found.append(BoundPlan(name, node, program_of(claim)))  # type: ignore[arg-type]
     return tuple(found), tuple(unknown)
+
+
+def _closed(analysis: Analysis) -> tuple[str, ...]:
+    """Bounds that hold over all weights but the gains and biases of norms."""
+    claims = {"magnitude": analysis.bounds.bounded, "logits": analysis.bounds.logits_bounded}
+    return tuple(name for name, claim in claims.items() if claim is True)
 
 
 def _internal(analysis: Analysis, branch: Branch) -> BoundPlan | None:

@@ -98,6 +98,8 @@ class SublayerPlan:
     """The feature axis of the output."""
     internal: BoundPlan | None = None
     """Of the largest entry of any value inside of the branch."""
+    closed: tuple[str, ...] = ()
+    """Bounds by name that hold over all weights but the gains and biases of norms."""
 
 
 @dataclass(frozen=True)
