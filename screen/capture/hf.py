@@ -34,21 +34,42 @@ PREFERRED = ("MODEL_FOR_CAUSAL_LM", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM", "MODEL_FOR
 
 def build(spec: TargetSpec, settings: dict[str, Any]) -> tuple[nn.Module, Any, dict[str, list[Any]], _Record]:
     """Model on meta, its config, what `settings` changed, and its initialisers. Raises `UsageError` and `LoadError`."""
-    libraries.transformers()
-    if spec.kind == "hf":
-        model_type = known_type(spec.model_type or "")
-        config, changed = default_config(model_type, settings)
-    else:
-        model_type, config, changed = config_from_file(spec.path or "", settings)
-    cls = class_of(model_type, config, spec.class_name)
-    config = config_for(cls, config, model_type, asked=spec.class_name is not None)
-    _no_cache(config)
+    cls, config, changed = _chosen(spec, settings)
     recorder = Recorder()
     with torch.device("meta"), recorder:
         model = _instantiate(cls, config)
     if hasattr(model, "_init_weights"):
         initialise(model, recorder)
     return model, config, changed, recorder.of(model)
+
+
+def real(spec: TargetSpec, settings: dict[str, Any]) -> nn.Module:
+    """The model with weights, as transformers starts it."""
+    return _instantiate(*_chosen(spec, settings)[:2])
+
+
+def configured(spec: TargetSpec, settings: dict[str, Any]) -> tuple[Any, type[nn.Module], str]:
+    """The whole config of a target with `settings` applied, the class to build, and the model type. Raises `UsageError` and `LoadError`."""
+    config, _, cls, model_type = _found(spec, settings)
+    return config, cls, model_type
+
+
+def _chosen(spec: TargetSpec, settings: dict[str, Any]) -> tuple[type[nn.Module], Any, dict[str, list[Any]]]:
+    """The class of a target, the config that it takes, and what `settings` changed."""
+    config, changed, cls, model_type = _found(spec, settings)
+    config = config_for(cls, config, model_type, asked=spec.class_name is not None)
+    _no_cache(config)
+    return cls, config, changed
+
+
+def _found(spec: TargetSpec, settings: dict[str, Any]) -> tuple[Any, dict[str, list[Any]], type[nn.Module], str]:
+    libraries.transformers()
+    if spec.kind == "hf":
+        model_type = known_type(spec.model_type or "")
+        config, changed = default_config(model_type, settings)
+    else:
+        model_type, config, changed = config_from_file(spec.path or "", settings)
+    return config, changed, class_of(model_type, config, spec.class_name), model_type
 
 
 def known_type(text: str) -> str:
@@ -273,4 +294,7 @@ def _mappings(name: str) -> Any:
     return importlib.import_module(f"transformers.models.auto.{name}")
 
 
-__all__ = ["build", "class_of", "config_for", "config_from_file", "default_config", "known_type", "modeling_modules", "models_of", "sub_configs"]
+__all__ = [
+    "build", "class_of", "config_for", "config_from_file", "configured", "default_config", "known_type", "modeling_modules", "models_of", "real",
+    "sub_configs",
+]  # fmt: skip

@@ -1,0 +1,80 @@
+"""The model of a target with real weights, as its own code makes them: for training, where a trace will not do.
+
+Built on the CPU in float32 from a seed; the global random states (torch, `random`, numpy) are put back. A live model is copied, its weights with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+import sys
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from screen.capture import files
+from screen.capture.built import Built
+from screen.capture.construct import arguments
+from screen.capture.protocol import Request
+from screen.capture.settings import nest
+from screen.errors import LoadError
+from screen.target import TargetSpec, parse
+
+
+def real(request: Request, built: Built, seed: int) -> nn.Module:
+    """A fresh model for each seed, or a copy of the live one. Raises `LoadError`; exceptions of the user's code pass through."""
+    if built.original is not None:
+        model = copy.deepcopy(built.original)
+    else:
+        with seeded(seed):
+            model = _made(parse(request.target), request, built)
+    if any(t.device.type == "meta" for t in [*model.parameters(), *model.buffers()]):
+        raise LoadError("a model that is trained must have weights", f"`{built.name}` builds itself without them")
+    for tensor in [*model.parameters(), *model.buffers()]:
+        if tensor.is_floating_point():  # complex buffers stay as they are
+            tensor.data = tensor.data.to("cpu", torch.float32)
+    return model
+
+
+@contextlib.contextmanager
+def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
+    """Random numbers from a seed, and the global states as they were afterwards."""
+    theirs, numpy = random.getstate(), sys.modules.get("numpy.random")
+    numbers = numpy.get_state() if numpy else None
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if device == "cuda" else []):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        if numpy:
+            numpy.seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(theirs)
+            if numpy:
+                numpy.set_state(numbers)
+
+
+def _made(spec: TargetSpec, request: Request, built: Built) -> nn.Module:
+    """As `screen.capture.build` makes it, on the CPU in place of meta."""
+    if spec.kind in ("hf", "config"):
+        from screen.capture import hf
+
+        return hf.real(spec, request.set)
+    if spec.kind == "timm":
+        from screen.capture import libraries
+
+        made: nn.Module = libraries.timm().create_model(spec.name, pretrained=False, **request.set)
+        return made
+    module = files.load(spec)
+    found = files.find(module, spec)
+    name, entry = next((f for f in found if built.name == f"{spec.text}::{f[0]}"), found[0])
+    if isinstance(entry, nn.Module):
+        return copy.deepcopy(entry)
+    args, kwargs, _ = arguments(name, entry, nest(request.set), module)
+    model: nn.Module = entry(*args, **kwargs)
+    return model
+
+
+__all__ = ["real", "seeded"]
