@@ -4,8 +4,9 @@ Why: DeepNorm-like designs multiply the stream by α > 1 and scale the branch we
 the first updates of the whole model is about 2N(v² + w²)/α², N blocks, v and w the gains of the two maps on the branch's direct path
 (V and O, or W1 and W2): DeepNorm's constants α = (2N)^(1/4), β = (8N)^(-1/4) make it 1. With α alone it grows like √N, the scale is
 declared and not applied, and training shows the instability of plain post-norm: a jump of the loss in the first hundreds of steps.
-Assumes: g² = σ²·√(rows·columns) for each recorded matrix; v and w are the two smallest gains of the branch, which is what scaling down
-makes of them; the initialisers were called on the parameters while the model was built.
+Assumes: the sum is normed and carries the stream on (without that norm a multiplier above 1 is growth: R301); g² = σ²·√(rows·columns) for each
+recorded matrix; v and w are the two smallest gains of the branch, which is what scaling down makes of them; the initialisers were called on the
+parameters while the model was built.
 Cannot tell: when no initialiser was recorded for a weight of the branch, or its law is not known.
 Source: Wang et al. 2022 (DeepNet), section 4.
 """
@@ -13,6 +14,7 @@ Source: Wang et al. 2022 (DeepNet), section 4.
 from __future__ import annotations
 
 from screen.facts.inits import smallest_pair
+from screen.facts.questions import is_renormalised
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("D102", "alpha-with-init", "backward", "D", "warning", ("streams.kinds.sublayers", "graph.initialisers"), "Wang et al. 2022, section 4")
@@ -66,9 +68,9 @@ class Block(nn.Module):
 
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
-    """One outcome per distinct sublayer whose stream has a constant multiplier above 1."""
-    sites = [s for s in each_sublayer(facts) if s[2].alpha.kind == "constant" and (s[2].alpha.value or 1.0) > 1.0]
-    return or_not_applicable([_judge(facts, *site) for site in sites], "no stream is multiplied by a constant above 1.")
+    """One outcome per distinct sublayer whose normed sum has a constant multiplier above 1 on the stream."""
+    sites = [s for s in each_sublayer(facts) if is_renormalised(s[2]) and s[2].alpha.kind == "constant" and (s[2].alpha.value or 1.0) > 1.0]
+    return or_not_applicable([_judge(facts, *site) for site in sites], "no stream whose sums are normed is multiplied by a constant above 1.")
 
 
 def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:

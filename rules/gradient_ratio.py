@@ -5,13 +5,14 @@ over last is rms_N/rms_1, a power of depth. Where attention reads the growing st
 the square of the stream, and the ratio becomes exponential at an ordinary initialisation of Q and K (1e5 at 64 blocks, 6 with QK-norm): the
 first blocks get all of the update.
 Assumes: independent random weights at the recorded initialisation for numbers; for the power law also branches of degree 1.
-Cannot tell: when attention reads a stream that no norm bounds and its initialisation was not recorded.
+Cannot tell: when attention reads a stream that no norm bounds and its initialisation was not recorded; when the data scale the stream.
 Source: docs/theory.md, gradient ratio; Kim et al. 2025, table 5; Groeneveld et al. 2024 (OLMo 2).
 """
 
 from __future__ import annotations
 
-from screen.facts.questions import are_logits_bounded, has_softmax, is_input_bounded, is_renormalised, starts_at_zero
+from screen.facts.questions import MODEST as MODEST_GAIN
+from screen.facts.questions import are_logits_bounded, constant_gain, has_softmax, is_input_bounded, is_renormalised, starts_at_zero
 from screen.facts.recursion import Recursion
 from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
 
@@ -83,7 +84,11 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     fed = [s for _, s in raw if "B" in s.positions and has_softmax(facts, s) is True and are_logits_bounded(facts, s) is not True]
     bare = [s for _, s in raw if "B" not in s.positions]
     if not fed and not bare:
-        return _polynomial(facts, stream)
+        scaled = next((s for _, s in placed if s.alpha.kind in ("learned", "data")), None)
+        if scaled is not None:
+            return _scaled(stream, scaled)
+        gain = constant_gain(facts, stream)
+        return _polynomial(facts, stream) if gain <= MODEST_GAIN else _multiplied(stream, gain)
     times = sum(n for n, s in raw if s in bare) * (facts.stacked or 1)
     if not fed and times <= FEW:
         often = "once" if times == 1 else f"{times} times"
@@ -92,6 +97,20 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if fed:
         return _measured(facts, stream, fed[0], f"The logits of `{fed[0].name}` grow with `{stream.name}`", grows=False)
     return _measured(facts, stream, bare[0], f"`{bare[0].name}` multiplies `{stream.name}`, which no norm bounds for it", grows=True)
+
+
+def _scaled(stream: Stream, sub: Sublayer) -> Outcome:
+    """The ratio is the stream's own, and nobody knows how that grows: its scales are not constants."""
+    learned = sub.alpha.kind == "learned"
+    made = "learned" if learned else "made from the data"
+    message = f"`{stream.name}` is multiplied at `{sub.name}` by a scale that is {made}: gradients change over depth with their product."
+    return Outcome("conditional" if learned else "cannot_tell", message, at(stream, None, sub), theorem=THEOREM, condition="stream-gain")
+
+
+def _multiplied(stream: Stream, gain: float) -> Outcome:
+    """The ratio is the stream's own, which constants alone make large; R301 says whether that opens a channel."""
+    message = f"`{stream.name}` is multiplied by {gain:.3g} over its depth by the constants on its adds alone, and so are gradients on the way back."
+    return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=(("product_of_alpha", gain),), condition="stream-gain")
 
 
 def _polynomial(facts: Facts, stream: Stream) -> Outcome:

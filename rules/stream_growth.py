@@ -11,16 +11,13 @@ Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq
 
 from __future__ import annotations
 
-import math
-
-from screen.facts.questions import is_input_bounded, is_output_bounded, is_renormalised
+from screen.facts.questions import MODEST, constant_gain, is_input_bounded, is_output_bounded, is_renormalised
 from screen.rule import Example, Facts, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
 
 RULE = Rule("R301", "stream-growth", "forward", "R", "error", ("streams.kinds.sublayers", "analyses"), "docs/theory.md, growth")
 
 EXPONENTIAL = 100.0
-"""Product of the multipliers on the stream from which its growth is called exponential; below 2 it is a constant factor (convention)."""
-MODEST = 2.0
+"""Product of the multipliers on the stream from which its growth is called exponential; up to 2 it is a constant factor (conventions)."""
 
 BLOCK = """
 class Block(nn.Module):
@@ -62,19 +59,19 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("holds", message, site, theorem="‖x_l‖ = γ per token, in rms")
     free = [(n, s) for n, s in placed if not is_renormalised(s)]
     for _, s in free:
-        if s.alpha.kind in ("learned", "data") and s.alpha.init != 1.0:
+        if s.alpha.kind in ("learned", "data"):
             learned = s.alpha.kind == "learned"
             made = "learned" if learned else "made from the data"
             message = f"`{stream.name}` is multiplied at `{s.name}` by a scale that is {made}: its growth over depth depends on it."
-            return Outcome("conditional" if learned else "cannot_tell", message, at(stream, None, s), condition="run-time-scale")
-    growth = math.exp(min(700.0, sum(n * math.log(abs(s.alpha.value or 1.0)) for n, s in free if s.alpha.value)))
+            return Outcome("conditional" if learned else "cannot_tell", message, at(stream, None, s), condition="stream-gain")
+    growth = constant_gain(facts, stream)
     numbers = (("product_of_alpha", growth), ("depth", depth))
     if growth > MODEST:
         word = "exponential" if growth > EXPONENTIAL else "by that factor"
         message = f"`{stream.name}` is multiplied by {growth:.3g} over its {depth} blocks by the constants on its adds alone: its growth is {word}."
         result: Result = "violated" if growth > EXPONENTIAL else "conditional"
         theorem = "‖x_{l+1}‖ ≤ α·‖x_l‖ + s·b per token"
-        return Outcome(result, message, site, theorem=theorem, numbers=numbers, condition="small-gain", remedy="α = 1 on the stream")
+        return Outcome(result, message, site, theorem=theorem, numbers=numbers, condition="stream-gain", remedy="α = 1 on the stream")
     return _linear(facts, stream, [s for _, s in free], site_numbers=numbers)
 
 

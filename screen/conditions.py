@@ -11,6 +11,7 @@ CONDITIONS = {
     "warm-up": "learning-rate warm-up and a lower learning rate than an identity path allows",
     "initialisation": "training starts from the initialisation that was recorded",
     "run-time-scale": "the scale that is set when the model runs compensates for depth (2N(v² + w²)/α² at most about 1)",
+    "stream-gain": "the product over depth of the scales on the stream is near 1 and stays so: a low learning rate on learned ones",
     "learned-scale": "the learned scales that start at zero stay small: a low learning rate or weight decay on them",
     "small-gain": "the gain of the branches without norms stays small for this depth",
     "float16-range": "activations stay inside the range of float16 (largest value 65504): loss scaling does not help the forward pass",

@@ -11,11 +11,19 @@ from screen.facts.bounds.expr import Expr
 from screen.facts.nouns import Facts, Stream, Sublayer, Tri, Unknown
 
 SOFTMAX_ROLES = ("attention", "cross_attention")
+MODEST = 2.0
+"""Product over depth of the constants on a stream up to which it is a constant factor and no growth (convention)."""
 
 
 def is_renormalised(sublayer: Sublayer) -> bool:
     """The sum is normalised and carries the stream on (C, or a normed skip): the stream's size does not depend on depth."""
     return "C" in sublayer.positions or sublayer.normed_skip
+
+
+def constant_gain(facts: Facts, stream: Stream) -> float:
+    """Product over the whole depth of the constants that multiply the stream where no norm takes them away again; at most e^700."""
+    free = ((k.count * (facts.stacked or 1), s.alpha.value) for k in stream.kinds for s in k.sublayers if not is_renormalised(s))
+    return math.exp(min(700.0, sum(n * math.log(abs(value)) for n, value in free if value)))
 
 
 def is_output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
@@ -97,5 +105,6 @@ def branches(facts: Facts, stream: Stream) -> int:
 
 
 __all__ = [
-    "are_logits_bounded", "branches", "free_weight", "has_softmax", "is_input_bounded", "is_output_bounded", "is_renormalised", "starts_at_zero",
+    "MODEST", "are_logits_bounded", "branches", "constant_gain", "free_weight", "has_softmax", "is_input_bounded", "is_output_bounded",
+    "is_renormalised", "starts_at_zero",
 ]  # fmt: skip

@@ -1,0 +1,60 @@
+"""Scales on the stream of a pre-norm stack: no channel is closed that depends on them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import screen
+
+
+class Block(nn.Module):
+    def __init__(self, gain: float | str, width: int = 32) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.gain = gain
+        self.learned = nn.Parameter(torch.ones(()))
+        self.gate = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.down(torch.relu(self.up(self.norm(x))))
+        if self.gain == "learned":
+            return self.learned * x + y
+        if self.gain == "data":
+            return torch.sigmoid(self.gate(x)) * x + y
+        return float(self.gain) * x + y
+
+
+class Stack(nn.Module):
+    def __init__(self, gain: float | str, depth: int = 16) -> None:
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(Block(gain) for _ in range(depth)), nn.LayerNorm(32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+
+
+@pytest.mark.parametrize(
+    ("gain", "depth", "growth"),
+    [
+        (1.0, "closed", "conditional"),
+        (0.5, "closed", "conditional"),  # the gradient ratio is the stream's, which is stationary
+        (1.2, "conditional", "conditional"),  # 18 times over 16 blocks
+        (2.0, "conditional", "open"),
+        ("learned", "conditional", "conditional"),
+        ("data", "unknown", "unknown"),
+    ],
+)
+def test_channels(gain: float | str, depth: str, growth: str) -> None:
+    report = screen.check(Stack(gain), example_inputs=torch.zeros(2, 8, 32))
+    states = {c.id: c for c in report.channels}
+    assert (states["D"].state, states["R"].state) == (depth, growth), (states["D"].reason, states["R"].reason)
+
+
+def test_the_criterion_of_deepnorm_is_not_asked_of_a_stream_without_norms() -> None:
+    """2N(v² + w²)/α² is about a sum that is normed."""
+    report = screen.check(Stack(2.0), example_inputs=torch.zeros(2, 8, 32))
+    assert {f.outcome for f in report.findings if f.code == "D102"} == {"not_applicable"}
