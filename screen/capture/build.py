@@ -6,7 +6,9 @@ Everything is built under `torch.device("meta")`: a model of 405 billion weights
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +21,7 @@ from screen.capture.built import Built, TargetInfo, info_of
 from screen.capture.construct import construct, reads_a_value, workshop
 from screen.capture.copying import constants, on_meta
 from screen.capture.guess import infer, required
+from screen.capture.integers import of_config, of_entry
 from screen.capture.lookup import Lookup, config_parts
 from screen.errors import UsageError
 from screen.graph import Initialiser
@@ -27,17 +30,28 @@ from screen.target import TargetSpec
 _Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 
 
-def build(spec: TargetSpec, *, set: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> list[Built]:
+def build(spec: TargetSpec, *, set: dict[str, Any], inputs: tuple[str, ...], depth: int | None, width: int | None = None) -> list[Built]:
     """All models of a target, in eval mode, on meta. A file without `::Name` can give several.
 
-    `set`: settings as parsed from `--set`; `inputs`: texts of `--input`; `depth`: `--depth`, for block targets only.
+    `set`: settings as parsed from `--set`; `inputs`: texts of `--input`; `depth`: `--depth`, for block targets only;
+    `width`: `--width`, for configs only.
     Raises `UsageError`, `LoadError` and `TraceError`; exceptions of the user's code pass through."""
+
+    def again(more: Mapping[str, Any]) -> list[Built]:
+        return build(spec, set={**set, **more}, inputs=inputs, depth=depth, width=width)
+
     with torch.no_grad():
-        if spec.kind in ("hf", "config"):
-            return [_hf(spec, set, inputs, depth)]
-        if spec.kind == "timm":
-            return [_timm(spec, set, inputs, depth)]
-        return _python(spec, set, inputs, depth)
+        return [replace(found, again=again) for found in _built(spec, set, inputs, depth, width)]
+
+
+def _built(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, width: int | None) -> list[Built]:
+    if spec.kind in ("hf", "config"):
+        return [_hf(spec, settings, inputs, depth, width)]
+    if width is not None:
+        raise UsageError("`--width` changes a config", f"`{spec.text}` is none", "Set the sizes with `--set` where its class takes them")
+    if spec.kind == "timm":
+        return [_timm(spec, settings, inputs, depth)]
+    return _python(spec, settings, inputs, depth)
 
 
 def build_object(
@@ -51,11 +65,16 @@ def build_object(
         return [replace(_ready(name or type(model).__qualname__, twin, "object", stated, inputs, depth, record, {}), original=model)]
 
 
-def _hf(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> Built:
+def _hf(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, width: int | None) -> Built:
     from screen.capture import hf
+    from screen.capture import width as widths
 
-    model, config, changed, record = hf.build(spec, settings)
-    return _ready(spec.text, model.eval(), spec.kind, None, inputs, depth, record, changed, config)
+    def make(more: Mapping[str, Any]) -> Built:
+        model, config, changed, record = hf.build(spec, {**settings, **more})
+        built = _ready(spec.text, model.eval(), spec.kind, None, inputs, depth, record, changed, config)
+        return replace(built, integers=of_config(config), sizes=partial(widths.sizes_of, spec, settings))
+
+    return make({}) if width is None else widths.resized(spec.text, widths.sizes_of(spec, settings), width, make)
 
 
 def _timm(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> Built:
@@ -70,15 +89,15 @@ def _timm(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], d
     model, record, changed = construct(name, lambda **more: timm.create_model(name, pretrained=False, **more), settings, None)
     size = getattr(model, "default_cfg", {}).get("input_size")
     stated: given.Inputs | None = ((torch.empty(2, *size, device="meta"),), {}) if size else None
-    return _ready(spec.text, model, "timm", stated, inputs, depth, record, changed)
+    built = _ready(spec.text, model, "timm", stated, inputs, depth, record, changed)
+    return replace(built, integers=of_entry(type(model), settings, None))
 
 
 def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> list[Built]:
     """Models of a file or of a module."""
     module = _load(spec)
-    made = []
-    for name, entry in files.find(module, spec):
-        made.append((name, construct(name, entry, settings, module)))
+    entries = dict(files.find(module, spec))
+    made = [(name, construct(name, entry, settings, module)) for name, entry in entries.items()]
     several = len(made) > 1
     if several:
         made = files.drop_contained(made, lambda entry: entry[0])
@@ -86,7 +105,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
     for name, (model, record, changed) in made:
         label = f"{spec.text}::{name}" if several and len(made) > 1 else spec.text
         stated = given.of_file(module, model, (name, type(model).__name__))
-        built.append(_ready(label, model, spec.kind, stated, inputs, depth, record, changed))
+        whole = of_entry(entries[name], settings, module)
+        built.append(replace(_ready(label, model, spec.kind, stated, inputs, depth, record, changed), integers=whole))
     return built
 
 

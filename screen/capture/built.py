@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from screen.graph import Initialiser
+
+if TYPE_CHECKING:
+    from screen.capture.width import Sizes
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Built:
     """Builds the target once more with more settings (as of `--set`); None for a live model, which nothing can build again."""
     integers: Mapping[str, int] = field(default_factory=dict)
     """Settings that are whole numbers, as `--set` names them, with their values."""
+    sizes: Callable[[], Sizes] | None = None
+    """The fields of its config that go with its width; None where there is no config. Raises `UsageError`."""
 
 
 def dtype_of(model: nn.Module) -> str:

@@ -27,7 +27,9 @@ _SIZES = re.compile(
     r"|feedforward_dim|feed_forward_size|intermediate_size_mlp|intermediate_dim|lora_rank|lru_width|dt_rank|time_step_rank|^embedding_size"
     r"|word_embed_proj_dim|d_ssm|expert_dim|bottleneck_size|feature_size|hidden_size_per_layer_input)$"
 )
-_COUNTS = re.compile(r"((attention|key_value|kv|key|value|mamba|self|cross)_heads|^(n|num)_heads?|decoder_num_heads|mamba_n_heads)(_per_layer|_per_stage)?$")
+_COUNTS = re.compile(
+    r"((attention|key_value|kv|key|value|mamba|self|cross)_heads|^(n|num)_heads?|decoder_num_heads|mamba_n_heads)(_per_layer|_per_stage)?$"
+)
 MULTIPLES = range(1, 9)
 """An axis may hold a field's value so many times (q, k and v of one weight; an expansion by 4)."""
 
@@ -58,8 +60,8 @@ class Sizes:
         """All candidates at another width. Raises `UsageError`."""
         if width % self.step:
             near = max(self.step, round(width / self.step) * self.step)
-            raise UsageError(
-                f"`--width` must leave whole numbers of heads of the same size: a multiple of {self.step}", f"it is {width}", f"`--width {near}` does")
+            required = f"`--width` must leave whole numbers of heads of the same size: a multiple of {self.step}"
+            raise UsageError(required, f"it is {width}", f"`--width {near}` does")
         f = Fraction(width, self.main)
         counts = {k: _mapped(v, lambda n: n if n == 1 else int(n * f)) for k, v in self.counts.items()}
         return {**{k: _mapped(v, lambda n: max(1, round(n * f))) for k, v in self.sizes.items()}, **counts}
@@ -112,8 +114,8 @@ def _made(label: str, make: Make, wanted: Mapping[str, Any], before: Graph, widt
         return found
     culprit = next((k for k in wanted if not isinstance(_tried(make, {n: v for n, v in wanted.items() if n != k}, before), str)), "")
     named = f"`{culprit}` could not be set to {wanted[culprit]}" if culprit else "no single field is the reason"
-    raise UsageError(
-        f"`{label}` must run as the same program with hidden size {width}", f"{found}: {named}", "Try a width nearer to its own, or name the sizes with `--set`")
+    advice = "Try a width nearer to its own, or name the sizes with `--set`"
+    raise UsageError(f"`{label}` must run as the same program with hidden size {width}", f"{found}: {named}", advice)
 
 
 def _tried(make: Make, wanted: Mapping[str, Any], before: Graph) -> tuple[Built, Graph] | str:
