@@ -6,9 +6,11 @@ back through all blocks (`stack`), and reads off what rules ask for (`result`). 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
-from screen.facts.nouns import Stream, Unknown
+from screen.facts.nouns import Norm, Stream, Unknown
 from screen.facts.recursion.build import Builder
 from screen.facts.recursion.result import Law, Recursion, read
 from screen.facts.recursion.stack import Stack, value_gains
@@ -19,9 +21,20 @@ TOKENS = 64
 """Tokens n of the sequence that the recursion stands for; the trace's own few tokens say nothing of it."""
 
 
-def recursion_of(stream: Stream, graph: Graph, depth: int | None = None, *, tokens: int = TOKENS) -> Recursion | Unknown:
-    """The recursion of one stream over its own layers, or over `depth` of them (its layers again and again)."""
-    builder = Builder(stream, graph, tokens)
+def recursion_of(
+    stream: Stream,
+    graph: Graph,
+    depth: int | None = None,
+    *,
+    tokens: int = TOKENS,
+    streams: tuple[Stream, ...] = (),
+    norms: Mapping[int, Norm] = MappingProxyType({}),
+) -> Recursion | Unknown:
+    """The recursion of one stream over its own layers, or over `depth` of them (its layers again and again).
+
+    `streams`, `norms`: all of the graph, for branches that read the last state of another stream."""
+    others = tuple(s for s in streams if s is not stream and s.states)
+    builder = Builder(stream, graph, tokens, others=others, norms=norms)
     try:
         stack = builder.stack(depth or stream.depth)
     except Stop as stop:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import pairwise
 
 from screen import ops
 from screen.facts.nouns import Kind, Norm, NormType, Place, Scale, Stream, Sublayer, Unknown
 from screen.facts.recursion.layout import Layout, stream_layout
+from screen.facts.recursion.memory import Foreign, beside
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.reader import NORMS, Reader
-from screen.facts.recursion.stack import Add, Block, Inlet, Stack
+from screen.facts.recursion.stack import Add, Block, Inlet, Stack, forward
 from screen.facts.recursion.steps import Normalise, Program
 from screen.facts.recursion.values import Stop
 from screen.facts.recursion.weights import Weights, same_shapes
@@ -30,10 +32,17 @@ class Builder:
     assumptions: set[str] = field(default_factory=set)
     used: set[tuple[int, int | None]] = field(default_factory=set)
     """Weights of all branches: one that serves twice makes them dependent."""
+    others: tuple[Stream, ...] = ()
+    """Streams that a branch may read."""
+    norms: Mapping[int, Norm] = field(default_factory=dict)
+    """All norms of the graph, by node."""
 
     def __post_init__(self) -> None:
         self.weights = Weights(self.graph)
         self.layouts: dict[int, Layout] = {}
+        outside = beside(self.graph, self.stream, self.others)
+        ends = {other.states[-1]: cache(partial(self._end, other)) for other in outside}
+        self.foreign = Foreign(ends, frozenset(n for other in outside for n in other.states[:-1]))
         for node in self.stream.states:
             shape = self.graph.nodes[node].shape
             if shape:
@@ -100,10 +109,9 @@ class Builder:
         return float(factor) ** 2 if second and isinstance(factor, int | float) else 1.0
 
     def _program(self, sub: Sublayer, group: set[int]) -> Program:
-        if any(p.stream != self.stream.name for p in sub.ports if p.name == "memory"):
-            raise Stop(f"`{sub.name}` reads another stream", sub.output)
         leaves = {n: layout for n, layout in self.layouts.items() if n < sub.add}
-        reader = Reader(self.graph, self.weights, {n.node: n for _, n in sub.norms}, leaves, self.tokens, self.assumptions, used=self.used)
+        norms = {**self.norms, **{n.node: n for _, n in sub.norms}}
+        reader = Reader(self.graph, self.weights, norms, leaves, self.tokens, self.assumptions, used=self.used, foreign=self.foreign)
         program = reader.program(sub.output)
         if isinstance(program, Unknown):
             raise Stop(f"`{sub.name}`: {program.reason}", *program.nodes)
@@ -122,6 +130,17 @@ class Builder:
                 if (node.op in JOINS and len(set(both)) > 1) or ops.CLASSES.get(node.op) == "norm":
                     found.append(state)
         return found
+
+    def _end(self, other: Stream) -> Moments:
+        """Moments of the last state of another stream, by its own recursion; norms after it are left to its reader."""
+        if self.graph.nodes[other.states[-1]].op not in JOINS:
+            raise Stop(f"the last state of `{other.name}` is not known", other.states[-1])
+        rest = tuple(o for o in self.others if o is not other and o.states[-1] < other.states[-1])
+        builder = Builder(other, self.graph, self.tokens, self.assumptions, others=rest, norms=self.norms)
+        stack = builder.stack(other.depth)
+        if stack.tied:
+            raise Stop(f"the weights of `{other.name}` serve at several depths", other.states[-1])
+        return forward(stack).sums[-1]
 
     # -- ends of the stream ------------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from screen import ops
 from screen.facts.nouns import Norm, Unknown
 from screen.facts.recursion.layout import is_features
+from screen.facts.recursion.memory import ARGUMENT
 from screen.facts.recursion.read_entries import Entries
 from screen.facts.recursion.read_maps import Maps
 from screen.facts.recursion.read_views import Views
@@ -39,7 +40,7 @@ class Reader(Views, Maps, Entries):
             last = self.writer.settled(self.value(output)).slot
         except Stop as stop:
             return stop.unknown
-        return Program(tuple(self.writer.steps), self.writer.size, last)
+        return Program(tuple(self.writer.steps), self.writer.size, last, tuple(self.writer.given))
 
     def _region(self, output: int) -> list[int]:
         seen: set[int] = set()
@@ -49,7 +50,7 @@ class Reader(Views, Maps, Entries):
             if node in seen or self.weights.is_trained(node):
                 continue
             seen.add(node)
-            if node in self.leaves:
+            if node in self.leaves or self.foreign.holds(node):
                 continue
             norm = self.norms.get(node)
             stack.extend((norm.source,) if norm is not None else self.graph.nodes[node].inputs)
@@ -61,7 +62,8 @@ class Reader(Views, Maps, Entries):
         """The value of a node; None for one that does not depend on the stream."""
         if node.index in self.leaves:
             return Value(0, self.leaves[node.index], frozenset({0}))
-        if self.sources and (begun := self._begins(node)) is not None:
+        begun = self._begins(node) if self.sources else self.beyond(node)
+        if begun is not None:
             return begun
         norm = self.norms.get(node.index)
         if norm is not None:
@@ -95,7 +97,7 @@ class Reader(Views, Maps, Entries):
         if node.op in ("conv1d", "conv2d", "conv3d") and (patches := self._patches(node)) is not None:
             return patches
         if node.op == "input" and (node.dtype or "").startswith(("float", "bfloat")) and len(shape) > 1:
-            self.assumptions.add("a float argument of forward has entries of mean square one, independent between tokens")
+            self.assumptions.add(ARGUMENT)
             return self.begin(node, 1.0)
         return None
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from screen.facts.nouns import Norm, Unknown
 from screen.facts.recursion.layout import Layout, stream_layout
+from screen.facts.recursion.memory import ARGUMENT, NOTHING, Foreign, argument_layout
+from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.steps import Stretch
 from screen.facts.recursion.values import Logits, Stop, Value, Writer
 from screen.facts.recursion.weights import Weights
@@ -39,6 +41,8 @@ class Reading:
     table: dict[int, Read] = field(default_factory=dict)
     used: set[tuple[int, int | None]] = field(default_factory=set)
     """Weights that have been read."""
+    foreign: Foreign = NOTHING
+    """States of other streams."""
     sources: bool = False
     """Whether values may begin inside (embeddings, float arguments): the way into a stream."""
 
@@ -82,6 +86,21 @@ class Reading:
             stack.extend(here.inputs)
         self.assumptions.add(OPEN)
         return False
+
+    def beyond(self, node: Node) -> Value | None:
+        """The value of a node that is no part of the branch and not of its stream: another stream's last state, or an argument."""
+        if self.foreign.holds(node.index):
+            return self._given(stream_layout(node.shape or (1,), -1), self.foreign.moments(node.index))
+        layout = argument_layout(self.graph, node)
+        if layout is None:
+            return None
+        self.assumptions.add(ARGUMENT)
+        return self._given(layout, Moments(1.0, 1.0))
+
+    def _given(self, layout: Layout, moments: Moments) -> Value:
+        slot = self.writer.slot()
+        self.writer.given.append((slot, moments))
+        return Value(slot, layout, frozenset({slot}))
 
     def begin(self, node: Node, square: float, axis: int = -1) -> Value:
         """Slot 0 is (1, 1, 0) on the way into a stream: independent rows of mean square one."""

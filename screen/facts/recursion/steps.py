@@ -231,10 +231,14 @@ class Program:
     size: int
     """Number of slots."""
     output: int
+    given: tuple[tuple[int, Moments], ...] = ()
+    """Slots that hold the last state of another stream, with its moments."""
 
     def forward(self, state: Moments) -> Slots:
         """All slots, from the state that the branch reads."""
         slots = [state, *([ZERO] * (self.size - 1))]
+        for slot, moments in self.given:
+            slots[slot] = moments
         for step in self.steps:
             step.forward(slots)
         return slots

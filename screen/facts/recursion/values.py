@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from screen.facts.nouns import Unknown
 from screen.facts.recursion.kernels import Kernel, kernel
 from screen.facts.recursion.layout import Layout
+from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.steps import Entrywise, Step, Stretch
 
 Array = NDArray[np.float64]
@@ -97,6 +98,8 @@ class Writer:
     size: int = 1
     made: dict[tuple[int, str], int] = field(default_factory=dict)
     """(slot, function) -> slot, so that one function is applied once."""
+    given: list[tuple[int, Moments]] = field(default_factory=list)
+    """Slots that are filled from elsewhere."""
 
     def slot(self) -> int:
         """A new slot."""
