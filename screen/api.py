@@ -19,6 +19,7 @@ def check(
     example_inputs: Any = None,
     recipe: Any = None,
     probe: bool = False,
+    stress: bool = False,
     depth: int | None = None,
     set: Mapping[str, Any] | None = None,
     isolate: bool | None = None,
@@ -39,8 +40,8 @@ def check(
     if recipe is not None:
         raise later("`recipe=`", "it was given")
     job, capture = _prepare(target, example_inputs, depth, dict(set or {}), isolate)
-    if probe:
-        job = replace(job, probe=Options())
+    if probe or stress:
+        job = replace(job, probe=Options(stress=stress))
     try:
         judged = judge(job, capture)
     finally:

@@ -54,6 +54,7 @@ class Settings:
     seed: int = 0
     probe_seconds: float = 60.0
     """Counted work of the probe."""
+    stress: bool = False
     origins: Mapping[str, str] = field(default_factory=dict)
     """Key (as in a file) to `default`, the file's name, or `option`."""
 
@@ -262,6 +263,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "device": _choice("auto", "cpu", "cuda"),
     "seed": _seed,
     "probe-seconds": _duration,
+    "stress": _flag,
 }
 """Key to how its value is read, in the order in which `screen config` shows them."""
 

@@ -88,7 +88,8 @@ def job_of(target: str, settings: Settings) -> Job:
             raise UsageError("`--select` and `--ignore` must name rules by their codes or the beginnings of these", f"no rule starts with `{code}`",
                              "`screen rule` lists them")
     request = Request(target, dict(settings.set), settings.input, settings.depth, settings.timeout, settings.memory, width=settings.width)
-    options = Options(settings.seed, settings.device, settings.probe_seconds, settings.memory) if settings.probe else None  # type: ignore[arg-type]
+    measured = settings.probe or settings.stress
+    options = Options(settings.seed, settings.device, settings.probe_seconds, settings.memory, settings.stress) if measured else None  # type: ignore[arg-type]
     return Job(request, settings.select, settings.ignore, options)
 
 

@@ -21,7 +21,8 @@ def probe_request(request: Request, plans: Mapping[str, ProbePlan], options: Opt
     """The same target once more, to be measured. A GPU reserves far more addresses than it uses: there the limit on address space is lifted."""
     may_open_gpu = options.device == "cuda" or (options.device == "auto" and bool(glob.glob("/dev/nvidia[0-9]*")))
     wanted = {"plans": {name: to_json(plan) for name, plan in plans.items()}, "options": asdict(options)}
-    return replace(request, timeout=request.timeout + GRACE * options.seconds, memory=0 if may_open_gpu else request.memory, probe=wanted)
+    seconds = options.seconds * (2 if options.stress else 1)
+    return replace(request, timeout=request.timeout + GRACE * seconds, memory=0 if may_open_gpu else request.memory, probe=wanted)
 
 
 def with_probe(report: Report, measured: Capture, name: str, options: Options) -> Report:

@@ -61,7 +61,8 @@ def _made(spec: TargetSpec, request: Request, built: Built) -> nn.Module:
     if spec.kind in ("hf", "config"):
         from screen.capture import hf
 
-        return hf.real(spec, request.set)
+        sizes = {key: new for key, (_, new) in built.info.changed.items()} if request.width is not None else {}
+        return hf.real(spec, {**request.set, **sizes})
     if spec.kind == "timm":
         from screen.capture import libraries
 

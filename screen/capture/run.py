@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,7 @@ def _capture(request: Request, send: Send, build: Callable[[Request], list[Built
 
 def _probe(wanted: dict[str, Any], request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
     """Build the models once more, with the values that the program itself knows, and measure what their plans say."""
+    from screen.capture.real import real
     from screen.probe.material import Watch
     from screen.probe.plan import Options, from_json
     from screen.probe.run import experiments
@@ -111,7 +113,7 @@ def _probe(wanted: dict[str, Any], request: Request, send: Send, build: Callable
             continue
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("probe")
-        for found in experiments(from_json(plan), built, watch, Options(**wanted["options"])):
+        for found in experiments(from_json(plan), built, watch, Options(**wanted["options"]), partial(real, request, built)):
             send(frame("experiment", found=found))
 
 

@@ -159,6 +159,8 @@ class Options:
     """Budget, in seconds of counted work at the rates of `screen.probe.budget`."""
     memory: int = 8 << 30
     """Bytes; 0: no limit."""
+    stress: bool = False
+    """Also train the model, with a budget of the same size."""
 
 
 @dataclass(frozen=True)

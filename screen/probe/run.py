@@ -19,10 +19,11 @@ from screen.probe.branches import attacked, exponents
 from screen.probe.budget import Budget, device_of, threads
 from screen.probe.material import Watch
 from screen.probe.plan import Experiment, Options, ProbePlan
+from screen.probe.stress import Make, stress
 
 
-def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options) -> Iterator[dict[str, Any]]:
-    """What was measured, as plain data, each when it is done; first a line about the device."""
+def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options, make: Make | None = None) -> Iterator[dict[str, Any]]:
+    """What was measured, as plain data, each when it is done; first a line about the device. `make` builds the model with weights from a seed."""
     device, words = device_of(options.device)
     yield {"device": words, "dtype": "float64"}
     with _settled():
@@ -34,6 +35,9 @@ def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options) -
         session = Session(trace, built, watch, options, Budget(options.seconds, options.memory, device))
         for found in in_order(plan, session):
             yield asdict(found)
+        if options.stress and make is not None:
+            for found in stress(plan, session, make):
+                yield asdict(found)
 
 
 def in_order(plan: ProbePlan, session: Session) -> Iterator[Experiment]:

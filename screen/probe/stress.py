@@ -1,0 +1,237 @@
+"""Experiment `stress`: the model itself, not its replayed graph, is trained for a few hundred steps over a grid of learning rates.
+
+Weights are made by the user's own code in float32, anew for each training from the same seed (a live model is copied, and every seed has its
+weights); the task is one of `screen.probe.tasks`, the optimiser that of `screen.probe.training`. For each seed, upwards from the lowest rate:
+
+* a rate is *stable* when the training has not diverged (`screen.probe.training.diverged`); the sweep ends at the first that has;
+* a rate *learns* when its final loss is below the best constant answer by at least half of what the best rate gains, and that is at least a tenth
+  of what there is to learn. AdamW bounds every update, so that many designs do not diverge but never learn: both limits are reported.
+
+Each limit is the largest rate up to which all is well (for learning: upwards from the best rate). One rate is put between the last that learns
+and the next. The interval runs from the smallest limit of a seed to the largest first failure. What is seen is observed and refutes nothing: growth
+of attention logits (L), of output logits (O), effects of the schedule (S) and of the start (I) show in so short a run; others do not
+(theory, section 10).
+
+Counted work before it runs: 3 times the operations of one forward (matrix products and convolutions) and 40 µs for each recorded call, for every step
+of every training. The first of `PLANS` that the budget affords is run; `stress` has a budget of its own, as large as that of the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from screen.capture.real import seeded
+from screen.probe.attempts import Session, said
+from screen.probe.budget import RATES
+from screen.probe.material import Missing
+from screen.probe.plan import Experiment, ProbePlan, rounded
+from screen.probe.tasks import Task, task_of
+from screen.probe.training import Run, means, train
+
+GRID = tuple(10 ** (e / 2) for e in range(-7, 0))
+"""Learning rates 3.2e-4 … 3.2e-1, half a decade apart."""
+WARMUP = 0.1
+"""Share of the steps."""
+CALL = 4e-5
+"""Seconds of a recorded call, its derivative and its share of the optimiser, beside its operations."""
+BYTES = 20
+"""Of a weight: itself, its gradient, two moments, and a copy to start from."""
+GAIN, LEAST = 0.5, 0.1
+"""Share of the best rate's gain from which a rate learns; share of what there is to learn that the best must gain."""
+POINTS = 30
+"""Of a curve in a report."""
+Make = Callable[[int], nn.Module]
+"""The model with weights from a seed."""
+MAY_SHOW = "growth of logits (L, O) and effects of schedule and start (S, I) show in so short a run, others do not"
+
+
+@dataclass(frozen=True)
+class StressPlan:
+    """What the budget affords."""
+
+    steps: int
+    seeds: int
+    schedules: tuple[float, ...]
+    """Shares of the steps that warm up."""
+
+    @property
+    def trainings(self) -> int:
+        """Most that can be run: the grid and one rate more."""
+        return (len(GRID) + 1) * self.seeds * len(self.schedules)
+
+
+PLANS = (StressPlan(200, 2, (WARMUP, 0.0)), StressPlan(200, 2, (WARMUP,)), StressPlan(100, 2, (WARMUP,)), StressPlan(50, 2, (WARMUP,)),
+         StressPlan(50, 1, (WARMUP,)))  # fmt: skip
+
+
+@dataclass
+class Sweep:
+    """Trainings of one model."""
+
+    make: Make
+    task: Task
+    plan: StressPlan
+    device: str
+    seed: int
+    runs: dict[tuple[float, int], dict[float, Run]] = field(default_factory=lambda: defaultdict(dict))
+    """(schedule, seed) → rate → training."""
+
+    def run(self, schedule: float, seed: int, rate: float) -> Run:
+        """One training, from the start of its seed."""
+        number = self.seed * 1000 + seed
+        with seeded(number, self.device), torch.enable_grad():
+            model = self.make(number).to(self.device)
+            found = train(model, self.task, rate, self.plan.steps, round(schedule * self.plan.steps), number)
+        self.runs[schedule, seed][rate] = found
+        return found
+
+    def upwards(self, schedule: float) -> Iterator[tuple[float, list[Run]]]:
+        """Rate by rate; a seed stops at its first divergence. Then one rate more for each seed."""
+        going = list(range(self.plan.seeds))
+        for rate in GRID:
+            found = [self.run(schedule, seed, rate) for seed in going]
+            yield rate, found
+            going = [seed for seed, run in zip(going, found, strict=True) if not run.diverged]
+            if not going:
+                break
+        between: dict[float, list[Run]] = defaultdict(list)
+        for seed in range(self.plan.seeds):
+            low, high = limits(self.runs[schedule, seed], self.task)[1]
+            if low > 0 and math.isfinite(high):
+                rate = math.sqrt(low * high)
+                between[rate].append(self.run(schedule, seed, rate))
+        yield from sorted(between.items())
+
+
+def stress(plan: ProbePlan, session: Session, make: Make) -> Iterator[Experiment]:
+    """Each learning rate when it is done, the limits last."""
+    empty = Experiment("stress", "a short training over learning rates", "not_measured")
+    device, seed = session.budget.device, session.options.seed
+    copies = max((b.depth for b in plan.blocks), default=1) if session.built.info.block and session.built.original is None else 1
+    try:
+        room(session.built.info.parameters * copies, session)
+        build = (lambda number: stacked(make, number, copies)) if copies > 1 else make
+        with seeded(seed):
+            model = build(seed).eval()
+            task = task_of(session.built, model, seed)
+            step = operations(model.train(), task) / RATES[device] + CALL * len(session.trace.graph.nodes) * copies
+        del model
+        chosen = affordable(step, session.options.seconds)
+        yield from _sweeps(Sweep(build, task, chosen, device, seed), copies)
+    except Exception as error:  # the user's own code runs here
+        yield replace(empty, reason=said(error).replace("the replay raised", "it raised"))
+
+
+def stacked(make: Make, number: int, copies: int) -> nn.Module:
+    """A block as often as it is stacked, each with a start of its own."""
+    blocks = []
+    for place in range(copies):
+        torch.manual_seed(number * 1009 + place)
+        blocks.append(make(number * 1009 + place))
+    return nn.ModuleList(blocks)
+
+
+def room(weights: int, session: Session) -> None:
+    """Raises `Missing` where so many weights cannot be trained in the memory that there is."""
+    device, need = session.budget.device, weights * BYTES
+    there = torch.cuda.get_device_properties(0).total_memory if device == "cuda" else session.options.memory
+    if there and need > there // 2:
+        room = f"{need / 2**30:.3g} GiB to be trained, of {there / 2**31:.3g} GiB"
+        raise Missing(f"its {weights:,} weights need {room}: make it smaller with `--set`")
+
+
+def operations(model: nn.Module, task: Task) -> float:
+    """Of one step: a forward, counted, and twice as many backward."""
+    x, _ = task.batch(torch.Generator().manual_seed(0))
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        task.answer(model, x)
+    return 3.0 * float(counter.get_total_flops())
+
+
+def affordable(step: float, seconds: float) -> StressPlan:
+    """The first plan whose steps, at so many seconds each, fit. Raises `Missing`."""
+    for plan in PLANS:
+        if plan.trainings * plan.steps * step <= seconds:
+            return plan
+    least = PLANS[-1].trainings * PLANS[-1].steps * step
+    raise Missing(f"it takes {least:.2g} s of counted work: raise `--probe-seconds`, or make depth and width smaller with `--set` or `--depth`")
+
+
+def _sweeps(sweep: Sweep, copies: int) -> Iterator[Experiment]:
+    for schedule in sweep.plan.schedules:
+        words = f"warm-up of {round(schedule * sweep.plan.steps)} steps" if schedule else "no warm-up"
+        for rate, runs in sweep.upwards(schedule):
+            yield _rate(rate, runs, words)
+        yield from _limits(sweep, schedule, words, copies)
+
+
+def learns(run: Run, best: float, task: Task) -> bool:
+    """Whether a training gains enough over the best constant answer."""
+    gain = task.trivial - best
+    return gain >= LEAST * (task.trivial - task.floor) and not run.diverged and task.trivial - run.final >= GAIN * gain
+
+
+def limits(runs: dict[float, Run], task: Task) -> tuple[tuple[float, float], tuple[float, float]]:
+    """((largest stable rate, first that diverges), (largest rate that learns, next that does not)); 0 and inf where there is none."""
+    rates = sorted(runs)
+    best = min(rates, key=lambda r: runs[r].final)
+    stable = _limit(rates, [not runs[r].diverged for r in rates])
+    above = [r for r in rates if r >= best]
+    return stable, _limit(above, [learns(runs[r], runs[best].final, task) for r in above])
+
+
+def _limit(rates: list[float], fine: list[bool]) -> tuple[float, float]:
+    first = fine.index(False) if False in fine else len(fine)
+    return (rates[first - 1] if first else 0.0), (rates[first] if first < len(rates) else math.inf)
+
+
+def _rate(rate: float, runs: list[Run], words: str) -> Experiment:
+    """One rate: final losses over seeds, and the first seed's curves."""
+    lost = sum(r.diverged for r in runs)
+    finals = [r.final for r in runs]
+    first = runs[0]
+    numbers: dict[str, float | str] = {"rate": rounded(rate), "diverged": float(lost), "largest_output": rounded(first.largest_output)}
+    if not math.isnan(first.logits[0]):
+        numbers |= {"largest_logit_before": rounded(first.logits[0]), "largest_logit_after": rounded(first.logits[1])}
+    width = max(1, math.ceil(len(first.losses) / POINTS))
+    for step in range(0, len(first.losses), width):
+        numbers[f"loss_at_{step}"] = rounded(_mean(first.losses[step : step + width]))
+        numbers[f"gradient_at_{step}"] = rounded(_mean(first.gradients[step : step + width]))
+    reason = f"{lost} of {len(runs)} diverged" if lost else ""
+    return Experiment(
+        "stress", f"final loss at learning rate {rate:.2g}, {words}", "observed", measured=rounded(_mean(finals)),
+        interval=(rounded(min(finals)), rounded(max(finals))), samples=len(runs), reason=reason, numbers=numbers,
+    )  # fmt: skip
+
+
+def _limits(sweep: Sweep, schedule: float, words: str, copies: int) -> Iterator[Experiment]:
+    """The two limits over all seeds."""
+    found = [limits(sweep.runs[schedule, seed], sweep.task) for seed in range(sweep.plan.seeds)]
+    said_so = f"{sweep.task.words}; {sweep.plan.steps} steps of AdamW in float32; {MAY_SHOW}"
+    numbers: dict[str, float | str] = {
+        "steps": sweep.plan.steps, "seeds": sweep.plan.seeds, "warmup": round(schedule * sweep.plan.steps), "blocks_stacked": copies,
+        "floor": rounded(sweep.task.floor), "best_constant": rounded(sweep.task.trivial),
+    }  # fmt: skip
+    for what, which in (("largest stable learning rate", 0), ("largest learning rate that learns", 1)):
+        pairs = [f[which] for f in found]
+        lows, highs = [p[0] for p in pairs], [p[1] for p in pairs]
+        middle = math.exp(_mean([math.log(v) for v in lows])) if min(lows) > 0 else min(lows)
+        note = "no rate of the grid" if max(lows) == 0 else "the grid ends there" if max(highs) == math.inf else ""
+        yield Experiment(
+            "stress", f"{what}, {words}", "observed", measured=rounded(middle), interval=(rounded(min(lows)), rounded(max(highs))),
+            samples=len(pairs), reason="; ".join(p for p in (note, said_so) if p), numbers=numbers,
+        )  # fmt: skip
+
+
+def _mean(values: list[float] | tuple[float, ...]) -> float:
+    return sum(values) / len(values)
+
+
+__all__ = ["GRID", "PLANS", "StressPlan", "Sweep", "affordable", "learns", "limits", "means", "operations", "stacked", "stress"]
