@@ -167,6 +167,18 @@ class Experts(nn.Module):
         return sum(p[..., i : i + 1] * e(x) for i, e in enumerate(self.experts))  # type: ignore[return-value]
 
 
+class Cut(nn.Module):
+    """Gated attention unit: one map for gate, value and shared query and key, cut only behind its activation."""
+
+    def __init__(self, width: int = 24) -> None:
+        super().__init__()
+        self.w1, self.w2 = nn.Linear(width, 5 * width, bias=False), nn.Linear(2 * width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, value, z = torch.relu(self.w1(x)).split([48, 48, 24], -1)
+        return self.w2(gate * (torch.relu(z @ z.transpose(-1, -2) / 24) ** 2 @ value))
+
+
 GELU, SILU, RELU = nn.functional.gelu, nn.functional.silu, torch.relu
 ONE, ZERO = (1.0, "exact"), (0.0, "exact")
 TABLE: dict[str, tuple[Any, str, tuple[int, int, int], dict[str, tuple[float, str]]]] = {
@@ -187,6 +199,7 @@ TABLE: dict[str, tuple[Any, str, tuple[int, int, int], dict[str, tuple[float, st
     "peri ReLU": (lambda: MLP(RELU), "AB", (0, 0, 0), {"w1": ZERO, "w2": ZERO}),
     "peri GELU": (lambda: MLP(GELU), "AB", (0, 0, 0), {"w1": (0.0, "asymptotic"), "w2": ZERO}),
     "peri gated": (lambda: MLP(RELU, gated=True), "AB", (0, 0, 0), {"w1": ZERO, "w3": ZERO, "w2": ZERO}),
+    "pre cut behind the activation": (Cut, "A", (5, 7, 7), {"w1[0:48]": ONE, "w1[48:96]": ONE, "w1[96:120]": (4.0, "exact"), "w2": ONE}),
     "pre experts": (Experts, "A", (3, 3, 2), {"router": (1.0, "bound"), "experts.0.w1": ONE, "experts.0.w2": ONE}),
 }
 

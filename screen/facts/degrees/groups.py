@@ -112,13 +112,13 @@ class Groups:
         return self._rows[key]
 
     def _cuts_here(self, weighted: int, node: int) -> bool:
-        """A slice whose first operands lead to the weighted op by views alone."""
+        """A slice whose first operands lead to the weighted op by views, and by what acts on each entry alone."""
         flow = self.branch.flow
         if flow.classes[node] != "part" or flow.graph.nodes[node].shape is None:
             return False
         while node != weighted:
             inputs = flow.graph.nodes[node].inputs
-            if not inputs or not (flow.classes[node] in ("view", "part") or flow.graph.nodes[node].op in ("add", "alias")):
+            if not inputs or not (flow.classes[node] in ("view", "part", "activation") or flow.graph.nodes[node].op in ("add", "alias")):
                 return False
             node = inputs[0]
         return True

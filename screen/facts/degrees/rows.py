@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from screen.facts.flow import Flow
 from screen.graph import Node
+from screen.ops import CLASSES
 
 Rows = npt.NDArray[np.int64]
 
@@ -83,7 +84,7 @@ def _replay(node: Node, rows: object) -> object:
         return rows[node.args[1]]  # type: ignore[call-overload]
     if not isinstance(rows, np.ndarray):
         raise TypeError("not one tensor")
-    return _VIEWS[node.op](node, rows)
+    return rows if CLASSES.get(node.op) == "activation" and node.op != "glu" else _VIEWS[node.op](node, rows)
 
 
 def _reshaped(rows: Rows, shape: tuple[int, ...] | None) -> Rows:

@@ -36,7 +36,15 @@ def evaluate(walk: Walk, index: int) -> Value:
     row = _ROWS.get(node.op) or _BY_CLASS.get(flow.classes[index])
     if row is None:
         return Value(unknown=Unknown(f"`{node.op}` has no row in the table of degrees", (index,)))
-    return capped(row(walk, node), index)
+    return capped(_still_whole(walk, node, row(walk, node)), index)
+
+
+def _still_whole(walk: Walk, node: Node, found: Value) -> Value:
+    """An activation of a fused output that is cut into its parts later."""
+    if walk.flow.classes[node.index] != "activation" or node.op == "glu" or len(walk.branch.sources(node.index)) != 1:
+        return found
+    before = _first(walk, node)
+    return found if before.uncut is None else replace(found, uncut=before.uncut, through=(*before.through, node.index))
 
 
 def _operands(walk: Walk, node: Node) -> list[Value]:
@@ -59,7 +67,26 @@ def _part(walk: Walk, node: Node) -> Value:
     if found.uncut is None or node.shape is None or node.op in ("tril", "triu", "diagonal"):
         return found
     part = walk.groups.part_of(found.uncut, node.index)
-    return linear(walk, walk.flow.graph.nodes[found.uncut], part=part) if part is not None else found
+    if part is None:
+        return found
+    cut = linear(walk, walk.flow.graph.nodes[found.uncut], part=part)
+    for activation in found.through:
+        cut = _acted(walk, walk.flow.graph.nodes[activation], cut)
+    return cut
+
+
+def _acted(walk: Walk, node: Node, value: Value) -> Value:
+    """What the activation `node` makes of a value in place of its own operand."""
+    source = walk.branch.sources(node.index)[0]
+    whole = walk.values.get(source)
+    walk.values[source] = value
+    try:
+        return _ROWS[node.op](walk, node)
+    finally:
+        if whole is not None:
+            walk.values[source] = whole
+        else:
+            del walk.values[source]
 
 
 def _sum(walk: Walk, node: Node) -> Value:

@@ -47,6 +47,8 @@ class Value:
     asks (numerator and denominator of a normalised linear attention cancel only together)."""
     uncut: int | None = None
     """The fused weighted op of which this is a view that was not cut into its parts yet."""
+    through: tuple[int, ...] = ()
+    """Activations between that op and this view: they act on each part alone."""
 
     @property
     def is_constant(self) -> bool:
@@ -86,7 +88,7 @@ def joined(values: list[Value]) -> Value:
     if len(values) > 1:
         values = [settled(v) for v in values]
     if len(values) <= 1:
-        return replace(values[0], uncut=None) if values else ZERO
+        return replace(values[0], uncut=None, through=()) if values else ZERO
     groups = dict.fromkeys(g for v in values for g in v.laws)
     return Value(
         frozenset().union(*(v.size for v in values)),
