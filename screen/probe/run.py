@@ -17,6 +17,7 @@ from screen.probe.attempts import Session
 from screen.probe.blocks import stacked, started
 from screen.probe.branches import attacked, exponents
 from screen.probe.budget import Budget, device_of, threads
+from screen.probe.halves import precise
 from screen.probe.material import Watch
 from screen.probe.plan import Experiment, Options, ProbePlan
 from screen.probe.stress import Make, stress
@@ -47,6 +48,7 @@ def in_order(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
     for measure in (exponents, attacked):
         for sublayer in plan.sublayers:
             yield from measure(sublayer, session)
+    yield from precise(plan, session)
     for block in plan.blocks:
         yield from stacked(block, session)
 

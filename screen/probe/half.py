@@ -1,0 +1,161 @@
+"""The program of a model in a 16-bit type, as `model.half()` or `model.bfloat16()` would run it, beside the same program in float64.
+
+Weights, buffers and floating-point inputs are in the type. The program is traced once more with the model in it, so that the casts that it makes
+itself (`.float()` in a norm, a softmax in float32, `.to(input_dtype)` behind them) are recorded as it makes them then; they are kept. No autocast.
+Both traces are walked side by side: they may differ in casts alone, or nothing is measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.fx
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from screen.capture.built import Built
+from screen.capture.tracer import Trace
+from screen.capture.tracer import run as traced
+from screen.graph import Graph
+from screen.probe.material import Missing
+from screen.probe.replay import Env, Tape, real_value
+
+CASTS = frozenset({"to", "type", "float", "half", "bfloat16", "double", "type_as"})
+Both = dict[int, int]
+"""Node of the first trace -> node of the same value in the second."""
+
+
+class Written(Tape):
+    """A trace that runs in the types that it was recorded in."""
+
+    def __init__(self, trace: Trace, device: str) -> None:
+        super().__init__(trace, torch.float32, device)
+        self.watched: frozenset[int] = frozenset()
+        """Calls whose operands are kept as they were before the call."""
+        self.seen: dict[int, list[Tensor]] = {}
+
+    def dtype_of(self, index: int) -> torch.dtype | None:
+        """Of a node's value."""
+        found = getattr(torch, self.graph.nodes[index].dtype or "", None)
+        return found if isinstance(found, torch.dtype) else None
+
+    def _call(self, node: torch.fx.Node, env: Env) -> Any:
+        args, kwargs = self._values(node.args, env), self._values(node.kwargs, env)
+        if self.order[node] in self.watched:
+            self.seen[self.order[node]] = [a.detach().clone() for a in args if isinstance(a, Tensor)]
+        if node.target is operator.getitem and isinstance(args[0], tuple | list):
+            return args[0][args[1]]
+        return node.target(*args, **kwargs)  # type: ignore[operator]
+
+    def _plain(self, value: Any) -> Any:
+        return real_value(value, self.device)
+
+
+@dataclass
+class Half:
+    """One model's program in one type."""
+
+    tape: Written
+    of: Both
+    """Node of the first trace -> node here."""
+    back: Both = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.back = {j: i for i, j in reversed(self.of.items())}
+
+    def given(self, nodes: list[int], values: Env) -> Env:
+        """Leaves and cuts in their types, from the values of the first program."""
+        found: Env = {}
+        for j in nodes:
+            if j not in self.back or self.back[j] not in values:
+                raise Missing(f"node {j} is read in this type alone")
+            value = values[self.back[j]]
+            found[j] = value.detach().to(self.tape.dtype_of(j)) if isinstance(value, Tensor) else value
+        return found
+
+    def source(self, index: int) -> int | None:
+        """The node of the first program that has the value of a node here, through casts; None where there is none."""
+        nodes = self.tape.graph.nodes
+        while index not in self.back and nodes[index].op in CASTS and nodes[index].inputs:
+            index = nodes[index].inputs[0]
+        return self.back.get(index)
+
+
+def halved(trace: Trace, built: Built, dtype: torch.dtype, device: str) -> Half:
+    """The program in a type. Raises `Missing` where it is another one."""
+    args, kwargs = tree_map(lambda a: _in(a, dtype), (built.args, built.kwargs))
+    with _converted(built.model, dtype):
+        again = traced(built.model, args, kwargs)
+    if again.error is not None or again.graph.failure is not None:
+        why = str(again.error or again.graph.failure).strip().partition("\n")[0][:160]
+        raise Missing(f"its forward does not run in {name_of(dtype)}: {why}")
+    found = aligned(trace.graph, again.graph)
+    if found is None:
+        raise Missing(f"it is another program in {name_of(dtype)}")
+    return Half(Written(again, device), found)
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """`float16`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _in(value: Any, dtype: torch.dtype) -> Any:
+    return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+@contextlib.contextmanager
+def _converted(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
+    """Parameters and buffers on meta in another type; the objects stay the same, and so does what is known of them."""
+    tensors = {id(t): t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()}
+    before = [(t, t.data) for t in tensors.values()]
+    try:
+        for t in tensors.values():
+            t.data = t.data.to(dtype)
+        yield
+    finally:
+        for t, data in before:
+            t.data = data
+
+
+def aligned(one: Graph, two: Graph) -> Both | None:
+    """The nodes of two traces that differ in casts alone, side by side; None where they differ in more.
+
+    A cast of one that the other lacks (a cast to the type that a value has already makes no node) is the value that it casts.
+    """
+    found: Both = {}
+    i = j = 0
+    while i < len(one.nodes) or j < len(two.nodes):
+        a = one.nodes[i] if i < len(one.nodes) else None
+        b = two.nodes[j] if j < len(two.nodes) else None
+        if a is not None and b is not None and (a.op, a.shape) == (b.op, b.shape) and _same_inputs(one, two, i, j, found):
+            found[i] = j
+            i, j = i + 1, j + 1
+        elif b is not None and b.op in CASTS:
+            j += 1
+        elif a is not None and a.op in CASTS and a.inputs:
+            found[i] = found[a.inputs[0]]
+            i += 1
+        else:
+            return None
+    return found
+
+
+def _same_inputs(one: Graph, two: Graph, i: int, j: int, found: Both) -> bool:
+    """Whether two calls read the same values, casts left aside."""
+    mine = [_bare(two, found[k]) for k in one.nodes[i].inputs]
+    return mine == [_bare(two, k) for k in two.nodes[j].inputs]
+
+
+def _bare(graph: Graph, index: int) -> int:
+    while graph.nodes[index].op in CASTS and graph.nodes[index].inputs:
+        index = graph.nodes[index].inputs[0]
+    return index
+
+
+__all__ = ["CASTS", "Half", "Written", "aligned", "halved", "name_of"]
