@@ -106,20 +106,22 @@ def bounds(*args: Any, **kwargs: Any) -> BranchBounds:
 def test_pre_attention_has_the_form_of_theorem_5_1() -> None:
     """‖W_O‖ √(Σ_h ‖W_V^h‖²) √d γ; slope: the value path, and θ · (logit slope) · value."""
     found = bounds(Attention, rms)
-    assert str(found.magnitude) == "4*W3_rss*W4*g0_abs"
+    assert str(found.magnitude) == "4*W3n_rss*W4" and str(found.plain(found.magnitude)) == "4*W3_rss*W4*g0_abs"
     q, k, v, o, g, s = (sym(n) for n in ("W1_max", "W2_max", "W3_rss", "W4", "g0_abs", "sigma_0"))
     value = mul(power(s, -1), g, v, o)
     logits = mul(num(2 * 4 * 4 / math.sqrt(WIDTH // HEADS)), power(g, 3), power(s, -1), q, k, v, o, sym("theta_0"))
     where = {n: 0.3 + 0.1 * i for i, n in enumerate(("W1_max", "W2_max", "W3_rss", "W4", "g0_abs", "sigma_0", "theta_0"))}
-    assert isinstance(found.lipschitz_local, Expr)
-    assert found.lipschitz_local.evaluate(where) == pytest.approx(add(value, logits).evaluate(where), rel=1e-12)
-    assert str(found.logits[0]) == "8*W1_max*W2_max*g0_abs**(2)" and found.logits_bounded is False
+    plain, spread = found.plain(found.lipschitz_local), found.lipschitz_local
+    assert isinstance(plain, Expr) and isinstance(spread, Expr)
+    assert plain.evaluate(where) == pytest.approx(add(value, logits).evaluate(where), rel=1e-12)
+    assert str(spread) == "W4*(4*W1n_max*W2n_max*spread_0*theta_0*sigma_0**(-1) + W3n_rss*sigma_0**(-1))"  # T10
+    assert str(found.logits[0]) == "8*W1n_max*W2n_max" and found.logits_bounded is False
 
 
 def test_global_slopes_count_the_smallest_divisor() -> None:
     found = bounds(Mlp, rms)
     assert isinstance(found.lipschitz, Expr) and isinstance(found.lipschitz_local, Expr)
-    where = {"g0_abs": 1.0, "W0": 2.0, "W1": 3.0, "sigma_0": 0.5}
+    where = {"W0n": 2.0, "W1": 3.0, "sigma_0": 0.5}
     assert found.lipschitz_local.evaluate(where) == pytest.approx(12.0)
     assert found.lipschitz.evaluate(where) == pytest.approx(6.0 / math.sqrt(1e-6))
     assert found.norms[0][2] == pytest.approx(1e-3)
@@ -289,13 +291,13 @@ def test_constants_of_activations(name: str) -> None:
 )
 def test_activations_written_out_are_recognised(act: Any) -> None:
     found = bounds(lambda: Mlp(act), rms)
-    assert str(found.magnitude) == "4*W0*W1*g0_abs"
+    assert str(found.magnitude) == "4*W0n*W1"
 
 
 def test_an_activation_that_only_looks_alike_is_not_recognised() -> None:
     found = bounds(lambda: Mlp(lambda x: x * torch.sigmoid(1.702 * x + 0.01)), rms)
     assert isinstance(found.lipschitz_local, Expr) and found.lipschitz_local.evaluate(
-        {"g0_abs": 1.0, "W0": 100.0, "W1": 1.0, "W0_row": 100.0, "sigma_0": 1.0}
+        {"W0n": 100.0, "W1": 1.0, "W0n_row": 100.0, "sigma_0": 1.0}
     ) > 1e3  # the product rule, with the size of x in it
 
 

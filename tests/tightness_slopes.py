@@ -13,7 +13,7 @@ from screen.facts.bounds import BranchBounds, bounds_of
 from screen.facts.nouns import Unknown
 from tests.soundness.grammar import Design, Part
 from tests.soundness.measure import alternated, fibre
-from tests.soundness.points import divisors
+from tests.soundness.points import divisors, half_diameters
 from tests.soundness.quantities import value
 from tests.soundness.region import Region, regions
 
@@ -54,7 +54,8 @@ def branch_slope(region: Region, bounds: BranchBounds, weights: Mapping[str, Ten
     if local:
         point = dict.fromkeys(region.leaves, state)
         with torch.no_grad():
-            values |= divisors(region, bounds.norms, region.run(point, weights, copies=True), point)
+            nodes = region.run(point, weights, copies=True)
+        values |= divisors(region, bounds.norms, nodes, point) | half_diameters(bounds.spreads, nodes, point)
     return claim.evaluate(values)
 
 

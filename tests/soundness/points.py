@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from screen.facts.bounds.walk import Spread
 from screen.facts.flow import axes_of
 from tests.soundness.measure import Values
 from tests.soundness.region import Region
@@ -39,6 +40,17 @@ def divisors(region: Region, norms: Iterable[tuple[str, int, float | None]], nod
             length = torch.linalg.vector_norm(y, dim=norm.axes)
             rho = torch.where(length > 0, size / length, least or 1e-300)
         found[symbol] = max(float(rho.min()) * (1 - 1e-9), least or 0.0) or 1e-300
+    return found
+
+
+def half_diameters(spreads: Iterable[Spread], nodes: Mapping[int, Any], point: Values) -> dict[str, float]:
+    """√Σ_heads (max over samples of ½ max_jk ‖v_j − v_k‖)² of the vectors v [samples, heads …, tokens, features] that each softmax weighs."""
+    found = {}
+    for s in spreads:
+        v = point[s.node] if s.node in point else nodes.get(s.node)
+        if isinstance(v, Tensor):
+            apart = torch.linalg.vector_norm(v.unsqueeze(-2) - v.unsqueeze(-3), dim=-1).amax((-1, -2)) / 2
+            found[s.symbol] = float(torch.linalg.vector_norm(apart.amax(0))) * (1 + 1e-12)
     return found
 
 

@@ -46,7 +46,7 @@ def as_measured(held: Value, t: Tensor, slope: Tensor, rng: random.Random) -> Va
     if low < -1e3 and high <= 0:  # else a sum would take it for a mask
         high = 1.0
     return replace(
-        held, mag=measured_facts(t, flat, rng), der=measured_facts(slope, flat, rng), projection=None,
+        held, mag=measured_facts(t, flat, rng), der=measured_facts(slope, flat, rng), projection=None, normed=None,
         low=low - 1e-11 * abs(low), high=high + 1e-11 * abs(high),
     )
 
@@ -76,9 +76,10 @@ def remade(walk: Walk, index: int, table: Mapping[int, Any], values: dict[str, f
     """The value that the rule of a node gives on other inputs; numbers for its own symbols are added."""
     shadow = copy.copy(walk)
     shadow.table = {i: v for i, v in table.items() if i < index}
-    shadow.floors, shadow.thetas, shadow.logits = list(walk.floors), list(walk.thetas), []
+    shadow.floors, shadow.thetas, shadow.spreads, shadow.logits = list(walk.floors), list(walk.thetas), list(walk.spreads), []
     shadow.given, shadow.assumed = {}, {}
     made = shadow.value(index)
     values.update(dict.fromkeys(shadow.thetas, 1.0))
     values.update({floor.symbol: floor.least or 1e-300 for floor in shadow.floors})
+    values.update({s.symbol: s.coarse.evaluate(values) for s in shadow.spreads[len(walk.spreads) :]})
     return made

@@ -20,7 +20,7 @@ from tests.soundness import draws
 from tests.soundness.grammar import Design
 from tests.soundness.measure import Attack, Values, fibre
 from tests.soundness.nodewise import broken, tangents
-from tests.soundness.points import divisors, entries, largest_logit, rounding
+from tests.soundness.points import divisors, entries, half_diameters, largest_logit, rounding
 from tests.soundness.quantities import value
 from tests.soundness.record import Record, Sample
 from tests.soundness.region import Region, regions
@@ -122,7 +122,7 @@ def compare(target: Target, attack: Attack, point: Values, symbols: Mapping[str,
         return False
     values = _values(target, attack, point, symbols)
     tolerance = TOLERANCE * max(target.bounds.ops, 1)
-    local = {**values, **divisors(target.region, target.bounds.norms, nodes, point)}
+    local = {**values, **divisors(target.region, target.bounds.norms, nodes, point), **half_diameters(target.bounds.spreads, nodes, point)}
     for kind, number, noise in measure(target, attack, point, nodes, out):
         claim = target.claims.get(kind)
         if claim is not None and math.isfinite(number):
@@ -144,7 +144,10 @@ def _values(target: Target, attack: Attack, point: Values, symbols: Mapping[str,
     """Numbers for all symbols; softmax sensitivities at their largest, divisors at their smallest."""
     found = {**symbols, **dict.fromkeys(target.walk.thetas, 1.0)}
     found.update({floor.symbol: floor.least or 1e-300 for floor in target.walk.floors})
-    return found | {"B": attack.size(point), "B_memory": attack.size(point, "memory"), "B_earlier": attack.size(point, "earlier")}
+    found |= {"B": attack.size(point), "B_memory": attack.size(point, "memory"), "B_earlier": attack.size(point, "earlier")}
+    for spread in target.walk.spreads:
+        found[spread.symbol] = evaluate(spread.coarse, found)
+    return found
 
 
 def _all_weights(target: Target, values: Mapping[str, float]) -> dict[str, float]:

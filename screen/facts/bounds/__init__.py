@@ -9,7 +9,9 @@ beside its line of mathematics: `domain` (norms), `layout` (reshapes), `bilinear
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import overload
 
 from screen.facts.attention import Attention
 from screen.facts.bounds import rotary as _rotary
@@ -34,7 +36,7 @@ from screen.facts.bounds.expr import ONE, Expr, add, largest, num, sym
 from screen.facts.bounds.hamiltonian import HamiltonianForm, hamiltonian
 from screen.facts.bounds.quantities import Part, Quantity, values_of
 from screen.facts.bounds.value import Value
-from screen.facts.bounds.walk import Walk
+from screen.facts.bounds.walk import Spread, Walk
 from screen.facts.branches import Branch
 from screen.facts.nouns import Place, Tri, Unknown
 
@@ -56,7 +58,7 @@ class BranchBounds:
     """Operator norm of ∂F/∂x from block-∞ to block-∞, over the same x: each norm counts its gain over its smallest divisor."""
     lipschitz_local: Expr | Unknown
     """The same at a point: `sigma_i` is the smallest divisor of norm i over the tokens there (ε included), `theta_i` the largest ‖diag p − pp'‖
-    from max to sum norm (θ(p) <= 1) of softmax i. Routing fixed."""
+    from max to sum norm (θ(p) <= 1) of softmax i, `spread_i` half the diameter of the vectors that it weighs. Routing fixed."""
     logits: tuple[Expr | Unknown, ...]
     """sup |logit| of each attention's softmax, before masks."""
     logits_bounded: Tri | None
@@ -85,6 +87,23 @@ class BranchBounds:
     """The feature axis of the output, negative."""
     logit_nodes: tuple[int, ...] = ()
     """The node of each of `logits`: a softmax or a fused attention."""
+    spreads: tuple[Spread, ...] = ()
+    """The symbols `spread_i` of `lipschitz_local`."""
+    coarse: Mapping[str, Expr] = field(default_factory=dict)
+    """Symbols of norms of folded weights (`fold`) and of spreads -> a bound in norms of single parameters."""
+
+    @overload
+    def plain(self, claim: Expr) -> Expr: ...
+    @overload
+    def plain(self, claim: Expr | Unknown) -> Expr | Unknown: ...
+    def plain(self, claim: Expr | Unknown) -> Expr | Unknown:
+        """A bound in norms of single parameters alone: never smaller."""
+        return claim if isinstance(claim, Unknown) else claim.substitute(self.coarse).substitute(self.coarse)
+
+    @property
+    def plain_quantities(self) -> tuple[Quantity, ...]:
+        """Those of one parameter each."""
+        return tuple(q for q in self.quantities if q.part.fold is None)
 
 
 def bounds_of(branch: Branch) -> BranchBounds:
@@ -99,7 +118,10 @@ def bounds_of(branch: Branch) -> BranchBounds:
     cores = _cores(walk)
     logits = tuple(u.norm() for _, u in cores)
     internal = _internal(walk)
-    used = frozenset(_used(magnitude, local, lipschitz, internal, *logits))
+    coarse = {**walk.names.coarse, **{s.symbol: s.coarse for s in walk.spreads}}
+    sharp = _used(magnitude, local, lipschitz, internal, *logits)
+    under = _used(*(coarse[s] for s in sharp if s in coarse))
+    used = frozenset((*sharp, *under, *_used(*(coarse[s] for s in under if s in coarse))))
     quantities = tuple(q for s, q in walk.names.quantities.items() if s in used)
     names = {q.symbol: q.parameter for q in walk.names.quantities.values()}
     return BranchBounds(
@@ -108,6 +130,7 @@ def bounds_of(branch: Branch) -> BranchBounds:
         bounded=bounded, breaker=place(walk, breaker), bounded_at_each_x=at_x, given=_given(walk, magnitude, logits, names),
         bound=magnitude if bounded is True and isinstance(magnitude, Expr) else None, hamiltonian=hamiltonian(walk), internal=internal,
         quantities=quantities, ops=len(branch.region), norms=tuple((f.symbol, f.node, f.least) for f in walk.floors), axis=axis,
+        spreads=tuple(s for s in walk.spreads if s.symbol in used), coarse={s: e for s, e in coarse.items() if s in used},
     )
 
 
@@ -123,7 +146,7 @@ def _global(walk: Walk, output: Value, local: Expr | Unknown) -> Expr | Unknown:
     if isinstance(local, Unknown):
         return local
     used = set(local.symbols())
-    worst = dict.fromkeys(walk.thetas, ONE)
+    worst = dict.fromkeys(walk.thetas, ONE) | {s.symbol: s.coarse for s in walk.spreads}
     for floor in walk.floors:
         if floor.symbol in used and floor.least is None:
             return Unknown("a norm without an epsilon has no Lipschitz constant", (floor.node,))

@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import numpy
 
+    from screen.facts.bounds.expr import Expr
+    from screen.facts.bounds.fold import Fold
+
 Kind = Literal["spectral", "head_rss", "max_abs", "frobenius", "l2", "row_max", "row_l1", "taps", "max_exp"]
 """spectral: max_s ‖W‖₂; head_rss: √Σ_h ‖W_h‖₂²; max_abs: max |w|; frobenius, l2: √Σ w²; row_max: max_row √Σ_c w²; row_l1: max_row Σ_c |w|;
 taps: Σ over the taps of a filter of the norm of its matrix; max_exp: max exp(w)."""
@@ -36,6 +39,17 @@ class Part:
     strides: tuple[int, ...]
     shift: float = 0.0
     """A number added to every entry (`1 + w`)."""
+    fold: Fold | None = None
+    """Where it is a view of an array that is computed from several parameters; `parameter` is the first of them."""
+
+    def read(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
+        """Its entries in float64."""
+        import numpy as np
+
+        whole = self.fold.array(weights) if self.fold is not None else weights[self.parameter]
+        dense = np.ascontiguousarray(np.asarray(whole, dtype=np.float64)).reshape(-1)
+        part = np.lib.stride_tricks.as_strided(dense[self.offset :], self.sizes, tuple(s * dense.itemsize for s in self.strides))
+        return part + self.shift
 
     def permuted(self, order: tuple[int, ...]) -> Part:
         """Axes in another order."""
@@ -138,13 +152,14 @@ class Quantity:
         return bool(columns) and columns[-1] != 1
 
     def measure(self, weight: numpy.ndarray) -> float:
-        """The number, from the parameter's value. A relative error of 1e-12 of the SVD is added, so that the result is an upper bound."""
+        """The number, from the parameter's value, for a quantity of one parameter."""
+        return self.of({self.parameter: weight})
+
+    def of(self, weights: Mapping[str, numpy.ndarray]) -> float:
+        """The number, from the parameters by name. A relative error of 1e-12 of the SVD is added, so that the result is an upper bound."""
         import numpy as np
 
-        dense = np.ascontiguousarray(np.asarray(weight, dtype=np.float64)).reshape(-1)
-        step = dense.itemsize
-        part = np.lib.stride_tricks.as_strided(dense[self.part.offset :], self.part.sizes, tuple(s * step for s in self.part.strides))
-        part = part + self.part.shift
+        part = self.part.read(weights)
         if self.kind == "max_exp":
             return float(np.exp(part).max())
         order = sorted(range(len(self.roles)), key=lambda i: "thsarc".index(self.roles[i]))
@@ -155,7 +170,8 @@ class Quantity:
             return float(np.abs(grid).sum(axis=(3, 4, 5)).max())
         matrices = grid[:, :, :, 0]
         norms = np.sqrt((matrices**2).sum((-1, -2))) if 1 in sizes[4:] else np.linalg.norm(matrices, 2, axis=(-2, -1))
-        return float(np.sqrt((norms.max(2) ** 2).sum(1)).sum(0)) * (1 + 1e-12)
+        rounding = self.part.fold.slack(weights) if self.part.fold is not None else 0.0
+        return float(np.sqrt((norms.max(2) ** 2).sum(1)).sum(0)) * (1 + 1e-12) + rounding
 
 
 def normal(part: Part, roles: str) -> tuple[Part, str]:
@@ -207,6 +223,8 @@ class Names:
         self.quantities: dict[str, Quantity] = {}
         self._symbols: dict[tuple[object, ...], str] = {}
         self._bases: dict[tuple[object, ...], str] = {}
+        self.coarse: dict[str, Expr] = {}
+        """Symbol of a folded quantity (`fold`) -> a bound of it in norms of single parameters."""
         self.gains: set[str] = set()
         """Parameters that multiply entry by entry: their symbols begin with `g`."""
 
@@ -224,17 +242,25 @@ class Names:
                 found += "x"
             self._symbols[key] = found
             self.quantities[found] = Quantity(found, kind, part, roles)
+            if part.fold is not None:
+                from screen.facts.bounds.fold import plainly
+
+                self.coarse[found] = plainly(part, roles, self)
         return self._symbols[key]
 
     def _base(self, part: Part) -> str:
-        rows = (part.parameter, part.offset, math.prod(part.sizes), part.shift)
-        if rows not in self._bases:
-            letter = "g" if part.parameter in self.gains else "W" if sum(n != 1 for n in part.whole) > 1 else "b"
-            number = sum(b.startswith(letter) for b in self._bases.values())
+        from screen.facts.bounds.fold import unfolded
+
+        rows = (part.parameter, part.offset, math.prod(part.sizes), part.shift, part.fold)
+        if rows not in self._bases and part.fold is not None and part.fold.shift is None:
+            self._bases[rows] = self._base(unfolded(part)) + "n"
+        elif rows not in self._bases:
+            letter = "c" if part.fold is not None else "g" if part.parameter in self.gains else "W" if sum(n != 1 for n in part.whole) > 1 else "b"
+            number = sum(b.startswith(letter) and not b.endswith("n") for b in self._bases.values())
             self._bases[rows] = f"{letter}{number}"
         return self._bases[rows]
 
 
 def values_of(quantities: tuple[Quantity, ...], weights: Mapping[str, numpy.ndarray]) -> dict[str, float]:
     """All numbers, from the parameters by name."""
-    return {q.symbol: q.measure(weights[q.parameter]) for q in quantities}
+    return {q.symbol: q.of(weights) for q in quantities}

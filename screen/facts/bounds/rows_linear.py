@@ -11,12 +11,13 @@ from dataclasses import replace
 from screen.facts.bounds.align import align
 from screen.facts.bounds.bilinear import product
 from screen.facts.bounds.domain import Bound, Fact, is_zero, plus, query, tidy, zero
-from screen.facts.bounds.expr import Expr, mul, sym
+from screen.facts.bounds.expr import Expr, mul, num, sym
+from screen.facts.bounds.fold import matrix_of, vector_of
 from screen.facts.bounds.layout import Layout, atoms, plain, sizes
 from screen.facts.bounds.quantities import Part
 from screen.facts.bounds.rows_pointwise import added
-from screen.facts.bounds.value import Projection, Value, permuted, reshaped, scaled, with_projection
-from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.bounds.value import Projection, Value, permuted, reshaped, scaled, spread_of, with_projection
+from screen.facts.bounds.walk import NotUnderstood, Spread, Walk, row
 from screen.facts.nouns import Unknown
 from screen.graph import Node
 
@@ -47,11 +48,21 @@ def mapped(walk: Walk, x: Value, w: Value, bias: Value | None, jump: int | None 
     if part is not None and bias is not None:  # the facts of W·x alone plus those of b
         made = replace(made, mag=plus(made.mag, _as_last(bias, layout), flat))
     if rows:
-        weight = w.part
-        made = with_projection(made, Projection(weight, part, rows, x.norm(-1), x.slope(-1)), walk.names)
+        made = with_projection(made, _projected(x, w.part, part, rows), walk.names)
     if bias is not None and part is None:
         made = added(walk, made, bias)
     return made
+
+
+def _projected(x: Value, weight: Part, bias: Part | None, rows: tuple[int, ...]) -> Projection:
+    """W x + b; of a norm's output with the gain and the bias of the norm folded in (T5)."""
+    known, columns = x.normed, weight.sizes[1]
+    plain_gain = known is None or (known.gain is None and not known.centred)
+    if known is None or isinstance(known.slope, Unknown) or columns < 2 or weight.sizes[0] < 2 or (plain_gain and known.bias is None):
+        return Projection(weight, bias, rows, x.norm(-1), x.slope(-1))
+    map_ = weight if plain_gain else matrix_of(weight, known.gain, known.centred)
+    constant = bias if known.bias is None else vector_of(weight, known.bias, bias)
+    return Projection(map_, constant, rows, num(known.radius), known.slope)
 
 
 def _as_last(bias: Value, layout: Layout) -> Bound:
@@ -107,7 +118,7 @@ def matmul(walk: Walk, node: Node) -> Value:
         return mapped(walk, a, permuted_part(walk, b), None)
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise NotUnderstood("a product with a vector")
-    return multiplied_matrices(walk, a, b)
+    return multiplied_matrices(walk, a, b, weighed(walk, a, b, walk.flow.ref(node, 1, "other", "mat2")))
 
 
 @row("grouped_mm")
@@ -147,8 +158,22 @@ def baddbmm(walk: Walk, node: Node) -> Value:
     return made if beta == 0.0 else added(walk, made, c if beta in (None, 1.0) else scaled(c, beta))
 
 
-def multiplied_matrices(walk: Walk, a: Value, b: Value) -> Value:
-    """Σ_k a[…, i, k] b[…, k, j], batch axes broadcast."""
+def weighed(walk: Walk, a: Value, v: Value, node: int | None) -> Value | None:
+    """The vectors that rows of a weigh, up to a constant, where each row sums to 1 (T10): δa v = δa (v − c), and at a point ‖δa v‖ is at most
+    ‖δa‖₁ · ½diam(v). A symbol `spread_i` stands for ½diam, with the norms of v over heads and features as its bound."""
+    if is_zero(a.der) or not a.balanced or a.balanced != a.axis(-1) or isinstance(v.mag, Unknown) or len(v.shape) < 3 or node is None:
+        return None
+    facts = spread_of(v, walk.names)
+    assert not isinstance(facts, Unknown)
+    heads = frozenset(x for axis in range(1, len(v.shape) - 2) for x in atoms(v.layout, axis))
+    symbol = f"spread_{len(walk.spreads)}"
+    walk.spreads.append(Spread(symbol, node, query(facts, v.flat, v.axis(-1), heads)))
+    sharp = Fact(sym(symbol), v.axis(-1), heads)
+    return replace(v, mag=tidy([sharp, *(f for f in facts if f.key != sharp.key)], v.flat), projection=None)
+
+
+def multiplied_matrices(walk: Walk, a: Value, b: Value, spread: Value | None = None) -> Value:
+    """Σ_k a[…, i, k] b[…, k, j], batch axes broadcast; `spread`: b as `weighed` has it."""
     if a.holes or b.holes:
         raise NotUnderstood("a product with a masked value")
     wide_a = reshaped(a, (*a.shape, 1), walk.names)  # […, i, k, 1]
@@ -167,10 +192,18 @@ def multiplied_matrices(walk: Walk, a: Value, b: Value) -> Value:
         return product(x, y, found.labels[0], found.labels[1], flats, contracted, out, sizes(layout))
 
     left, right = found.left, found.right
-    der = plus(times_(left.der, right.mag), times_(left.mag, right.der), sizes(layout))
+    moved = right.mag if spread is None else _aligned_like(walk, wide_a, spread, b.shape).mag
+    der = plus(times_(left.der, moved), times_(left.mag, right.der), sizes(layout))
     low = 0.0 if a.low >= 0 and b.low >= 0 else float("-inf")
     jump = a.jump if a.jump is not None else b.jump
     return Value(shape, layout, times_(left.mag, right.mag), der, low, jump=jump)
+
+
+def _aligned_like(walk: Walk, wide_a: Value, spread: Value, shape: tuple[int, ...]) -> Value:
+    """The spread on the atoms of the product."""
+    found = align(wide_a, reshaped(spread, (*shape[:-2], 1, *shape[-2:]), walk.names), walk.names)
+    assert found is not None
+    return found.right
 
 
 def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from screen.facts.bounds.domain import NONE, Bound, Fact, query, tidy, zero
 from screen.facts.bounds.expr import mul, num, power, sym
-from screen.facts.bounds.value import Value, recut, reshaped
+from screen.facts.bounds.value import Normed, Value, recut, reshaped
 from screen.facts.bounds.walk import Floor, NotUnderstood, Walk
 from screen.facts.flow import axes_of, number, strip
 from screen.facts.nouns import Norm, Unknown
@@ -96,7 +96,10 @@ def _normalised(walk: Walk, x: Value, norm: Norm, divisor: Divisor) -> Value:
         keys = dict.fromkeys([(along, NONE), *((f.inner, f.outer) for f in der if along <= f.inner and f.p == 2)])
         der = tidy((Fact(mul(inverse, query(der, flat, *k)), *k) for k in keys), flat)
         der = zero(len(flat)) if any(f.bound.kind == "num" and f.bound.value == 0 for f in der) else der
-    return Value(x.shape, x.layout, mag, der, -radius, radius, after="norm", jump=x.jump)
+    last = len(norm.axes) == 1 and norm.axes[0] % len(x.shape) == len(x.shape) - 1
+    slope = der if isinstance(der, Unknown) else query(der, flat, along)
+    folds = Normed(radius, slope, norm.centred) if last else None
+    return Value(x.shape, x.layout, mag, der, -radius, radius, after="norm", jump=x.jump, normed=folds)
 
 
 def _affine(walk: Walk, call: Node, y: Value) -> Value:

@@ -9,7 +9,7 @@ from screen.facts.bounds.align import Aligned, align
 from screen.facts.bounds.bilinear import product
 from screen.facts.bounds.domain import NONE, Bound, is_zero, plus
 from screen.facts.bounds.rows_views import spread
-from screen.facts.bounds.value import Value, constant, of_part, scaled, summed
+from screen.facts.bounds.value import Normed, Value, constant, of_part, scaled, summed
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.graph import Node
 
@@ -35,7 +35,7 @@ def added(walk: Walk, left: Value, right: Value) -> Value:
     """left + right."""
     a = both(walk, left, right)
     x, y = filled(a)
-    made = replace(summed(x, y), after=_after_sum(walk, left, right))
+    made = replace(summed(x, y), after=_after_sum(walk, left, right), normed=_with_affine(left, right, True) or _with_affine(right, left, True))
     deep = next((m for m in (left, right) if m.low < DEEP and is_zero(m.der) and m.high <= 0.0 and m.gain == ()), None)
     if deep is None and not left.holes and not right.holes:
         return made
@@ -55,6 +55,17 @@ def _after_sum(walk: Walk, left: Value, right: Value) -> str:
             walk.hold(bias.gain, "the norm's bias")
             return "biased"
     return ""
+
+
+def _with_affine(normed: Value, vector: Value, bias: bool) -> Normed | None:
+    """x̂ ⊙ γ + β after one more gain or bias: a vector of parameters over the last axis."""
+    known, part = normed.normed, vector.part
+    if known is None or part is None or known.bias is not None or (known.gain is not None and not bias) or part.sizes[-1:] != normed.shape[-1:]:
+        return None
+    if math.prod(part.sizes) != part.sizes[-1] or len(part.sizes) > len(normed.shape):
+        return None
+    flat = replace(part, sizes=part.sizes[-1:], strides=part.strides[-1:])
+    return replace(known, bias=flat) if bias else replace(known, gain=flat)
 
 
 def _is_vector(value: Value) -> bool:
@@ -87,7 +98,8 @@ def multiplied(walk: Walk, left: Value, right: Value) -> Value:
     low, high = min(ends), max(ends)
     if left is right:
         low = max(low, 0.0)
-    return Value(shape, a.layout, mag, der, low, high, jump=jump, after=after, gain=left.gain + right.gain if left.gain and right.gain else ())
+    return Value(shape, a.layout, mag, der, low, high, jump=jump, after=after, gain=left.gain + right.gain if left.gain and right.gain else (),
+                 normed=_with_affine(left, right, False) or _with_affine(right, left, False))
 
 
 def as_value(found: Value | float | None, like: Value) -> Value:

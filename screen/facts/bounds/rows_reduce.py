@@ -8,7 +8,7 @@ from dataclasses import replace
 from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, is_zero, query, tidy, times, zero
 from screen.facts.bounds.expr import mul, num, sym
 from screen.facts.bounds.layout import Layout, atoms
-from screen.facts.bounds.rows_linear import multiplied_matrices
+from screen.facts.bounds.rows_linear import multiplied_matrices, weighed
 from screen.facts.bounds.rows_pointwise import added
 from screen.facts.bounds.rows_views import resized, spread
 from screen.facts.bounds.value import Value, permuted, reshaped, scaled, unknown
@@ -147,7 +147,7 @@ def softened(walk: Walk, index: int, u: Value, axis: int) -> Value:
         walk.thetas.append(theta)
         half = [Fact(mul(num(0.5), query(u.der, u.flat, rows)), rows)] if any(rows <= f.inner | f.outer for f in u.der) else []
         der = tidy([Fact(mul(sym(theta), query(u.der, u.flat)), rows, NONE, 1), *half], u.flat)
-    return Value(u.shape, u.layout, (Fact(num(1.0), rows, NONE, 1),), der, 0.0, 1.0, jump=u.jump)
+    return Value(u.shape, u.layout, (Fact(num(1.0), rows, NONE, 1),), der, 0.0, 1.0, jump=u.jump, balanced=rows)
 
 
 @row("scaled_dot_product_attention")
@@ -157,8 +157,10 @@ def attention(walk: Walk, node: Node) -> Value:
     mask, dropout = walk.operand(node, 3, "attn_mask"), walk.flow.operand(node, 4, "dropout_p")
     if not isinstance(q, Value) or not isinstance(k, Value) or not isinstance(v, Value) or dropout not in (None, 0, 0.0):
         raise NotUnderstood("operands that are not known, or dropout")
-    if walk.flow.operand(node, 7, "enable_gqa") is True:
-        k, v = _grouped(walk, k, q.shape[-3]), _grouped(walk, v, q.shape[-3])
+    shared = walk.flow.operand(node, 7, "enable_gqa") is True
+    values, heads = v, q.shape[-3] if len(q.shape) > 2 else 1
+    if shared:
+        k, v = _grouped(walk, k, heads), _grouped(walk, v, heads)
     given = walk.flow.operand(node, 6, "scale")
     scale = float(given) if isinstance(given, int | float) else 1.0 / math.sqrt(q.shape[-1])
     order = (*range(len(k.shape) - 2), len(k.shape) - 1, len(k.shape) - 2)
@@ -166,7 +168,9 @@ def attention(walk: Walk, node: Node) -> Value:
     logits = _masked(walk, node, logits, mask)
     if walk.flow.operand(node, 5, "is_causal") is True:
         logits = replace(logits, holes=False)  # the diagonal is always left
-    return multiplied_matrices(walk, softened(walk, node.index, logits, -1), v)
+    weights = softened(walk, node.index, logits, -1)
+    spread = weighed(walk, weights, values, walk.flow.ref(node, 2, "value"))
+    return multiplied_matrices(walk, weights, v, _grouped(walk, spread, heads) if shared and spread is not None else spread)
 
 
 def _masked(walk: Walk, node: Node, logits: Value, mask: Value | float | None) -> Value:

@@ -27,6 +27,18 @@ class Projection:
 
 
 @dataclass(frozen=True)
+class Normed:
+    """The value is x̂ ⊙ γ + β over its last axis with ‖x̂‖₂ <= radius: what folding γ and β into the next map needs (`fold`)."""
+
+    radius: float
+    slope: Expr | Unknown
+    """Of the 2-norm of δx̂."""
+    centred: bool
+    gain: Part | None = None
+    bias: Part | None = None
+
+
+@dataclass(frozen=True)
 class Piece:
     """The value is a part [start, stop) of axis `axis` of node `node`, up to isometries along that axis."""
 
@@ -61,6 +73,9 @@ class Value:
     """The choice made from data that it depends on: it is not continuous."""
     gain: tuple[str, ...] = ()
     """Symbols of the parameters that it is made of, when it is made of weights alone."""
+    normed: Normed | None = None
+    balanced: frozenset[int] = frozenset()
+    """Atoms over which its entries sum to 1, so that its derivative sums to 0."""
 
     @property
     def flat(self) -> tuple[int, ...]:
@@ -88,7 +103,7 @@ class Value:
 
     def bare(self) -> Value:
         """Without what only holds for the value as it stands."""
-        return replace(self, part=None, projection=None, piece=None, after="", gain=())
+        return replace(self, part=None, projection=None, piece=None, after="", gain=(), normed=None, balanced=frozenset())
 
 
 def unknown(shape: tuple[int, ...], reason: str, node: int, der: Bound | None = None) -> Value:
@@ -138,7 +153,8 @@ def recut(value: Value, layout: Layout, shape: tuple[int, ...], names: Names) ->
     if layout == value.layout and shape == value.shape:
         return value
     made = replace(
-        value.bare(), shape=shape, layout=layout, mag=recast(value.mag, old, new), der=recast(value.der, old, new), after=value.after
+        value.bare(), shape=shape, layout=layout, mag=recast(value.mag, old, new), der=recast(value.der, old, new), after=value.after,
+        normed=value.normed if shape and shape[-1:] == value.shape[-1:] else None, balanced=value.balanced if old == new else frozenset(),
     )
     if value.projection is None:
         return made
@@ -222,6 +238,8 @@ def permuted(value: Value, order: tuple[int, ...]) -> Value:
         projection=projection,
         piece=piece,
         part=part,
+        normed=None,
+        balanced=frozenset(names[a] for a in value.balanced),
     )
 
 
@@ -232,8 +250,22 @@ def scaled(value: Value, factor: float) -> Value:
     projection = replace(value.projection, factor=value.projection.factor * factor) if value.projection is not None else None
     return replace(
         value, mag=times(value.mag, size), der=times(value.der, size), low=ends[0], high=ends[1], projection=projection, part=None,
-        piece=value.piece if abs(factor) == 1.0 else None,
+        piece=value.piece if abs(factor) == 1.0 else None, normed=_scaled(value.normed, factor), balanced=frozenset(),
     )
+
+
+def _scaled(normed: Normed | None, factor: float) -> Normed | None:
+    """factor · (x̂ ⊙ γ), read as (factor · x̂) ⊙ γ; with a bias it is let go."""
+    if normed is None or normed.bias is not None or not factor or isinstance(normed.slope, Unknown):
+        return None
+    return replace(normed, radius=normed.radius * abs(factor), slope=mul(num(abs(factor)), normed.slope))
+
+
+def spread_of(value: Value, names: Names) -> Bound:
+    """Facts of the value up to a constant: of W·x + b those of W·x."""
+    if value.projection is None:
+        return value.mag
+    return _renewed(value.mag, replace(value.projection, bias=None), names, value.flat, True)
 
 
 def summed(left: Value, right: Value) -> Value:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from screen.facts.bounds.domain import Fact, is_zero, zero
-from screen.facts.bounds.expr import ONE, sym
+from screen.facts.bounds.expr import ONE, Expr, sym
 from screen.facts.bounds.layout import atoms, plain, sizes
 from screen.facts.bounds.quantities import Names, Part
 from screen.facts.bounds.value import Value, constant, of_part, unknown
@@ -47,6 +47,18 @@ class Floor:
     node: int
 
 
+@dataclass(frozen=True)
+class Spread:
+    """Half the diameter of the vectors that a softmax weighs: √Σ_heads (max over samples of ½ max_jk ‖v_j − v_k‖)², the largest over samples alone
+    where there is no axis of heads. v: [samples, heads …, tokens, features]."""
+
+    symbol: str
+    node: int
+    """Of v."""
+    coarse: Expr
+    """A bound of it over all inputs."""
+
+
 class Walk:
     """Values of the nodes of one branch."""
 
@@ -58,6 +70,7 @@ class Walk:
         self.table: dict[int, Value | Multi] = {}
         self.floors: list[Floor] = []
         self.thetas: list[str] = []
+        self.spreads: list[Spread] = []
         self.logits: list[tuple[int, Value]] = []
         """(softmax node, its input before the mask)."""
         self.given: dict[str, str] = {}
