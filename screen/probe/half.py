@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_map
 from screen.capture.built import Built
 from screen.capture.tracer import Trace
 from screen.capture.tracer import run as traced
-from screen.graph import Graph
+from screen.graph import SOURCES, Graph
 from screen.probe.material import Missing
 from screen.probe.replay import Env, Tape, real_value
 
@@ -128,21 +128,35 @@ def aligned(one: Graph, two: Graph) -> Both | None:
 
     A cast of one that the other lacks (a cast to the type that a value has already makes no node) is the value that it casts.
     """
-    found: Both = {}
+    found = _leaves(one, two)
+    if found is None:
+        return None
+    mine, theirs = ([n for n in g.nodes if n.op not in SOURCES] for g in (one, two))
     i = j = 0
-    while i < len(one.nodes) or j < len(two.nodes):
-        a = one.nodes[i] if i < len(one.nodes) else None
-        b = two.nodes[j] if j < len(two.nodes) else None
-        if a is not None and b is not None and (a.op, a.shape) == (b.op, b.shape) and _same_inputs(one, two, i, j, found):
-            found[i] = j
+    while i < len(mine) or j < len(theirs):
+        a = mine[i] if i < len(mine) else None
+        b = theirs[j] if j < len(theirs) else None
+        if a is not None and b is not None and (a.op, a.shape) == (b.op, b.shape) and _same_inputs(one, two, a.index, b.index, found):
+            found[a.index] = b.index
             i, j = i + 1, j + 1
         elif b is not None and b.op in CASTS:
             j += 1
         elif a is not None and a.op in CASTS and a.inputs:
-            found[i] = found[a.inputs[0]]
+            found[a.index] = found[a.inputs[0]]
             i += 1
         else:
             return None
+    return found
+
+
+def _leaves(one: Graph, two: Graph) -> Both | None:
+    """Leaves by their names, those without one in their order; a leaf stands where it is first read, which a cast can move."""
+    found: Both = {}
+    for op in SOURCES:
+        mine, theirs = (sorted((n for n in g.nodes if n.op == op), key=lambda n: n.name) for g in (one, two))
+        if [(n.name, n.shape) for n in mine] != [(n.name, n.shape) for n in theirs]:
+            return None
+        found |= {a.index: b.index for a, b in zip(mine, theirs, strict=True)}
     return found
 
 
