@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any
 
 from screen.facts.analysis import Analysis
 from screen.facts.assemble import readers_of
@@ -12,13 +11,13 @@ from screen.facts.bounds.expr import Expr
 from screen.facts.bounds.quantities import Quantity
 from screen.facts.branches import Branch
 from screen.facts.edges import FUSED_ADDS, Edges
-from screen.facts.flow import Flow, strip
+from screen.facts.flow import Flow
 from screen.facts.norms import Norms
 from screen.facts.nouns import Facts, Kind, Norm, Stream, Sublayer, Unknown
-from screen.facts.placement import Reader
 from screen.facts.streams import Chains
 from screen.graph import Graph
-from screen.probe.plan import BlockPlan, BoundPlan, DegreePlan, NormPlan, ProbePlan, QuantityPlan, SublayerPlan
+from screen.plan_blocks import block_plan, cuts_of
+from screen.probe.plan import BoundPlan, DegreePlan, NormPlan, ProbePlan, QuantityPlan, SublayerPlan
 
 
 def plan_of(facts: Facts) -> ProbePlan:
@@ -32,7 +31,7 @@ def plan_of(facts: Facts) -> ProbePlan:
             found = [(s, branches[s.add, s.output]) for s in kind.sublayers if (s.add, s.output) in branches]
             sublayers += [_sublayer(facts, stream, kind, s, b) for s, (_, b) in found]
             if found:
-                blocks.append(_block(facts, stream, kind, found[0][1][0], [b for _, (_, b) in found]))
+                blocks.append(block_plan(facts, stream, kind, found[0][1][0], [b for _, (_, b) in found]))
     return ProbePlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(sublayers), tuple(blocks))
 
 
@@ -56,27 +55,10 @@ def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, bran
     return SublayerPlan(
         stream.name, kind.id, sublayer.name, branch.output, branch.state, cuts, fused,
         degrees=tuple(DegreePlan(d.group, d.parameters, d.rows, d.axis, d.biases, d.predicted, d.status) for d in analysis.degrees.groups),
-        norms=_norms(branch, analysis), quantities=tuple(map(_quantity, analysis.bounds.quantities)), bounds=bounds,
+        norms=_norms(branch, analysis), quantities=tuple(map(_quantity, analysis.bounds.plain_quantities)), bounds=bounds,
         unknown=(*((("degrees", lost.reason),) if lost is not None else ()), *unknown), ops=analysis.bounds.ops, softmaxes=softmaxes,
         axis=analysis.bounds.axis, internal=_internal(analysis, branch), closed=_closed(analysis),
     )  # fmt: skip
-
-
-def cuts_of(branch: Branch) -> dict[int, str]:
-    """Nodes at which the branch ends -> `own`, `memory` or `earlier`. Of several states the one that it is added to is its own."""
-    primary = strip(branch.flow, branch.state)
-    inside = branch.members
-    kinds: dict[int, str] = {}
-    for node in [branch.output, *branch.region]:
-        for i in branch.sources(node):
-            border = branch.border(i)
-            if border in ("raw", "memory", "earlier"):
-                kinds[i] = border
-    raw = [i for i, k in kinds.items() if k == "raw"]
-    direct = {i for i in raw if strip(branch.flow, i) == primary}
-    own = direct or set(raw)  # α·x is added to, and x is read
-    others = {i for i in (*branch.states, *branch.chains.main_nodes) if i not in inside and i not in kinds and i < branch.output}
-    return {i: "own" if i in own else "earlier" if k == "raw" else k for i, k in kinds.items()} | dict.fromkeys(others, "earlier")
 
 
 def _norms(branch: Branch, analysis: Analysis) -> tuple[NormPlan, ...]:
@@ -106,7 +88,7 @@ def _bounds(analysis: Analysis, branch: Branch) -> tuple[tuple[BoundPlan, ...], 
         if isinstance(claim, Unknown):
             unknown.append((name, claim.reason))
         else:
-            found.append(BoundPlan(name, node, program_of(claim)))  # type: ignore[arg-type]
+            found.append(BoundPlan(name, node, program_of(bounds.plain(claim))))  # type: ignore[arg-type]
     return tuple(found), tuple(unknown)
 
 
@@ -118,7 +100,7 @@ def _closed(analysis: Analysis) -> tuple[str, ...]:
 
 def _internal(analysis: Analysis, branch: Branch) -> BoundPlan | None:
     """The bound of every entry inside of the branch, where it is known."""
-    found = analysis.bounds.internal
+    found = analysis.bounds.plain(analysis.bounds.internal)
     return None if isinstance(found, Unknown) else BoundPlan("internal", branch.output, program_of(found))
 
 
@@ -130,49 +112,6 @@ def program_of(expr: Expr) -> tuple[tuple[str, float, str, tuple[int, ...], tupl
         place[e.serial] = len(rows)
         rows.append((e.kind, e.value, e.name, tuple(place[a.serial] for a in e.args), e.powers))
     return tuple(rows)
-
-
-def _block(facts: Facts, stream: Stream, kind: Kind, reader: Reader, branches: list[Branch]) -> BlockPlan:
-    """The block as a map from the state that its first branch reads to the one that the next block's first branch reads."""
-    states = reader.chain.nodes
-    order = [b.state for _, b in reader.branches]
-    entry, last_add = branches[0].state, max(b.add for b in branches)
-    after = [s for s in order if s >= last_add]
-    exit_ = after[0] if after else states[-1]
-    tail = reader.segments[-1]
-    end = max((n.node for n in tail.norms if n.node > states[-1]), default=states[-1])
-    cuts = sorted({i for b in branches for i, _ in cuts_of(b).items() if i < entry or i not in reader.states} - {entry})
-    return BlockPlan(
-        stream=stream.name, kind=kind.id, entry=entry, exit=exit_, last=states[-1], end=end, cuts=tuple(cuts),
-        outputs=tuple(b.output for b in branches), adds=tuple(b.add for b in branches),
-        repeats=len(stream.kinds) == 1 and stream.depth > 0, weight=_nearest_weight(branches[-1]), depth=facts.depth(stream),
-        names=tuple(s.name for s, _ in zip(kind.sublayers, branches, strict=False)),
-        softmaxes=tuple((s.name, c.node) for s, b in zip(kind.sublayers, branches, strict=False) for c in Attention(b).cores if c.softmax),
-        **_predicted(facts, stream),
-    )  # fmt: skip
-
-
-def _nearest_weight(branch: Branch) -> str | None:
-    """The matrix used last in the branch."""
-    graph = branch.flow.graph
-    for index in reversed(branch.region):
-        if not branch.flow.weighted[index]:
-            continue
-        for source in graph.nodes[index].inputs:
-            root = branch.flow.root(source)
-            if graph.nodes[root].op == "parameter" and len(graph.nodes[root].shape or ()) > 1:
-                return graph.nodes[root].name
-    return None
-
-
-def _predicted(facts: Facts, stream: Stream) -> dict[str, Any]:
-    """What the covariance recursion says of the stream."""
-    found = facts.recursion(stream)
-    if isinstance(found, Unknown):
-        return {"unknown": found.reason}
-    ratio = found.gradient_ratio
-    why = ratio.reason if isinstance(ratio, Unknown) else ""
-    return {"rms": found.rms, "ratio": None if isinstance(ratio, Unknown) else ratio, "unknown": why}
 
 
 __all__ = ["cuts_of", "ops_digest", "plan_of", "program_of"]

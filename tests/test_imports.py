@@ -20,7 +20,7 @@ STAGES: tuple[frozenset[str], ...] = tuple(
         "graphio config",
         "capture probe",
         "facts",
-        "rule summary plan",
+        "rule summary plan plan_blocks",
         "rules",
         "discover",
         "verdict",

@@ -10,11 +10,15 @@ from torch import Tensor
 
 from screen.probe.attempts import FAILURES, Session, said, tried
 from screen.probe.budget import RATES, Budget, parameters_below
-from screen.probe.depth import DEPTHS, depth
+from screen.probe.deeper import Depths, of_depths
+from screen.probe.depth import DEPTHS, depth, depths_of, layers_of
 from screen.probe.material import Missing
 from screen.probe.plan import BlockPlan, Experiment
 from screen.probe.stack import Stack
 from screen.probe.start import start
+
+SHARE = 0.5
+"""Of the budget, that stacks may take: the deepest are left out first."""
 
 
 def started(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
@@ -24,7 +28,7 @@ def started(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
     if isinstance(found, str):
         yield replace(begun, reason=found)
     else:
-        yield from tried(partial(start, *found), [begun], session.budget, _work(found[0], 1))
+        yield from tried(partial(start, *found), [begun], session.budget, _work(found[0], 1, []))
 
 
 def stacked(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
@@ -35,11 +39,21 @@ def stacked(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
     if isinstance(found, str) or why:
         yield replace(empty, reason=why)
         return
-    largest = next((d for d in reversed(DEPTHS) if _work(found[0], d) / RATES[budget.device] <= budget.left), 0)
+    stack, x, words = found
+    stacks = of_depths(stack, session, depths_of(plan, DEPTHS[-1]))
+    work = {d: _work(stack, layers_of(depths_of(plan, d), stacks.follow), depths_of(plan, d)) for d in DEPTHS}
+    room = min(budget.left, SHARE * session.options.seconds)
+    largest = next((d for d in reversed(DEPTHS) if work[d] / RATES[budget.device] <= room), 0)
     if largest < DEPTHS[1]:
         yield replace(empty, reason="beyond `--probe-seconds`, by counted work")
         return
-    yield from tried(partial(depth, *found, largest), [empty], budget, _work(found[0], largest))
+    kept = replace(stacks, stacks={n: s for n, s in stacks.stacks.items() if n <= largest})
+    yield from tried(partial(_depth, kept, x, words, plan, session), [empty], budget, work[largest])
+
+
+def _depth(stacks: Depths, x: Tensor, words: str, plan: BlockPlan, session: Session) -> list[Experiment]:
+    starts = {n: _start(s, session)[0] if stacks.follow else x for n, s in stacks.stacks.items()}
+    return depth(stacks, starts, words, plan)
 
 
 def _stack(plan: BlockPlan, session: Session) -> tuple[Stack, Tensor, str] | str:
@@ -48,9 +62,14 @@ def _stack(plan: BlockPlan, session: Session) -> tuple[Stack, Tensor, str] | str
     try:
         budget.fits(parameters_below(graph, plan.exit, [plan.entry, *plan.cuts]))
         stack = Stack(plan, session.material())
-        return (stack, *stack.start(_fits(budget, parameters_below(graph, plan.entry, []))))
+        return (stack, *_start(stack, session))
     except FAILURES as error:
         return said(error)
+
+
+def _start(stack: Stack, session: Session) -> tuple[Tensor, str]:
+    """The stream that arrives at the block, and words for it."""
+    return stack.start(_fits(session.budget, parameters_below(stack.material.tape.graph, stack.plan.entry, [])))
 
 
 def _fits(budget: Budget, count: int) -> bool:
@@ -61,9 +80,10 @@ def _fits(budget: Budget, count: int) -> bool:
     return True
 
 
-def _work(stack: Stack, layers: int) -> float:
-    """Operations: weights drawn thrice per layer (about 100 operations an entry), each layer run twice forward and twice back, in two networks."""
-    return 2.0 * layers * stack.parameters * (300.0 + 12.0 * stack.tokens)
+def _work(stack: Stack, layers: int, depths: list[int]) -> float:
+    """Operations of two networks: weights drawn twice per layer (about 100 operations an entry), each layer run twice forward, and once back for each
+    depth that it is in."""
+    return 2.0 * stack.parameters * (layers * (200.0 + 4.0 * stack.tokens) + sum(depths) * 4.0 * stack.tokens)
 
 
 def _not_stacked(stack: Stack) -> str:

@@ -3,31 +3,36 @@
     rms            √(mean of squares) of the stream after N blocks: exponent of N
     last gradient  ‖∂L/∂W‖_F of the matrix nearest to the output in block N of N, L a random linear function of the normed end: exponent of N
     first over last  the same of block 1 over block N, at each N
+    1 − cosine     mean over pairs of tokens of a sequence of 1 − ⟨x_i, x_j⟩/(‖x_i‖‖x_j‖) after N blocks
 
-Each is called a power law or an exponential in N by the smaller squared residual of its logarithm against log N or N (both have two parameters, so
-that this is the likelihood ratio), and neither where the largest value is under 30 times the smallest.
-
-Initialisers are those that the model records, at the depth that it was built with: a depth-scaled start does not follow N here. The predictions
-of the covariance recursion are means over random weights; a network is compared with them at depths up to the model's own.
+Where the user's code starts a model of another depth otherwise, each N has the start of the model of N blocks (`screen.probe.deeper`). The
+predictions of the covariance recursion are means over random weights, at the model's own depth and number of tokens. It starts from tokens of its
+own: 1 − cosine is compared where the tokens that arrive at the first block are as far apart.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import torch
 from torch import Tensor
 
-from screen.probe.plan import Experiment, rounded
+from screen.probe.deeper import Depths
+from screen.probe.fits import law, mean
+from screen.probe.plan import BlockPlan, Experiment, rounded
 from screen.probe.stack import Stack
 
 DEPTHS = (4, 8, 16, 32, 64)
 NETWORKS = 2
-TELLING = 30.0
-"""Largest over smallest from which a power law and an exponential can be told apart between 4 and 64 (review, item 55)."""
 NEAR, FAR = 1.3, 3.0
 """A factor between measured and predicted within which they agree, and beyond which the prediction is refuted; between them single networks vary."""
+EACH_NEAR, EACH_FAR = 0.1, 0.3
+"""The same for 1 − cosine, a product over blocks, as shares of its logarithm where that is more."""
+APART = 1.1
+"""A factor between 1 − cosine of the tokens that arrive and of those that the recursion starts from."""
+ROUNDED_OFF = 1e-28
+"""1 − cosine below which it is rounding (a square of differences of unit vectors)."""
 
 
 @dataclass
@@ -37,24 +42,57 @@ class Sample:
     rms: dict[int, list[float]] = field(default_factory=dict)
     last: dict[int, list[float]] = field(default_factory=dict)
     ratio: dict[int, list[float]] = field(default_factory=dict)
+    gap: dict[int, list[float]] = field(default_factory=dict)
+    grown: dict[int, list[float]] = field(default_factory=dict)
+    """rms after block N over rms after block 4 of the same network."""
+
+    def add(self, other: Sample) -> None:
+        """Networks of other depths."""
+        for table in fields(Sample):
+            getattr(self, table.name).update(getattr(other, table.name))
 
 
-def depths_of(stack: Stack, largest: int) -> list[int]:
+def depths_of(plan: BlockPlan, largest: int) -> list[int]:
     """Depths to measure, the model's own among them."""
-    return sorted({d for d in (*DEPTHS, stack.plan.depth) if 4 <= d <= largest})
+    return sorted({d for d in (*DEPTHS, plan.depth) if 4 <= d <= largest})
 
 
-def measure(stack: Stack, x: Tensor, depths: list[int]) -> Sample:
-    """All depths of each network at once: the first N layers of the deepest are the network of depth N."""
+def layers_of(depths: list[int], follow: bool) -> int:
+    """Blocks that are drawn and run: the first N of the deepest network are the network of depth N, unless each depth starts otherwise."""
+    return sum(depths) if follow else max(depths, default=0)
+
+
+def measure(found: Depths, starts: dict[int, Tensor]) -> Sample:
+    """All depths. `starts`: the stream where the first block begins, by depth."""
+    sample = Sample()
+    for stack in {id(s): s for s in found.stacks.values()}.values():
+        depths = [n for n, s in found.stacks.items() if s is stack]
+        sample.add(_networks(stack, starts[depths[0]], depths))
+    return sample
+
+
+def _networks(stack: Stack, x: Tensor, depths: list[int]) -> Sample:
+    """All depths of one start, in one pass for each network."""
     sample = Sample()
     for network in range(NETWORKS):
         states = [x]
         for layer in range(1, max(depths) + 1):
-            states.append(stack.run(states[-1], layer, network)[stack.plan.exit].detach())
+            states.append(stack.run(states[-1], stack.drawn(layer, network))[stack.plan.exit].detach())
         for n in depths:
-            sample.rms.setdefault(n, []).append(float(states[n].square().mean().sqrt()))
+            early, size = (float(states[k].square().mean().sqrt()) for k in (min(n, 4), n))
+            sample.rms.setdefault(n, []).append(size)
+            sample.grown.setdefault(n, []).append(size / early if early else math.nan)
+            sample.gap.setdefault(n, []).append(gap(stack.tokens_of(states[n])))
         _backward(stack, states, depths, network, sample)
     return sample
+
+
+def gap(x: Tensor) -> float:
+    """1 − cosine, mean over sequences and pairs of different tokens: Σ‖u_i − ū‖²/(n − 1) for unit vectors u; nan for one token.
+    [sequences, tokens, features]"""
+    n = x.shape[1]
+    unit = torch.nn.functional.normalize(x, dim=-1)
+    return float((unit - unit.mean(1, keepdim=True)).square().sum((1, 2)).mean() / (n - 1)) if n > 1 else math.nan
 
 
 def _backward(stack: Stack, states: list[Tensor], depths: list[int], network: int, sample: Sample) -> None:
@@ -62,10 +100,11 @@ def _backward(stack: Stack, states: list[Tensor], depths: list[int], network: in
     flowing: dict[int, Tensor] = {}
     lasts: dict[int, float] = {}
     for layer in range(max(depths), 0, -1):
+        leaves = stack.drawn(layer, network)
         with torch.enable_grad():
             x = states[layer - 1].clone().requires_grad_(True)
-            w = stack.drawn(layer, network)[stack.weight].clone().requires_grad_(True)
-            out = stack.run(x, layer, network, w)[stack.plan.exit]
+            w = leaves[stack.weight] = leaves[stack.weight].clone().requires_grad_(True)
+            out = stack.run(x, leaves)[stack.plan.exit]
         if layer in depths:
             flowing[layer] = _arriving(stack, states[layer], network)
         for n, g in list(flowing.items()):
@@ -83,84 +122,69 @@ def _arriving(stack: Stack, end: Tensor, network: int) -> Tensor:
     with torch.enable_grad():
         x = end.clone().requires_grad_(True)
         out = stack.finish(x)
-    g = torch.randn(out.shape, generator=stack.material.generator(stack.plan.end, 900 + network), dtype=torch.float64)
+    g = torch.randn(out.shape, generator=stack.material.generator(stack.plan.entry, 900 + network), dtype=torch.float64)
     (found,) = torch.autograd.grad(out, x, g.to(out.device, out.dtype))
     return found
 
 
-def depth(stack: Stack, x: Tensor, words: str, largest: int) -> list[Experiment]:
-    """The three laws."""
-    depths = depths_of(stack, largest)
-    sample = measure(stack, x, depths)
-    empty = Experiment("depth", "", "observed", stack.plan.stream, stack.plan.kind, samples=NETWORKS)
-    found = [
-        _law(replace(empty, what="rms of the stream, exponent of depth"), sample.rms),
-        _law(replace(empty, what="gradient of the last block, exponent of depth"), sample.last),
-        _law(replace(empty, what="first over last gradient, exponent of depth"), sample.ratio),
+def depth(found: Depths, starts: dict[int, Tensor], words: str, plan: BlockPlan) -> list[Experiment]:
+    """The laws, and what is predicted at the model's own depth."""
+    sample = measure(found, starts)
+    empty = Experiment("depth", "", "observed", plan.stream, plan.kind, samples=NETWORKS)
+    apart = {n: v for n, v in sample.gap.items() if min(v) > ROUNDED_OFF}
+    return [
+        law(replace(empty, what="rms of the stream, exponent of depth"), sample.rms, f"{words}; {found.words}"),
+        law(replace(empty, what="gradient of the last block, exponent of depth"), sample.last, found.words),
+        law(replace(empty, what="first over last gradient, exponent of depth"), sample.ratio, found.words),
+        *([law(replace(empty, what="1 − cosine of two tokens, exponent of depth"), apart, found.words)] if len(apart) > 1 else []),
+        *_compared(plan, sample, empty),
+        _collapse(found, starts, sample, empty, plan),
     ]
-    found = [replace(e, reason="; ".join(p for p in (words, e.reason) if p)) for e in found]
-    return [*found, _compared(stack, "rms", sample.rms), _compared(stack, "ratio", sample.ratio)]
 
 
-def _law(empty: Experiment, values: dict[int, list[float]]) -> Experiment:
-    """The exponent with its standard error, the values, and which law fits."""
-    points = [(n, v) for n, found in sorted(values.items()) for v in found]
-    numbers: dict[str, float | str] = {f"at_{n}": rounded(_mean(v)) for n, v in sorted(values.items())}
-    if any(not math.isfinite(v) or v <= 0 for _, v in points):
-        return replace(empty, numbers=numbers, measured="nan", reason="a value is zero or leaves the range of floats")
-    slope, error, power = _fitted([(math.log(n), math.log(v)) for n, v in points])
-    _, _, exponential = _fitted([(float(n), math.log(v)) for n, v in points])
-    means = [_mean(v) for v in values.values()]
-    law = "unknown" if max(means) < TELLING * min(means) else "power law" if power <= exponential else "exponential"
-    numbers["standard_error"] = rounded(error)
-    interval = (rounded(slope - 2 * error), rounded(slope + 2 * error))
-    return replace(empty, measured=rounded(slope), interval=interval, numbers={**numbers, "law": law}, reason=f"law: {law}")
+def _compared(plan: BlockPlan, sample: Sample, empty: Experiment) -> list[Experiment]:
+    """Growth of the stream, and first over last gradient, at the model's own depth against the covariance recursion."""
+    n = plan.depth
+    grown = plan.rms[n - 1] / plan.rms[3] if 4 < n <= len(plan.rms) and plan.rms[3] else None
+    rows = (("growth of rms from block 4 to the last", sample.grown, grown), ("first over last gradient", sample.ratio, plan.ratio))
+    return [_against(replace(empty, what=f"{what}, {n} blocks"), v.get(n, []) if n > 4 else [], said, plan.unknown) for what, v, said in rows]
 
 
-def _compared(stack: Stack, what: str, values: dict[int, list[float]]) -> Experiment:
-    """The stream's growth, or first over last, at the model's own depth against the covariance recursion."""
-    plan = stack.plan
-    said = "growth of rms from block 4 to the last" if what == "rms" else "first over last gradient"
-    empty = Experiment("depth", f"{said}, {plan.depth} blocks", "not_measured", plan.stream, plan.kind, samples=NETWORKS)
-    if plan.depth not in values or plan.depth <= 4:
-        return replace(empty, reason="the model's own depth is not among those that were measured")
-    predicted = (plan.rms[plan.depth - 1] / plan.rms[3] if len(plan.rms) >= plan.depth and plan.rms[3] else None) if what == "rms" else plan.ratio
-    own = values[plan.depth]
-    measured = [a / b for a, b in zip(own, values[4], strict=True)] if what == "rms" else own
+def _collapse(found: Depths, starts: dict[int, Tensor], sample: Sample, empty: Experiment, plan: BlockPlan) -> Experiment:
+    """1 − cosine of two tokens at the model's own depth against the covariance recursion."""
+    n = plan.depth
+    empty = replace(empty, what=f"1 − cosine of two tokens, {n} blocks")
+    measured = [max(g, ROUNDED_OFF) for g in sample.gap.get(n, [])]
+    if not measured or plan.gap is None or plan.begun is None:
+        return _against(empty, measured, None, plan.unknown)
+    arrived = gap(found.stacks[n].tokens_of(starts[n]))
+    if not plan.begun / APART <= arrived <= plan.begun * APART:
+        return _against(empty, measured, None, f"tokens arrive {arrived:.3g} apart (1 − cosine), and the recursion starts from {plan.begun:.3g}")
+    predicted = max(plan.gap, ROUNDED_OFF)
+    slack = abs(math.log(predicted))
+    return _against(empty, measured, predicted, "", max(NEAR, math.exp(EACH_NEAR * slack)), max(FAR, math.exp(EACH_FAR * slack)))
+
+
+def _against(
+    empty: Experiment, measured: list[float], predicted: float | None, unknown: str, near: float = NEAR, far: float = FAR
+) -> Experiment:
+    if not measured:
+        return replace(empty, outcome="not_measured", reason="the model's own depth is not among those that were measured")
     if any(not math.isfinite(m) or m <= 0 for m in measured):
-        return replace(empty, reason="a value is zero or leaves the range of floats")
-    found = replace(empty, measured=rounded(_mean(measured)), interval=(rounded(min(measured)), rounded(max(measured))))
+        return replace(empty, outcome="not_measured", reason="a value is zero or leaves the range of floats")
+    found = replace(empty, measured=rounded(mean(measured)), interval=(rounded(min(measured)), rounded(max(measured))))
     if predicted is None or not math.isfinite(predicted) or predicted <= 0:
-        return replace(found, outcome="observed", reason=f"no prediction{': ' + plan.unknown if plan.unknown else ''}")
-    found = replace(found, predicted=rounded(predicted))
-    factor = math.exp(abs(math.log(_mean(measured) / predicted)))
-    return agreement(found, factor)
+        return replace(found, reason=f"no prediction{': ' + unknown if unknown else ''}")
+    return agreement(replace(found, predicted=rounded(predicted)), math.exp(abs(math.log(mean(measured) / predicted))), near, far)
 
 
-def agreement(found: Experiment, factor: float) -> Experiment:
+def agreement(found: Experiment, factor: float, near: float = NEAR, far: float = FAR) -> Experiment:
     """A prediction in the mean over weights against a few networks."""
-    if factor <= NEAR:
+    if factor <= near:
         return replace(found, outcome="confirmed")
-    if factor <= FAR:
+    if factor <= far:
         return replace(found, outcome="observed", reason=f"a factor of {factor:.3g} apart, within what single networks of this size may vary")
     return replace(found, outcome="refuted", reason=f"a factor of {factor:.3g} apart")
 
 
-def _mean(values: list[float]) -> float:
-    """Geometric mean; nan when a value is not positive and finite."""
-    if any(not math.isfinite(v) or v <= 0 for v in values):
-        return math.nan
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
-
-
-def _fitted(points: list[tuple[float, float]]) -> tuple[float, float, float]:
-    """(slope, its standard error, sum of squared residuals) of a straight line."""
-    n = len(points)
-    mx, my = (math.fsum(p[i] for p in points) / n for i in (0, 1))
-    spread = math.fsum((x - mx) ** 2 for x, _ in points)
-    slope = math.fsum((x - mx) * (y - my) for x, y in points) / spread
-    left = math.fsum((y - my - slope * (x - mx)) ** 2 for x, y in points)
-    return slope, math.sqrt(left / max(n - 2, 1) / spread), left
-
-
-__all__ = ["DEPTHS", "agreement", "depth", "depths_of", "measure"]
+__all__ = ["DEPTHS", "agreement", "depth", "depths_of", "gap", "layers_of", "measure"]

@@ -128,6 +128,12 @@ class BlockPlan:
     """√(E‖x_l‖²/d) after block 1 … depth by the covariance recursion; empty where it is not known."""
     ratio: float | None = None
     """First over last gradient at that depth, by the recursion."""
+    gap: float | None = None
+    """1 − (mean cosine between two tokens) after block `depth`, by the recursion."""
+    begun: float | None = None
+    """1 − (mean cosine between two tokens) that the recursion starts from."""
+    axis: int = -1
+    """The feature axis of the stream."""
     unknown: str = ""
     """Why there is no prediction."""
     softmaxes: tuple[tuple[str, int], ...] = ()
@@ -155,6 +161,7 @@ class Options:
 
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["auto", "float64", "float32"] = "auto"
     seconds: float = 60.0
     """Budget, in seconds of counted work at the rates of `screen.probe.budget`."""
     memory: int = 8 << 30

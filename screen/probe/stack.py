@@ -6,10 +6,12 @@ Block l is drawn from its seed whenever it runs, so that one block is held at a 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from screen.graph import Initialiser
 from screen.probe.material import Material, Missing
 from screen.probe.plan import BlockPlan
 from screen.probe.replay import Env
@@ -36,6 +38,11 @@ class Stack:
         self._cuts = [i for i in met if i != plan.entry]
         self._tail, self._tail_leaves, _ = tape.steps([plan.end], [plan.last])
         self._others: Env = {i: self.material.normal(i) for i in self._cuts}
+
+    @cached_property
+    def histories(self) -> dict[str, tuple[Initialiser, ...]]:
+        """Parameter -> its initialisers."""
+        return dict(self.material.built.initialisers)
 
     @property
     def weight(self) -> int:
@@ -67,12 +74,14 @@ class Stack:
                 return value, "the stream as the model makes it of its inputs"
         return self.material.normal(self.plan.entry), "N(0, 1) on the stream"
 
-    def run(self, x: Tensor, layer: int, network: int = 0, weight: Tensor | None = None) -> Env:
-        """The values of one block with the weights of one layer of one network."""
-        leaves = self.drawn(layer, network)
-        if weight is not None:
-            leaves[self.weight] = weight
+    def run(self, x: Tensor, leaves: Env) -> Env:
+        """The values of one block with the leaves of one layer."""
         return self.material.tape.run(self.calls, {**leaves, **self._others, self.plan.entry: x})
+
+    def tokens_of(self, x: Tensor) -> Tensor:
+        """A state of the stream as [sequences, tokens, features]."""
+        rows = x.movedim(self.plan.axis, -1)
+        return rows.reshape(x.shape[0] if x.dim() > 2 else 1, -1, rows.shape[-1])
 
     def drawn(self, layer: int, network: int = 0) -> Env:
         """The leaves of one layer."""

@@ -24,7 +24,7 @@ ROWS = 64
 def start(stack: Stack, x: Tensor, words: str) -> list[Experiment]:
     """What stands at the first block."""
     plan = stack.plan
-    env = stack.run(x, 0)
+    env = stack.run(x, stack.drawn(0))
     empty = Experiment("start", "", "observed", plan.stream, plan.kind, samples=x.numel())
     found = [replace(empty, what="rms of the stream at the block", measured=rounded(_rms(x)), reason=words)]
     for name, node in zip(plan.names, plan.outputs, strict=False):

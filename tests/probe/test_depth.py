@@ -9,23 +9,43 @@ from typing import Any
 import pytest
 import torch
 
-from screen.probe.depth import agreement, depth, measure
-from screen.probe.depth import _law as law
+from screen.probe.attempts import Session
+from screen.probe.budget import Budget
+from screen.probe.deeper import Depths, of_depths
+from screen.probe.depth import agreement, depth, gap, measure
+from screen.probe.fits import law
 from screen.probe.material import Material
 from screen.probe.plan import Experiment
 from screen.probe.replay import Tape
 from screen.probe.stack import Stack
+from screen.probe.run import experiments
 from screen.probe.start import start
 from screen.capture.tracer import run
-from tests.probe.common import measured, planned
+from tests.probe.common import CPU, planned
 
 
-def stacked(target: str, **settings: Any) -> tuple[Stack, torch.Tensor, str]:
+def session(target: str, **settings: Any) -> tuple[Stack, Session]:
     built, plan, watch = planned(target, **settings)
     trace = run(built.model, built.args, built.kwargs, initialisers=built.initialisers)
     stack = Stack(plan.blocks[0], Material(Tape(trace, torch.float64, "cpu"), built, watch, 0))
+    return stack, Session(trace, built, watch, CPU, Budget(1e6, 0, "cpu"))
+
+
+def stacked(target: str, **settings: Any) -> tuple[Stack, torch.Tensor, str]:
+    stack, _ = session(target, **settings)
     with torch.no_grad():
         return (stack, *stack.start(True))
+
+
+def laws(target: str, **settings: Any) -> dict[str, dict[str, Any]]:
+    """The experiment `depth` alone."""
+    built, plan, watch = planned(target, **settings)
+    found = list(experiments(replace(plan, sublayers=()), built, watch, CPU))[1:]
+    return {e["what"]: e for e in found if e["name"] == "depth"}
+
+
+def alone(stack: Stack, depths: list[int]) -> Depths:
+    return Depths(dict.fromkeys(depths, stack), "")
 
 
 EMPTY = Experiment("depth", "", "observed")
@@ -37,6 +57,7 @@ EMPTY = Experiment("depth", "", "observed")
         ({n: [n**2.0] * 2 for n in (4, 8, 16, 32, 64)}, 2.0, "power law"),
         ({n: [math.exp(0.3 * n)] * 2 for n in (4, 8, 16, 32, 64)}, None, "exponential"),
         ({n: [n**0.5] * 2 for n in (4, 8, 16, 32, 64)}, 0.5, "unknown"),
+        ({4: [1.0, 30.0], 8: [30.0, 1.0], 16: [2.0, 40.0], 64: [40.0, 90.0]}, None, "unknown"),
     ],
 )
 def test_laws(values: dict[int, list[float]], exponent: float | None, name: str) -> None:
@@ -56,10 +77,10 @@ def test_agreement(factor: float, outcome: str) -> None:
 
 def test_exponents_of_peri_and_post_are_those_of_the_theory() -> None:
     """rms and the last block's gradient of B + QK-norm go with ±1/2; a stream that is normed stays where it is."""
-    found = {e["what"]: e for e in measured("examples/output_norm_qk.py") if e["name"] == "depth"}
+    found = laws("examples/output_norm_qk.py")
     assert found["rms of the stream, exponent of depth"]["measured"] == pytest.approx(0.5, abs=0.03)
     assert found["gradient of the last block, exponent of depth"]["measured"] == pytest.approx(-0.5, abs=0.03)
-    found = {e["what"]: e for e in measured("examples/post.py") if e["name"] == "depth"}
+    found = laws("examples/post.py")
     assert abs(found["rms of the stream, exponent of depth"]["measured"]) < 1e-3
     assert abs(found["gradient of the last block, exponent of depth"]["measured"]) < 0.1
 
@@ -67,17 +88,17 @@ def test_exponents_of_peri_and_post_are_those_of_the_theory() -> None:
 def test_the_gradient_on_one_way_back_is_that_of_the_whole_network() -> None:
     """Depth 5, by hand: all blocks in one graph, one backward pass."""
     stack, x, _ = stacked("examples/pre.py")
-    sample = measure(stack, x, [4, 5])
+    sample = measure(alone(stack, [4, 5]), {4: x, 5: x})
     weights = [stack.drawn(layer)[stack.weight].clone().requires_grad_(True) for layer in range(1, 6)]
     state = x
     for layer, w in enumerate(weights, 1):
-        state = stack.run(state, layer, 0, w)[stack.plan.exit]
+        state = stack.run(state, {**stack.drawn(layer), stack.weight: w})[stack.plan.exit]
     out = stack.finish(state)
-    g = torch.randn(out.shape, generator=stack.material.generator(stack.plan.end, 900), dtype=torch.float64)
+    g = torch.randn(out.shape, generator=stack.material.generator(stack.plan.entry, 900), dtype=torch.float64)
     first, last = torch.autograd.grad((out * g).sum(), (weights[0], weights[-1]))
     assert sample.last[5][0] == pytest.approx(float(last.norm()), rel=1e-9)
     assert sample.ratio[5][0] == pytest.approx(float(first.norm() / last.norm()), rel=1e-9)
-    assert sample.rms[5][0] == pytest.approx(float(state.square().mean().sqrt()), rel=1e-12)
+    assert sample.rms[5][0] == pytest.approx(float(state.detach().square().mean().sqrt()), rel=1e-12)
 
 
 def test_blocks_get_fresh_weights() -> None:
@@ -95,7 +116,64 @@ def test_start_and_prediction() -> None:
     assert [e.measured for e in branches] == [1.0, 1.0]  # both end in an RMSNorm with gain 1
     logits = next(e for e in found if "logit" in e.what)
     assert 0 < logits.numbers["entropy_share"] <= 1 and 0 < logits.numbers["theta"] <= 1
-    wrong = replace(stack.plan, ratio=100.0)
-    stack.plan = wrong
-    said = depth(stack, x, words, 8)
-    assert [e.outcome for e in said if "first over last gradient, 6" in e.what] == ["refuted"]
+    wrong = replace(stack.plan, ratio=100.0, gap=1e-3)
+    said = {e.what: e for e in depth(alone(stack, [4, 6]), {4: x, 6: x}, words, wrong)}
+    assert said["first over last gradient, 6 blocks"].outcome == said["1 − cosine of two tokens, 6 blocks"].outcome == "refuted"
+    other = replace(stack.plan, gap=1e-3, begun=0.5)  # a prediction for other tokens than those that arrive
+    said = {e.what: e for e in depth(alone(stack, [4, 6]), {4: x, 6: x}, words, other)}
+    assert said["1 − cosine of two tokens, 6 blocks"].outcome == "observed"
+
+
+def test_gap_is_one_minus_the_mean_cosine_over_pairs() -> None:
+    x = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    pairs = [1 - torch.cosine_similarity(s[i], s[j], 0) for s in x for i in range(5) for j in range(i)]
+    assert gap(x) == pytest.approx(float(sum(pairs)) / len(pairs), rel=1e-12)
+    near = torch.ones(1, 2, 2, dtype=torch.float64) + torch.tensor([[[0.0, 0.0], [1e-9, 0.0]]], dtype=torch.float64)
+    assert gap(near) == pytest.approx(1.25e-19, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("examples/pre.py", "n_layer"),
+        ("examples/deepnorm.py", "layers"),
+        ("examples/peri.py", "does not depend on the depth"),
+        ("examples/table/designs.py::deepnorm", "in the 24 blocks that it was built with"),
+    ],
+)
+def test_the_setting_that_is_the_depth_is_found_by_trial(target: str, words: str) -> None:
+    stack, given = session(target)
+    found = of_depths(stack, given, [4, 8])
+    assert words in found.words and found.follow == ("each depth" in found.words)
+
+
+SMALL = {"n_embd": 48, "n_layer": 12, "n_head": 12, "vocab_size": 64, "n_positions": 32}
+
+
+def test_a_setting_that_is_as_large_as_the_depth_but_is_not_the_depth() -> None:
+    """GPT-2 with as many heads as blocks: another number of heads builds too, and is another program."""
+    stack, given = session("hf:gpt2", **SMALL)
+    assert given.built.integers["n_head"] == given.built.integers["n_layer"] == 12
+    found = of_depths(stack, replace(given, built=replace(given.built, integers={"n_head": 12})), [4, 24])
+    assert not found.follow and "built with" in found.words
+    assert "n_layer" in of_depths(stack, given, [4, 24]).words
+
+
+def test_gradients_follow_the_start_that_belongs_to_each_depth() -> None:
+    """GPT-2's 1/√(2N) leaves the last block's gradient alone; DeepNorm's α and β make it fall with N^(−1/2) (review, 33)."""
+    found = laws("hf:gpt2", **SMALL)
+    assert abs(found["gradient of the last block, exponent of depth"]["measured"]) < 0.05
+    assert found["growth of rms from block 4 to the last, 12 blocks"]["outcome"] == "confirmed"
+    found = laws("examples/deepnorm.py")
+    assert found["gradient of the last block, exponent of depth"]["measured"] == pytest.approx(-0.5, abs=0.03)
+    assert abs(found["rms of the stream, exponent of depth"]["measured"]) < 1e-3
+    assert found["1 − cosine of two tokens, 18 blocks"]["outcome"] == "confirmed"
+
+
+def test_a_multiplier_of_the_stream_stands_inside_of_the_block() -> None:
+    """DeepNorm reads x and adds α·x: the block begins at x, and is a map of x alone."""
+    stack, x, _ = stacked("examples/deepnorm.py")
+    out = stack.run(x, stack.drawn(1))[stack.plan.exit]
+    other = stack.run(x.roll(1, -1), stack.drawn(1))[stack.plan.exit]
+    assert float(out.square().mean()) == pytest.approx(1.0, abs=1e-3) and not torch.allclose(out, other)
+    assert all(c < stack.plan.entry for c in stack.plan.cuts)
