@@ -24,7 +24,7 @@ click.rich_click.OPTION_GROUPS = {
         {"name": "What is screened", "options": ["--set", "--input", "--depth", "--width"]},
         {"name": "Rules and exit code", "options": ["--select", "--ignore", "--fail-on", "--allow-unknown"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
-        {"name": "Measuring", "options": ["--probe", "--device", "--seed", "--probe-seconds", "--stress"]},
+        {"name": "Measuring", "options": ["--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress"]},
         {"name": "Limits", "options": ["--timeout", "--memory"]},
         {"name": "Help", "options": ["--help"]},
     ]
@@ -78,6 +78,7 @@ def _probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--probe-seconds", metavar="SECONDS", help="Budget of the probe, in counted work (default 60)."),
         click.option("--stress", is_flag=True, help="Also train it for a few hundred steps over learning rates."),
         click.option("--seed", metavar="N", help="Of weights and inputs of the probe (default 0)."),
+        click.option("--dtype", metavar="TYPE", help="auto (default: float64 where it fits, else float32), float64 or float32."),
         click.option("--device", metavar="NAME", help="auto (default: a GPU where there is one), cpu or cuda."),
     ):
         command = option(command)

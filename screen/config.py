@@ -51,6 +51,7 @@ class Settings:
     verbose: bool = False
     probe: bool = False
     device: str = "auto"
+    dtype: str = "auto"
     seed: int = 0
     probe_seconds: float = 60.0
     """Counted work of the probe."""
@@ -261,6 +262,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "verbose": _flag,
     "probe": _flag,
     "device": _choice("auto", "cpu", "cuda"),
+    "dtype": _choice("auto", "float64", "float32"),
     "seed": _seed,
     "probe-seconds": _duration,
     "stress": _flag,

@@ -89,7 +89,7 @@ def job_of(target: str, settings: Settings) -> Job:
                              "`screen rule` lists them")
     request = Request(target, dict(settings.set), settings.input, settings.depth, settings.timeout, settings.memory, width=settings.width)
     measured = settings.probe or settings.stress
-    options = Options(settings.seed, settings.device, settings.probe_seconds, settings.memory, settings.stress) if measured else None  # type: ignore[arg-type]
+    options = Options(settings.seed, settings.device, settings.dtype, settings.probe_seconds, settings.memory, settings.stress) if measured else None  # type: ignore[arg-type]
     return Job(request, settings.select, settings.ignore, options)
 
 

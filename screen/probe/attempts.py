@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import torch
-
 from screen.capture.built import Built
 from screen.capture.tracer import Trace
 from screen.probe.budget import Budget
@@ -26,8 +24,8 @@ class Session:
     budget: Budget
 
     def material(self) -> Material:
-        """Its leaves, in float64."""
-        return Material(Tape(self.trace, torch.float64, self.budget.device), self.built, self.watch, self.options.seed)
+        """Its leaves, in the type of the measurement."""
+        return Material(Tape(self.trace, self.budget.dtype, self.budget.device), self.built, self.watch, self.options.seed)
 
 
 FAILURES = (Missing, RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ArithmeticError, KeyError, AttributeError)

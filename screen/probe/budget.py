@@ -11,13 +11,23 @@ import torch
 from screen.graph import Graph, numel
 from screen.probe.branch import BranchRun, entries
 from screen.probe.material import Missing
-from screen.probe.plan import SublayerPlan
+from screen.probe.measures import STARTS, is_exact, steps
+from screen.probe.plan import ProbePlan, QuantityPlan, SublayerPlan
 
 RATES = {"cpu": 2e10, "cuda": 2e12}
 """Operations a second in float64 that are counted on, low on purpose: two cores of an ordinary CPU; a data-centre GPU."""
+FASTER = {torch.float64: 1.0, torch.float32: 2.0}
+"""Times these rates."""
 THREADS = 1
 COPIES = 6
-"""Of the weights of a branch in float64: as they are, scaled, their gradients, what a norm of one needs."""
+"""Of the weights of a branch: as they are, moved, their gradients, the best so far, what a norm of one needs."""
+RESERVE = 2 << 30
+"""Bytes of `--memory` that Python, torch and the user's libraries take before anything is measured."""
+PART = 0.9
+"""Of a GPU's memory that is counted on."""
+SWEEP = 84.0
+"""Operations for each weight and token of the experiment that a type must leave time for: 14 passes, one weight group."""
+TYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
 def threads() -> int:
@@ -37,48 +47,96 @@ def device_of(wanted: Literal["auto", "cpu", "cuda"]) -> tuple[str, str]:
     return "cpu", f"cpu, {threads()} thread{'s' if threads() > 1 else ''}" + ("" if wanted == "cpu" else "; no GPU was found")
 
 
-class Budget:
-    """Counted seconds that are left, and memory."""
+def room_of(memory: int, device: str) -> float:
+    """Bytes for weights and what is made of them."""
+    if device == "cuda":
+        return PART * torch.cuda.get_device_properties(0).total_memory
+    return float(max(memory - RESERVE, memory // 4)) if memory else math.inf
 
-    def __init__(self, seconds: float, memory: int, device: str) -> None:
+
+def dtype_of(wanted: str, plan: ProbePlan, graph: Graph, room: float, operations: float) -> torch.dtype:
+    """The type of the measurement. `auto`: float64 where the largest branch fits into `room` in it, and the exponents of all weight groups into half
+    of the `operations` of the budget; else float32."""
+    if wanted in TYPES:
+        return TYPES[wanted]
+    weights = {s.output: below(graph, s) for s in plan.sublayers}
+    largest = max(weights.values(), default=0)
+    work = sum(SWEEP * weights[s.output] * tokens(graph, s.output) * len(s.degrees) for s in plan.sublayers)
+    return torch.float64 if largest * 8 * COPIES <= room and work <= operations / 2 else torch.float32
+
+
+class Budget:
+    """Counted seconds that are left, memory, and the type of the numbers."""
+
+    def __init__(self, seconds: float, memory: int, device: str, dtype: torch.dtype = torch.float64) -> None:
         self.left = seconds
-        self.memory = memory
         self.device = device
+        self.dtype = dtype
+        self.space = room_of(memory, device)
+
+    @property
+    def rate(self) -> float:
+        """Operations a second."""
+        return RATES[self.device] * FASTER[self.dtype]
 
     def room(self, plan: SublayerPlan, graph: Graph) -> None:
         """Raises `Missing` where the parameters that a branch can read do not fit."""
-        self.fits(parameters_below(graph, plan.output, [i for i, _ in plan.cuts]))
+        self.fits(below(graph, plan))
 
     def fits(self, count: int) -> None:
         """Raises `Missing` where so many weights do not fit."""
-        need = count * 8 * COPIES
-        if self.memory and self.device == "cpu" and need > self.memory // 2:
-            raise Missing(f"its {count:,} weights need {need / 2**30:.3g} GiB at true width, and `--memory` leaves {self.memory / 2**31:.3g} GiB")
-        if self.device == "cuda" and need > torch.cuda.get_device_properties(0).total_memory // 2:
-            raise Missing(f"its {count:,} weights need {need / 2**30:.3g} GiB at true width, more than half of the GPU's memory")
+        need = bytes_of(count, self.dtype)
+        if need > self.space:
+            where = "`--memory` leaves" if self.device == "cpu" else "the GPU leaves"
+            raise Missing(f"{TOO_LARGE}: {count:,} weights need {need / 2**30:.3g} GiB at true width, and {where} {self.space / 2**30:.3g} GiB")
 
     def passes(self, run: BranchRun, count: float) -> float:
         """Operations of so many forward and backward passes of a branch: 6 for each weight and token."""
         weights = sum(entries(run.leaves[i]) for i in run.names.values())
-        shape = run.material.tape.graph.nodes[run.plan.output].shape or (1,)
-        return 6.0 * weights * math.prod(shape[:-1]) * count
+        return 6.0 * weights * tokens(run.material.tape.graph, run.plan.output) * count
 
     def norms(self, run: BranchRun) -> float:
-        """Operations of the norms of its weights: a Gram matrix and its eigenvalues, 2·r·c·m + 10·m³ with m the smaller side."""
-        total = 0.0
-        for q in run.plan.quantities:
-            rows, columns = (math.prod(n for n, r in zip(q.sizes, q.roles, strict=True) if r == role) for role in "rc")
-            small = min(rows, columns)
-            total += math.prod(q.sizes) / max(rows * columns, 1) * (2.0 * rows * columns * small + 10.0 * small**3 if small > 1 else rows * columns)
-        return total
+        """Operations of the norms of its weights."""
+        return sum(map(norm_work, run.plan.quantities))
 
     def affords(self, work: float) -> bool:
         """Whether the work fits into what is left; it is taken off when it does."""
-        seconds = work / RATES[self.device]
+        seconds = work / self.rate
         if seconds > self.left:
             return False
         self.left -= seconds
         return True
+
+
+TOO_LARGE = "too large"
+"""How the reason begins where memory is short."""
+
+
+def bytes_of(count: int, dtype: torch.dtype) -> int:
+    """Memory of an experiment on so many weights."""
+    return count * dtype.itemsize * COPIES
+
+
+def norm_work(q: QuantityPlan) -> float:
+    """Operations of one norm of weights: with m the smaller side a Gram matrix and its eigenvalues, 2·r·c·m + 10·m³; beyond the size up to which
+    that is done two products of `STARTS` vectors a step, whose operations wait for memory and are counted thrice."""
+    rows, columns = (math.prod(n for n, r in zip(q.sizes, q.roles, strict=True) if r == role) for role in "rc")
+    small, matrices = min(rows, columns), math.prod(q.sizes) / max(rows * columns, 1)
+    if small <= 1:
+        return matrices * rows * columns
+    if is_exact(q):
+        return matrices * (2.0 * rows * columns * small + 10.0 * small**3)
+    return matrices * steps(small) * 4.0 * STARTS * 3.0 * rows * columns
+
+
+def tokens(graph: Graph, node: int) -> int:
+    """Tokens of a value."""
+    return math.prod((graph.nodes[node].shape or (1,))[:-1])
+
+
+def below(graph: Graph, plan: SublayerPlan) -> int:
+    """Entries of the parameters of a branch."""
+    return parameters_below(graph, plan.output, [i for i, _ in plan.cuts])
 
 
 def parameters_below(graph: Graph, target: int, cuts: list[int]) -> int:
@@ -96,4 +154,4 @@ def parameters_below(graph: Graph, target: int, cuts: list[int]) -> int:
     return total
 
 
-__all__ = ["COPIES", "RATES", "Budget", "device_of", "parameters_below", "threads"]
+__all__ = ["COPIES", "RATES", "TOO_LARGE", "Budget", "bytes_of", "device_of", "dtype_of", "norm_work", "parameters_below", "room_of", "threads"]

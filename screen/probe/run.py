@@ -16,24 +16,29 @@ from screen.graph import Graph
 from screen.probe.attempts import Session
 from screen.probe.blocks import stacked, started
 from screen.probe.branches import attacked, exponents
-from screen.probe.budget import Budget, device_of, threads
+from screen.probe.budget import RATES, Budget, device_of, dtype_of, room_of, threads
 from screen.probe.halves import precise
 from screen.probe.material import Watch
 from screen.probe.plan import Experiment, Options, ProbePlan
+from screen.probe.record import recorded
 from screen.probe.stress import Make, stress
 
 
 def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options, make: Make | None = None) -> Iterator[dict[str, Any]]:
     """What was measured, as plain data, each when it is done; first a line about the device. `make` builds the model with weights from a seed."""
     device, words = device_of(options.device)
-    yield {"device": words, "dtype": "float64"}
     with _settled():
         trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+        room = room_of(options.memory, device)
+        dtype = dtype_of(options.dtype, plan, trace.graph, room, options.seconds * RATES[device])
+        yield {"device": words, "dtype": str(dtype).removeprefix("torch.")}
         if not same_program(plan, trace.graph):
             again = "the model is the same when it is built again"
             yield asdict(Experiment("plan", again, "not_measured", reason="a second trace gave another program"))
             return
-        session = Session(trace, built, watch, options, Budget(options.seconds, options.memory, device))
+        session = Session(trace, built, watch, options, Budget(options.seconds, options.memory, device, dtype))
+        if make is not None:
+            yield from map(asdict, recorded(session, make))
         for found in in_order(plan, session):
             yield asdict(found)
         if options.stress and make is not None:
