@@ -16,10 +16,11 @@ from screen.config import Settings
 from screen.discover import Catalogue, catalogue, run_rules
 from screen.errors import InternalError, ScreenError, UsageError
 from screen.facts import derive
+from screen.facts.nouns import Facts
 from screen.model import Report
 from screen.plan import plan_of
 from screen.probe.plan import Options, ProbePlan
-from screen.probing import probe_request, with_probe
+from screen.probing import probe_request, with_narrower, with_probe
 from screen.paths import relative
 from screen.verdict import BLOCK_DEPTH, fold
 
@@ -64,7 +65,7 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
             continue
         progress("judge")
         try:
-            facts = derive(model.graph, (job.request.depth or BLOCK_DEPTH) if model.info.block else None)
+            facts = _facts(job, model)
             run = run_rules(facts, _chosen(job))
             verdict = fold(facts, run, model.info, depth_assumed=model.info.block and job.request.depth is None)
             judged.append(Judged(assemble(facts, run, verdict, model.info, asked), captured.error, True, name=model.name))
@@ -76,8 +77,14 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
         judged.append(_refused(captured.error, _asked(job, None, alone=True), None))
     if job.probe is not None and plans:
         measured = capture(probe_request(job.request, plans, job.probe), progress)
+        measured = with_narrower(job.request, measured, job.probe, capture, lambda model: plan_of(_facts(job, model)), progress)
         judged = [replace(j, report=with_probe(j.report, measured, j.name, job.probe)) if j.name in plans else j for j in judged]
     return [replace(judged[0], log=captured.log), *judged[1:]] if judged else judged
+
+
+def _facts(job: Job, model: Captured) -> Facts:
+    assert model.graph is not None
+    return derive(model.graph, (job.request.depth or BLOCK_DEPTH) if model.info.block else None)
 
 
 def job_of(target: str, settings: Settings) -> Job:
@@ -89,8 +96,8 @@ def job_of(target: str, settings: Settings) -> Job:
                              "`screen rule` lists them")
     request = Request(target, dict(settings.set), settings.input, settings.depth, settings.timeout, settings.memory, width=settings.width)
     measured = settings.probe or settings.stress
-    options = Options(settings.seed, settings.device, settings.dtype, settings.probe_seconds, settings.memory, settings.stress) if measured else None  # type: ignore[arg-type]
-    return Job(request, settings.select, settings.ignore, options)
+    options = Options(settings.seed, settings.device, settings.dtype, settings.probe_seconds, settings.memory, settings.stress)  # type: ignore[arg-type]
+    return Job(request, settings.select, settings.ignore, options if measured else None)
 
 
 def _chosen(job: Job) -> Catalogue:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import glob
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 from screen.capture.protocol import Request
-from screen.capture.state import Capture
+from screen.capture.state import Capture, Captured, Progress
 from screen.model import ExperimentPart, ProbePart, Report
 from screen.probe.plan import Options, ProbePlan, to_json
+from screen.probe.width import advised, filled, is_lost, reduced, without_the_rest
 
 GRACE = 2.0
 """Times the budget after which the wall clock stops the probe."""
@@ -23,6 +24,34 @@ def probe_request(request: Request, plans: Mapping[str, ProbePlan], options: Opt
     wanted = {"plans": {name: to_json(plan) for name, plan in plans.items()}, "options": asdict(options)}
     seconds = options.seconds * (2 if options.stress else 1)
     return replace(request, timeout=request.timeout + GRACE * seconds, memory=0 if may_open_gpu else request.memory, probe=wanted)
+
+
+def with_narrower(
+    request: Request, measured: Capture, options: Options, capture: Callable[[Request, Progress], Capture], planned: Callable[[Captured], ProbePlan],
+    progress: Progress,
+) -> Capture:
+    """What was measured, with what did not fit at the target's own width measured on a narrower model of the same config, on a plan of its own and
+    with a budget of its own. `planned` makes the plan."""
+    if measured.error is not None or request.width is not None or len(measured.models) != 1 or not measured.models[0].experiments:
+        return measured
+    model = measured.models[0]
+    device, *found = model.experiments
+    if not any(map(is_lost, found)):
+        return measured
+    sizes = device.get("width") or {"own": 0, "step": 1}
+    width = reduced(int(sizes["own"]), int(sizes["step"]))
+    if width is None:
+        kept = advised(found, "name a narrower model with `--set`")
+    else:
+        at = replace(request, width=width)
+        captured = capture(at, progress)
+        if captured.error is not None or captured.models[0].graph is None:
+            kept = advised(found, f"not at width {width} either: {captured.error}")
+        else:
+            plan = without_the_rest(planned(captured.models[0]), found)
+            again = capture(probe_request(at, {model.name: plan}, replace(options, stress=False)), progress)
+            kept = filled(found, again.models[0].experiments[1:] if again.models else (), width, int(sizes["own"]))
+    return replace(measured, models=(replace(model, experiments=(device, *map(dict, kept))),))
 
 
 def with_probe(report: Report, measured: Capture, name: str, options: Options) -> Report:
@@ -70,4 +99,4 @@ def _enter_degrees(report: Report, parts: list[ExperimentPart]) -> None:
                     degrees[group] = degree.model_copy(update={"measured": value if isinstance(value, int | float) else None})
 
 
-__all__ = ["probe_request", "with_probe"]
+__all__ = ["probe_request", "with_narrower", "with_probe"]

@@ -13,6 +13,7 @@ from screen.probe.branch import BranchRun, entries
 from screen.probe.material import Missing
 from screen.probe.measures import STARTS, is_exact, steps
 from screen.probe.plan import ProbePlan, QuantityPlan, SublayerPlan
+from screen.probe.width import TOO_LARGE
 
 RATES = {"cpu": 2e10, "cuda": 2e12}
 """Operations a second in float64 that are counted on, low on purpose: two cores of an ordinary CPU; a data-centre GPU."""
@@ -108,10 +109,6 @@ class Budget:
         return True
 
 
-TOO_LARGE = "too large"
-"""How the reason begins where memory is short."""
-
-
 def bytes_of(count: int, dtype: torch.dtype) -> int:
     """Memory of an experiment on so many weights."""
     return count * dtype.itemsize * COPIES
@@ -154,4 +151,4 @@ def parameters_below(graph: Graph, target: int, cuts: list[int]) -> int:
     return total
 
 
-__all__ = ["COPIES", "RATES", "TOO_LARGE", "Budget", "bytes_of", "device_of", "dtype_of", "norm_work", "parameters_below", "room_of", "threads"]
+__all__ = ["COPIES", "RATES", "Budget", "bytes_of", "device_of", "dtype_of", "norm_work", "parameters_below", "room_of", "threads"]

@@ -12,6 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from screen.capture.built import Built
 from screen.capture.tracer import run as traced
+from screen.errors import UsageError
 from screen.graph import Graph
 from screen.probe.attempts import Session
 from screen.probe.blocks import stacked, started
@@ -31,7 +32,7 @@ def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options, m
         trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
         room = room_of(options.memory, device)
         dtype = dtype_of(options.dtype, plan, trace.graph, room, options.seconds * RATES[device])
-        yield {"device": words, "dtype": str(dtype).removeprefix("torch.")}
+        yield {"device": words, "dtype": str(dtype).removeprefix("torch."), "width": sizes(built)}
         if not same_program(plan, trace.graph):
             again = "the model is the same when it is built again"
             yield asdict(Experiment("plan", again, "not_measured", reason="a second trace gave another program"))
@@ -44,6 +45,15 @@ def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options, m
         if options.stress and make is not None:
             for found in stress(plan, session, make):
                 yield asdict(found)
+
+
+def sizes(built: Built) -> dict[str, int] | None:
+    """Hidden size of a config, and the step in which it leaves whole heads."""
+    with contextlib.suppress(UsageError):
+        if built.sizes is not None:
+            found = built.sizes()
+            return {"own": found.main, "step": found.step}
+    return None
 
 
 def in_order(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
