@@ -5,15 +5,23 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+import torch
 
 from screen.facts.recursion import recursion_of
 from screen.facts.recursion.result import Recursion
+from screen.capture.build import build
+from screen.capture.tracer import trace
+from screen.facts import derive
+from screen.facts.nouns import Facts
 from screen.rule import Example
+from screen.target import parse
 from screen.testing import facts_of
-from tests.covariance_models import BLOCK, FUSED, HEAD, trained_run
+from tests.covariance_models import BLOCK, FRAME, FUSED, HEAD, _note, trained_run
 from tests.covariance_stacks import geometric, number
+from tests.simulation import Sample
 
 CROSS = """
 class Cross(nn.Module):
@@ -61,6 +69,44 @@ POST = "x = self.one(x + self.attention(x)); x = self.two(x + self.mlp(x))"
 CROSSED = "x = x + self.attention(self.one(x)); x = x + self.cross(self.two(x), y); x = x + self.mlp(self.three(x))"
 POSTED = "x = self.one(x + self.attention(x)); x = self.two(x + self.cross(x, y)); x = self.three(x + self.mlp(x))"
 
+MOE = """
+class Expert(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(D, 2 * D, bias=False), nn.Linear(2 * D, D, bias=False)
+
+    def forward(self, x):
+        return self.down(F.gelu(self.up(x)))
+
+
+class MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.router, self.experts = nn.Linear(D, 8, bias=False), nn.ModuleList(Expert() for _ in range(8))
+        self.gate, self.shared = nn.Linear(D, 1), Expert()
+
+    def forward(self, inputs):
+        x = inputs.reshape(-1, D)
+        {gates}
+        mask = F.one_hot(chosen, 8).permute(2, 1, 0)
+        y = torch.zeros_like(x)
+        for e, expert in enumerate(self.experts):
+            choice, token = torch.where(mask[e])
+            y.index_add_(0, token, expert(x[token]) * weights[token, choice, None])
+        return ({out}).reshape(inputs.shape)
+"""
+MIXTRAL = "weights, chosen = self.router(x).softmax(-1).topk(2, dim=-1); weights = weights / weights.sum(-1, keepdim=True)"
+SWITCH = "weights, chosen = self.router(x).softmax(-1).max(-1, keepdim=True)"
+BIASED = "s = self.router(x).sigmoid(); chosen = s.topk(3, dim=-1)[1]; weights = 2.5 * s.gather(1, chosen)"
+LATE = "weights, chosen = self.router(x).topk(2, dim=-1); weights = weights.softmax(-1)"
+
+
+def _moe(gates: str, out: str = "y", body: str = "", std: str = "1 / math.sqrt(m.in_features)") -> str:
+    attention = FUSED[: FUSED.index("class MLP")]
+    block = BLOCK.replace("{body}", _lines(body or PRE))
+    frame = FRAME.replace("{final}", "nn.LayerNorm(D)").replace("{std}", std)
+    return HEAD + attention + MOE.replace("{gates}", _lines(gates)).replace("{out}", out) + block + frame
+
 
 def _lines(body: str) -> str:
     return body.replace("; ", "\n        ")
@@ -85,11 +131,18 @@ CASES = {
     "pre encoder and decoder": Case(_crossed(PRE, CROSSED, "self.last(y)")),
     "memory without a norm": Case(_crossed(PRE, CROSSED, "y")),
     "post encoder and decoder": Case(_crossed(POST, POSTED, "y", 0.6)),
+    "two of eight experts": Case(_moe(MIXTRAL, "y + self.shared(x)")),
+    "one expert, its probability as gate": Case(_moe(SWITCH, "y + self.shared(x)")),
+    "sigmoid scores and a gate on the shared expert": Case(_moe(BIASED, "y + self.gate(x).sigmoid() * self.shared(x)")),
+    "softmax after the choice, post": Case(_moe(LATE, "y + self.shared(x)", POST, "0.05")),
 }
 
 
-def said_of(source: str, tokens: int = 32) -> Recursion:
-    facts = facts_of(Example("model", source, inputs=("ids=int64[2,16]",)))
+def said_of(source: str) -> Recursion:
+    return _recursion(facts_of(Example("model", source, inputs=("ids=int64[2,16]",))))
+
+
+def _recursion(facts: Facts, tokens: int = 32) -> Recursion:
     stream = next(s for s in facts.streams if s.name in ("stream", "decoder"))
     norms = {n.node: n for n in facts.norms}
     found = recursion_of(stream, facts.graph, tokens=tokens, streams=facts.streams, norms=norms)
@@ -99,10 +152,56 @@ def said_of(source: str, tokens: int = 32) -> Recursion:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_traced_model_starts_as_its_facts_say(name: str) -> None:
-    """rms, cosine between tokens and gradient ratio of the decoder, from the graph alone and from real weights of three seeds."""
+    """rms, cosine between tokens and gradient ratio of the decoder, from the graph alone and from real weights of two seeds."""
     case = CASES[name]
-    said, seen = said_of(case.source), [trained_run(case.source, seed) for seed in range(3)]
+    said, seen = said_of(case.source), [trained_run(case.source, seed) for seed in range(2)]
     for layer in (0, said.depth // 2, said.depth - 1):
         assert said.rms[layer] == pytest.approx(statistics.fmean(s.rms[layer] for s in seen), rel=case.rms)
     assert number(said.cosine) == pytest.approx(statistics.fmean(s.cosine[-1] for s in seen), abs=case.cosine)
     assert math.log(number(said.gradient_ratio)) == pytest.approx(math.log(geometric([s.ratio for s in seen])), abs=case.ratio)
+
+
+D = 128
+SMALL: dict[str, Any] = {
+    "hidden_size": D, "num_hidden_layers": 12, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 512, "initializer_range": D**-0.5,
+}  # fmt: skip
+LIBRARY: dict[str, tuple[str, dict[str, Any]]] = {
+    "mixtral": ("MixtralForCausalLM", {"intermediate_size": 256, "num_local_experts": 8, "num_experts_per_tok": 2}),
+    "granitemoe": (
+        "GraniteMoeForCausalLM",
+        {"intermediate_size": 256, "num_local_experts": 8, "num_experts_per_tok": 2, "attention_multiplier": 32**-0.5},
+    ),
+    "glm4_moe": (
+        "Glm4MoeForCausalLM",
+        {"intermediate_size": 256, "moe_intermediate_size": 128, "n_routed_experts": 16, "num_experts_per_tok": 4, "first_k_dense_replace": 0,
+         "n_group": 4, "topk_group": 2},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_experts_behind_one_weight_start_as_their_facts_say(name: str) -> None:
+    """Published code with a weight for all experts, grouped choices and causal attention: the stream of two real networks each."""
+    transformers = pytest.importorskip("transformers")
+    class_name, settings = LIBRARY[name]
+    [built] = build(parse(f"hf:{name}:{class_name}"), set={**SMALL, **settings}, inputs=(), depth=None)
+    said = _recursion(derive(trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)))
+    seen = [_sample(transformers, name, class_name, settings, seed) for seed in range(2)]
+    for layer in (0, said.depth // 2, said.depth - 1):
+        assert said.rms[layer] == pytest.approx(statistics.fmean(s.rms[layer] for s in seen), rel=0.1)
+    assert number(said.cosine) == pytest.approx(statistics.fmean(s.cosine[-1] for s in seen), abs=0.08)
+    assert 1 / 1.6 < number(said.gradient_ratio) / geometric([s.ratio for s in seen]) < 1.6
+
+
+def _sample(transformers: Any, name: str, class_name: str, settings: dict[str, Any], seed: int, tokens: int = 32) -> Sample:
+    """The model itself with real weights under a random linear loss; gradients of the last maps of its routed (or shared) experts."""
+    torch.manual_seed(seed)
+    config = transformers.AutoConfig.for_model(name, **SMALL, **settings)
+    model, sample = getattr(transformers, class_name)(config).float().eval().model, Sample()
+    for layer in model.layers:
+        layer.register_forward_hook(lambda m, i, out: _note(sample, (out[0] if isinstance(out, tuple) else out).reshape(1, tokens, D)))
+    out = model(input_ids=torch.randperm(512)[:tokens][None]).last_hidden_state
+    (out * torch.randn_like(out)).sum().backward()
+    lasts = [[p for n, p in layer.named_parameters() if "down_proj" in n or "output" in n][-1] for layer in model.layers]
+    sample.gradients = [float(w.grad.norm()) for w in lasts]
+    return sample

@@ -47,7 +47,7 @@ class Entries(Reading):
                 raise Stop("a product with a value that is not in the graph", node.index)
             if turn.kind == "table":
                 self.assumptions.add("a table that pairs x with its rotated half is taken as cosines and sines")
-            return replace(found, turn=turn)
+            return replace(self.entries(source), turn=turn)
         value = self.value(source)
         if others:
             return self._with_weight(node, value, others[0])
@@ -118,8 +118,11 @@ class Entries(Reading):
         slot, roots = self.writer.slot(), left.roots | right.roots
         layout = left.layout if len(left.layout) >= len(right.layout) else right.layout
         if node.op == "mul":
-            self.writer.steps.append(Product(left.slot, right.slot, slot))
+            sizes = [math.prod(self.graph.nodes[i].shape or ()) for i in (node.index, *data)]
+            self.writer.steps.append(Product(left.slot, right.slot, slot, (sizes[0] / sizes[1], sizes[0] / sizes[2])))
             return Value(slot, layout, roots, gaussian=False)
+        if math.prod(self.graph.nodes[data[0]].shape or ()) != math.prod(self.graph.nodes[data[1]].shape or ()):
+            raise Stop(f"`{node.op}` of data values of different sizes has no row in the recursion", node.index)
         self.writer.steps.append(Sum((left.slot, right.slot), slot))
         return Value(slot, layout, roots, gaussian=left.gaussian and right.gaussian)
 

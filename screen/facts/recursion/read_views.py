@@ -16,9 +16,10 @@ class Views(Reading):
     """Reads ops that move entries."""
 
     def view(self, node: Node) -> Read:
-        found = self.table[node.inputs[0]]
-        if isinstance(found, Logits):
-            return found
+        rows = self.table[node.inputs[0]]
+        if isinstance(rows, Logits):
+            return rows
+        found = self.entries(node.inputs[0])
         layout = viewed(node, found.layout)
         if layout is None:
             raise Stop(f"`{node.op}` moves entries in a way that has no row in the recursion", node.index)
@@ -30,9 +31,10 @@ class Views(Reading):
         return replace(settled, slot=slot, layout=layout)
 
     def part(self, node: Node) -> Read | None:
-        found = self.table[node.inputs[0]]
-        if isinstance(found, Logits):
-            return replace(found, masked=True) if node.op in ("tril", "triu") else found
+        rows = self.table[node.inputs[0]]
+        if isinstance(rows, Logits):
+            return replace(rows, masked=True) if node.op in ("tril", "triu") else rows
+        found = self.entries(node.inputs[0])
         if node.shape is None:
             return found
         if len(set(node.inputs)) > 1:

@@ -16,7 +16,7 @@ from screen.facts.nouns import Norm, Unknown
 from screen.facts.recursion.layout import is_features
 from screen.facts.recursion.memory import ARGUMENT
 from screen.facts.recursion.read_entries import Entries
-from screen.facts.recursion.read_maps import Maps
+from screen.facts.recursion.read_routes import Routes
 from screen.facts.recursion.read_views import Views
 from screen.facts.recursion.reading import Read
 from screen.facts.recursion.steps import Normalise, Program, Shift
@@ -27,13 +27,15 @@ NORMS = {"layernorm": True, "rmsnorm": False, "l2": False}
 """Type -> whether it centres."""
 
 
-class Reader(Views, Maps, Entries):
+class Reader(Views, Routes, Entries):
     """Reads one branch of one graph."""
 
     def program(self, output: int) -> Program | Unknown:
         """The steps that make `output`; `Unknown` with the first node that has none."""
         try:
-            for index in self._region(output):
+            region = self._region(output)
+            self.scores = self.scores_in(region)
+            for index in region:
                 found = self._read(self.graph.nodes[index])
                 if found is not None:
                     self.table[index] = found
@@ -71,11 +73,15 @@ class Reader(Views, Maps, Entries):
         data = [i for i in dict.fromkeys(node.inputs) if i in self.table]
         if not data:
             return None
+        if self.is_route(node):
+            return self.route(node)
         kind = ops.CLASSES.get(node.op, node.op)
         if node.op == "scaled_dot_product_attention":
             return self.fused(node)
         if node.op == "alias" and len(set(node.inputs)) > 1:
             raise Stop("a value is overwritten in part", node.index)
+        if kind == "factory":
+            return None
         method = self._by_class().get(kind)
         if method is None:
             raise Stop(f"`{node.op}` has no row in the recursion", node.index)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from screen.facts.nouns import Norm, Unknown
 from screen.facts.recursion.layout import Layout, stream_layout
 from screen.facts.recursion.memory import ARGUMENT, NOTHING, Foreign, argument_layout
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.steps import Stretch
-from screen.facts.recursion.values import Logits, Stop, Value, Writer
+from screen.facts.recursion.values import Logits, Order, Partial, Routed, Stop, Value, Weighted, Writer
 from screen.facts.recursion.weights import Weights
 from screen.graph import Graph, Node
 
-Read = Value | Logits
+Read = Value | Logits | Routed | Order | Weighted | Partial
 MASKED = (
     "a mask on the logits is taken as causal; tokens count as exchangeable, "
     "so that 1 - cos below 0.02 is too small and an exponential ratio too large"
@@ -43,14 +44,25 @@ class Reading:
     """Weights that have been read."""
     foreign: Foreign = NOTHING
     """States of other streams."""
+    routers: dict[int, Any] = field(default_factory=dict)
+    """Slot of a router's logits -> what is done with them."""
+    experts: dict[int, int] = field(default_factory=dict)
+    """Slot that experts made, each with a weight of its own -> their number."""
+    scores: frozenset[int] = frozenset()
+    """Nodes between a choice and the weight that made its scores."""
     sources: bool = False
     """Whether values may begin inside (embeddings, float arguments): the way into a stream."""
 
-    def value(self, node: int) -> Value:
-        """The entries that a node holds."""
+    def entries(self, node: int) -> Value:
+        """The entries that a node holds, turned or not."""
         found = self.table.get(node)
         if not isinstance(found, Value):
             raise Stop("attention logits or rows go where no row of the recursion reads them", node)
+        return found
+
+    def value(self, node: int) -> Value:
+        """The entries that a node holds."""
+        found = self.entries(node)
         if found.turn is not None:
             raise Stop("a value is multiplied by a fixed table that is no rotation", node)
         return found

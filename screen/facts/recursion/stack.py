@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from screen.facts.recursion.moments import Gradient, Moments
-from screen.facts.recursion.steps import Attend, Join, Linear, Normalise, Product, Program, Slots, Step, Sum, weight_gradient
+from screen.facts.recursion.steps import Attend, Join, Linear, Mix, Normalise, Product, Program, Slots, Step, Sum, weight_gradient
 
 LARGEST = 1e300
 """A power above this is not carried on: the next product would be infinite."""
@@ -180,6 +180,8 @@ def _way(step: Step) -> int:
     """The slot that the value comes from."""
     if isinstance(step, Attend):
         return step.value
+    if isinstance(step, Mix):
+        return step.values[0]
     if isinstance(step, Product):
         return step.right
     return step.sources[0] if isinstance(step, Sum | Join) else step.source

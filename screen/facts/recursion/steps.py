@@ -14,6 +14,7 @@ mean zero and variance σ²):
     Copies     as its source                                      k·g', the copies' readers being independent
     Join       mean over its parts, by their shares               each part receives g'
     Attend     see `attention`
+    Mix        see `mixture`
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from functools import cached_property
 
 from screen.facts.recursion.attention import Softmax
 from screen.facts.recursion.kernels import Kernel
+from screen.facts.recursion.mixture import Routing
 from screen.facts.recursion.moments import Gradient, Moments
 
 Slots = list[Moments]
@@ -104,6 +106,8 @@ class Product:
     left: int
     right: int
     target: int
+    repeats: tuple[float, float] = (1.0, 1.0)
+    """How often an entry of each counts: a gate of one entry per token counts for every feature."""
 
     def forward(self, slots: Slots) -> None:
         a, b = slots[self.left], slots[self.right]
@@ -112,8 +116,8 @@ class Product:
 
     def backward(self, slots: Slots, backs: Backs) -> None:
         g = backs[self.target]
-        for one, other in ((self.left, slots[self.right]), (self.right, slots[self.left])):
-            _give(backs, one, Gradient(g.power * other.power, g.shared * (other.power - other.gap)))
+        for one, other, times in (self.left, slots[self.right], self.repeats[0]), (self.right, slots[self.left], self.repeats[1]):
+            _give(backs, one, Gradient(g.power * other.power, g.shared * (other.power - other.gap)).scaled(times))
 
 
 @dataclass(frozen=True)
@@ -218,7 +222,31 @@ class Attend:
             _give(backs, slot, gradient)
 
 
-Step = Linear | Normalise | Entrywise | Product | Sum | Stretch | Shift | Part | Join | Attend
+@dataclass(frozen=True)
+class Mix:
+    """Σ_e g_e f_e: outputs of experts, weighted by what a routing makes of its logits."""
+
+    logits: int
+    values: tuple[int, ...]
+    """Outputs of all experts: in one value, or each in its own."""
+    target: int
+    core: Routing
+
+    def _mean(self, slots: Slots) -> Moments:
+        found = [slots[v] for v in self.values]
+        return Moments(*(math.fsum(x[i] for x in found) / len(found) for i in range(2)))
+
+    def forward(self, slots: Slots) -> None:
+        slots[self.target] = self.core.forward(slots[self.logits], self._mean(slots))
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        to_logits, to_value = self.core.backward(slots[self.logits], self._mean(slots), backs[self.target])
+        _give(backs, self.logits, to_logits)
+        for value in self.values:
+            _give(backs, value, to_value.scaled(1 / len(self.values)))
+
+
+Step = Linear | Normalise | Entrywise | Product | Sum | Stretch | Shift | Part | Join | Attend | Mix
 
 ZERO = Moments(0.0, 0.0)
 
@@ -268,5 +296,5 @@ def weight_gradient(step: Linear, slots: Sequence[Moments], backs: Sequence[Grad
 
 
 __all__ = [
-    "Attend", "Entrywise", "Join", "Linear", "Normalise", "Part", "Product", "Program", "Shift", "Step", "Stretch", "Sum", "weight_gradient",
+    "Attend", "Entrywise", "Join", "Linear", "Mix", "Normalise", "Part", "Product", "Program", "Shift", "Step", "Stretch", "Sum", "weight_gradient",
 ]

@@ -90,6 +90,46 @@ class Logits:
     """c of c·tanh(u): a cap on the logits; 0 without one."""
 
 
+@dataclass(frozen=True)
+class Routed:
+    """What a router makes of the logits of each token: an array that is computed on a sample of logits."""
+
+    slot: int
+    """Of the logits."""
+    node: int
+    """Whose array it is."""
+    rest: tuple[int, ...] | None
+    """Its shape behind the tokens; None where tokens and choices stand in one axis."""
+    picks: int | None = None
+    """The node that says which experts its entries belong to; None where there is one entry for each expert."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Places of tokens by the experts that were chosen for them."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Outputs of experts times their gates, before they are summed up."""
+
+    value: Value
+    routed: Routed
+    whole: bool
+    """Of all experts together (one weight with an axis for them); else of one of them."""
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The sum over some experts."""
+
+    routed: Routed
+    slots: tuple[int, ...]
+    """Their outputs."""
+
+
 @dataclass
 class Writer:
     """Steps as they are written."""
@@ -127,4 +167,4 @@ class Writer:
         return replace(value, slot=self.made[key], factor=1.0, whole=None)
 
 
-__all__ = ["Function", "Logits", "Stop", "Turn", "Value", "Writer"]
+__all__ = ["Function", "Logits", "Order", "Partial", "Routed", "Stop", "Turn", "Value", "Weighted", "Writer"]
