@@ -62,6 +62,10 @@ def _bounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outcome
     form = None if isinstance(analysis, Unknown) else analysis.bounds.hamiltonian
     numbers = (("hamiltonian", form.text), ("maximiser", form.maximiser)) if form is not None else ()
     given = () if isinstance(analysis, Unknown) else analysis.bounds.given
+    unproven = () if isinstance(analysis, Unknown) or "B" in sublayer.positions else analysis.bounds.unproven
+    if unproven:
+        message = f"{name}: the branch's output is bounded over all its weights where {'; and where '.join(unproven)}; the graph does not show that."
+        return Outcome("conditional", message, site, theorem=THEOREM, assumptions=given, condition="converged-iteration")
     message = f"{name}: the branch's output is bounded over all its weights, and the Hamiltonian is finite."
     return Outcome("holds", message, site, theorem=THEOREM, assumptions=given, numbers=numbers)
 

@@ -14,6 +14,7 @@ CONDITIONS = {
     "stream-gain": "the product over depth of the scales on the stream is near 1 and stays so: a low learning rate on learned ones",
     "learned-scale": "the learned scales that start at zero stay small: a low learning rate or weight decay on them",
     "small-gain": "the gain of the branches without norms stays small for this depth",
+    "converged-iteration": "the vectors that a weight's norm is estimated with follow the weight: a power iteration in every step, and small steps",
     "float16-range": "activations stay inside the range of float16 (largest value 65504): loss scaling does not help the forward pass",
     "final-norm": "the head is fed a stream of bounded size by other means than a final norm",
     "rules-left-out": "what the rules that were left out by `--select` or `--ignore` would have found does no harm",

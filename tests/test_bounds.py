@@ -381,18 +381,3 @@ def test_rotary_positions_are_isometries_where_they_are_recognised(turn: Any, ex
 
     text = str(bounds(Turned, rms).magnitude)
     assert (text == "4*W0*W1*g0_abs") is exact, text
-
-
-def _spectral() -> nn.Module:
-    return nn.utils.parametrizations.spectral_norm(nn.Linear(WIDTH, WIDTH, bias=False))
-
-
-def _with_gain() -> nn.Module:
-    return nn.utils.parametrizations.weight_norm(nn.Linear(WIDTH, WIDTH, bias=False))
-
-
-def test_constrained_maps_are_not_said_to_be_unbounded() -> None:
-    """weight_norm is bounded given its g; spectral_norm rests on buffers, so that nothing is claimed of it."""
-    found = bounds(_with_gain, rms)
-    assert found.bounded is True and any("weight_norm" in g for g in found.given)
-    assert isinstance(bounds(_spectral, rms).bounded, Unknown)

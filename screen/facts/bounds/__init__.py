@@ -19,6 +19,7 @@ from screen.facts.bounds import (
     rows_activation,
     rows_choice,
     rows_complex,
+    rows_constrained,
     rows_factory,
     rows_joins,
     rows_linear,
@@ -31,7 +32,7 @@ from screen.facts.bounds import (
     rows_views,
     rows_write,
 )
-from screen.facts.bounds.closed import boundedness, is_finite, place
+from screen.facts.bounds.closed import boundedness, fixed, is_finite, is_proven, place
 from screen.facts.bounds.expr import ONE, Expr, add, largest, num, sym
 from screen.facts.bounds.hamiltonian import HamiltonianForm, hamiltonian
 from screen.facts.bounds.quantities import Part, Quantity, values_of
@@ -41,8 +42,8 @@ from screen.facts.branches import Branch
 from screen.facts.nouns import Place, Tri, Unknown
 
 _RULES = (
-    _rotary, rows_activation, rows_choice, rows_complex, rows_factory, rows_joins, rows_linear, rows_norm, rows_parts, rows_pointwise, rows_quotient,
-    rows_reduce, rows_statistic, rows_views, rows_write,
+    _rotary, rows_activation, rows_choice, rows_complex, rows_constrained, rows_factory, rows_joins, rows_linear, rows_norm, rows_parts,
+    rows_pointwise, rows_quotient, rows_reduce, rows_statistic, rows_views, rows_write,
 )
 """Imported so that their rows are entered."""
 
@@ -87,6 +88,8 @@ class BranchBounds:
     """The feature axis of the output, negative."""
     logit_nodes: tuple[int, ...] = ()
     """The node of each of `logits`: a softmax or a fused attention."""
+    unproven: tuple[str, ...] = ()
+    """Of `given` what training has to see to: the graph does not show it."""
     spreads: tuple[Spread, ...] = ()
     """The symbols `spread_i` of `lipschitz_local`."""
     coarse: Mapping[str, Expr] = field(default_factory=dict)
@@ -130,6 +133,7 @@ def bounds_of(branch: Branch) -> BranchBounds:
         bounded=bounded, breaker=place(walk, breaker), bounded_at_each_x=at_x, given=_given(walk, magnitude, logits, names),
         bound=magnitude if bounded is True and isinstance(magnitude, Expr) else None, hamiltonian=hamiltonian(walk), internal=internal,
         quantities=quantities, ops=len(branch.region), norms=tuple((f.symbol, f.node, f.least) for f in walk.floors), axis=axis,
+        unproven=tuple(dict.fromkeys(fixed(walk, s) for s in _used(magnitude) if not is_proven(walk, s))),
         spreads=tuple(s for s in walk.spreads if s.symbol in used), coarse={s: e for s, e in coarse.items() if s in used},
     )
 
@@ -191,8 +195,9 @@ def _used(*exprs: Expr | Unknown) -> list[str]:
 def _given(walk: Walk, magnitude: Expr | Unknown, logits: tuple[Expr | Unknown, ...], names: dict[str, str]) -> tuple[str, ...]:
     held: dict[str, None] = {}
     for symbol in _used(magnitude, *logits):
-        if symbol in walk.given:
-            held[f"{walk.given[symbol]} ({names.get(symbol, symbol)})"] = None
+        why = fixed(walk, symbol)
+        if why:
+            held[f"{why} ({names.get(symbol, symbol)})"] = None
     return (*held, *walk.assumed)
 
 

@@ -20,11 +20,28 @@ INPUTS = frozenset({"B", "B_memory", "B_earlier"})
 """Magnitudes of inputs."""
 
 
+def fixed(walk: Walk, symbol: str) -> str:
+    """Why "over all weights" leaves a symbol as it is; empty for free weights."""
+    quantity = walk.names.quantities.get(symbol)
+    if symbol in walk.given or quantity is None:
+        return walk.given.get(symbol, "")
+    if quantity.part.fold is not None:
+        return quantity.part.fold.fixed
+    return "a buffer" if quantity.parameter in walk.names.buffers else ""
+
+
+def is_proven(walk: Walk, symbol: str) -> bool:
+    """Whether the graph shows that it stays; else training has to."""
+    quantity = walk.names.quantities.get(symbol)
+    return quantity is None or quantity.part.fold is None or quantity.part.fold.proven
+
+
 def at_infinity(walk: Walk, expr: Expr, inputs: float) -> float:
     """The bound with all free weights at infinity, the given ones at 1, and input magnitudes at `inputs`."""
     values: dict[str, float] = {}
     for name in expr.symbols():
-        values[name] = inputs if name in INPUTS else 1.0 if name in walk.given or name.startswith(("sigma_", "theta_")) else math.inf
+        held = name.startswith(("sigma_", "theta_")) or fixed(walk, name)
+        values[name] = inputs if name in INPUTS else 1.0 if held else math.inf
     return expr.log(values)
 
 

@@ -1,12 +1,21 @@
-"""A norm's gain and bias folded into the map that reads it (T5), as a part of a parameter that is computed first.
+"""Weights that are computed from several parameters, as parts whose entries are those of the array that is computed.
+
+**A norm's gain and bias folded into the map that reads it (T5).**
 
 With y = x̂ ⊙ γ + β and x̂ = x̂ Π (Π = I − 11ᵀ/d where the norm centres, else I), W y + b = (W Γ Π) x̂ + (W β + b): the map of x̂ is the matrix
 W Γ Π [out, in] and the constant is the vector W β + b [out]. ‖W Γ Π‖ ≤ max|γ|·‖W‖ and ‖W β + b‖ ≤ ‖W‖‖β‖ + ‖b‖, with room where gains have outliers
 or where constants cancel. Both stand as a `Part` whose entries are those of the folded array, dense and row-major.
+
+**A weight divided by its own rows' norms and scaled by g** (weight norm): rows g_i v_i/‖v_i‖; the spectral norm is at most ‖g‖₂, whatever v is.
+
+**A weight divided by uᵀWv** (spectral norm): for unit u and v its spectral norm is ‖W‖/|uᵀWv| ≥ 1, and equal to 1 only where u and v are the
+leading singular vectors, that is after the power iteration has converged for this W. The quantity is measured as it is; that it stays bounded
+over all W is the condition "converged", and is reported as one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -19,11 +28,41 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fold:
-    """What is computed from several parameters before a norm of it is taken."""
+class Made:
+    """An array that is computed from parameters before a norm of it is taken."""
 
     matrix: Part
-    """W: [out, in]."""
+    """W (v of a weight norm): [out, in, …]."""
+
+    letter = ""
+    """What the symbol of W gets at its end."""
+    fixed = ""
+    """Why its norms stay bounded over all weights, where they do."""
+    proven = True
+    """Whether the graph shows that; else it is a condition on training."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts that it is made of."""
+        raise NotImplementedError
+
+    def array(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
+        """Its value."""
+        raise NotImplementedError
+
+    def slack(self, weights: Mapping[str, numpy.ndarray]) -> float:
+        """The rounding error of `array`, where what cancels can leave less than that."""
+        return 0.0
+
+    def plainly(self, part: Part, roles: str, names: Names) -> Expr | None:
+        """An upper bound of a norm of a part of it in norms of single parameters; None where there is none."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Fold(Made):
+    """W Γ Π or W β + b."""
+
     gain: Part | None = None
     """γ: [in]; None for ones."""
     centred: bool = False
@@ -32,10 +71,12 @@ class Fold:
     bias: Part | None = None
     """b: [out]."""
 
+    letter = "n"
+
     @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of all parameters that it is made of."""
-        return tuple(dict.fromkeys(p.parameter for p in (self.matrix, self.gain, self.shift, self.bias) if p is not None))
+    def parts(self) -> tuple[Part, ...]:
+        """W, γ, β, b: those that there are."""
+        return tuple(p for p in (self.matrix, self.gain, self.shift, self.bias) if p is not None)
 
     def array(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
         """W Γ Π or W β + b."""
@@ -56,6 +97,81 @@ class Fold:
             size *= 1.0 if side is None else float(np.linalg.norm(side.read(weights)))
         return 1e-13 * (size + (float(np.linalg.norm(self.bias.read(weights))) if self.bias is not None else 0.0))
 
+    def plainly(self, part: Part, roles: str, names: Names) -> Expr:
+        """max|γ|·‖W‖, or ‖W‖‖β‖ + ‖b‖."""
+        from screen.facts.bounds.expr import ONE, add, mul, sym
+
+        if self.shift is None:
+            gain = ONE if self.gain is None else sym(names.symbol(self.gain, "s"))
+            return mul(gain, sym(names.symbol(unfolded(part), roles)))
+        constant = mul(sym(names.symbol(self.shift, "r")), sym(names.symbol(unfolded(part), roles + "c")))
+        if self.bias is None:
+            return constant
+        step = self.bias.strides[0]
+        bias = replace(self.bias, offset=self.bias.offset + part.offset * step, sizes=part.sizes, strides=tuple(s * step for s in part.strides))
+        return add(constant, sym(names.symbol(bias, roles)))
+
+
+@dataclass(frozen=True)
+class Rows(Made):
+    """g_i v_i/‖v_i‖, the norm over all axes but the first."""
+
+    gains: Part
+    """g: [out], or with axes of size 1 after it."""
+
+    letter = "u"
+    fixed = "the gain of a weight whose rows are normalised"
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """v and g."""
+        return (self.matrix, self.gains)
+
+    def array(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
+        """Rows of length |g_i|."""
+        import numpy as np
+
+        v = self.matrix.read(weights)
+        flat = v.reshape(len(v), -1)
+        made: numpy.ndarray = flat / np.linalg.norm(flat, axis=1, keepdims=True) * self.gains.read(weights).reshape(-1, 1)
+        return made.reshape(v.shape)
+
+    def plainly(self, part: Part, roles: str, names: Names) -> Expr:
+        """‖g‖₂ bounds the Frobenius norm, and that every other one; √a times it an ℓ1 norm of a entries, t times it a sum over t taps."""
+        from screen.facts.bounds.expr import mul, num, sym
+
+        counts = {role: math.prod(n for n, r in zip(part.sizes, roles, strict=True) if r == role) for role in "at"}
+        return mul(num(math.sqrt(counts["a"]) * counts["t"]), sym(names.symbol(self.gains, "r" * len(self.gains.sizes))))
+
+
+@dataclass(frozen=True)
+class Share(Made):
+    """W/(uᵀWv)."""
+
+    left: Part
+    right: Part
+    letter = "u"
+    fixed = "uᵀWv, which divides it, is its spectral norm: the power iteration has converged"
+    proven = False
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """W, u and v."""
+        return (self.matrix, self.left, self.right)
+
+    def array(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
+        """Its value, infinite where uᵀWv is 0."""
+        import numpy as np
+
+        w = self.matrix.read(weights)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            made: numpy.ndarray = w / (self.left.read(weights) @ (w.reshape(len(w), -1) @ self.right.read(weights)))
+        return np.where(np.isfinite(made), made, np.inf)
+
+    def plainly(self, part: Part, roles: str, names: Names) -> None:
+        """uᵀWv can be as small as it likes."""
+        return None
+
 
 def matrix_of(matrix: Part, gain: Part | None, centred: bool) -> Part:
     """W Γ Π as a part."""
@@ -67,14 +183,25 @@ def vector_of(matrix: Part, shift: Part, bias: Part | None) -> Part:
     return _dense(matrix, matrix.sizes[:1], Fold(matrix, shift=shift, bias=bias))
 
 
-def _dense(matrix: Part, sizes: tuple[int, ...], fold: Fold) -> Part:
-    return replace(matrix, whole=sizes, offset=0, sizes=sizes, strides=(sizes[1], 1) if len(sizes) == 2 else (1,), shift=0.0, fold=fold)
+def _dense(matrix: Part, sizes: tuple[int, ...], fold: Made) -> Part:
+    strides = tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
+    return replace(matrix, whole=sizes, offset=0, sizes=sizes, strides=strides, shift=0.0, fold=fold)
+
+
+def rows_of(v: Part, gains: Part) -> Part:
+    """g v/‖v‖ as a part of g."""
+    return replace(_dense(v, v.sizes, Rows(v, gains)), parameter=gains.parameter)
+
+
+def share_of(matrix: Part, left: Part, right: Part) -> Part:
+    """W/(uᵀWv) as a part of W."""
+    return _dense(matrix, matrix.sizes, Share(matrix, left, right))
 
 
 def unfolded(part: Part) -> Part:
     """The same entries of W itself; of a vector, the rows of W with their columns as a last axis."""
     fold = part.fold
-    assert fold is not None
+    assert isinstance(fold, Fold)
     down, across = fold.matrix.strides
     if fold.shift is not None:
         base = replace(fold.matrix, offset=fold.matrix.offset + part.offset * down, sizes=part.sizes, strides=tuple(s * down for s in part.strides))
@@ -85,21 +212,4 @@ def unfolded(part: Part) -> Part:
                    strides=strides)
 
 
-def plainly(part: Part, roles: str, names: Names) -> Expr:
-    """An upper bound of a norm of a folded part in norms of the parameters by themselves."""
-    from screen.facts.bounds.expr import ONE, add, mul, sym
-
-    fold = part.fold
-    assert fold is not None
-    if fold.shift is None:
-        gain = ONE if fold.gain is None else sym(names.symbol(fold.gain, "s"))
-        return mul(gain, sym(names.symbol(unfolded(part), roles)))
-    constant = mul(sym(names.symbol(fold.shift, "r")), sym(names.symbol(unfolded(part), roles + "c")))
-    if fold.bias is None:
-        return constant
-    step = fold.bias.strides[0]
-    bias = replace(fold.bias, offset=fold.bias.offset + part.offset * step, sizes=part.sizes, strides=tuple(s * step for s in part.strides))
-    return add(constant, sym(names.symbol(bias, roles)))
-
-
-__all__ = ["Fold", "matrix_of", "plainly", "unfolded", "vector_of"]
+__all__ = ["Fold", "Made", "Rows", "Share", "matrix_of", "rows_of", "share_of", "unfolded", "vector_of"]

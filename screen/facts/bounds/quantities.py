@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy
 
     from screen.facts.bounds.expr import Expr
-    from screen.facts.bounds.fold import Fold
+    from screen.facts.bounds.fold import Made
 
 Kind = Literal["spectral", "head_rss", "max_abs", "frobenius", "l2", "row_max", "row_l1", "taps", "max_exp"]
 """spectral: max_s ‖W‖₂; head_rss: √Σ_h ‖W_h‖₂²; max_abs: max |w|; frobenius, l2: √Σ w²; row_max: max_row √Σ_c w²; row_l1: max_row Σ_c |w|;
@@ -39,7 +39,7 @@ class Part:
     strides: tuple[int, ...]
     shift: float = 0.0
     """A number added to every entry (`1 + w`)."""
-    fold: Fold | None = None
+    fold: Made | None = None
     """Where it is a view of an array that is computed from several parameters; `parameter` is the first of them."""
 
     def read(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
@@ -225,6 +225,8 @@ class Names:
         self._bases: dict[tuple[object, ...], str] = {}
         self.coarse: dict[str, Expr] = {}
         """Symbol of a folded quantity (`fold`) -> a bound of it in norms of single parameters."""
+        self.buffers: set[str] = set()
+        """Names of buffers, whose norms stand beside those of parameters."""
         self.gains: set[str] = set()
         """Parameters that multiply entry by entry: their symbols begin with `g`."""
 
@@ -242,21 +244,23 @@ class Names:
                 found += "x"
             self._symbols[key] = found
             self.quantities[found] = Quantity(found, kind, part, roles)
-            if part.fold is not None:
-                from screen.facts.bounds.fold import plainly
-
-                self.coarse[found] = plainly(part, roles, self)
+            coarse = part.fold.plainly(part, roles, self) if part.fold is not None else None
+            if coarse is not None:
+                self.coarse[found] = coarse
         return self._symbols[key]
 
     def _base(self, part: Part) -> str:
         from screen.facts.bounds.fold import unfolded
 
         rows = (part.parameter, part.offset, math.prod(part.sizes), part.shift, part.fold)
-        if rows not in self._bases and part.fold is not None and part.fold.shift is None:
-            self._bases[rows] = self._base(unfolded(part)) + "n"
+        if rows not in self._bases and part.fold is not None and len(part.fold.matrix.sizes) == len(part.whole):
+            found = self._base(part.fold.matrix if part.fold.fixed else unfolded(part)) + part.fold.letter
+            while found in self._bases.values():  # another part, or another norm before it: symbols of one base are compared with each other
+                found += part.fold.letter
+            self._bases[rows] = found
         elif rows not in self._bases:
             letter = "c" if part.fold is not None else "g" if part.parameter in self.gains else "W" if sum(n != 1 for n in part.whole) > 1 else "b"
-            number = sum(b.startswith(letter) and not b.endswith("n") for b in self._bases.values())
+            number = sum(b.startswith(letter) and b[-1].isdigit() for b in self._bases.values())
             self._bases[rows] = f"{letter}{number}"
         return self._bases[rows]
 

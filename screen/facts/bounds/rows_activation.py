@@ -202,19 +202,20 @@ def glu(walk: Walk, node: Node) -> Value:
 @row("eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor isnan isinf isfinite")
 def truth(walk: Walk, node: Node) -> Value:
     """0 or 1; a jump where it depends on the stream."""
-    return _discrete(walk, node, 0.0, 1.0)
+    return discrete(walk, node, 0.0, 1.0)
 
 
-@row("argsort argmax argmin one_hot floor ceil round sign trunc bucketize searchsorted nonzero multinomial isin int long bool")
+@row("argsort argmax argmin one_hot floor ceil round sign trunc bucketize searchsorted nonzero multinomial isin bool")
 def choice(walk: Walk, node: Node) -> Value:
     """Integers and choices: piecewise constant."""
     if node.shape is None:
         raise NotUnderstood("several results")
     top = 1.0 if node.op in ("one_hot", "sign", "bool") else INF
-    return _discrete(walk, node, -1.0 if node.op == "sign" else 0.0 if node.op in ("one_hot", "bool") else -INF, top)
+    return discrete(walk, node, -1.0 if node.op == "sign" else 0.0 if node.op in ("one_hot", "bool") else -INF, top)
 
 
-def _discrete(walk: Walk, node: Node, low: float, high: float) -> Value:
+def discrete(walk: Walk, node: Node, low: float, high: float) -> Value:
+    """Values that do not move with the stream but for jumps."""
     from screen.facts.bounds.value import constant
 
     made = constant(node.shape or (), low, high)

@@ -6,17 +6,18 @@ For out = W·x over the atoms K of x (J: rows): with K inside of a fact's I and 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from screen.facts.bounds.align import align
 from screen.facts.bounds.bilinear import product
-from screen.facts.bounds.domain import Bound, Fact, is_zero, plus, query, tidy, zero
+from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, query, tidy, zero
 from screen.facts.bounds.expr import Expr, mul, num, sym
 from screen.facts.bounds.fold import matrix_of, vector_of
 from screen.facts.bounds.layout import Layout, atoms, plain, sizes
 from screen.facts.bounds.quantities import Part
 from screen.facts.bounds.rows_pointwise import added
-from screen.facts.bounds.value import Projection, Value, permuted, reshaped, scaled, spread_of, with_projection
+from screen.facts.bounds.value import Projection, Value, permuted, recut, reshaped, scaled, spread_of, with_projection
 from screen.facts.bounds.walk import NotUnderstood, Spread, Walk, row
 from screen.facts.nouns import Unknown
 from screen.graph import Node
@@ -35,6 +36,9 @@ def mapped(walk: Walk, x: Value, w: Value, bias: Value | None, jump: int | None 
     """x Wᵀ + b over the last axis; W: [out, in]."""
     if x.holes:
         raise NotUnderstood("a map of a masked value")
+    if w.part is None and w.operator is not None:
+        made = _constrained(walk, x, w)
+        return added(walk, made, bias) if bias is not None else made
     if w.part is None or w.part.shift:
         made = multiplied_matrices(walk, x, permuted(w, (1, 0)))
         return added(walk, made, bias) if bias is not None else made
@@ -58,11 +62,25 @@ def _projected(x: Value, weight: Part, bias: Part | None, rows: tuple[int, ...])
     """W x + b; of a norm's output with the gain and the bias of the norm folded in (T5)."""
     known, columns = x.normed, weight.sizes[1]
     plain_gain = known is None or (known.gain is None and not known.centred)
-    if known is None or isinstance(known.slope, Unknown) or columns < 2 or weight.sizes[0] < 2 or (plain_gain and known.bias is None):
+    small = columns < 2 or weight.sizes[0] < 2
+    if known is None or isinstance(known.slope, Unknown) or weight.fold is not None or small or (plain_gain and known.bias is None):
         return Projection(weight, bias, rows, x.norm(-1), x.slope(-1))
     map_ = weight if plain_gain else matrix_of(weight, known.gain, known.centred)
     constant = bias if known.bias is None else vector_of(weight, known.bias, bias)
     return Projection(map_, constant, rows, num(known.radius), known.slope)
+
+
+def _constrained(walk: Walk, x: Value, w: Value) -> Value:
+    """x Wᵀ for a W that is computed from weights, by its spectral norm, its largest row and its largest row ℓ1."""
+    assert w.operator is not None
+    size = w.shape[0]
+    layout: Layout = (*x.layout[:-1], (size,) if size != 1 else ())
+    plain_w = recut(w, plain(w.shape), w.shape, walk.names)
+    columns = plain_w.axis(-1)
+    if isinstance(plain_w.mag, Unknown):
+        return Value((*x.shape[:-1], size), layout, plain_w.mag, plain_w.mag, jump=x.jump)
+    norms = (w.operator, query(plain_w.mag, plain_w.flat, columns), query(plain_w.mag, plain_w.flat, columns, NONE, 1))
+    return Value((*x.shape[:-1], size), layout, _mapped(x, x.mag, norms, layout), _mapped(x, x.der, norms, layout), jump=x.jump)
 
 
 def _as_last(bias: Value, layout: Layout) -> Bound:
@@ -77,10 +95,19 @@ def _through(walk: Walk, x: Value, bound: Bound, part: Part, layout: Layout) -> 
         return bound
     if is_zero(bound):
         return zero(len(sizes(layout)))
-    columns, rows = x.axis(-1), frozenset(atoms(layout, -1))
     experts = "s" * (len(part.sizes) - 2)
-    spectral, largest_row = sym(walk.names.symbol(part, experts + "rc")), sym(walk.names.symbol(part, experts + "sc"))
-    row_sum = sym(walk.names.symbol(part, experts + "sa"))
+    spectral, largest_row, row_sum = (sym(walk.names.symbol(part, experts + roles)) for roles in ("rc", "sc", "sa"))
+    return _mapped(x, bound, (spectral, largest_row, row_sum), layout)
+
+
+def _mapped(x: Value, bound: Bound, norms: tuple[Expr, Expr, Expr], layout: Layout) -> Bound:
+    """x Wᵀ, from (spectral norm, largest row, largest row ℓ1) of W."""
+    if isinstance(bound, Unknown):
+        return bound
+    if is_zero(bound):
+        return zero(len(sizes(layout)))
+    spectral, largest_row, row_sum = norms
+    columns, rows = x.axis(-1), frozenset(atoms(layout, -1))
     size = query(bound, x.flat, columns)
     found = [Fact(mul(spectral, size), rows), Fact(mul(largest_row, size))]
     for f in bound:
@@ -115,9 +142,14 @@ def matmul(walk: Walk, node: Node) -> Value:
     if not isinstance(b, Value):
         raise NotUnderstood("its second operand is no tensor")
     if b.part is not None and len(b.shape) == 2 and len(a.shape) >= 2:
+        both = composed(walk, a, b) if a.operator is not None else None
+        if both is not None:
+            return both
         return mapped(walk, a, permuted_part(walk, b), None)
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise NotUnderstood("a product with a vector")
+    if b.operator is not None and len(b.shape) == 2:
+        return composed(walk, a, b) or mapped(walk, a, permuted(b, (1, 0)), None)
     return multiplied_matrices(walk, a, b, weighed(walk, a, b, walk.flow.ref(node, 1, "other", "mat2")))
 
 
@@ -130,20 +162,6 @@ def grouped(walk: Walk, node: Node) -> Value:
     layout: Layout = (x.layout[0], (w.shape[2],) if w.shape[2] != 1 else ())
     part = w.part.permuted((0, 2, 1))
     return Value((x.shape[0], w.shape[2]), layout, _through(walk, x, x.mag, part, layout), _through(walk, x, x.der, part, layout), jump=x.jump)
-
-
-@row("_weight_norm _weight_norm_interface")
-def weight_norm(walk: Walk, node: Node) -> Value:
-    """g·v/‖v‖ for each row: rows of length |g|, and a Frobenius norm of ‖g‖; bounded given g (review, item 21)."""
-    v, g = walk.first(node), walk.operand(node, 1, "g")
-    if not isinstance(g, Value) or g.part is None or (walk.integer(node, 2, "dim") or 0) != 0 or node.shape != v.shape or len(v.shape) != 2:
-        raise NotUnderstood("a form that is not covered")
-    layout = plain(v.shape)
-    symbols = [walk.names.symbol(g.part, role * len(g.shape)) for role in "sr"]
-    walk.hold(tuple(symbols), "weight_norm's g")
-    columns, everything = frozenset(atoms(layout, 1)), frozenset(range(len(sizes(layout))))
-    facts = (Fact(sym(symbols[0]), columns), Fact(sym(symbols[1]), everything))
-    return Value(v.shape, layout, facts, zero(len(everything)), gain=tuple(symbols))
 
 
 @row("baddbmm")
@@ -204,6 +222,23 @@ def _aligned_like(walk: Walk, wide_a: Value, spread: Value, shape: tuple[int, ..
     found = align(wide_a, reshaped(spread, (*shape[:-2], 1, *shape[-2:]), walk.names), walk.names)
     assert found is not None
     return found.right
+
+
+def composed(walk: Walk, a: Value, b: Value) -> Value | None:
+    """A product of two matrices that are made of weights alone: spectral norms multiply."""
+    sides = [sym(walk.names.symbol(v.part, "rc")) if v.part is not None and not v.part.shift else v.operator for v in (a, b)]
+    if len(a.shape) != 2 or len(b.shape) != 2 or sides[0] is None or sides[1] is None or not (is_zero(a.der) and is_zero(b.der)):
+        return None
+    return constrained((a.shape[0], b.shape[1]), mul(sides[0], sides[1]))
+
+
+def constrained(shape: tuple[int, ...], operator: Expr) -> Value:
+    """A matrix made of weights, known by its spectral norm: no row, no column and no entry is larger, all of it at most √rank times that."""
+    layout = plain(shape)
+    count = len(sizes(layout))
+    facts = [Fact(operator, frozenset(atoms(layout, 0))), Fact(operator, frozenset(atoms(layout, 1))), Fact(operator)]
+    facts.append(Fact(mul(num(math.sqrt(min(shape))), operator), frozenset(range(count))))
+    return Value(shape, layout, tidy(facts, sizes(layout)), zero(count), operator=operator)
 
 
 def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,9 +8,11 @@ from dataclasses import replace
 from screen.facts.bounds.align import Aligned, align
 from screen.facts.bounds.bilinear import product
 from screen.facts.bounds.domain import NONE, Bound, is_zero, plus
+from screen.facts.bounds.expr import Expr, mul
 from screen.facts.bounds.rows_views import spread
 from screen.facts.bounds.value import Normed, Value, constant, of_part, scaled, summed
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.nouns import Unknown
 from screen.graph import Node
 
 DEEP = -1e3
@@ -88,6 +90,7 @@ def multiplied(walk: Walk, left: Value, right: Value) -> Value:
     ends = [x * y if x and y else 0.0 for x in (left.low, left.high) for y in (right.low, right.high)]
     shape = tuple(math.prod(g) for g in a.layout)
     jump = left.jump if left.jump is not None else right.jump
+    operator = _operator(left, right, shape) or _operator(right, left, shape)
     after = ""
     for y, gain in ((left, right), (right, left)):
         if y.after and gain.gain and _is_vector(gain):
@@ -99,7 +102,16 @@ def multiplied(walk: Walk, left: Value, right: Value) -> Value:
     if left is right:
         low = max(low, 0.0)
     return Value(shape, a.layout, mag, der, low, high, jump=jump, after=after, gain=left.gain + right.gain if left.gain and right.gain else (),
-                 normed=_with_affine(left, right, False) or _with_affine(right, left, False))
+                 normed=_with_affine(left, right, False) or _with_affine(right, left, False), operator=operator)
+
+
+def _operator(matrix: Value, scales: Value, shape: tuple[int, ...]) -> Expr | None:
+    """The spectral norm of a matrix whose rows, or whose columns, are scaled."""
+    size = scales.norm()
+    if matrix.operator is None or shape != matrix.shape or isinstance(size, Unknown):
+        return None
+    wide = (1,) * (2 - len(scales.shape)) + scales.shape
+    return mul(matrix.operator, size) if len(wide) == 2 and 1 in wide else None
 
 
 def as_value(found: Value | float | None, like: Value) -> Value:

@@ -74,6 +74,8 @@ class Value:
     gain: tuple[str, ...] = ()
     """Symbols of the parameters that it is made of, when it is made of weights alone."""
     normed: Normed | None = None
+    operator: Expr | None = None
+    """Of weights that are computed: a bound of the spectral norm of the matrix of the last two axes."""
     balanced: frozenset[int] = frozenset()
     """Atoms over which its entries sum to 1, so that its derivative sums to 0."""
 
@@ -103,7 +105,7 @@ class Value:
 
     def bare(self) -> Value:
         """Without what only holds for the value as it stands."""
-        return replace(self, part=None, projection=None, piece=None, after="", gain=(), normed=None, balanced=frozenset())
+        return replace(self, part=None, projection=None, piece=None, after="", gain=(), normed=None, balanced=frozenset(), operator=None)
 
 
 def unknown(shape: tuple[int, ...], reason: str, node: int, der: Bound | None = None) -> Value:
@@ -239,6 +241,7 @@ def permuted(value: Value, order: tuple[int, ...]) -> Value:
         piece=piece,
         part=part,
         normed=None,
+        operator=value.operator if set(order[-2:]) == {len(order) - 2, len(order) - 1} else None,
         balanced=frozenset(names[a] for a in value.balanced),
     )
 
@@ -251,6 +254,7 @@ def scaled(value: Value, factor: float) -> Value:
     return replace(
         value, mag=times(value.mag, size), der=times(value.der, size), low=ends[0], high=ends[1], projection=projection, part=None,
         piece=value.piece if abs(factor) == 1.0 else None, normed=_scaled(value.normed, factor), balanced=frozenset(),
+        operator=mul(num(abs(factor)), value.operator) if value.operator is not None else None,
     )
 
 

@@ -6,6 +6,7 @@ with a magnitude of their own and derivative 0. Recognised norms take their valu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -170,14 +171,14 @@ class Walk:
 
     def _source(self, node: Node) -> Value:
         shape = node.shape or ()
-        if node.op == "parameter":
-            if self._is_gain(node.index):
-                self.names.gains.add(node.name or f"parameter {node.index}")
-            strides, step = [], 1
-            for n in reversed(shape):
-                strides.append(step)
-                step *= n
-            return of_part(Part(node.name or f"parameter {node.index}", shape, 0, shape, tuple(reversed(strides))), self.names)
+        if node.op == "parameter" or (node.op == "buffer" and self.flow.is_float(node) and node.name):
+            name = node.name or f"parameter {node.index}"
+            if node.op == "buffer":
+                self.names.buffers.add(name)
+            elif self._is_gain(node.index):
+                self.names.gains.add(name)
+            strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+            return of_part(Part(name, shape, 0, shape, strides), self.names)
         if not self.flow.is_float(node):
             found = constant(shape, 0.0, 1.0) if node.dtype == "bool" else unknown(shape, "integers", node.index)
             return replace(found, der=zero(len(sizes(plain(shape)))))
