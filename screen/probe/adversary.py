@@ -1,24 +1,27 @@
-"""Experiment `bounds`: random and ascended inputs, and scaled weights, against every bound of a branch; one success is a fault of the analysis.
+"""Experiment `bounds`: inputs and weights against every bound of a branch; one success is a fault of the analysis.
 
     magnitude         sup over tokens of ‖F(x)‖₂
     lipschitz         ‖∂F/∂x‖ from block-∞ to block-∞, over all inputs; lipschitz_local with the divisors of norms measured at the point
     logits            the largest |logit|
+    closed            magnitude or logits over all weights but the gains and biases of norms: the bound with every other symbol at infinity
 
-What is measured is always from below, so that measured / bound above 1 refutes. The Jacobian's norm from one output token i is the largest
+A bound is a function of norms of the weights, and those are measured again at every point, so that any weights are inside of the set that it speaks
+of. What is measured is always from below, so that measured / bound above 1 refutes. The Jacobian's norm from one output token i is the largest
 Σ_j ‖(Jᵀ(e_i ⊗ u))_j‖₂ over unit u; alternating between u and the input direction only raises it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from screen.probe.attention import bounded_logit
 from screen.probe.branch import BranchRun, fibre
+from screen.probe.climb import Objective, Spot, climbed, jacobian, logit, size, slope
 from screen.probe.measures import evaluate, quantity, symbols
 from screen.probe.plan import BoundPlan, DegreePlan, Experiment, rounded
 from screen.probe.replay import Env
@@ -26,11 +29,21 @@ from screen.probe.replay import Env
 SLACK = 1e-6
 """Relative rounding that is allowed beyond a bound."""
 SCALES = (0.5, 2.0, 8.0)
-STEPS, TURNS, DRAWS = 8, 3, 2
+SIZES = (1.0, 8.0, 1e-4)
+"""Of the random inputs that ascent starts from. The smallest lets a norm feel its ε, where its slope is largest."""
+STEPS = 8
+ROUNDS = (3, 5)
+"""Steps of ascent: on inputs; and on inputs and weights, with a comparison after each round."""
+GROWTH = (1.0, 1e2, 1e4)
+"""Factors on the free weights against a bound over all weights."""
 SAID = {
     "magnitude": "largest ‖F(x)‖ over its bound", "lipschitz": "largest ‖J‖ over its bound",
     "lipschitz_local": "largest ‖J‖ over its bound at the point", "logits": "largest logit over its bound",
 }  # fmt: skip
+CLOSED = {
+    "magnitude": "largest ‖F(x)‖ over its bound for all weights but norm gains",
+    "logits": "largest logit over its bound for all weights but norm gains",
+}
 
 
 @dataclass
@@ -41,13 +54,17 @@ class Best:
     measured: float = 0.0
     bound: float = math.inf
     attempts: int = 0
+    spot: Spot | None = None
+    by: dict[str, float] = field(default_factory=dict)
+    """What was moved -> the best ratio."""
 
-    def take(self, measured: float, bound: float) -> None:
+    def take(self, measured: float, bound: float, spot: Spot | None = None, moved: str = "inputs") -> None:
         """One attempt."""
         self.attempts += 1
         ratio = 0.0 if measured == 0 else measured / bound if bound > 0 else math.inf
+        self.by[moved] = max(self.by.get(moved, 0.0), ratio)
         if ratio > self.ratio or self.attempts == 1:
-            self.ratio, self.measured, self.bound = ratio, measured, bound
+            self.ratio, self.measured, self.bound, self.spot = ratio, measured, bound, spot
 
 
 Attempts = dict[tuple[str, int], Best]
@@ -55,14 +72,91 @@ Attempts = dict[tuple[str, int], Best]
 
 
 def attack(run: BranchRun) -> list[Experiment]:
-    """Every bound of the branch against random and ascended inputs."""
+    """Every bound of the branch, first against inputs, then against inputs and weights from the best of them."""
     best: Attempts = {(b.name, b.node): Best() for b in run.plan.bounds}
     numbers = weights_of(run, {})
-    starts = [run.point, *({i: run.material.normal(i, 10 + n, size) for i in run.point} for n, size in zip(range(DRAWS), (0.3, 8.0), strict=True))]
-    for start in starts:
-        for point in (start, ascended(run, start, lambda x: fibre(run.output(x))), ascended(run, start, lambda x: _slope(run, x))):
-            compare(run, {}, point, numbers, best)
-    return [verdict(run, bound, best[bound.name, bound.node]) for bound in run.plan.bounds]
+    for place, scale in enumerate(SIZES):
+        start = Spot(run.point if place == 0 else {i: run.material.normal(i, 9 + place, scale) for i in run.point})
+        for spot in (start, *(climbed(start, objective, STEPS) for objective in _objectives(run, start))):
+            compare(run, spot, numbers, best)
+    for bound in run.plan.bounds:
+        _on_weights(run, bound, best)
+    return [*(verdict(run, b, best[b.name, b.node]) for b in run.plan.bounds), *closed(run)]
+
+
+def _objectives(run: BranchRun, spot: Spot) -> Iterator[Objective]:
+    """What is climbed on inputs alone."""
+    yield size(run)
+    yield slope(run, jacobian(run, spot)[1])
+
+
+def _on_weights(run: BranchRun, bound: BoundPlan, best: Attempts) -> None:
+    """Inputs and weights from the best place so far, compared with all bounds on the way."""
+    spot = best[bound.name, bound.node].spot
+    given = movable(run, frozenset())
+    if spot is None or not given:
+        return
+    spot = Spot(spot.point, given)
+    for steps in ROUNDS:
+        spot = climbed(spot, _objective(run, bound, spot), steps, list(given))
+        compare(run, spot, weights_of(run, spot.given), best, "inputs and weights")
+
+
+def _objective(run: BranchRun, bound: BoundPlan, spot: Spot) -> Objective:
+    """What a bound is about."""
+    if bound.name == "logits":
+        return logit(run, bound.node)
+    return size(run) if bound.name == "magnitude" else slope(run, jacobian(run, spot)[1])
+
+
+def movable(run: BranchRun, held: frozenset[str]) -> Env:
+    """Weights that may be anything, as they start; one that is all zero, which no gradient passes, as N(0, 1/length) for its last axis."""
+    found: Env = {}
+    for name, node in run.names.items():
+        w = run.leaves[node]
+        if name in held or not isinstance(w, Tensor) or not w.is_floating_point() or not w.dim():
+            continue
+        found[node] = w if bool(w.any()) else run.material.normal(node, 77, 1 / math.sqrt(w.shape[-1]))
+    return found
+
+
+def closed(run: BranchRun) -> Iterator[Experiment]:
+    """Claims over all weights: growing weights against the bound with everything but norm gains and biases at infinity."""
+    for bound in run.plan.bounds:
+        if bound.name in run.plan.closed:
+            yield replace(_against_all(run, bound), what=CLOSED[bound.name], status="all weights")
+
+
+def _against_all(run: BranchRun, bound: BoundPlan) -> Experiment:
+    """A bound whose free symbols are infinite, as are the sizes of the inputs."""
+    known = weights_of(run, {})
+    given = [s for s in sorted(symbols(bound)) if s in known and math.isinf(evaluate(bound, dict.fromkeys(symbols(bound), 1.0) | {s: math.inf}))]
+    least = {n.symbol: n.least or 1e-300 for n in run.plan.norms}
+    limit = evaluate(bound, dict.fromkeys(symbols(bound), math.inf) | least | {s: known[s] for s in given})
+    held = frozenset(q.parameter for q in run.plan.quantities if q.symbol in given)
+    best = Best()
+    matrix = next((p for p in sorted(held) if sum(n > 1 for n in run.weight(p).shape) > 1), None)
+    if matrix is not None or not math.isfinite(limit):
+        why = f"it grows with the matrix `{matrix}`" if matrix else "it does not stay finite over all weights"
+        return replace(verdict(run, bound, best), reason=f"the bound that is known is not one over all weights: {why}")
+    free = movable(run, held)
+    objective = _objective(run, bound, Spot(run.point))
+    for factor in GROWTH:
+        start = Spot({i: t * factor for i, t in run.point.items()}, {i: w * factor for i, w in free.items()})
+        for spot in (start, climbed(start, objective, sum(ROUNDS), list(free))):
+            reached, env = _measured(run, bound, spot)
+            if reached is not None and not blurred(run, {**spot.both, **env}):
+                best.take(reached, limit, spot, "inputs and weights")
+    return verdict(run, bound, best)
+
+
+def _measured(run: BranchRun, bound: BoundPlan, spot: Spot) -> tuple[float | None, Env]:
+    """The magnitude or the logit that a bound is about, where it is finite, and all values."""
+    with torch.no_grad():
+        env = run.values(spot.both)
+    graph, out = run.material.tape.graph, env[run.plan.output]
+    reached = float(fibre(out)) if bound.name == "magnitude" else bounded_logit(graph, bound.node, {**spot.both, **env})
+    return (reached if reached is not None and math.isfinite(reached) else None), env
 
 
 def scaled(run: BranchRun, degree: DegreePlan, empty: Experiment) -> Experiment:
@@ -76,7 +170,7 @@ def scaled(run: BranchRun, degree: DegreePlan, empty: Experiment) -> Experiment:
     base = weights_of(run, {})
     for c in SCALES:
         given = run.scaled(degree, c)
-        compare(run, given, run.point, base | weights_of(run, given, changed), best)
+        compare(run, Spot(run.point, given), base | weights_of(run, given, changed), best)
     found = verdict(run, local, best[local.name, local.node])
     return replace(found, name="invariance", group=degree.group, status="bound", what="largest ‖J(c)‖ over its bound at the point")
 
@@ -92,106 +186,57 @@ def weights_of(run: BranchRun, given: Env, only: list[str] | None = None) -> dic
     return found
 
 
-def compare(run: BranchRun, given: Env, point: Env, numbers: dict[str, float], best: Attempts) -> None:
-    """Everything that is measured at a point against every bound asked for. A point whose output is not finite is no attempt."""
+def compare(run: BranchRun, spot: Spot, numbers: dict[str, float], best: Attempts, moved: str = "inputs") -> None:
+    """Everything that is measured at a place against every bound asked for. A place whose output is not finite, or is rounding, is no attempt."""
     with torch.no_grad():
-        env = run.values({**given, **point})
-    out = env[run.plan.output]
-    if not bool(torch.isfinite(out).all()):
+        env = run.values(spot.both)
+    out, everything = env[run.plan.output], {**spot.both, **env}
+    if not bool(torch.isfinite(out).all()) or blurred(run, everything):
         return
-    values, local = _sizes(run, point, numbers), {}
+    values, local = _sizes(run, spot.point, numbers), {}
     for norm in run.plan.norms:
-        rho = run.divisors(norm, {**point, **env})
+        rho = run.divisors(norm, everything)
         values[norm.symbol] = norm.least or 1e-300
         local[norm.symbol] = values[norm.symbol] if rho is None else max(float(rho.min()) * (1 - 1e-9), norm.least or 1e-300)
-    slope: float | None = None
+    steepest: float | None = None
     for bound in run.plan.bounds:
         if (bound.name, bound.node) not in best:
             continue
         symbols_at = {**values, **local} if bound.name == "lipschitz_local" else values
         symbols_at |= {s: 1.0 for s in symbols(bound) if s.startswith("theta_")}
         if bound.name.startswith("lipschitz"):
-            slope = jacobian(run, given, point) if slope is None else slope
-        measured = slope if bound.name.startswith("lipschitz") else float(fibre(out)) if bound.name == "magnitude" else _logit(run, bound, env)
+            steepest = jacobian(run, spot)[0] if steepest is None else steepest
+            measured: float | None = steepest
+        else:
+            measured = float(fibre(out)) if bound.name == "magnitude" else bounded_logit(run.material.tape.graph, bound.node, everything)
         if measured is not None and math.isfinite(measured):
-            best[bound.name, bound.node].take(measured, evaluate(bound, symbols_at))
+            best[bound.name, bound.node].take(measured, evaluate(bound, symbols_at), spot, moved)
 
 
-def _logit(run: BranchRun, bound: BoundPlan, env: Env) -> float | None:
-    return bounded_logit(run.material.tape.graph, bound.node, env)
+def blurred(run: BranchRun, env: Env) -> bool:
+    """Whether a norm reads values that are equal up to rounding: bounds are statements about real arithmetic.
+
+    Relative error of z = x − mean over its own size: 2⁻⁵²·max|x|·√n / √(‖z‖² + n·ε), largest over tokens."""
+    for norm in run.plan.norms:
+        x = env.get(norm.source)
+        if not isinstance(x, Tensor) or not norm.axes or not norm.centred:
+            continue
+        z = x - x.mean(norm.axes, keepdim=True)
+        length = torch.linalg.vector_norm(z, dim=norm.axes) + math.sqrt(norm.eps * norm.size)
+        error = 2**-52 * math.sqrt(norm.size) * x.abs().amax(norm.axes) / length.clamp(min=1e-300)
+        if float(error.amax()) * 16 > SLACK:
+            return True
+    return False
 
 
 def _sizes(run: BranchRun, point: Env, numbers: dict[str, float]) -> dict[str, float]:
     """B of each kind of cut."""
     kinds = dict(run.plan.cuts)
 
-    def size(kind: str) -> float:
+    def largest(kind: str) -> float:
         return max((float(fibre(t)) for i, t in point.items() if kinds[i] == kind), default=0.0)
 
-    return {**numbers, "B": size("own"), "B_memory": size("memory"), "B_earlier": size("earlier")}
-
-
-def jacobian(run: BranchRun, given: Env, point: Env) -> float:
-    """‖J‖ from block-∞ to the last output token, from below, by alternation between the output and the input direction."""
-    sources = {i: point[i].detach().clone().requires_grad_(True) for i in run.own}
-    with torch.enable_grad():
-        out = run.output({**given, **point, **sources})
-        token = out.reshape(-1, out.shape[-1])[-1]
-        u = run.directions(1, 1)[0].reshape(-1, out.shape[-1])[-1]
-        best = 0.0
-        for _ in range(TURNS):
-            u = (u / u.norm().clamp(min=1e-300)).detach().requires_grad_(True)
-            if not token.requires_grad:
-                return 0.0
-            grads = [g for g in torch.autograd.grad((token * u).sum(), list(sources.values()), create_graph=True, allow_unused=True) if g is not None]
-            best = max(best, sum(float(g.detach().norm(dim=-1).sum()) for g in grads))
-            inner = sum((g * (g / g.norm(dim=-1, keepdim=True).clamp(min=1e-300)).detach()).sum() for g in grads)
-            if not isinstance(inner, Tensor) or not inner.requires_grad:
-                break
-            (u,) = torch.autograd.grad(inner, u, retain_graph=True)
-    return best
-
-
-def _slope(run: BranchRun, point: Env) -> Tensor:
-    """Σ_j ‖(Jᵀ(e_i ⊗ u))_j‖ for one fixed u, with its gradient in the point."""
-    out = run.output(point)
-    u = run.directions(1, 1)[0].reshape(-1, out.shape[-1])[-1]
-    sources = [point[i] for i in run.own]
-    scalar: Tensor = (out.reshape(-1, out.shape[-1])[-1] * u / u.norm()).sum()
-    if not scalar.requires_grad:
-        return scalar
-    grads = torch.autograd.grad(scalar, sources, create_graph=True, allow_unused=True)
-    total: Tensor = scalar * 0.0
-    for g in grads:
-        if g is not None:
-            total = total + (g.square().sum(-1) + 1e-300).sqrt().sum()
-    return total
-
-
-def ascended(run: BranchRun, start: Env, objective: Callable[[Env], Tensor]) -> Env:
-    """Steps of normalised gradient on every cut, each relative to its size; the best point."""
-    point, best, top, rate = dict(start), dict(start), -math.inf, 0.5
-    for _ in range(STEPS):
-        fresh = {i: t.detach().clone().requires_grad_(True) for i, t in point.items()}
-        with torch.enable_grad():
-            value = objective(fresh)
-        reached = float(value.detach())
-        if not math.isfinite(reached) or not value.requires_grad:
-            break
-        if reached > top:
-            best, top = {i: t.detach() for i, t in fresh.items()}, reached
-        else:
-            rate *= 0.6
-        grads = torch.autograd.grad(value, list(fresh.values()), allow_unused=True)
-        point = {i: _stepped(t.detach(), g, rate) for (i, t), g in zip(fresh.items(), grads, strict=True)}
-    return best
-
-
-def _stepped(x: Tensor, grad: Tensor | None, rate: float) -> Tensor:
-    if grad is None or not bool(torch.isfinite(grad).all()):
-        return x
-    step: Tensor = x.norm(dim=-1, keepdim=True) * grad / grad.norm(dim=-1, keepdim=True).clamp(min=1e-300)
-    return x + rate * step
+    return {**numbers, "B": largest("own"), "B_memory": largest("memory"), "B_earlier": largest("earlier")}
 
 
 def verdict(run: BranchRun, bound: BoundPlan, best: Best) -> Experiment:
@@ -203,9 +248,10 @@ def verdict(run: BranchRun, bound: BoundPlan, best: Best) -> Experiment:
     if best.measured == 0:
         return replace(found, outcome="not_applicable", measured=0.0, reason="nothing but 0 was measured (an output that starts at zero)")
     broken = best.ratio > 1 + SLACK
-    numbers = {"attempt": rounded(best.measured), "bound": rounded(best.bound)}
-    reason = f"{best.measured:.3g} was reached where the bound is {best.bound:.3g}" if broken else ""
+    numbers = {"attempt": rounded(best.measured), "bound": rounded(best.bound), **{moved: rounded(r) for moved, r in best.by.items()}}
+    reason = "; ".join(f"{moved} {r:.3g}" for moved, r in best.by.items()) if len(best.by) > 1 else ""
+    reason = f"{best.measured:.3g} was reached where the bound is {best.bound:.3g}" if broken else reason
     return replace(found, outcome="refuted" if broken else "confirmed", measured=rounded(best.ratio), numbers=numbers, reason=reason)
 
 
-__all__ = ["attack", "jacobian", "scaled"]
+__all__ = ["attack", "scaled"]

@@ -20,18 +20,14 @@ def logits(graph: Graph, node: int, env: Env) -> Tensor | None:
     if here.op != "scaled_dot_product_attention":
         u = env.get(here.inputs[0])
         return u.masked_fill(u < MASKED, -math.inf) if isinstance(u, Tensor) and u.dim() > 1 else None
-    q, k = env[here.inputs[0]], env[here.inputs[1]]
-    scale = here.kwarg("scale", here.args[6] if len(here.args) > 6 else None)
-    factor = float(scale) if isinstance(scale, int | float) else 1 / math.sqrt(q.shape[-1])
-    if q.dim() > 3 and q.shape[-3] != k.shape[-3]:
-        k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
+    q, k, factor = _operands(graph, node, env)
     u = q @ k.transpose(-2, -1) * factor
     if here.kwarg("is_causal", here.args[5] if len(here.args) > 5 else False) is True:
         u = u.masked_fill(torch.ones(u.shape[-2:], dtype=torch.bool, device=u.device).triu(1), -math.inf)
     mask = env.get(here.inputs[3]) if len(here.inputs) > 3 else None
     if isinstance(mask, Tensor):
         u = u.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else u + mask
-    return u.masked_fill(u < MASKED, -math.inf)  # type: ignore[no-any-return]
+    return u.masked_fill(u < MASKED, -math.inf)
 
 
 def largest(u: Tensor) -> float:
@@ -40,18 +36,32 @@ def largest(u: Tensor) -> float:
     return float(kept.abs().amax()) if kept.numel() else 0.0
 
 
-def bounded_logit(graph: Graph, node: int, env: Env) -> float | None:
-    """The largest logit before masks, which the bound speaks of; of a softmax without its mask's entries."""
+def bounded_logits(graph: Graph, node: int, env: Env) -> Tensor | None:
+    """max |logit| before masks, which the bound speaks of (of a softmax without its mask's entries), as a tensor that knows its gradient."""
     here = graph.nodes[node]
     if here.op != "scaled_dot_product_attention":
         u = logits(graph, node, env)
-        return None if u is None else largest(u)
+        kept = None if u is None else u[torch.isfinite(u)]
+        return None if kept is None else kept.abs().amax() if kept.numel() else kept.sum()
+    q, k, factor = _operands(graph, node, env)
+    return (q @ k.transpose(-2, -1) * factor).abs().amax()
+
+
+def bounded_logit(graph: Graph, node: int, env: Env) -> float | None:
+    """The same as a number."""
+    found = bounded_logits(graph, node, env)
+    return None if found is None else float(found.detach())
+
+
+def _operands(graph: Graph, node: int, env: Env) -> tuple[Tensor, Tensor, float]:
+    """(q, k with its heads repeated, scale) of a fused call."""
+    here = graph.nodes[node]
     q, k = env[here.inputs[0]], env[here.inputs[1]]
     scale = here.kwarg("scale", here.args[6] if len(here.args) > 6 else None)
     factor = float(scale) if isinstance(scale, int | float) else 1 / math.sqrt(q.shape[-1])
     if q.dim() > 3 and q.shape[-3] != k.shape[-3]:
         k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
-    return float((q @ k.transpose(-2, -1) * factor).abs().amax())
+    return q, k, factor
 
 
-__all__ = ["bounded_logit", "largest", "logits"]
+__all__ = ["bounded_logit", "bounded_logits", "largest", "logits"]

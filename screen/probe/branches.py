@@ -10,10 +10,11 @@ from screen.probe.adversary import SAID, attack, scaled
 from screen.probe.attempts import FAILURES, Session, said, tried
 from screen.probe.branch import BranchRun, branch_run
 from screen.probe.invariance import SLOPE, invariance
+from screen.probe.jacobian import norms
 from screen.probe.plan import Experiment, SublayerPlan
 
-PASSES = {"invariance": 14.0, "scaled": 16.0, "attack": 120.0}
-"""Forward and backward passes of the branch that each experiment takes, counted generously."""
+PASSES = {"jacobian": 50.0, "invariance": 14.0, "scaled": 16.0, "attack": 220.0, "bound": 30.0}
+"""Forward and backward passes of the branch that each experiment takes, counted generously; `bound`: what each bound adds to an attack."""
 
 
 def exponents(plan: SublayerPlan, session: Session) -> Iterator[Experiment]:
@@ -25,6 +26,8 @@ def exponents(plan: SublayerPlan, session: Session) -> Iterator[Experiment]:
     if isinstance(run, str):
         yield from (replace(e, reason=run) for e in empty)
         return
+    unmeasured = Experiment("jacobian", "‖J‖ of the branch", "not_measured", plan.stream, plan.kind, plan.name)
+    yield from tried(partial(norms, run), [unmeasured], session.budget, session.budget.passes(run, PASSES["jacobian"]))
     for degree, nothing in zip(wanted, empty, strict=True):
         yield from tried(partial(invariance, run, degree), [nothing], session.budget, session.budget.passes(run, PASSES["invariance"]))
     for name, note in run.material.notes.items():
@@ -41,10 +44,12 @@ def attacked(plan: SublayerPlan, session: Session) -> Iterator[Experiment]:
     if isinstance(run, str):
         yield from (replace(e, reason=run) for e in (*asked, *nothing))
         return
-    norms = budget.norms(run)
+    measuring = budget.norms(run)
     for degree, empty in zip(groups, asked, strict=True):
-        yield from tried(partial(scaled, run, degree, empty), [empty], budget, budget.passes(run, PASSES["scaled"]) + norms)
-    yield from tried(partial(attack, run), nothing, budget, budget.passes(run, PASSES["attack"]) + norms)
+        yield from tried(partial(scaled, run, degree, empty), [empty], budget, budget.passes(run, PASSES["scaled"]) + measuring)
+    count = len(plan.bounds) + len(plan.closed)
+    work = budget.passes(run, PASSES["attack"] + count * PASSES["bound"]) + (1 + 2 * len(plan.bounds)) * measuring
+    yield from tried(partial(attack, run), nothing, budget, work)
     for what, why in plan.unknown:
         if what in SAID:
             yield Experiment("bounds", SAID[what], "not_measured", *here, reason=f"no bound is known: {why}")

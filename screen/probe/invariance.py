@@ -61,8 +61,10 @@ def judged(empty: Experiment, scales: tuple[float, ...], sizes: list[float], sha
     allowed = ASYMPTOTIC if empty.status == "asymptotic" else EXACT + share
     worst = max(slopes, key=lambda s: abs(s - degree))
     right = abs(worst - degree) <= allowed
+    slope, error = _fit(logs)
     numbers = {"smallest_scale": rounded(scales[0]), "largest_scale": rounded(scales[-1]), "allowed": rounded(allowed)}
-    found = replace(empty, measured=_exponent(_fit(logs)), interval=(_exponent(min(slopes)), _exponent(max(slopes))), numbers=numbers)
+    numbers |= {"standard_error": _exponent(error)} if error is not None else {}
+    found = replace(empty, measured=_exponent(slope), interval=(_exponent(min(slopes)), _exponent(max(slopes))), numbers=numbers)
     if share > 0.25:
         return replace(found, reason=f"ε is {share:.2g} of a variance that a norm of the branch divides by")
     reason = "" if right else f"the slope is {worst:.3g} where the degree is {degree:g} ({empty.status}, {allowed:.2g} allowed)"
@@ -74,10 +76,14 @@ def _exponent(value: float) -> float | str:
     return rounded(round(value, 3))
 
 
-def _fit(logs: list[tuple[float, float]]) -> float:
-    """Least squares slope."""
-    mx, my = (sum(p[i] for p in logs) / len(logs) for i in (0, 1))
-    return sum((x - mx) * (y - my) for x, y in logs) / sum((x - mx) ** 2 for x, _ in logs)
+def _fit(logs: list[tuple[float, float]]) -> tuple[float, float | None]:
+    """Least squares slope and its standard error, √(Σ residual² / (n − 2) / Σ(x − x̄)²), which two points do not have."""
+    n = len(logs)
+    mx, my = (sum(p[i] for p in logs) / n for i in (0, 1))
+    spread = sum((x - mx) ** 2 for x, _ in logs)
+    slope = sum((x - mx) * (y - my) for x, y in logs) / spread
+    left = sum((y - my - slope * (x - mx)) ** 2 for x, y in logs)
+    return slope, math.sqrt(left / (n - 2) / spread) if n > 2 else None
 
 
 def _scales(run: BranchRun, degree: DegreePlan) -> tuple[tuple[float, ...], float]:

@@ -47,13 +47,36 @@ def test_bounds_hold(target: str) -> None:
 
 
 def test_bounds_that_are_too_small_are_broken() -> None:
-    assert {e["outcome"] for e in outcomes("examples/pre.py", 1e-4)} == {"refuted"}
+    assert {e["outcome"] for e in outcomes("examples/pre.py", 0.1)} == {"refuted"}
+
+
+def test_weights_come_nearer_to_bounds_than_inputs_do() -> None:
+    """A bound that is 0.9 of a true one is broken by turning weights, and not by inputs alone."""
+    found = [e for e in outcomes("examples/pre.py", 1.0) if "F(x)" in e["what"]]
+    assert len(found) == 2 and all(e["numbers"]["inputs"] < 0.6 and e["numbers"]["inputs and weights"] > 0.92 for e in found), found
+    assert {e["outcome"] for e in outcomes("examples/pre.py", 0.9) if "F(x)" in e["what"]} == {"refuted"}
 
 
 def test_a_bound_of_a_norm_is_reached() -> None:
     """Peri: the branch ends in an RMSNorm, so that ‖F(x)‖ comes near to its bound whatever the weights."""
     best = max(e["measured"] for e in outcomes("examples/peri.py", 1.0) if "F(x)" in e["what"])
     assert best > 0.95
+
+
+@pytest.mark.parametrize(("target", "count"), [("examples/output_norm_qk.py", 3), ("examples/pre.py", 0)])
+def test_claims_over_all_weights(target: str, count: int) -> None:
+    """Outputs behind a norm and logits behind QK-norm, at weights and inputs 10⁴ times as large; a smaller claim is broken."""
+    true = [e for e in outcomes(target, 1.0) if e["status"] == "all weights"]
+    assert len(true) == count and all(e["outcome"] == "confirmed" and e["measured"] > 0.85 for e in true), true
+    assert all(e["outcome"] == "refuted" for e in outcomes(target, 0.8) if e["status"] == "all weights")
+
+
+def test_a_claim_over_all_weights_that_its_bound_does_not_support_is_not_confirmed() -> None:
+    built, plan, watch = planned("examples/pre.py")
+    plan = bounds_only(plan)
+    false = replace(plan, sublayers=tuple(replace(s, closed=("magnitude",)) for s in plan.sublayers))
+    found = [e for e in list(experiments(false, built, watch, CPU))[1:] if e["status"] == "all weights"]
+    assert len(found) == 2 and all(e["outcome"] == "not_measured" and "matrix" in e["reason"] for e in found)
 
 
 def test_programs_give_what_expressions_give() -> None:
