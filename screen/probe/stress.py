@@ -67,7 +67,7 @@ class StressPlan:
         return (len(GRID) + 1) * self.seeds * len(self.schedules)
 
 
-PLANS = (StressPlan(200, 2, (WARMUP, 0.0)), StressPlan(200, 2, (WARMUP,)), StressPlan(100, 2, (WARMUP,)), StressPlan(50, 2, (WARMUP,)),
+PLANS = (StressPlan(200, 2, (WARMUP, 0.0)), StressPlan(100, 2, (WARMUP, 0.0)), StressPlan(100, 2, (WARMUP,)), StressPlan(50, 2, (WARMUP,)),
          StressPlan(50, 1, (WARMUP,)))  # fmt: skip
 
 

@@ -7,7 +7,8 @@ All of them ask for the same two things: find out which of a few maps is meant (
   floor = −q·ln q − (K − 1)·(ε/K)·ln(ε/K); the best constant answer has ln K. Inputs are independent of each other, so that a model that sees the
   whole sequence can guess no better than a causal one.
 * `sequence`, floats [b, n, d] → [b, n, d'] or [b, d']: the first vector is one of 4 fixed random vectors c_k, the others are N(0, 1). Target:
-  tanh(x·W_k), or its mean over the tokens times √n; loss: mean square error over the target's mean square. Floor 0, best constant answer 1.
+  tanh(x·W_k), or its mean over the tokens times √n; where the output has the form of the input, x + tanh(x·W_k), which a stream that carries x can
+  reach. Loss: mean square error over that of tanh(x·W_k). Floor 0, and 1 for the constant answer (x where x is a part of the target).
 * `image`, floats [b, c, h, w] → [b, C]: a pattern of N(0, 1) on a 4 × 4 grid, and noise of 0.3 on every pixel; the label is the largest of C
   (at most 8) random linear functions of the pattern. Floor 0 without the noise; the best constant answer has about ln C.
 """
@@ -47,7 +48,7 @@ class Task:
     floor: float
     """Mean loss of the best answer."""
     trivial: float
-    """Mean loss of the best constant answer."""
+    """Mean loss of the best answer that is learned without looking: a constant, or the input as it is."""
     batch: Callable[[torch.Generator], Batch]
     answer: Callable[[nn.Module, Tensor], Tensor]
     loss: Callable[[Tensor, Tensor], Tensor]
@@ -166,6 +167,7 @@ def _takes(answer: Callable[[nn.Module, Tensor], Tensor], model: nn.Module, ids:
 def _sequence(call: _Call, shape: torch.Size, seed: int) -> Task:
     _, n, d = call.leaves[call.main].shape
     g = _generator(seed, 0)
+    carried = tuple(shape[1:]) == (n, d)
     keys = torch.randn(KEYS, d, generator=g)
     maps = torch.randn(KEYS, d, shape[-1], generator=g) / math.sqrt(d)
 
@@ -173,10 +175,11 @@ def _sequence(call: _Call, shape: torch.Size, seed: int) -> Task:
         key = torch.randint(KEYS, (BATCH,), generator=g)
         x = torch.cat([keys[key][:, None], torch.randn(BATCH, n - 1, d, generator=g)], 1)
         y = torch.tanh(torch.einsum("bnd,bde->bne", x, maps[key]))
-        return x, y if len(shape) == 3 else y.mean(1) * math.sqrt(n)
+        y = y if len(shape) == 3 else y.mean(1) * math.sqrt(n)
+        return x, torch.stack([y + x if carried else y, y])
 
     def loss(out: Tensor, y: Tensor) -> Tensor:
-        return (out.float() - y).square().mean() / y.square().mean()
+        return (out.float() - y[0]).square().mean() / y[1].square().mean()
 
     return Task(f"regression onto one of {KEYS} maps, named by the first token", 0.0, 1.0, batch, _answer(call, shape), loss)
 

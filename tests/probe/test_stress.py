@@ -1,0 +1,214 @@
+"""Short trainings: what diverges and what does not, the limits of a sweep, the budget, and what is left as it was."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import screen
+from screen.capture.build import build_object
+from screen.capture.real import real, seeded
+from screen.capture.protocol import Request
+from screen.cli import main
+from screen.probe import stress
+from screen.probe.material import Missing
+from screen.probe.stress import PLANS, StressPlan, Sweep, affordable, learns, limits
+from screen.probe.tasks import KEYS, NOISE, Task, task_of
+from screen.probe.training import Run, diverged, means, train
+
+IDS = torch.arange(32).reshape(2, 16)
+TASK = Task("", 1.0, 3.0, None, None, None)  # type: ignore[arg-type]  # only the two losses are read
+
+
+class Chain(nn.Module):
+    """Six maps one after the other, no norm: degree 6 in its weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps = nn.Sequential(*(nn.Linear(16, 16, bias=False) for _ in range(6)))
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.dropout(self.maps(x))
+
+
+class Normed(Chain):
+    """The same behind a norm without gain: what is added has one size, whatever the weights."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 0.3 * torch.nn.functional.rms_norm(self.maps(x), (16,))
+
+
+class Tokens(nn.Module):
+    """Logits of 64 tokens from the token itself and the first one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.up, self.head = nn.Embedding(64, 16), nn.Linear(32, 128), nn.Linear(128, 64)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        return self.head(torch.relu(self.up(torch.cat([x, x[:, :1].expand_as(x)], -1))))
+
+
+def sweep_of(kind: type[nn.Module], inputs: Any = None) -> Sweep:
+    torch.manual_seed(0)
+    model = kind()
+    built = build_object(model, example_inputs=inputs)[0]
+    return Sweep(partial(real, Request(""), built), task_of(built, model, 0), StressPlan(40, 1, (0.0,)), "cpu", 0)
+
+
+def ran(losses: list[float], rate: float = 1.0, lost: bool = False) -> Run:
+    return Run(rate, tuple(losses), tuple(losses), 0.0, (math.nan, math.nan), lost)
+
+
+def test_a_product_of_six_maps_diverges_where_a_norm_behind_it_does_not() -> None:
+    bare, normed = sweep_of(Chain), sweep_of(Normed)
+    assert not bare.run(0.0, 0, 1e-3).diverged
+    lost = bare.run(0.0, 0, 0.3)
+    assert lost.diverged and lost.final > 10
+    assert not normed.run(0.0, 0, 0.3).diverged
+
+
+def test_a_sweep_ends_at_the_first_divergence_and_asks_once_more_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = replace(sweep_of(Chain), task=TASK)
+    monkeypatch.setattr(stress, "train", lambda m, t, rate, *_: ran([3.0, 9.0 if rate > 0.02 else 2.0 if rate > 2e-3 else 2.9], rate, rate > 0.02))
+    rates = [rate for rate, _ in sweep.upwards(0.0)]
+    assert rates == pytest.approx([10**-3.5, 1e-3, 10**-2.5, 1e-2, 10**-1.5, 10**-1.75])
+    assert limits(sweep.runs[0.0, 0], TASK) == ((pytest.approx(10**-1.75), pytest.approx(10**-1.5)),) * 2
+
+
+@pytest.mark.parametrize(
+    ("losses", "lost"),
+    [
+        ([3.0] * 10 + [1.5] * 10, False),
+        ([3.0] * 10 + [3.9] * 10, False),  # above its start, by less than half of what there is to learn
+        ([3.0] * 10 + [4.1] * 10, True),
+        ([3.0] * 5 + [1.2] * 5 + [40.0] * 5 + [1.3] * 5, False),  # a spike that recovers
+        ([3.0] * 10 + [1.2] * 8 + [2.5] * 2, True),  # one that does not
+        ([3.0, 2.0, math.nan], True),
+        ([50.0] + [3.2] * 19, False),  # a bad start is none
+    ],
+)  # fmt: skip
+def test_what_counts_as_divergence(losses: list[float], lost: bool) -> None:
+    assert diverged(losses, TASK) is lost
+
+
+def test_learning_is_measured_from_the_best_constant_answer() -> None:
+    assert learns(ran([2.0]), 1.2, TASK) and not learns(ran([2.2]), 1.2, TASK)
+    assert not learns(ran([2.9]), 2.9, TASK)  # the best rate gains less than a tenth of what there is to learn
+    assert not learns(ran([1.2], lost=True), 1.2, TASK)
+
+
+def test_limits_count_upwards_from_the_best_rate() -> None:
+    finals = {1e-3: 2.9, 1e-2: 1.2, 1e-1: 2.8, 1.0: 1.3}
+    runs = {rate: ran([3.0, final], rate) for rate, final in finals.items()}
+    assert limits(runs, TASK) == ((1.0, math.inf), (1e-2, 1e-1))
+    assert limits({r: replace(run, diverged=True) for r, run in runs.items()}, TASK) == ((0.0, 1e-3), (0.0, 1e-2))
+
+
+def test_means_end_at_the_end() -> None:
+    assert means(tuple(map(float, range(25)))) == [1.5, 3.5, 5.5, 7.5, 9.5, 11.5, 13.5, 15.5, 17.5, 19.5, 21.5, 23.5]
+
+
+def test_the_budget_chooses_the_plan_before_anything_runs() -> None:
+    assert affordable(1e-6, 60.0) is PLANS[0]
+    assert affordable(0.1, 60.0) is PLANS[-1]
+    with pytest.raises(Missing, match="probe-seconds"):
+        affordable(1.0, 60.0)
+
+
+def test_the_floor_of_the_task_of_tokens_is_its_entropy() -> None:
+    """A model that knows the permutations, by counting what a batch says, has the floor's loss; no constant answer is below ln 32."""
+    task = task_of(build_object(Tokens(), example_inputs=IDS)[0], Tokens(), 0)
+    g = torch.Generator().manual_seed(1)
+    counts = torch.zeros(KEYS, 32, 32)
+    for _ in range(300):
+        ids, y = task.batch(g)
+        counts.index_put_(((ids[:, :1] - 32).expand_as(y), ids[:, 1:], y), torch.ones(y.shape), accumulate=True)
+    best = counts.argmax(-1)
+    q = torch.full_like(counts, NOISE / 32).scatter_(-1, best[..., None], 1 - NOISE + NOISE / 32)
+    loss = float(-(counts * q.log()).sum() / counts.sum())
+    assert loss == pytest.approx(task.floor, abs=0.03) and task.trivial == pytest.approx(math.log(32))
+    assert float(-(counts.sum((0, 1)) / counts.sum()).log().mean()) == pytest.approx(task.trivial, abs=0.01)
+
+
+def test_a_model_learns_the_tokens() -> None:
+    sweep = sweep_of(Tokens, IDS)
+    task = sweep.task
+    with torch.enable_grad():
+        found = train(sweep.make(0), task, 1e-2, 150, 0, 0)
+    assert task.floor < found.final < task.trivial - 0.3 and not found.diverged
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_one_others() -> None:
+    runs = [sweep_of(Chain).run(0.0, seed, 1e-2) for seed in (0, 0, 1)]
+    assert runs[0].losses == runs[1].losses != runs[2].losses
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stress, "PLANS", (StressPlan(10, 2, (0.1,)),))
+
+
+@pytest.mark.usefixtures("short")
+def test_a_live_model_is_left_alone() -> None:
+    torch.manual_seed(5)
+    model = Chain().eval()
+    before, kept, theirs = {k: v.clone() for k, v in model.state_dict().items()}, torch.random.get_rng_state(), random.getstate()
+    report = screen.check(model, stress=True)
+    assert report.probe is not None
+    found = [e for e in report.probe.experiments if e.name == "stress"]
+    assert {e.outcome for e in found} == {"observed"} and any("largest stable" in e.what for e in found)
+    assert report.verdict == screen.check(model).verdict
+    assert not model.training and all(p.grad is None for p in model.parameters())
+    assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
+    assert torch.equal(kept, torch.random.get_rng_state()) and theirs == random.getstate() and not torch.is_inference_mode_enabled()
+
+
+def test_a_model_without_a_task_says_so() -> None:
+    class Three(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x[0, 0, :3] * torch.ones(3)
+
+    with pytest.raises(Missing, match="no task fits"):
+        task_of(build_object(Three(), example_inputs=torch.randn(2, 5, 7))[0], Three(), 0)
+
+
+def test_random_states_are_put_back_after_an_exception() -> None:
+    kept = torch.random.get_rng_state(), random.getstate()
+    with pytest.raises(ValueError, match="theirs"), seeded(3):
+        torch.rand(3)
+        raise ValueError("theirs")
+    assert torch.equal(kept[0], torch.random.get_rng_state()) and kept[1] == random.getstate()
+
+
+SOURCE = """
+import torch
+from torch import nn
+class Block(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 32), nn.Linear(32, width)
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(self.norm(x))))
+"""
+
+
+def test_the_command_trains_a_stack_of_blocks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "block.py"
+    path.write_text(SOURCE, encoding="utf-8")
+
+    code = main(["probe", f"{path}::Block", "--depth", "2", "--device", "cpu", "--stress", "--probe-seconds", "0.6", "--format", "json"])
+    found = [e for e in json.loads(capsys.readouterr().out)["probe"]["experiments"] if e["name"] == "stress"]
+    assert code == 0 and found[0]["outcome"] == "observed" and "loss_at_0" in found[0]["numbers"]
+    assert found[-2]["what"] == "largest stable learning rate, warm-up of 5 steps" and found[-2]["numbers"]["blocks_stacked"] == 2
