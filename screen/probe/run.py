@@ -18,6 +18,7 @@ from screen.probe.attempts import Session
 from screen.probe.blocks import stacked, started
 from screen.probe.branches import attacked, exponents
 from screen.probe.budget import RATES, Budget, device_of, dtype_of, room_of, threads
+from screen.probe.coordinates import widened
 from screen.probe.halves import precise
 from screen.probe.material import Watch
 from screen.probe.plan import Experiment, Options, ProbePlan
@@ -66,6 +67,8 @@ def in_order(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
     yield from precise(plan, session)
     for block in plan.blocks:
         yield from stacked(block, session)
+    for block in plan.blocks:
+        yield from widened(block, session)
 
 
 def same_program(plan: ProbePlan, graph: Graph) -> bool:
