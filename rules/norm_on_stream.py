@@ -4,7 +4,7 @@ Why: without any norm each sublayer multiplies the stream by up to 1 + L, so tha
 9e3, 4e7, 1e15 at 4, 8, 16, 32, 64 blocks of ordinary initialisation). In a loss curve: overflow or a first loss far above
 log(vocabulary), or divergence as soon as the weights have grown a little. What saves such designs: branches that are zero at the start
 (ReZero, SkipInit, Fixup's last layer), whose condition is then the learned scale; a bounded map at the branch's input (tanh, as in
-DyT), which is as good as an input norm; or branches scaled down with depth, so that M·g² stays near 1 for M branches of mean-square
+DyT), which is as good as an input norm, or at its output; or branches scaled down with depth, so that M·g² stays near 1 for M branches of mean-square
 gain g².
 Assumes: branches of independent weights at the start, whose two smallest recorded gains are those of V and O, or of W1 and W2; QK-norm
 alone is no norm of the stream, since the path through V and O stays linear in it.
@@ -16,10 +16,13 @@ Source: Zhang et al. 2019 (Fixup), section 2; Bachlechner et al. 2021 (ReZero); 
 from __future__ import annotations
 
 from screen.facts.inits import smallest_pair
+from screen.facts.questions import is_output_bounded
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, first_reason, or_not_applicable
 
-RULE = Rule("R101", "norm-on-stream", "forward", "R", "error", ("streams", "graph", "guessed_nodes"), "Zhang et al. 2019 (Fixup), section 2")
+RULE = Rule(
+    "R101", "norm-on-stream", "forward", "R", "error", ("streams", "graph", "guessed_nodes", "analyses"), "Zhang et al. 2019 (Fixup), section 2"
+)  # fmt: skip
 
 GROWTH_LIMIT = 1.0
 """Largest M·g² (M branches, g² their mean-square gain) for which (1 + g²)^M ≤ e counts as not growing."""
@@ -72,6 +75,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     normed = [s for s in subs if set(s.positions) - {"A2"}]
     if normed:
         return Outcome("holds", f"norms stand on {len(normed)} of {len(subs)} distinct sublayers of `{stream.name}`.", site)
+    if all(is_output_bounded(facts, s) is True and (s.alpha.kind == "none" or s.alpha.value == 1.0) for s in subs):
+        why = f"no norm stands on `{stream.name}`, and every branch's output is bounded whatever its weights: it grows at most linearly with depth."
+        return Outcome("holds", why, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token")
     if doubt := _doubt(facts, stream, subs):
         return Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
     if excuse := _excuse(facts, stream, subs):

@@ -133,17 +133,21 @@ class Attention:
         shape = self.branch.flow.graph.nodes[source].shape
         return shape is None or len(shape) == 0 or shape[-1] != 1 or (self.branch.flow.graph.nodes[node].shape or (0,))[-1] == 1
 
-    def norm_kind(self, node: int) -> QKNorm | Unknown:
-        """Kind of norm on q or k."""
+    def norm_kind(self, node: int, head: int) -> QKNorm | Unknown:
+        """Kind of norm on q or k. `head`: features of one head."""
         norms, bare = self.norms_before(node)
         if not norms or bare:
             unread = self._unread_before(node)
             return Unknown("an op without a row stands between a projection and the logits", unread) if unread else "none"
         norm = norms[-1]
-        shape = self.branch.flow.graph.nodes[node].shape or (0,)
         if norm.type == "l2":
             return "cosine" if norm.axes == (-1,) else "l2"
-        return "per_head" if norm.size <= shape[-1] else "full"
+        return "per_head" if norm.size <= head else "full"
+
+    def _head(self, core: Core) -> int:
+        """Features of one head: the axis that queries and keys, perhaps transposed, have in common."""
+        q, k = (self.branch.flow.graph.nodes[i].shape or (0,) for i in (core.q, core.k))
+        return q[-1] if q[-1] in k[-2:] or len(q) < 2 else q[-2]
 
     def _unread_before(self, node: int) -> tuple[int, ...]:
         """Ops without a row between a value and the weighted op that it comes from: each may be a norm."""
@@ -160,7 +164,7 @@ class Attention:
     @cached_property
     def qk(self) -> tuple[QKNorm | Unknown, QKNorm | Unknown, QKNorm | Unknown, bool | Unknown]:
         """(qk, q, k, v normed) over all cores: what every core has."""
-        kinds = [(self.norm_kind(c.q), self.norm_kind(c.k)) for c in self.cores]
+        kinds = [(self.norm_kind(c.q, self._head(c)), self.norm_kind(c.k, self._head(c))) for c in self.cores]
         if not kinds:
             return "none", "none", "none", False
         q, k = (kinds[0][i] if all(p[i] == kinds[0][i] for p in kinds) else "none" for i in (0, 1))

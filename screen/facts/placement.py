@@ -199,7 +199,33 @@ class Reader:
             return Unknown("the forward failed after this add", (self.chain.adds[-1],))
         if not segment.norms:
             return False
+        part = self._partly_normed(segment)
+        if part is not None:
+            return Unknown("a norm acts on some entries of the stream, and others go on without one", (part,))
         return self.last_is_stream_norm if last else True
+
+    def _partly_normed(self, segment: Segment) -> int | None:
+        """The join behind the norms of a segment that also takes in entries of the stream that no norm reached."""
+        first = segment.norms[0].node
+        for edge in segment.edges:
+            if edge.kind == "join" and edge.node > first:
+                for other in self.flow.graph.nodes[edge.node].inputs:
+                    if other != edge.source and self._reaches_bare(other, segment.edges[0].source):
+                        return edge.node
+        return None
+
+    def _reaches_bare(self, node: int, start: int) -> bool:
+        """Whether identity edges lead back from a node to the start of a segment without a norm."""
+        todo, seen = [node], {node}
+        while todo:
+            here = todo.pop()
+            if here == start:
+                return True
+            for edge in self.chains.into[here]:
+                if edge.kind != "norm" and edge.source >= start and edge.source not in seen:
+                    seen.add(edge.source)
+                    todo.append(edge.source)
+        return False
 
     @cached_property
     def last_is_stream_norm(self) -> bool:

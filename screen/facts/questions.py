@@ -57,7 +57,7 @@ def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
     analysis = facts.analysis(sublayer)
     if isinstance(analysis, Unknown):
         return False if sublayer.placement in ("post", "output_only") else analysis
-    if "B" in sublayer.positions:  # its output is bounded whatever it reads: the logits tell
+    if "B" in sublayer.positions or is_output_bounded(facts, sublayer) is True:  # its size says nothing of what it reads: the logits tell
         known = [u for u in analysis.bounds.logits if not isinstance(u, Unknown)]
         return bool(known) and len(known) == len(analysis.bounds.logits) and all(_survives(u) for u in known)
     magnitude = analysis.bounds.magnitude
