@@ -107,6 +107,57 @@ def _moe(gates: str, out: str = "y", body: str = "", std: str = "1 / math.sqrt(m
     frame = FRAME.replace("{final}", "nn.LayerNorm(D)").replace("{std}", std)
     return HEAD + attention + MOE.replace("{gates}", _lines(gates)).replace("{out}", out) + block + frame
 
+SHORT_CONVOLUTION = """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into, self.out = nn.Linear(D, 3 * D), nn.Linear(D, D)
+        self.taps = nn.Conv1d(D, D, 4, padding=3, groups=D, bias=False)
+        nn.init.normal_(self.taps.weight, 0.0, 0.5)
+
+    def forward(self, x):
+        a, b, c = self.into(x).transpose(1, 2).chunk(3, dim=1)
+        return self.out((c * self.taps(a * b)[..., : x.shape[1]]).transpose(1, 2))
+"""
+IMAGE = """
+D, DEPTH = 128, 12
+
+
+class MLP(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(D, 4 * D), nn.GELU(), nn.Linear(4 * D, D))
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.taps, self.norm, self.mlp = nn.Conv2d(D, D, 7, padding=3, groups={groups}), {norm}, MLP()
+
+    def forward(self, x):
+        y = self.taps(x).permute(0, 2, 3, 1)
+        return x + {scale} * self.mlp(self.norm(y)).permute(0, 3, 1, 2)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patches, self.blocks = nn.Conv2d(3, D, 4, stride=4), nn.ModuleList(Block() for _ in range(DEPTH))
+        for m in self.modules():
+            if isinstance(m, (nn.Linear, nn.Conv2d)):
+                nn.init.normal_(m.weight, 0.0, 1 / math.sqrt(m.weight[0].numel()))
+                nn.init.zeros_(m.bias)
+
+    def forward(self, pixels):
+        x = self.patches(pixels)
+        for block in self.blocks:
+            x = block(x)
+        return x
+"""
+
+
+def _image(norm: str, scale: float = 1.0, groups: str = "D") -> str:
+    return HEAD + IMAGE.replace("{norm}", norm).replace("{scale}", repr(scale)).replace("{groups}", groups)
+
 
 def _lines(body: str) -> str:
     return body.replace("; ", "\n        ")
@@ -117,6 +168,11 @@ def _crossed(encoder: str, decoder: str, memory: str, gain: float = 1.0) -> str:
     return HEAD + FUSED + BLOCK.replace("{body}", _lines(encoder)) + model
 
 
+def _short() -> str:
+    frame = FRAME.replace("{final}", "nn.LayerNorm(D)").replace("{std}", "1 / math.sqrt(m.in_features)")
+    return HEAD + SHORT_CONVOLUTION + FUSED[FUSED.index("class MLP") :] + BLOCK.replace("{body}", _lines(PRE)) + frame
+
+
 @dataclass(frozen=True)
 class Case:
     """A source and how close the recursion comes to it."""
@@ -125,6 +181,8 @@ class Case:
     rms: float = 0.12
     cosine: float = 0.06
     ratio: float = 0.35
+    pixels: bool = False
+    """Whether it reads an image of 32 by 32, 64 patches."""
 
 
 CASES = {
@@ -134,12 +192,31 @@ CASES = {
     "two of eight experts": Case(_moe(MIXTRAL, "y + self.shared(x)")),
     "one expert, its probability as gate": Case(_moe(SWITCH, "y + self.shared(x)")),
     "sigmoid scores and a gate on the shared expert": Case(_moe(BIASED, "y + self.gate(x).sigmoid() * self.shared(x)")),
+    "a gated convolution of four taps": Case(_short()),
+    "convolutions of 7 by 7 before a norm": Case(_image("nn.LayerNorm(D)"), pixels=True),
+    "convolutions of 7 by 7 without a norm": Case(_image("nn.Identity()", 0.5), pixels=True),
+    "convolutions in groups without a norm": Case(_image("nn.Identity()", 0.5, "4"), pixels=True),
     "softmax after the choice, post": Case(_moe(LATE, "y + self.shared(x)", POST, "0.05")),
 }
 
 
-def said_of(source: str) -> Recursion:
-    return _recursion(facts_of(Example("model", source, inputs=("ids=int64[2,16]",))))
+def said_of(case: Case) -> Recursion:
+    inputs = ("pixels=float32[2,3,32,32]",) if case.pixels else ("ids=int64[2,16]",)
+    return _recursion(facts_of(Example("model", case.source, inputs=inputs)), 64 if case.pixels else 32)
+
+
+def _image_run(source: str, seed: int) -> Sample:
+    """What the real model does with one image of independent pixels, under a random linear loss."""
+    torch.manual_seed(seed)
+    space: dict[str, Any] = {}
+    exec(compile(source, "model.py", "exec"), space)
+    model, sample = space["Model"](), Sample()
+    for block in model.blocks:
+        block.register_forward_hook(lambda m, i, out: _note(sample, out.flatten(2).transpose(1, 2)))
+    out = model(torch.randn(1, 3, 32, 32))
+    (out * torch.randn_like(out)).sum().backward()
+    sample.gradients = [float(block.mlp[2].weight.grad.norm()) for block in model.blocks]
+    return sample
 
 
 def _recursion(facts: Facts, tokens: int = 32) -> Recursion:
@@ -154,7 +231,7 @@ def _recursion(facts: Facts, tokens: int = 32) -> Recursion:
 def test_a_traced_model_starts_as_its_facts_say(name: str) -> None:
     """rms, cosine between tokens and gradient ratio of the decoder, from the graph alone and from real weights of two seeds."""
     case = CASES[name]
-    said, seen = said_of(case.source), [trained_run(case.source, seed) for seed in range(2)]
+    said, seen = said_of(case), [_image_run(case.source, seed) if case.pixels else trained_run(case.source, seed) for seed in range(2)]
     for layer in (0, said.depth // 2, said.depth - 1):
         assert said.rms[layer] == pytest.approx(statistics.fmean(s.rms[layer] for s in seen), rel=case.rms)
     assert number(said.cosine) == pytest.approx(statistics.fmean(s.cosine[-1] for s in seen), abs=case.cosine)

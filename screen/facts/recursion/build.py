@@ -151,8 +151,8 @@ class Builder:
         read = max((n for n in before if self._reaches(n, first.output)), default=None)
         if read is None:
             raise Stop("the state that the first branch reads is not known", first.add)
-        norms = {n.index: norm for n in self.graph.nodes[: read + 1] if (norm := _fused_norm(n)) is not None}
-        reader = Reader(self.graph, self.weights, norms, {}, self.tokens, self.assumptions, sources=True)
+        norms = {n.index: norm for n in self.graph.nodes[: read + 1] if (norm := _fused_norm(n)) is not None} | dict(self.norms)
+        reader = Reader(self.graph, self.weights, norms, {}, self.tokens, self.assumptions, sources=True, foreign=self.foreign)
         program = reader.program(read)
         if isinstance(program, Unknown):
             if self.stream.embed_norm is True or "C" in first.positions:

@@ -13,10 +13,18 @@ from screen.facts.recursion.values import Logits, Stop, Value
 from screen.graph import Node, Ref
 
 
+CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d"})
+FEWEST_TAPS = 9
+"""Inputs of a convolution from which its output counts as Gaussian over channels: 7×7 and 3×3 for one channel each do."""
+TAPS = "the ends of a sequence are left out where a convolution runs over it"
+
+
 class Maps(Reading):
     """Reads contractions: by a weight, of queries with keys, of rows with values."""
 
     def weighted(self, node: Node) -> Value:
+        if node.op in CONVOLUTIONS:
+            return self._convolution(node)
         if node.op != "linear":
             raise Stop(f"`{node.op}` has no row in the recursion", node.index)
         bias = node.args[2] if len(node.args) > 2 else node.kwarg("bias")
@@ -35,6 +43,29 @@ class Maps(Reading):
         slot = self.writer.slot()
         self.writer.steps.append(Linear(value.slot, slot, square * inside, square * outside, shift, (name,)))
         return Value(slot, (*value.layout[:-1], ((outside, "f"),)), frozenset({slot}))
+
+    def _convolution(self, node: Node) -> Value:
+        """y_i = Σ_k W_k x_{i+k}: each tap has weights of its own, so that it is a linear map of as many inputs as it has taps times channels.
+
+        Two outputs that read one input read it through different taps: pairs of tokens keep their cosine, whatever their distance."""
+        source, weight = node.inputs[0], node.inputs[1]
+        value, known = self.writer.settled(self.value(source)), self.graph.nodes[source].shape or ()
+        shape, taps = node.shape or (), (self.graph.nodes[weight].shape or (1, 1, 1))[1:]
+        beside = (*value.layout[:1], *value.layout[2:])
+        if not is_features(value.layout[1]) or any(map(holds_features, beside)) or len(known) != len(shape):
+            raise Stop("a convolution over features", node.index)
+        if any(_number(node, p, name, 0) != 0 for p, name in ((7, "output_padding"),)):
+            raise Stop("a convolution with a padded output", node.index)
+        bias = node.args[2] if len(node.args) > 2 else node.kwarg("bias")
+        shift = self.bias(bias.node) if isinstance(bias, Ref) else 0.0
+        self._note_use(weight)
+        inside = self.square(weight) * math.prod(taps) * _kept(node, known, shape, taps[1:])
+        outside = inside * shape[1] / known[1] * math.prod(shape[2:]) / math.prod(known[2:])
+        name, slot = self.graph.nodes[self.weights.parameter(weight) or weight].name, self.writer.slot()
+        self.writer.steps.append(Linear(value.slot, slot, inside, outside, shift, (name,)))
+        self.assumptions.add(TAPS)
+        layout = (value.layout[0], ((shape[1], "f"),), *(((n, "t"),) for n in shape[2:]))
+        return Value(slot, layout, frozenset({slot}), gaussian=math.prod(taps) >= FEWEST_TAPS)
 
     def _note_use(self, weight: int) -> None:
         """A weight that is used twice makes two values that depend on each other."""
@@ -114,6 +145,27 @@ class Maps(Reading):
 
     def _missing(self, node: Node) -> Value:
         raise Stop("attention without one of q, k, v", node.index)
+
+
+def _number(node: Node, position: int, name: str, default: int) -> int:
+    """A setting of a convolution that is the same on every axis."""
+    value = node.args[position] if len(node.args) > position else node.kwarg(name, default)
+    value = value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
+    if not isinstance(value, int):
+        raise Stop(f"a convolution with `{name}` of {value}", node.index)
+    return value
+
+
+def _kept(node: Node, known: tuple[int, ...], shape: tuple[int, ...], taps: tuple[int, ...]) -> float:
+    """The share of taps that meet an input and no padding: of images, whose sizes are those of the trace; 1 for sequences."""
+    if len(taps) < 2:
+        return 1.0
+    stride, padding, dilation = (_number(node, p, n, d) for p, n, d in ((3, "stride", 1), (4, "padding", 0), (5, "dilation", 1)))
+    share = 1.0
+    for size, made, count in zip(known[2:], shape[2:], taps, strict=True):
+        met = sum(0 <= i * stride - padding + k * dilation < size for i in range(made) for k in range(count))
+        share *= met / (made * count)
+    return share
 
 
 def _heads(layout: Layout) -> int:

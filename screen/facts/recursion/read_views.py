@@ -15,7 +15,9 @@ from screen.graph import Node
 class Views(Reading):
     """Reads ops that move entries."""
 
-    def view(self, node: Node) -> Read:
+    def view(self, node: Node) -> Read | None:
+        if node.inputs[0] not in self.table:  # something fixed in the shape or type of data
+            return None
         rows = self.table[node.inputs[0]]
         if isinstance(rows, Logits):
             return rows
@@ -31,6 +33,8 @@ class Views(Reading):
         return replace(settled, slot=slot, layout=layout)
 
     def part(self, node: Node) -> Read | None:
+        if node.inputs[0] not in self.table:
+            raise Stop(f"`{node.op}` picks entries of something fixed by data", node.index)
         rows = self.table[node.inputs[0]]
         if isinstance(rows, Logits):
             return replace(rows, masked=True) if node.op in ("tril", "triu") else rows

@@ -64,7 +64,7 @@ class Reader(Views, Routes, Entries):
         """The value of a node; None for one that does not depend on the stream."""
         if node.index in self.leaves:
             return Value(0, self.leaves[node.index], frozenset({0}))
-        begun = self._begins(node) if self.sources else self.beyond(node)
+        begun = (self._begins(node) if self.sources else None) or self.beyond(node)
         if begun is not None:
             return begun
         norm = self.norms.get(node.index)
@@ -110,7 +110,7 @@ class Reader(Views, Routes, Entries):
     def _patches(self, node: Node) -> Value | None:
         """A convolution of a float argument into patches: σ²·(entries of a patch)."""
         source, weight = node.inputs[0], node.inputs[1]
-        if source not in self.table or self.graph.nodes[source].op != "input":
+        if source not in self.table or not self._is_argument(source):
             return None
         patch = math.prod((self.graph.nodes[weight].shape or (1, 1))[1:])
         bias = self.bias(node.inputs[2]) if len(node.inputs) > 2 else 0.0
@@ -120,6 +120,12 @@ class Reader(Views, Routes, Entries):
             self.writer.steps.append(Shift(found.slot, slot, bias, 0.0))
             found = replace(found, slot=slot)
         return found
+
+    def _is_argument(self, node: int) -> bool:
+        """Whether a value is an argument of forward, moved at most."""
+        while ops.CLASSES.get(self.graph.nodes[node].op) in ("view", "part", "alias") and len(set(self.graph.nodes[node].inputs)) == 1:
+            node = self.graph.nodes[node].inputs[0]
+        return self.graph.nodes[node].op == "input"
 
     def _norm(self, node: Node, norm: Norm) -> Value:
         source = self.value(norm.source)
