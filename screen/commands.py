@@ -48,7 +48,8 @@ def probe(target: str, options: Mapping[str, Any]) -> int:
     from screen.report.probe import render
 
     shown = [j.report for j in judged if j.captured]
-    text = render(shown, settings.format, quiet=settings.quiet) if shown else ""
+    plots = _plots(settings.format, settings.output, shown)
+    text = render(shown, settings.format, quiet=settings.quiet, pictures=plots) if shown else ""
     if settings.output and text:
         _write(settings.output, text)
     else:
@@ -129,8 +130,9 @@ def _deliver(report: Report | Reports, judged: list[Judged], settings: Settings)
     """The report to stdout or `--output`, and wherever else it is wanted."""
     from screen.report import render
 
+    every = [j.report for j in judged]
     for name, path in settings.report:
-        _write(path, render(report, name))
+        _write(path, render(report, name, plots=_plots(name, path, every)))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(summary, "a", encoding="utf-8") as file:
             file.write(render(report, "markdown"))
@@ -140,11 +142,24 @@ def _deliver(report: Report | Reports, judged: list[Judged], settings: Settings)
             return
         text = "".join(f"{r.verdict}: {r.summary}\n" for r in shown) if settings.quiet else _text(shown, settings)
     else:
-        text = render(report, settings.format)
+        text = render(report, settings.format, plots=_plots(settings.format, settings.output, every))
     if settings.output:
         _write(settings.output, text)
     else:
         sys.stdout.write(text)
+
+
+def _plots(format: str, path: str | None, reports: list[Report]) -> list[list[tuple[str, str]]]:
+    """Pictures of what was measured, beside a Markdown report that is a file; a line on stderr where they cannot be drawn."""
+    probes = [r.probe for r in reports]
+    if format != "markdown" or path is None or not any(probes):
+        return []
+    from screen.report import plots
+
+    if plots.can_draw():
+        return plots.beside(Path(path), probes)
+    complain.line(plots.ADVICE)
+    return []
 
 
 def _text(shown: list[Report], settings: Settings) -> str:

@@ -83,7 +83,7 @@ def reach(made: Precision, empty: Experiment) -> Experiment:
 
     finite = _last(lambda k: not at(k)[0].count, own)
     safe = _last(lambda k: at(k)[1], finite)
-    numbers: dict[str, float | str] = {f"at_{k}": float(runs[k][0].count) for k in sorted(runs)}
+    numbers: dict[str, float | str] = {f"not_finite_{k}": float(runs[k][0].count) for k in sorted(runs)}
     numbers |= {"finite_to": float(finite), "stream_itself": rounded(rms * 2.0**own)}
     what = f"largest rms of the stream with finite values alone, {made.name}"
     found = replace(empty, what=what, samples=len(runs), numbers=numbers, measured=rounded(rms * 2.0**finite) if finite >= 0 else 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from screen.model import FindingPart, Initialisation, MapsPart, Report, SublayerPart
+from screen.report.numbers import number
 
 QUESTIONS = (
     ("well_posedness", "1 Well-posedness", "Is every branch's output bounded over its weights?"),
@@ -50,15 +51,10 @@ def start(part: Initialisation | None) -> str:
     """The stream at its recorded initialisation, on one line."""
     if part is None:
         return "unknown"
-    pieces = [f"rms {_number(part.rms_first)} → {_number(part.rms_last)} over {part.depth} blocks"]
-    pieces += [f"1 − cos {_number(part.one_minus_cos)}"] if part.one_minus_cos is not None else []
-    pieces += [f"first over last gradient {_number(part.gradient_ratio)}"] if part.gradient_ratio is not None else []
+    pieces = [f"rms {number(part.rms_first, 3)} → {number(part.rms_last, 3)} over {part.depth} blocks"]
+    pieces += [f"1 − cos {number(part.one_minus_cos, 3)}"] if part.one_minus_cos is not None else []
+    pieces += [f"first over last gradient {number(part.gradient_ratio, 3)}"] if part.gradient_ratio is not None else []
     return ", ".join(pieces)
-
-
-def _number(value: float | str | None) -> str:
-    """Three significant digits."""
-    return value if isinstance(value, str) else f"{value:.3g}"
 
 
 __all__ = ["adds", "orders", "start", "steps"]

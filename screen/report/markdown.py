@@ -7,6 +7,7 @@ element). A name from the model can therefore never become markup.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 
@@ -29,12 +30,12 @@ class Safe(str):
     """Text that is Markdown already."""
 
 
-def render(report: Report | Reports, **_: object) -> str:
-    """The report as Markdown; there are no options."""
+def render(report: Report | Reports, *, plots: Sequence[probe.Pictures] = (), **_: object) -> str:
+    """The report as Markdown. `plots`: for each model the pictures of what was measured, files beside the report."""
     if isinstance(report, Report):
-        return _one(report, 1)
-    parts = [f"# {report.verdict.capitalize()}: {len(report.reports)} targets\n", *(_one(r, 2) for r in report.reports)]
-    return "\n".join(parts)
+        return _one(report, 1, *plots[:1])
+    models = [_one(r, 2, *plots[i : i + 1]) for i, r in enumerate(report.reports)]
+    return "\n".join([f"# {report.verdict.capitalize()}: {len(report.reports)} targets\n", *models])
 
 
 def text(value: object) -> str:
@@ -70,11 +71,11 @@ def _entities(part: str) -> str:
     return re.sub(r"[`*_\[\]|~$\\]", lambda m: f"&#{ord(m.group())};", escape(clean(part)))
 
 
-def _one(report: Report, level: int) -> str:
+def _one(report: Report, level: int, plots: probe.Pictures = ()) -> str:
     made = _template().render(
         report=report, words=words, derived=derived, groups=groups, probe=probe, channels=CHANNELS,
         h1=Safe("#" * level), h2=Safe("#" * (level + 1)), mermaid=_mermaid,
-        where=_where, pictures=PICTURES,
+        where=_where, pictures=PICTURES, plots=plots,
     )
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
 

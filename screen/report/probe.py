@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
+from urllib.parse import quote
 
 from screen.model import ExperimentPart, ProbePart, Report
 from screen.probe.plan import Outcome
+from screen.report.numbers import number
 from screen.report.words import clean
+
+Pictures = Sequence[tuple[str, str]]
+"""(title, file) of each picture."""
 
 ORDER: tuple[Outcome, ...] = ("refuted", "confirmed", "observed", "not_applicable", "not_measured")
 SAID = {"refuted": "REFUTED", "confirmed": "confirmed", "observed": "measured", "not_applicable": "not applicable", "not_measured": "not measured"}
 
 
-def render(reports: list[Report], name: str, *, quiet: bool = False) -> str:
-    """`screen probe`: the probes of some models in one format."""
+def render(reports: list[Report], name: str, *, quiet: bool = False, pictures: Sequence[Pictures] = ()) -> str:
+    """`screen probe`: the probes of some models in one format. `pictures`: those of each model."""
     if name == "json":
         if len(reports) == 1:
             return reports[0].to_json()
         return json.dumps([json.loads(r.to_json()) for r in reports], indent=2, sort_keys=True) + "\n"
     made = []
-    for report in reports:
+    for place, report in enumerate(reports):
         if name == "markdown":
-            made.append(f"# Probe of `{clean(report.target.spec)}`\n\n" + "\n".join(markdown(report.probe)) + "\n" if report.probe else "")
+            lines = markdown(report.probe, pictures[place] if pictures else ()) if report.probe else []
+            made.append(f"# Probe of `{clean(report.target.spec)}`\n\n" + "\n".join(lines) + "\n" if lines else "")
         else:
             lines = text(report.probe) if report.probe else []
             made.append("".join(f"{line}\n" for line in [f"{clean(report.target.spec)}: {tally(report.probe)}", *([] if quiet else lines)]))
@@ -49,8 +56,8 @@ def text(probe: ProbePart) -> list[str]:
     return lines
 
 
-def markdown(probe: ProbePart) -> list[str]:
-    """A table of experiments."""
+def markdown(probe: ProbePart, pictures: Pictures = ()) -> list[str]:
+    """A table of experiments, a picture of each where there are files of them, and the numbers that the pictures show."""
     from screen.report.markdown import code
     from screen.report.markdown import text as escaped
 
@@ -59,13 +66,34 @@ def markdown(probe: ProbePart) -> list[str]:
     lines += ["| experiment | of | predicted | measured | outcome | why |", "|---|---|---|---|---|---|"]
     for e in probe.experiments:
         of = code(_subject(e)) if _subject(e) else "–"
-        cells = [e.name, of, _number(e.predicted), _measured(e), SAID[e.outcome], escaped(e.reason) if e.reason else "–"]
+        cells = [e.name, of, number(e.predicted, 3, "–"), _measured(e), SAID[e.outcome], escaped(e.reason) if e.reason else "–"]
         lines.append("| " + " | ".join(str(c) for c in cells) + " |")
-    return lines
+    for title, file in pictures:
+        lines += ["", f"![{escaped(title)}]({quote(file)})"]
+    return lines + _numbers(probe)
+
+
+def _numbers(probe: ProbePart) -> list[str]:
+    """What the pictures show, and everything else that was measured along the way."""
+    from screen.report.markdown import code
+    from screen.report.markdown import text as escaped
+
+    rows = [e for e in probe.experiments if e.numbers]
+    lines = ["", "<details>", "<summary>More numbers</summary>", "", "| experiment | of | numbers |", "|---|---|---|"] if rows else []
+    for e in rows:
+        numbers = ", ".join(f"{key} {number(value, 3)}" for key, value in sorted(e.numbers.items(), key=lambda item: _natural(item[0])))
+        lines.append(f"| {escaped(e.what)} | {code(_subject(e)) if _subject(e) else '–'} | {escaped(numbers)} |")
+    return [*lines, "", "</details>"] if rows else []
+
+
+def _natural(key: str) -> tuple[str, float]:
+    """`at_8` before `at_16`."""
+    name, _, digits = key.rpartition("_")
+    return (name, float(digits)) if digits.replace(".", "", 1).isdigit() else (key, 0.0)
 
 
 def _row(e: ExperimentPart) -> tuple[str, str, str, str]:
-    said = [f"predicted {_number(e.predicted)}{f' ({e.status})' if e.status else ''}"] if e.predicted is not None else []
+    said = [f"predicted {number(e.predicted, 3)}{f' ({e.status})' if e.status else ''}"] if e.predicted is not None else []
     said += [f"measured {_measured(e)}"] if e.measured is not None else []
     said += [e.reason] if e.reason else []
     return SAID[e.outcome], e.name, f"{e.what}, {_subject(e)}" if _subject(e) else e.what, "; ".join(said)
@@ -78,14 +106,8 @@ def _subject(e: ExperimentPart) -> str:
 def _measured(e: ExperimentPart) -> str:
     if e.measured is None:
         return "–"
-    between = f" [{_number(e.interval[0])}, {_number(e.interval[1])}]" if e.interval is not None and e.interval[0] != e.interval[1] else ""
-    return f"{_number(e.measured)}{between}"
-
-
-def _number(value: float | str | None) -> str:
-    if value is None:
-        return "–"
-    return value if isinstance(value, str) else f"{value:.3g}"
+    between = f" [{number(e.interval[0], 3)}, {number(e.interval[1], 3)}]" if e.interval is not None and e.interval[0] != e.interval[1] else ""
+    return f"{number(e.measured, 3)}{between}"
 
 
 __all__ = ["markdown", "render", "tally", "text"]

@@ -6,6 +6,7 @@ import unicodedata
 
 from screen.model import IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart
 from screen.report import derived
+from screen.report.numbers import number as number
 from screen.summary import NORMS, ROLES
 
 PLACEMENTS = {"output_only": "output-only", "pre_post": "pre + post"}
@@ -38,13 +39,6 @@ def _visible(c: str) -> str:
     if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
         return f"\\x{ord(c):02x}" if ord(c) < 256 else f"\\u{ord(c):04x}"
     return c
-
-
-def number(value: float | int | str | None) -> str:
-    """At most four significant digits; `?` when it is not known."""
-    if value is None:
-        return "?"
-    return value if isinstance(value, str) else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def count(value: int | None) -> str:
