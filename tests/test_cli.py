@@ -136,7 +136,6 @@ def test_a_reader_that_leaves_early_is_exit_2(tmp_path: Path) -> None:
         (["check", "x.py", "--baseline", "x"], "not in this version"),
         (["check", "x.py", "--update-baseline"], "not in this version"),
         (["check", "x.py", "--recipe", "x"], "not in this version"),
-        (["check", "x.py", "--width", "64"], "not in this version"),
         (["fix", "x.py"], "not in this version"),
         (["diff", "a.json", "b.json"], "not in this version"),
         (["sweep", "space.toml"], "not in this version"),

@@ -78,7 +78,7 @@ def sizes_of(spec: TargetSpec, settings: Mapping[str, Any]) -> Sizes:
     for prefix, part in parts:
         for name, value in part.to_dict().items():
             kind = counts if _COUNTS.search(name) else sizes if _SIZES.search(name) else None
-            if kind is not None and prefix + name not in settings and _each(value):
+            if kind is not None and _each(value):
                 kind[prefix + name] = value
     return Sizes(main, sizes, counts)
 
@@ -138,8 +138,8 @@ def traced(built: Built) -> Graph:
 
 
 def same_ops(one: Graph, other: Graph) -> bool:
-    """Whether two graphs call the same ops on the same values, whatever their sizes, and both to the end."""
-    if len(one.nodes) != len(other.nodes) or one.failure is not None or other.failure is not None:
+    """Whether two graphs call the same ops on the same values, whatever their sizes, and both to their end or to the same failure."""
+    if len(one.nodes) != len(other.nodes) or (one.failure is None) != (other.failure is None):
         return False
     return all(a.op == b.op and a.inputs == b.inputs for a, b in zip(one.nodes, other.nodes, strict=True))
 

@@ -59,7 +59,7 @@ def filled(found: Sequence[Found], narrower: Sequence[Found], width: int, own: i
         if not is_lost(lost):
             out.append(lost)
             continue
-        same = [i for i, k in enumerate(there) if k == key and narrower[i]["what"] == lost["what"] and not is_lost(narrower[i])]
+        same = [i for i, k in enumerate(there) if k == key and (lost["group"] or narrower[i]["what"] == lost["what"]) and not is_lost(narrower[i])]
         others = [i for i, k in enumerate(there) if k[:4] == key[:4] and not lost["group"] and (k[:4], narrower[i]["what"]) not in measured]
         taken = [i for i in same or others if i not in used]
         used.update(taken)
@@ -81,7 +81,7 @@ def _keys(found: Sequence[Found]) -> list[Key]:
     keys = list[Key]()
     for e in found:
         base = (e["name"], e["stream"], e["kind"], e["sublayer"], re.sub(r"\[.*", "", e["group"]))
-        mark = (*base, e["what"])
+        mark = (*base, "" if e["group"] else e["what"])
         keys.append((*base, counts[mark]))
         counts[mark] += 1
     return keys
