@@ -57,13 +57,13 @@ def test_the_narrow_program_is_the_same() -> None:
 
 @pytest.mark.parametrize("width", [1, 47, 50])
 def test_heads_stay_whole(width: int) -> None:
-    with pytest.raises(UsageError, match="a multiple of 24.*`--width (24|48)` does"):
+    with pytest.raises(UsageError, match=r"a multiple of 24.*`--width (24|48)` does"):
         changed("llama", width, **GQA)
 
 
 def test_a_program_that_becomes_another_names_the_field() -> None:
     """With one head a transpose needs no copy: the ops differ, and they would not if the heads were left as they are."""
-    with pytest.raises(UsageError, match="same program with hidden size 8.*`num_attention_heads` could not be set to 1"):
+    with pytest.raises(UsageError, match=r"same program with hidden size 8.*`num_attention_heads` could not be set to 1"):
         changed("llama", 8, **{**GQA, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4})
 
 
@@ -90,25 +90,30 @@ def test_the_report_lists_each_field(capsys: pytest.CaptureFixture[str]) -> None
     assert target["options"][-2:] == ["--width", "128"]
 
 
-@pytest.mark.parametrize(("own", "step", "width"), [(4096, 128, 512), (4096, 512, 1024), (768, 64, 512), (512, 64, None), (7168, 56, 504), (96, 96, None)])
+@pytest.mark.parametrize(
+    ("own", "step", "width"), [(4096, 128, 512), (4096, 512, 1024), (768, 64, 512), (512, 64, None), (7168, 56, 504), (96, 96, None)]
+)
 def test_the_reduced_width(own: int, step: int, width: int | None) -> None:
     assert reduced(own, step) == width
 
 
 def part(name: str, outcome: str, reason: str = "", what: str = "w", sublayer: str = "", group: str = "") -> dict[str, Any]:
-    return {"name": name, "what": what, "outcome": outcome, "reason": reason, "stream": "s", "kind": "k", "sublayer": sublayer, "group": group, "numbers": {}}
+    here = {"stream": "s", "kind": "k", "sublayer": sublayer, "group": group}
+    return {"name": name, "what": what, "outcome": outcome, "reason": reason, **here, "numbers": {}}
 
 
 def test_what_was_lost_is_filled_in_its_place() -> None:
     late = "beyond `--probe-seconds`, by counted work"
     wide = [
         part("start", "observed"), part("invariance", "confirmed", sublayer="a", group="w[0:8]"),
-        part("invariance", "not_measured", late, sublayer="a", group="w[8:16]"), part("invariance", "not_measured", "no prediction", sublayer="a", group="v"),
+        part("invariance", "not_measured", late, sublayer="a", group="w[8:16]"),
+        part("invariance", "not_measured", "no prediction", sublayer="a", group="v"),
         part("depth", "not_measured", late, what="the stack"),
     ]
     narrow = [
         part("start", "observed"), part("invariance", "refuted", sublayer="a", group="w[0:4]"),
-        part("invariance", "confirmed", sublayer="a", group="w[4:8]"), part("depth", "observed", what="rms"), part("depth", "confirmed", what="ratio"),
+        part("invariance", "confirmed", sublayer="a", group="w[4:8]"),
+        part("depth", "observed", what="rms"), part("depth", "confirmed", what="ratio"),
     ]
     found = filled(wide, narrow, 4, 8)
     assert [e["outcome"] for e in found] == ["observed", "confirmed", "confirmed", "not_measured", "observed", "confirmed"]
