@@ -179,12 +179,15 @@ def learns(run: Run, best: float, task: Task) -> bool:
 
 
 def limits(runs: dict[float, Run], task: Task) -> tuple[tuple[float, float], tuple[float, float]]:
-    """((largest stable rate, first that diverges), (largest rate that learns, next that does not)); 0 and inf where there is none."""
+    """((largest stable rate, first that diverges), (largest rate that learns, next that does not)); 0 and inf where there is none.
+
+    Where not even the best rate learns, one below the grid might."""
     rates = sorted(runs)
     best = min(rates, key=lambda r: runs[r].final)
     stable = _limit(rates, [not runs[r].diverged for r in rates])
     above = [r for r in rates if r >= best]
-    return stable, _limit(above, [learns(runs[r], runs[best].final, task) for r in above])
+    fine = [learns(runs[r], runs[best].final, task) for r in above]
+    return stable, _limit(above, fine) if fine[0] else (0.0, rates[0])
 
 
 def _limit(rates: list[float], fine: list[bool]) -> tuple[float, float]:

@@ -9,8 +9,9 @@ All of them ask for the same two things: find out which of a few maps is meant (
 * `sequence`, floats [b, n, d] → [b, n, d'] or [b, d']: the first vector is one of 4 fixed random vectors c_k, the others are N(0, 1). Target:
   tanh(x·W_k), or its mean over the tokens times √n; where the output has the form of the input, x + tanh(x·W_k), which a stream that carries x can
   reach. Loss: mean square error over that of tanh(x·W_k). Floor 0, and 1 for the constant answer (x where x is a part of the target).
-* `image`, floats [b, c, h, w] → [b, C]: a pattern of N(0, 1) on a 4 × 4 grid, and noise of 0.3 on every pixel; the label is the largest of C
-  (at most 8) random linear functions of the pattern. Floor 0 without the noise; the best constant answer has about ln C.
+* `image`, floats [b, c, h, w] → [b, C], or [b, n, C] or [b, C, h', w'], of which the mean is taken: a pattern of N(0, 1) on a
+  4 × 4 grid, and noise of 0.3 on every pixel; the label is the largest of C (at most 8) random linear functions
+  of the pattern. Floor 0 without the noise; the best constant answer has about ln C.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def task_of(built: Built, model: nn.Module, seed: int) -> Task:
         return _tokens(call, model, shape, seed)
     if main.is_floating_point() and main.dim() == 3 and len(shape) in (2, 3) and shape[: len(shape) - 1] == main.shape[: len(shape) - 1]:
         return _sequence(call, shape, seed)
-    if main.is_floating_point() and main.dim() == 4 and len(shape) == 2 and shape[0] == main.shape[0] and shape[1] > 1:
+    if main.is_floating_point() and main.dim() == 4 and len(shape) in (2, 3, 4) and shape[0] == main.shape[0] and _width(shape) > 1:
         return _image(call, shape, seed)
     raise Missing(f"no task fits an input {list(main.shape)} ({str(main.dtype).removeprefix('torch.')}) and an output {list(shape)}")
 
@@ -186,7 +187,7 @@ def _sequence(call: _Call, shape: torch.Size, seed: int) -> Task:
 
 def _image(call: _Call, shape: torch.Size, seed: int) -> Task:
     _, c, h, w = call.leaves[call.main].shape
-    count = min(CLASSES, shape[1])
+    count = min(CLASSES, _width(shape))
     maps = torch.randn(c * GRID * GRID, count, generator=_generator(seed, 0))
 
     def batch(g: torch.Generator) -> Batch:
@@ -195,9 +196,15 @@ def _image(call: _Call, shape: torch.Size, seed: int) -> Task:
         return x, (pattern.flatten(1) @ maps).argmax(1)
 
     def loss(out: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(out.float(), y)
+        pooled = out.mean(1) if out.dim() == 3 else out.flatten(2).mean(2) if out.dim() == 4 else out
+        return F.cross_entropy(pooled.float(), y)
 
     return Task(f"{count} classes of a {GRID} by {GRID} pattern by a linear rule", 0.0, math.log(count), batch, _answer(call, shape), loss)
+
+
+def _width(shape: torch.Size) -> int:
+    """Features of [b, C], [b, tokens, C] or [b, C, h, w]."""
+    return shape[2] if len(shape) == 3 else shape[1]
 
 
 def _generator(seed: int, place: int) -> torch.Generator:
