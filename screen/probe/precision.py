@@ -85,7 +85,7 @@ def reach(made: Precision, empty: Experiment) -> Experiment:
     safe = _last(lambda k: at(k)[1], finite)
     numbers: dict[str, float | str] = {f"not_finite_{k}": float(runs[k][0].count) for k in sorted(runs)}
     numbers |= {"finite_to": float(finite), "stream_itself": rounded(rms * 2.0**own)}
-    what = f"largest rms of the stream with finite values alone, {made.name}"
+    what = f"largest rms of the stream with finite values only, {made.name}"
     found = replace(empty, what=what, samples=len(runs), numbers=numbers, measured=rounded(rms * 2.0**finite) if finite >= 0 else 0.0)
     first = runs[finite + 1][0].first if finite < own else None
     where = f"beyond it {made.where(first)} is the first that is not finite" if first is not None else "beyond it the stream itself leaves the type"

@@ -130,7 +130,7 @@ def _at(e: ExperimentPart, keys: re.Pattern[str]) -> dict[float, float]:
 def _series(name: str, what: str, group: list[ExperimentPart], mine: list[ExperimentPart]) -> Panel:
     """Measured points with the fitted line, and what was predicted of them."""
     curves = []
-    title = what.removesuffix(", exponent of depth")
+    title = re.sub(r", exponent of \w+$", "", what)
     for e in group:
         points = series(e)
         x, y = tuple(points), tuple(points.values())
@@ -160,10 +160,10 @@ def _fit(e: ExperimentPart, x: tuple[float, ...], y: tuple[float, ...]) -> Curve
     if e.numbers.get("law") == "exponential":
         rate = _slope(list(x), logs)
         top = sum(logs) / len(logs) - rate * sum(x) / len(x)
-        return Curve(f"exp({rate:.2g} n)", x, tuple(math.exp(top + rate * n) for n in x), "fitted")
+        return Curve(f"exp({rate:.3f} n)", x, tuple(math.exp(top + rate * n) for n in x), "fitted")
     at = [math.log(n) for n in x]
     top = sum(logs) / len(logs) - slope * sum(at) / len(at)
-    return Curve(f"n^{slope:.2g}", x, tuple(math.exp(top + slope * n) for n in at), "fitted")
+    return Curve(f"n^{slope + 0.0:.2f}", x, tuple(math.exp(top + slope * n) for n in at), "fitted")
 
 
 def _slope(x: list[float], y: list[float]) -> float:

@@ -89,7 +89,7 @@ def _curves(ax: Axes, panel: Panel) -> None:
         _ticks(ax.xaxis, counts if len(counts) <= 9 and all(x == int(x) for x in counts) else _round(*ax.get_xlim()))
     if panel.log_y:
         _log_y(ax, [v for c in panel.curves for v in (*c.y, *(c.band[1] if c.band else ()))])
-    ax.legend(fontsize=8, loc="best")
+    ax.legend(fontsize=8, loc="best", frameon=True, edgecolor="none", framealpha=0.8)
 
 
 def _log_y(ax: Axes, values: list[float]) -> None:
