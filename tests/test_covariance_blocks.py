@@ -190,7 +190,7 @@ CASES = {
     "memory without a norm": Case(_crossed(PRE, CROSSED, "y")),
     "post encoder and decoder": Case(_crossed(POST, POSTED, "y", 0.6)),
     "two of eight experts": Case(_moe(MIXTRAL, "y + self.shared(x)")),
-    "one expert, its probability as gate": Case(_moe(SWITCH, "y + self.shared(x)")),
+    "one expert, its probability as gate": Case(_moe(SWITCH, "y + self.shared(x)"), cosine=0.1),
     "sigmoid scores and a gate on the shared expert": Case(_moe(BIASED, "y + self.gate(x).sigmoid() * self.shared(x)")),
     "a gated convolution of four taps": Case(_short()),
     "convolutions of 7 by 7 before a norm": Case(_image("nn.LayerNorm(D)"), pixels=True),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from screen.facts.degrees.nouns import Degree
 from screen.facts.inits import square_gains
 from screen.facts.nouns import Facts, Stream, Sublayer, Unknown
 
@@ -49,19 +50,18 @@ def value_gain(facts: Facts, sublayer: Sublayer) -> float | Unknown:
         gain = gains[degree.parameters[0]]
         if isinstance(gain, Unknown):
             return gain
-        product *= gain * _share(facts, degree.parameters[0], degree.rows)
+        product *= gain * _share(facts, degree)
     return product
 
 
-def _share(facts: Facts, parameter: str, rows: str | None) -> float:
-    """A fused weight's gain is σ²·√(in·out of all of it): the root of the share of its rows that count."""
-    if rows is None:
+def _share(facts: Facts, degree: Degree) -> float:
+    """A fused weight's gain is σ²·√(in·out of all of it): the root of the share of its output features that count."""
+    if degree.rows is None:
         return 1.0
-    span, _, period = rows.partition(" of every ")
+    span, _, period = degree.rows.partition(" of every ")
     first, last = (int(n) for n in span.split(":"))
-    shape = next(n.shape for n in facts.graph.nodes if n.op == "parameter" and n.name == parameter) or (1,)
-    whole = int(period) if period else max(shape[0], last)
-    return math.sqrt((last - first) / whole)
+    shape = next(n.shape for n in facts.graph.nodes if n.op == "parameter" and n.name == degree.parameters[0]) or (1,)
+    return math.sqrt((last - first) / (int(period) if period else shape[degree.axis]))
 
 
 __all__ = ["least_one_minus_cos", "value_gain"]

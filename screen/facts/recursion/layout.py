@@ -6,6 +6,8 @@ them anew, so that `(tokens·heads, width)` keeps what it was made of. A contrac
 
 from __future__ import annotations
 
+import math
+
 from screen.graph import Node
 
 Factor = tuple[int, str]
@@ -36,6 +38,11 @@ def is_features(axis: Axis) -> bool:
 def holds_features(axis: Axis) -> bool:
     """Whether an axis holds some features."""
     return any(label == "f" for size, label in axis if size > 1)
+
+
+def features(layout: Layout) -> int:
+    """Entries of one token."""
+    return math.prod(size for axis in layout for size, label in axis if label == "f")
 
 
 def regroup(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
@@ -165,4 +172,4 @@ def _indexed(items: tuple[object, ...], layout: Layout, shape: tuple[int, ...]) 
     return _shortened(tuple(found), shape) if len(found) == len(shape) else None
 
 
-__all__ = ["Layout", "cut", "holds_features", "is_features", "regroup", "stream_layout", "viewed"]
+__all__ = ["Layout", "cut", "features", "holds_features", "is_features", "regroup", "stream_layout", "viewed"]

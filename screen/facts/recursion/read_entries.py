@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from screen.facts.recursion.entrywise import joined, named_function
+from screen.facts.recursion.layout import features
 from screen.facts.recursion.reading import BIASED, Read, Reading
 from screen.facts.recursion.steps import Product, Shift, Sum
 from screen.facts.recursion.turns import turned, turns
@@ -25,7 +26,8 @@ class Entries(Reading):
         value = self.value(node.inputs[0])
         name, function = named_function(node)
         if function is None or not value.gaussian:
-            raise Stop(f"`{node.op}` here has no row in the recursion", node.index)
+            what = "of a value that is not Gaussian" if function is not None else "with these settings"
+            raise Stop(f"`{node.op}` {what} has no row in the recursion", node.index)
         return value.through(function, name)
 
     def linear(self, node: Node) -> Read:
@@ -116,12 +118,12 @@ class Entries(Reading):
         right = right.times(-1.0) if node.op == "sub" else right
         left, right = self.writer.settled(left), self.writer.settled(right)
         slot, roots = self.writer.slot(), left.roots | right.roots
-        layout = left.layout if len(left.layout) >= len(right.layout) else right.layout
+        layout = max(left.layout, right.layout, key=lambda a: (len(a), features(a)))
         if node.op == "mul":
-            sizes = [math.prod(self.graph.nodes[i].shape or ()) for i in (node.index, *data)]
-            self.writer.steps.append(Product(left.slot, right.slot, slot, (sizes[0] / sizes[1], sizes[0] / sizes[2])))
+            most = max(features(left.layout), features(right.layout))
+            self.writer.steps.append(Product(left.slot, right.slot, slot, (most / features(left.layout), most / features(right.layout))))
             return Value(slot, layout, roots, gaussian=False)
-        if math.prod(self.graph.nodes[data[0]].shape or ()) != math.prod(self.graph.nodes[data[1]].shape or ()):
+        if features(left.layout) != features(right.layout):
             raise Stop(f"`{node.op}` of data values of different sizes has no row in the recursion", node.index)
         self.writer.steps.append(Sum((left.slot, right.slot), slot))
         return Value(slot, layout, roots, gaussian=left.gaussian and right.gaussian)
