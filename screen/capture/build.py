@@ -23,6 +23,7 @@ from screen.capture.copying import constants, on_meta
 from screen.capture.guess import infer, required
 from screen.capture.integers import of_config, of_entry
 from screen.capture.lookup import Lookup, config_parts
+from screen.capture.width import resized, sizes_of
 from screen.errors import UsageError
 from screen.graph import Initialiser
 from screen.target import TargetSpec
@@ -38,17 +39,28 @@ def build(spec: TargetSpec, *, set: dict[str, Any], inputs: tuple[str, ...], dep
     Raises `UsageError`, `LoadError` and `TraceError`; exceptions of the user's code pass through."""
 
     def again(more: Mapping[str, Any]) -> list[Built]:
-        return build(spec, set={**set, **more}, inputs=inputs, depth=depth, width=width)
+        return build(spec, set={**set, **more}, inputs=inputs, depth=depth)
 
     with torch.no_grad():
-        return [replace(found, again=again) for found in _built(spec, set, inputs, depth, width)]
+        if width is not None:
+            set = _narrowed(spec, set, inputs, depth, width)
+        return [replace(found, again=again) for found in _built(spec, set, inputs, depth)]
 
 
-def _built(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, width: int | None) -> list[Built]:
-    if spec.kind in ("hf", "config"):
-        return [_hf(spec, settings, inputs, depth, width)]
-    if width is not None:
+def _narrowed(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, width: int) -> dict[str, Any]:
+    """The settings with those of a width over them. Raises `UsageError`."""
+    if spec.kind not in ("hf", "config"):
         raise UsageError("`--width` changes a config", f"`{spec.text}` is none", "Set the sizes with `--set` where its class takes them")
+
+    def make(more: Mapping[str, Any]) -> Built:
+        return _hf(spec, {**settings, **more}, inputs, depth)
+
+    return {**settings, **resized(spec.text, sizes_of(spec, settings), width, make)}
+
+
+def _built(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> list[Built]:
+    if spec.kind in ("hf", "config"):
+        return [_hf(spec, settings, inputs, depth)]
     if spec.kind == "timm":
         return [_timm(spec, settings, inputs, depth)]
     return _python(spec, settings, inputs, depth)
@@ -65,16 +77,12 @@ def build_object(
         return [replace(_ready(name or type(model).__qualname__, twin, "object", stated, inputs, depth, record, {}), original=model)]
 
 
-def _hf(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, width: int | None) -> Built:
+def _hf(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> Built:
     from screen.capture import hf
-    from screen.capture import width as widths
 
-    def make(more: Mapping[str, Any]) -> Built:
-        model, config, changed, record = hf.build(spec, {**settings, **more})
-        built = _ready(spec.text, model.eval(), spec.kind, None, inputs, depth, record, changed, config)
-        return replace(built, integers=of_config(config), sizes=partial(widths.sizes_of, spec, settings))
-
-    return make({}) if width is None else widths.resized(spec.text, widths.sizes_of(spec, settings), width, make)
+    model, config, changed, record = hf.build(spec, settings)
+    built = _ready(spec.text, model.eval(), spec.kind, None, inputs, depth, record, changed, config)
+    return replace(built, integers=of_config(config), sizes=partial(sizes_of, spec, settings))
 
 
 def _timm(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> Built:

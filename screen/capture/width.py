@@ -97,18 +97,20 @@ def _configs(spec: TargetSpec, settings: Mapping[str, Any]) -> tuple[Any, Any]:
     return config, hf.config_for(cls, config, model_type, asked=spec.class_name is not None)
 
 
-def resized(label: str, found: Sizes, width: int, make: Make) -> Built:
-    """The model at another width: same ops, and only fields changed that change an axis. Raises `UsageError`."""
+def resized(label: str, found: Sizes, width: int, make: Make) -> dict[str, Any]:
+    """The settings of the model at another width: same ops, and only fields changed that change an axis. Raises `UsageError`."""
     own = {**found.sizes, **found.counts}
     wanted = {k: v for k, v in found.settings(width).items() if v != own[k]}
     before = traced(make({}))
-    built, after = _made(label, make, wanted, before, width)
-    idle = {k for k in wanted if k in found.sizes and not _moves(own[k], wanted[k], before, after)}
-    return _made(label, make, {k: v for k, v in wanted.items() if k not in idle}, before, width)[0] if idle else built
+    after = _made(label, make, wanted, before, width)
+    kept = {k: v for k, v in wanted.items() if k in found.counts or _moves(own[k], v, before, after)}
+    if len(kept) < len(wanted):
+        _made(label, make, kept, before, width)
+    return kept
 
 
-def _made(label: str, make: Make, wanted: Mapping[str, Any], before: Graph, width: int) -> tuple[Built, Graph]:
-    """A model with these fields, whose program is the same."""
+def _made(label: str, make: Make, wanted: Mapping[str, Any], before: Graph, width: int) -> Graph:
+    """The graph of a model with these fields, whose program is the same."""
     found = _tried(make, wanted, before)
     if not isinstance(found, str):
         return found
@@ -118,16 +120,15 @@ def _made(label: str, make: Make, wanted: Mapping[str, Any], before: Graph, widt
     raise UsageError(f"`{label}` must run as the same program with hidden size {width}", f"{found}: {named}", advice)
 
 
-def _tried(make: Make, wanted: Mapping[str, Any], before: Graph) -> tuple[Built, Graph] | str:
-    """A model with its graph, or why there is none with the same program."""
+def _tried(make: Make, wanted: Mapping[str, Any], before: Graph) -> Graph | str:
+    """The graph of a model with these fields, or why there is none with the same program."""
     try:
-        built = make(wanted)
-        after = traced(built)
+        after = traced(make(wanted))
     except ScreenError as error:
         return error.found
     except Exception as error:  # the user's config class or forward says in its own way that sizes do not fit
         return f"it raised `{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}`"
-    return (built, after) if same_ops(before, after) else "its forward calls other ops then"
+    return after if same_ops(before, after) else "its forward calls other ops then"
 
 
 def traced(built: Built) -> Graph:

@@ -20,8 +20,9 @@ RATES = {"cpu": 2e10, "cuda": 2e12}
 FASTER = {torch.float64: 1.0, torch.float32: 2.0}
 """Times these rates."""
 THREADS = 1
-COPIES = 6
-"""Of the weights of a branch: as they are, moved, their gradients, the best so far, what a norm of one needs."""
+COPIES, ATTACK = 4, 12
+"""Of the weights of a branch, at the peak: as they are, moved, and on the way there (measured: 3.6); with their gradients, steps and the best so far,
+where weights are climbed (measured: 10.1)."""
 RESERVE = 2 << 30
 """Bytes of `--memory` that Python, torch and the user's libraries take before anything is measured."""
 PART = 0.9
@@ -63,7 +64,7 @@ def dtype_of(wanted: str, plan: ProbePlan, graph: Graph, room: float, operations
     weights = {s.output: below(graph, s) for s in plan.sublayers}
     largest = max(weights.values(), default=0)
     work = sum(SWEEP * weights[s.output] * tokens(graph, s.output) * len(s.degrees) for s in plan.sublayers)
-    return torch.float64 if largest * 8 * COPIES <= room and work <= operations / 2 else torch.float32
+    return torch.float64 if largest * 8 * ATTACK <= room and work <= operations / 2 else torch.float32
 
 
 class Budget:
@@ -80,13 +81,13 @@ class Budget:
         """Operations a second."""
         return RATES[self.device] * FASTER[self.dtype]
 
-    def room(self, plan: SublayerPlan, graph: Graph) -> None:
+    def room(self, plan: SublayerPlan, graph: Graph, copies: int = COPIES) -> None:
         """Raises `Missing` where the parameters that a branch can read do not fit."""
-        self.fits(below(graph, plan))
+        self.fits(below(graph, plan), copies)
 
-    def fits(self, count: int) -> None:
+    def fits(self, count: int, copies: int = COPIES) -> None:
         """Raises `Missing` where so many weights do not fit."""
-        need = bytes_of(count, self.dtype)
+        need = bytes_of(count, self.dtype, copies)
         if need > self.space:
             where = "`--memory` leaves" if self.device == "cpu" else "the GPU leaves"
             raise Missing(f"{TOO_LARGE}: {count:,} weights need {need / 2**30:.3g} GiB at true width, and {where} {self.space / 2**30:.3g} GiB")
@@ -109,9 +110,9 @@ class Budget:
         return True
 
 
-def bytes_of(count: int, dtype: torch.dtype) -> int:
+def bytes_of(count: int, dtype: torch.dtype, copies: int = COPIES) -> int:
     """Memory of an experiment on so many weights."""
-    return count * dtype.itemsize * COPIES
+    return count * dtype.itemsize * copies
 
 
 def norm_work(q: QuantityPlan) -> float:
@@ -151,4 +152,4 @@ def parameters_below(graph: Graph, target: int, cuts: list[int]) -> int:
     return total
 
 
-__all__ = ["COPIES", "RATES", "Budget", "bytes_of", "device_of", "dtype_of", "norm_work", "parameters_below", "room_of", "threads"]
+__all__ = ["ATTACK", "COPIES", "RATES", "Budget", "bytes_of", "device_of", "dtype_of", "norm_work", "parameters_below", "room_of", "threads"]

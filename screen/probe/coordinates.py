@@ -45,9 +45,9 @@ LARGEST = 1024
 """The widest that is built, where the model itself is wider."""
 LEAST = 3
 """Widths that an exponent needs."""
-WORK = 60.0
-"""Operations for a weight and a token at each width and seed: forward, backward, forward again, with room."""
-DRAWING = 300.0
+WORK = 16.0
+"""Operations for a weight and a token at one width and seed: forward, backward, forward again, twice over."""
+DRAWING = 200.0
 """Operations for each weight: drawn, signed, moved."""
 Values = dict[tuple[str, str], dict[int, list[float]]]
 """(what, sublayer) -> width -> one number for each seed."""
@@ -115,11 +115,11 @@ def widened(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
 
 
 def work(plan: BlockPlan, session: Session) -> float:
-    """Operations of the whole experiment, from the block at its own width: weights go with its square."""
+    """Operations of the whole experiment, from the block at its own width: weights go with its square, and all widths take twice the widest."""
     stack = Stack(plan, session.material())
     own = _features(plan, session.trace.graph)
     top = max(ladder(own, 1)) if own > LARGEST else own
-    return WIDTHS * SEEDS * stack.parameters * (top / max(own, 1)) ** 2 * (WORK * stack.tokens + DRAWING)
+    return 2.0 * SEEDS * stack.parameters * (top / max(own, 1)) ** 2 * (WORK * stack.tokens + DRAWING)
 
 
 def coordinates(plan: BlockPlan, session: Session) -> list[Experiment]:

@@ -60,11 +60,16 @@ def filled(found: Sequence[Found], narrower: Sequence[Found], width: int, own: i
             out.append(lost)
             continue
         same = [i for i, k in enumerate(there) if k == key and (lost["group"] or narrower[i]["what"] == lost["what"]) and not is_lost(narrower[i])]
-        others = [i for i, k in enumerate(there) if k[:4] == key[:4] and not lost["group"] and (k[:4], narrower[i]["what"]) not in measured]
+        others = [i for i, k in enumerate(there) if _below(k, key) and not lost["group"] and (k[:4], narrower[i]["what"]) not in measured]
         taken = [i for i in same or others if i not in used]
         used.update(taken)
         out += [_named(narrower[i], lost, width, own) for i in taken] if same or others else [lost]
     return out
+
+
+def _below(one: Key, whole: Key) -> bool:
+    """Whether an experiment stands in for another of the same name: of the same branch, or of any where that was of a block."""
+    return one[:3] == whole[:3] and whole[3] in ("", one[3])
 
 
 def _named(found: Found, lost: Found, width: int, own: int) -> Found:
