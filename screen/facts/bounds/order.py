@@ -52,9 +52,10 @@ def _symbols(a: str, b: str) -> bool:
 
 
 def _covered(left: tuple[Expr, ...], right: tuple[Expr, ...]) -> bool:
-    """Each term on the left is at most a term of its own on the right."""
-    free = list(right)
-    for x in left:
+    """Each term on the left is at most a term of its own on the right; what stands on both sides goes first."""
+    shared = {x.serial for x in left} & {y.serial for y in right}
+    free = [y for y in right if y.serial not in shared]
+    for x in (x for x in left if x.serial not in shared):
         found = next((y for y in free if at_most(x, y)), None)
         if found is None:
             return False
@@ -68,8 +69,11 @@ def _products(a: Expr, b: Expr) -> bool:
     cb, fb = _factors(b)
     if ca > cb or len(fa) != len(fb) or (len(fa) == 1 and fa[0][0] is a and fb[0][0] is b):
         return False
-    free = list(fb)
-    for base, power in fa:
+    shared = {(x.serial, p) for x, p in fa} & {(y.serial, p) for y, p in fb}
+    free = [(y, p) for y, p in fb if (y.serial, p) not in shared]
+    if sorted(p for _, p in free) != sorted(p for x, p in fa if (x.serial, p) not in shared):
+        return False
+    for base, power in ((x, p) for x, p in fa if (x.serial, p) not in shared):
         found = next((y for y in free if y[1] == power and _base_at_most(base, y[0], power)), None)
         if found is None:
             return False

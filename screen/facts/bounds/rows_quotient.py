@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from screen.facts.bounds.domain import NONE, Fact, is_zero
-from screen.facts.bounds.expr import Expr, mul, num
+from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, is_zero, query, tidy
+from screen.facts.bounds.expr import Expr, mul, num, sym
 from screen.facts.bounds.rows_constrained import divided_by_its_norm
 from screen.facts.bounds.rows_pointwise import as_value, by_number, multiplied
 from screen.facts.bounds.value import Value
@@ -46,8 +46,31 @@ def _share(walk: Walk, node: Node) -> Value | None:
         return None
     walk.assumed["a sum that shares are taken of is not 0"] = None
     along = frozenset().union(*(x.axis(a) for a in axes))
+    der = x.der if is_zero(x.der) else _chosen_again(walk, node.inputs[0], along)
     lost = Unknown("the slope of a quotient by a sum that may be near 0", (node.index,))
-    return Value(x.shape, x.layout, (Fact(num(1.0), along, NONE, 1),), x.der if is_zero(x.der) else lost, 0.0, 1.0, jump=x.jump)
+    return Value(x.shape, x.layout, (Fact(num(1.0), along, NONE, 1),), lost if der is None else der, 0.0, 1.0, jump=x.jump)
+
+
+def _chosen_again(walk: Walk, index: int, along: Atoms) -> Bound | None:
+    """Shares of the largest entries of a softmax are the softmax of those logits alone, p_i/Σ_S p = softmax(u_S)_i: at a fixed choice their
+    derivative is at most θ·max|δu| in ℓ1, and half of ‖δu‖₂ (E, 4.2)."""
+    graph, flow = walk.graph, walk.flow
+    item = graph.nodes[strip(flow, index)]
+    top = graph.nodes[item.inputs[0]] if item.op == "getitem" and item.args[1:] == (0,) else item
+    if top.op != "topk":
+        return None
+    source = graph.nodes[strip(flow, top.inputs[0])]
+    given = walk.integer(top, 2, "dim")
+    axis = -1 if given is None else given
+    u = walk.one(source.inputs[0]) if source.op == "softmax" else None
+    if u is None or u.holes or walk.integer(source, 1, "dim") not in (axis, axis % len(u.shape)) or axis % len(u.shape) != len(u.shape) - 1:
+        return None
+    if isinstance(u.der, Unknown) or len(u.axis(-1)) != 1 or along != u.axis(-1):
+        return None
+    theta = f"theta_{len(walk.thetas)}"
+    walk.thetas.append(theta)
+    sharp = [Fact(mul(sym(theta), query(u.der, u.flat)), along, NONE, 1), Fact(mul(num(0.5), query(u.der, u.flat, along)), along)]
+    return tidy(sharp)
 
 
 def inverse(b: Value) -> Value:

@@ -23,14 +23,21 @@ def reduce(walk: Walk, node: Node) -> Value:
     """Σ over atoms G: a fact that holds G in I or O costs √|G| (Cauchy-Schwarz), ℓ1 over G costs 1, none costs |G|.
     The largest of G (its slope is that of the chosen entry): √|G| where a norm over other atoms does not hold G, else 1."""
     value = walk.first(node)
+    if node.op == "amax" and value.holes:  # of every fibre something is left
+        walk.assumed["no row of a mask is empty"] = None
+        value = replace(value, holes=False)
     if value.holes or node.op == "logsumexp":
         raise NotUnderstood("of a masked value")
     axes = axes_of(walk.flow.operand(node, 1, "dim", "axis"), len(value.shape))
+    return taken(value, axes, bool(walk.flow.operand(node, 2, "keepdim")), node.op)
+
+
+def taken(value: Value, axes: tuple[int, ...], keep: bool, op: str) -> Value:
+    """The sum, mean, largest or smallest over axes."""
     gone = frozenset(a for x in axes for a in atoms(value.layout, x))
-    keep = bool(walk.flow.operand(node, 2, "keepdim"))
     count = math.prod(value.flat[a] for a in gone)
-    summing = node.op in ("sum", "mean", "nansum")
-    factor = 1.0 / count if node.op == "mean" else 1.0
+    summing = op in ("sum", "mean", "nansum")
+    factor = 1.0 / count if op == "mean" else 1.0
     layout, shape = without(value, axes, keep)
     names = {a: i for i, a in enumerate(a for a in range(len(value.flat)) if a not in gone)}
     mag = times(reduced(value, value.mag, gone, names, summing), num(factor))

@@ -9,13 +9,14 @@ from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, query, relabe
 from screen.facts.bounds.expr import Expr, mul, num
 from screen.facts.bounds.layout import Layout, atoms, sizes
 from screen.facts.bounds.rows_choice import chosen
-from screen.facts.bounds.rows_pointwise import as_value
-from screen.facts.bounds.rows_reduce import reduced, without
-from screen.facts.bounds.value import Value, recut
-from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.bounds.rows_pointwise import DEEP, as_value
+from screen.facts.bounds.rows_reduce import reduced, taken, without
+from screen.facts.bounds.rows_views import spread
+from screen.facts.bounds.value import Value, recut, unknown
+from screen.facts.bounds.walk import Multi, NotUnderstood, Walk, row
 from screen.facts.flow import axes_of
 from screen.facts.nouns import Unknown
-from screen.graph import Node
+from screen.graph import Node, Ref
 
 
 @row("norm vector_norm linalg_norm")
@@ -72,11 +73,34 @@ def extreme(walk: Walk, node: Node) -> Value:
     """The larger or smaller of two, entry by entry: one of them, with its slope; no jump, since they meet where they change places."""
     left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
     values = [as_value(v, walk.first(node)) for v in (left, right)]
+    floor = next((v for v in values if v.high < DEEP and is_zero(v.der)), None)
+    if floor is not None and node.op in ("max", "maximum"):  # what is masked stays masked
+        kept = spread(values[1] if floor is values[0] else values[0], node.shape or ())
+        return replace(kept.bare(), low=kept.low, high=kept.high, holes=kept.holes, jump=kept.jump)
     if any(v.high < -1e3 or v.holes for v in values):
         raise NotUnderstood("a masked value")
     made = chosen(walk, node, None, *values)
-    pick = max if node.op == "maximum" else min
+    pick = max if node.op.startswith("max") else min
     return replace(made, low=pick(v.low for v in values), high=pick(v.high for v in values))
+
+
+@row("max min")
+def largest(walk: Walk, node: Node) -> Value | Multi:
+    """`max(x)`, `max(x, dim)` with indices, or `max(x, y)` entry by entry."""
+    second = walk.flow.operand(node, 1, "dim", "axis", "other")
+    if isinstance(second, Ref):
+        return extreme(walk, node)
+    value = walk.first(node)
+    if node.op == "max" and value.holes:
+        walk.assumed["no row of a mask is empty"] = None
+        value = replace(value, holes=False)
+    if value.holes:
+        raise NotUnderstood("a masked value")
+    if second is None:
+        return taken(value, tuple(range(len(value.shape))), False, "amax")
+    made = taken(value, axes_of(second, len(value.shape)), walk.flow.operand(node, 2, "keepdim") is True, "amax")
+    jump = value.jump if is_zero(value.der) else node.index
+    return made, replace(unknown(made.shape, "integers", node.index, zero(len(made.flat))), layout=made.layout, jump=jump)
 
 
 @row("avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from screen.facts.bounds.domain import NONE, Bound, Fact, query, relabel, tidy
-from screen.facts.bounds.expr import largest
+from screen.facts.bounds.expr import add, largest, rss
 from screen.facts.bounds.layout import Layout, atoms, plain, sizes
 from screen.facts.bounds.rows_pointwise import as_value
-from screen.facts.bounds.rows_views import spread
+from screen.facts.bounds.rows_views import resized, spread
 from screen.facts.bounds.value import Value, recut
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.facts.nouns import Unknown
@@ -87,3 +87,30 @@ def copy(walk: Walk, node: Node) -> Value:
     return spread(new, node.shape or ())
 
 
+@row("scatter")
+def scatter(walk: Walk, node: Node) -> Value:
+    """Entries of y at other places of their fibre of x along an axis, each once: norms that hold the axis add up (as root of the sum of squares for
+    p = 2), of others only the largest entry is kept. At fixed places: with the places it jumps."""
+    base, axis, where = walk.first(node), walk.integer(node, 1, "dim"), walk.operand(node, 2, "index")
+    new = as_value(walk.operand(node, 3, "src", "value"), base)
+    if axis is None or not isinstance(where, Value) or base.holes or new.holes or node.kwarg("reduce") is not None or len(node.args) > 4:
+        raise NotUnderstood("a form that is not covered")
+    axis %= len(base.shape)
+    moved = resized(new, base.shape, walk) if len(new.shape) == len(base.shape) else spread(new, base.shape)
+    same = all(n == m for i, (n, m) in enumerate(zip(new.shape, base.shape, strict=False)) if i != axis)
+    base, moved = (recut(v, plain(v.shape), v.shape, walk.names) for v in (base, moved))
+    along = base.axis(axis)
+
+    def joined(one: Bound, two: Bound) -> Bound:
+        if isinstance(one, Unknown) or isinstance(two, Unknown):
+            return one if isinstance(one, Unknown) else two
+        kept = dict.fromkeys(f.key for f in (*one, *two) if along and along <= f.inner and same and len(new.shape) == len(base.shape))
+        made = [Fact(largest(query(one, base.flat), query(two, base.flat)))]
+        for inner, outer, p in kept:
+            sides = query(one, base.flat, inner, outer, p), query(two, base.flat, inner, outer, p)
+            made.append(Fact(rss(*sides) if p == 2 else add(*sides), inner, outer, p))
+        return tidy(made, base.flat)
+
+    jump = next((v.jump for v in (where, base, new) if v.jump is not None), None)
+    return replace(base.bare(), mag=joined(base.mag, moved.mag), der=joined(base.der, moved.der), low=min(base.low, new.low),
+                   high=max(base.high, new.high), jump=jump)
