@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from screen.probe.adversary import SAID, attack, scaled
+from screen.probe.adversary import SAID, scaled
 from screen.probe.attempts import FAILURES, Session, said, tried
 from screen.probe.branch import BranchRun, branch_run
+from screen.probe.drawn import attempted
 from screen.probe.invariance import SLOPE, invariance
 from screen.probe.jacobian import norms
 from screen.probe.plan import Experiment, SublayerPlan
 
-PASSES = {"jacobian": 50.0, "invariance": 14.0, "scaled": 16.0, "attack": 220.0, "bound": 30.0}
+PASSES = {"jacobian": 50.0, "invariance": 14.0, "scaled": 16.0, "attack": 220.0, "bound": 30.0, "drawn": 16.0}
 """Forward and backward passes of the branch that each experiment takes, counted generously; `bound`: what each bound adds to an attack."""
 
 
@@ -49,7 +50,7 @@ def attacked(plan: SublayerPlan, session: Session) -> Iterator[Experiment]:
         yield from tried(partial(scaled, run, degree, empty), [empty], budget, budget.passes(run, PASSES["scaled"]) + measuring)
     count = len(plan.bounds) + len(plan.closed)
     work = budget.passes(run, PASSES["attack"] + count * PASSES["bound"]) + (1 + 2 * len(plan.bounds)) * measuring
-    yield from tried(partial(attack, run), nothing, budget, work)
+    yield from attempted(run, session, nothing, work, budget.passes(run, PASSES["drawn"]) + measuring)
     for what, why in plan.unknown:
         if what in SAID:
             yield Experiment("bounds", SAID[what], "not_measured", *here, reason=f"no bound is known: {why}")

@@ -71,7 +71,7 @@ class Budget:
     """Counted seconds that are left, memory, and the type of the numbers."""
 
     def __init__(self, seconds: float, memory: int, device: str, dtype: torch.dtype = torch.float64) -> None:
-        self.left = seconds
+        self.seconds = self.left = seconds
         self.device = device
         self.dtype = dtype
         self.space = room_of(memory, device)
@@ -101,13 +101,15 @@ class Budget:
         """Operations of the norms of its weights."""
         return sum(map(norm_work, run.plan.quantities))
 
+    def holds(self, work: float) -> bool:
+        """Whether the work fits into what is left."""
+        return work / self.rate <= self.left
+
     def affords(self, work: float) -> bool:
-        """Whether the work fits into what is left; it is taken off when it does."""
-        seconds = work / self.rate
-        if seconds > self.left:
-            return False
-        self.left -= seconds
-        return True
+        """The same; it is taken off when it does."""
+        found = self.holds(work)
+        self.left -= work / self.rate if found else 0.0
+        return found
 
 
 def bytes_of(count: int, dtype: torch.dtype, copies: int = COPIES) -> int:
