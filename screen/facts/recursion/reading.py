@@ -17,10 +17,7 @@ from screen.facts.recursion.weights import Weights
 from screen.graph import Graph, Node
 
 Read = Value | Logits | Routed | Order | Weighted | Partial
-MASKED = (
-    "a mask on the logits is taken as causal; tokens count as exchangeable, "
-    "so that 1 - cos below 0.02 is too small and an exponential ratio too large"
-)
+MASKED = "a mask on the logits is taken as causal; gradients count tokens as exchangeable, so that an exponential ratio is too large"
 OPEN = "a mask on the logits that compares no positions is taken as open"
 ORDERS = frozenset({"tril", "triu", "le", "lt", "ge", "gt", "tril_indices", "triu_indices"})
 LOOKUPS = frozenset({"embedding", "index_select", "gather", "index", "getitem"})

@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from screen.facts.nouns import Unknown
+from screen.facts.recursion.moments import Moments
+from screen.facts.recursion.positions import is_causal, last_one_minus_cos
 from screen.facts.recursion.stack import Backward, Block, Forward, Stack, backward, forward, value_gains
 
 CUTS = (16, 8, 4, 2, 1)
@@ -17,6 +19,10 @@ STEEP = 1.0
 """A gradient ratio that grows faster than depth to this power, and better as an exponential than as a power, is called exponential."""
 FEWEST = 8
 """Blocks below which no law of depth is told."""
+
+ALIKE = 0.2
+"""1 − cos from which down a causal stack is followed position by position."""
+EXCHANGEABLE = "tokens count as exchangeable under a causal mask, so that 1 - cos below 0.02 is too small"
 
 NOT_COMPUTED = Unknown("it was not computed")
 Law = Literal["polynomial", "exponential"]
@@ -61,20 +67,30 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
     rms += [math.inf] * (depth - len(rms))
     blame = _blame(stack, rms[-1])
     last = run.states[-1]
+    apart, more = _apart(stack, last) if blame is None else (0.0, ())
     whole = math.isfinite(rms[-1]) and min(rms) > 0
     sizes = [(n, rms[n - 1]) for n in _cuts(depth)]
     return Recursion(
         depth=depth,
         rms=tuple(rms),
         rms_exponent=_slope(sizes, depth) if whole else Unknown("the stream is zero, or leaves the range of floats"),
-        cosine=last.cosine if blame is None else blame,
-        one_minus_cos=last.gap / last.power if blame is None else blame,
+        cosine=1.0 - apart if blame is None else blame,
+        one_minus_cos=apart if blame is None else blame,
         predicted_ratio=rms[-1] / rms[0] if rms[0] > 0 else math.inf,
         deepnorm_number=_deepnorm(stack),
         gains=MappingProxyType(dict(gains)),
-        assumptions=assumptions,
+        assumptions=(*assumptions, *more),
         **(_gradients(stack, run, depth) if blame is None else dict.fromkeys(GRADIENTS, blame)),
     )
+
+
+def _apart(stack: Stack, last: Moments) -> tuple[float, tuple[str, ...]]:
+    """1 − cos after the last block; under a causal mask position by position where tokens are nearly alike, and what is assumed if that fails."""
+    apart = last.gap / last.power
+    if apart >= ALIKE or not is_causal(stack):
+        return apart, ()
+    found = last_one_minus_cos(stack)
+    return (apart, (EXCHANGEABLE,)) if found is None else (found, ())
 
 
 def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
