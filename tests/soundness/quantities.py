@@ -1,6 +1,7 @@
 """Values of the symbols of a bound, computed from real weights; written apart from `screen.facts.bounds`, from its documented formula alone.
 
-value = Σ_t √(Σ_h (max_s ‖part‖_{r × c})²), or max_s Σ_a |entry|, or max exp(entry); of a folded part the entries are those of W Γ Π, or of W β + b.
+value = Σ_t √(Σ_h (max_s ‖part‖_{r × c})²), or max_s Σ_a |entry|, or max exp(entry); of a folded part the entries are those of W Γ Π,
+of W β + b, or of g_i v_i/‖v_i‖.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from screen.facts.bounds.fold import Fold, Rows
 from screen.facts.bounds.quantities import Part, Quantity
 
 
@@ -18,7 +20,7 @@ def value(quantity: Quantity, weights: Mapping[str, Tensor]) -> float:
     """The number that a symbol stands for."""
     view, rounding = quantity.part, 0.0
     w = entries(view, weights)
-    if view.fold is not None:  # where W Γ Π or W β + b cancels, what is measured is rounding
+    if isinstance(view.fold, Fold):  # where W Γ Π or W β + b cancels, what is measured is rounding
         made = [entries(p, weights) for p in (view.fold.matrix, view.fold.gain or view.fold.shift, view.fold.bias) if p is not None]
         sizes = [float(t.abs().max()) * math.sqrt(t.numel()) for t in made]
         rounding = 1e-11 * (math.prod(sizes[:2]) + sum(sizes[2:]))
@@ -41,6 +43,11 @@ def entries(part: Part, weights: Mapping[str, Tensor]) -> Tensor:
     fold = part.fold
     if fold is None:
         whole = weights[part.parameter].detach()
+    elif isinstance(fold, Rows):
+        v = entries(fold.matrix, weights)
+        whole = torch.nn.functional.normalize(v.flatten(1), dim=1, eps=0.0).unflatten(1, v.shape[1:]) * entries(fold.gains, weights)
+    elif not isinstance(fold, Fold):
+        raise NotImplementedError(type(fold).__name__)
     elif fold.shift is not None:
         whole = torch.einsum("oi,i->o", entries(fold.matrix, weights), entries(fold.shift, weights))
         whole = whole if fold.bias is None else whole + entries(fold.bias, weights)

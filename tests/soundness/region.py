@@ -57,6 +57,10 @@ class Region:
         nodes = self.branch.flow.graph.nodes
         return {nodes[p].name: nodes[p].shape or () for p in self.parameters}
 
+    def named_buffers(self) -> dict[str, Tensor]:
+        """Buffers by name, in float64."""
+        return {self.name(i): t.double() for i, t in self.buffers.items() if self.name(i) and t.is_floating_point()}
+
     def run(self, leaves: Mapping[int, Tensor], weights: Mapping[str, Tensor], *, copies: bool = False) -> dict[int, Any]:
         """Values of all nodes of the branch; `copies` as they were made, before a write in place."""
         order = list(self.trace.recorder.graph.nodes)

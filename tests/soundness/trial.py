@@ -91,7 +91,7 @@ def _draw(design: Design, target: Target, steps: int, seed: str, number: int, re
         return
     aims = [a for a in ("magnitude", "lipschitz") if a in target.claims] or ["magnitude"]
     best = attack.climb(leaves, _objective(attack, aims[number % len(aims)]), steps)
-    symbols = {q.symbol: value(q, weights) for q in target.walk.names.quantities.values()}
+    symbols = {q.symbol: value(q, {**weights, **region.named_buffers()}) for q in target.walk.names.quantities.values()}
     sample = Sample(design.line, seed, target.region.branch.output)
     for point in (leaves, best):
         if compare(target, attack, point, symbols, sample, record) and point is best:
@@ -194,7 +194,8 @@ def compare_nodes(
         return
     if rules:
         found.update({i: (t, step.get(i, torch.zeros_like(t))) for i, t in point.items()})
+        weights = {**attack.weights, **target.region.named_buffers()}
         record.checks["every rule"] += len(found)
-        for node, what, number, bound in broken_rules(target.walk, found, values, attack.weights, attack.rng, tolerance):
+        for node, what, number, bound in broken_rules(target.walk, found, values, weights, attack.rng, tolerance):
             record.violation(sample, f"rule of node {node} {graph.nodes[node].op}: {what}", number, bound)
             return
