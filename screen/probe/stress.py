@@ -229,7 +229,7 @@ def _limits(sweep: Sweep, schedule: float, words: str, copies: int) -> Iterator[
         note = "no rate of the grid" if max(lows) == 0 else "the grid ends there" if max(highs) == math.inf else ""
         yield Experiment(
             "stress", f"{what}, {words}", "observed", measured=rounded(middle), interval=(rounded(min(lows)), rounded(max(highs))),
-            samples=len(pairs), reason="; ".join(p for p in (note, said_so) if p), numbers=numbers,
+            samples=len(pairs), reason="; ".join(p for p in (note, said_so if which == 0 else "") if p), numbers=numbers,
         )  # fmt: skip
 
 
