@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, fields, replace
 import torch
 from torch import Tensor
 
+from screen.probe.attention import logits
 from screen.probe.deeper import Depths
 from screen.probe.fits import law, mean
 from screen.probe.plan import BlockPlan, Experiment, rounded
@@ -62,19 +63,19 @@ def layers_of(depths: list[int], follow: bool) -> int:
     return sum(depths) if follow else max(depths, default=0)
 
 
-def measure(found: Depths, starts: dict[int, Tensor]) -> Sample:
+def measure(found: Depths, starts: dict[int, Tensor], networks: int = NETWORKS) -> Sample:
     """All depths. `starts`: the stream where the first block begins, by depth."""
     sample = Sample()
     for stack in {id(s): s for s in found.stacks.values()}.values():
         depths = [n for n, s in found.stacks.items() if s is stack]
-        sample.add(_networks(stack, starts[depths[0]], depths))
+        sample.add(_networks(stack, starts[depths[0]], depths, networks))
     return sample
 
 
-def _networks(stack: Stack, x: Tensor, depths: list[int]) -> Sample:
+def _networks(stack: Stack, x: Tensor, depths: list[int], networks: int) -> Sample:
     """All depths of one start, in one pass for each network."""
     sample = Sample()
-    for network in range(NETWORKS):
+    for network in range(networks):
         states = [x]
         for layer in range(1, max(depths) + 1):
             states.append(stack.run(states[-1], stack.drawn(layer, network))[stack.plan.exit].detach())
@@ -162,7 +163,20 @@ def _collapse(found: Depths, starts: dict[int, Tensor], sample: Sample, empty: E
         return _against(empty, measured, None, f"tokens arrive {arrived:.3g} apart (1 − cosine), and the recursion starts from {plan.begun:.3g}")
     predicted = max(plan.gap, ROUNDED_OFF)
     slack = abs(math.log(predicted))
-    return _against(empty, measured, predicted, "", max(NEAR, math.exp(EACH_NEAR * slack)), max(FAR, math.exp(EACH_FAR * slack)))
+    said = _against(empty, measured, predicted, "", max(NEAR, math.exp(EACH_NEAR * slack)), max(FAR, math.exp(EACH_FAR * slack)))
+    if said.outcome == "refuted" and min(measured) > predicted and _masked(found.stacks[n], starts[n]):
+        return replace(said, outcome="observed", reason=f"{said.reason}: {MASKED}")
+    return said
+
+
+MASKED = "the recursion takes all tokens as alike, and those behind a mask read fewer others: it draws them together too fast"
+
+
+def _masked(stack: Stack, x: Tensor) -> bool:
+    """Whether an attention of the block leaves entries out."""
+    env = {**stack.run(x, stack.drawn(1)), stack.plan.entry: x}
+    rows = [logits(stack.material.tape.graph, node, env) for _, node in stack.plan.softmaxes]
+    return any(u is not None and bool(torch.isinf(u).any()) for u in rows)
 
 
 def _against(
