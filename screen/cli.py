@@ -13,9 +13,8 @@ from typing import Any
 import rich_click as click
 
 from screen import complain
-from screen.errors import UsageError
+from screen.errors import INTERRUPTED, UsageError
 
-INTERRUPTED = 130
 NOT_JUDGED = 2
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 

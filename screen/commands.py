@@ -13,14 +13,14 @@ from screen import complain
 from screen import config as configuration
 from screen.capture.client import Host
 from screen.config import Settings
-from screen.errors import UsageError
+from screen.errors import INTERRUPTED, UsageError
+from screen.progress import Progress
 from screen.target import TargetSpec, did_you_mean, parse
 
 if TYPE_CHECKING:
     from screen.model import Report, Reports
     from screen.pipeline import Judged
 
-PHASES = {"load": "building", "trace": "tracing", "judge": "judging", "probe": "measuring"}
 RARELY = (100_000, 50, 1000)
 """Thresholds of the garbage collector: this process is short, and a graph is no garbage."""
 GRAPH_FORMATS: tuple[Literal["text", "mermaid", "dot", "json"], ...] = ("text", "mermaid", "dot", "json")
@@ -36,7 +36,7 @@ def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     _complain(judged)
     report = _one(judged)
     _deliver(report, judged, settings)
-    return max(exit_code(j.report, settings) for j in judged)
+    return INTERRUPTED if _interrupted(judged) else max(exit_code(j.report, settings) for j in judged)
 
 
 def probe(target: str, options: Mapping[str, Any]) -> int:
@@ -54,10 +54,20 @@ def probe(target: str, options: Mapping[str, Any]) -> int:
         _write(settings.output, text)
     else:
         sys.stdout.write(text)
+    if _interrupted(judged):
+        return INTERRUPTED
     outcomes = [e.outcome for r in shown if r.probe for e in r.probe.experiments]
     if "refuted" in outcomes:
         return 1
     return 0 if any(o in ("confirmed", "observed") for o in outcomes) and not any(j.report.error for j in judged) else 2
+
+
+def _interrupted(judged: list[Judged]) -> bool:
+    """Whether Ctrl-C ended a probe; what was measured before it was printed."""
+    if not any(j.interrupted for j in judged):
+        return False
+    complain.line("interrupted: the report holds what was measured before")
+    return True
 
 
 def _settings(options: Mapping[str, Any]) -> Settings:
@@ -83,11 +93,13 @@ def _judge(specs: list[TargetSpec], settings: Settings) -> list[Judged]:
 
         gc.freeze()
         gc.set_threshold(*RARELY)
-        progress = Progress(settings.quiet)
+        progress = Progress(settings.quiet, len(specs), settings.probe_seconds)
         judged: list[Judged] = []
         try:
             for spec in specs:
                 judged += judge(job_of(spec.text, settings), host.capture, progress.of(spec.text))
+                if any(j.interrupted for j in judged):
+                    break
         finally:
             progress.clear()
     if len(specs) == 1 and len(judged) == 1 and judged[0].error is not None and judged[0].error.stage == "usage":
@@ -267,29 +279,4 @@ def doctor() -> int:
     return 0
 
 
-class Progress:
-    """One line on stderr that says what runs now; nothing when stderr is no terminal."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._on = not quiet and sys.stderr is not None and sys.stderr.isatty()
-        self._last = ""
-
-    def of(self, target: str) -> Any:
-        """The callback for one target."""
-        self._say(f"importing torch for {target}")
-        return lambda phase: self._say(f"{PHASES.get(phase, phase)} {target}")
-
-    def clear(self) -> None:
-        """Leave nothing behind."""
-        if self._on:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
-
-    def _say(self, text: str) -> None:
-        if self._on and text != self._last:
-            self._last = text
-            sys.stderr.write(f"\r\x1b[2Kscreen: {text[:100]}")
-            sys.stderr.flush()
-
-
-__all__ = ["check", "config", "doctor", "exit_code", "graph", "probe", "rule", "schema"]
+__all__ = ["Progress", "check", "config", "doctor", "exit_code", "graph", "probe", "rule", "schema"]

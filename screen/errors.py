@@ -13,6 +13,10 @@ Stage = Literal["usage", "load", "trace", "limits", "internal"]
 """Where it went wrong: the command line, building the target, running its forward, time or memory, or our own code."""
 
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
+
 class ScreenError(Exception):
     """The command cannot be carried out, and exits 2.
 
@@ -75,6 +79,10 @@ class LimitError(ScreenError):
     default_stage = "limits"
 
 
+class Interrupted(LimitError):
+    """Somebody pressed Ctrl-C while something was measured; what was measured before is kept."""
+
+
 class InternalError(ScreenError):
     """A fault of `screen` itself."""
 
@@ -106,4 +114,7 @@ def _trim(sentence: str) -> str:
     return text if text.endswith("..") else text.removesuffix(".")
 
 
-__all__ = ["InternalError", "LimitError", "LoadError", "REPORT_IT", "ScreenError", "Stage", "TraceError", "UsageError", "rebuild"]
+__all__ = [
+    "INTERRUPTED", "InternalError", "Interrupted", "LimitError", "LoadError", "REPORT_IT", "ScreenError", "Stage", "TraceError", "UsageError",
+    "rebuild",
+]  # fmt: skip

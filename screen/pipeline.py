@@ -14,7 +14,7 @@ from screen.capture.protocol import Request
 from screen.capture.state import Capture, Captured, Progress, silent
 from screen.config import Settings
 from screen.discover import Catalogue, catalogue, run_rules
-from screen.errors import InternalError, ScreenError, UsageError
+from screen.errors import InternalError, Interrupted, ScreenError, UsageError
 from screen.facts import derive
 from screen.facts.nouns import Facts
 from screen.model import Report
@@ -51,6 +51,8 @@ class Judged:
     """The tail of what the target printed, with its first model."""
     name: str = ""
     """Of the model, where a target has several."""
+    interrupted: bool = False
+    """Ctrl-C ended its probe; the report holds what was measured before."""
 
 
 def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judged]:
@@ -78,7 +80,9 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
     if job.probe is not None and plans:
         measured = capture(probe_request(job.request, plans, job.probe), progress)
         measured = with_narrower(job.request, measured, job.probe, capture, lambda model: plan_of(_facts(job, model)), progress)
-        judged = [replace(j, report=with_probe(j.report, measured, j.name, job.probe)) if j.name in plans else j for j in judged]
+        ended = isinstance(measured.error, Interrupted)
+        told = {name: with_probe(j.report, measured, name, job.probe) for j in judged if (name := j.name) in plans}
+        judged = [replace(j, report=told[j.name], interrupted=ended) if j.name in plans else j for j in judged]
     return [replace(judged[0], log=captured.log), *judged[1:]] if judged else judged
 
 

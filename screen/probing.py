@@ -40,6 +40,7 @@ def with_narrower(
         return measured
     sizes = device.get("width") or {"own": 0, "step": 1}
     width = reduced(int(sizes["own"]), int(sizes["step"]))
+    ended = None
     if width is None:
         kept = advised(found, "name a narrower model with `--set`")
     else:
@@ -50,8 +51,9 @@ def with_narrower(
         else:
             plan = without_the_rest(planned(captured.models[0]), found)
             again = capture(probe_request(at, {model.name: plan}, replace(options, stress=False)), progress)
+            ended = again.error
             kept = filled(found, again.models[0].experiments[1:] if again.models else (), width, int(sizes["own"]))
-    return replace(measured, models=(replace(model, experiments=(device, *map(dict, kept))),))
+    return replace(measured, error=ended, models=(replace(model, experiments=(device, *map(dict, kept))),))
 
 
 def with_probe(report: Report, measured: Capture, name: str, options: Options) -> Report:

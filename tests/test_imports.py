@@ -18,7 +18,7 @@ STAGES: tuple[frozenset[str], ...] = tuple(
         "errors paths complain",
         "graph ops target recipe theorems conditions",
         "graphio config",
-        "capture probe",
+        "capture probe progress",
         "facts",
         "rule summary plan plan_blocks",
         "rules",

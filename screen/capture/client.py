@@ -23,7 +23,7 @@ from typing import IO, Any
 from screen.capture.launch import BOOT, ENVIRONMENT, can_fork, safe_path
 from screen.capture.protocol import ProtocolError, Request, fd_reader, frame, read_frame
 from screen.capture.state import Capture, Captured, Progress, State, silent, words
-from screen.errors import InternalError, LoadError, ScreenError
+from screen.errors import InternalError, Interrupted, LoadError, ScreenError
 
 STARTUP = 300.0
 """Seconds that importing torch may take; a cold network disk takes more than a minute."""
@@ -71,6 +71,10 @@ class Host:
                 self._follow(state, pid, time.monotonic() + request.timeout, log)
             except ScreenError as error:
                 state.error = error
+            except KeyboardInterrupt:
+                if request.probe is None:
+                    raise
+                state.error = Interrupted("the probe must be left to its end", "it was interrupted by Ctrl-C")
             finally:
                 self._finish(state)
             tail = _tail(log)

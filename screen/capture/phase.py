@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Listener = Callable[[str], None]
+Listener = Callable[[str, str, float], None]
 _listeners: list[Listener] = []
 
 
@@ -14,9 +14,15 @@ def listen(listener: Listener) -> None:
 
 
 def enter(name: str) -> None:
-    """`load`: the user's code is imported and built; `trace`: its forward runs."""
+    """`load`: the user's code is imported and built; `trace`: its forward runs; `probe`: its blocks are measured."""
     for listener in _listeners:
-        listener(name)
+        listener(name, "", 0.0)
 
 
-__all__ = ["enter", "listen"]
+def measure(what: str, share: float) -> None:
+    """What is measured next, and the share of the budget that was spent before it."""
+    for listener in _listeners:
+        listener("probe", what, share)
+
+
+__all__ = ["enter", "listen", "measure"]

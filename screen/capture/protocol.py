@@ -2,7 +2,7 @@
 
 A frame is four bytes, the length of its body (big endian), and the body, one JSON object with the key `kind`:
 
-* `progress` {phase}: what begins now;
+* `progress` {phase}: what begins now; with {doing, share} what is measured next and the share of the budget that is spent;
 * `target` {name, info}: one model was built; its `graph` or its `error` follows;
 * `graph` {graph}: the whole graph (`screen.graphio`);
 * `experiment` {found}: one thing that was measured (`screen.probe.plan.Experiment`), in place of the graph where the request has plans;

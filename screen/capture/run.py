@@ -54,9 +54,9 @@ def run(
     """
     now = ["load"]
 
-    def enter(name: str) -> None:
+    def enter(name: str, what: str, share: float) -> None:
         now[0] = name
-        send(frame("progress", phase=name))
+        send(frame("progress", phase=name, **({"doing": what, "share": share} if what else {})))
 
     try:
         phase.listen(enter)

@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from screen import graphio
 from screen.capture.protocol import ProtocolError, Request, error_of
 from screen.errors import LimitError, LoadError, ScreenError, TraceError
 from screen.graph import Graph
 
-Progress = Callable[[str], None]
+
+
+class Progress(Protocol):
+    """Hears what begins now: a phase, and of the probe what is measured next with the share of the budget that is spent."""
+
+    def __call__(self, phase: str, doing: str = "", share: float = 0.0) -> None: ...
+
+
 _FRAME = re.compile(r'File "([^"]+)", line (\d+) in ')
 _LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|lib(?:64)?[/\\]python3\.\d+)[/\\]|^<|[/\\]screen[/\\]capture[/\\]")
 
@@ -56,7 +63,7 @@ class Capture:
     """The tail of what the child wrote to its stdout and stderr."""
 
 
-def silent(phase: str) -> None:
+def silent(phase: str, doing: str = "", share: float = 0.0) -> None:
     """Progress that nobody watches."""
 
 
@@ -80,7 +87,7 @@ class State:
         try:
             if kind == "progress":
                 self.phase = str(message["phase"])
-                self.progress(self.phase)
+                self.progress(self.phase, *((str(message["doing"]), float(message["share"])) if "doing" in message else ()))
             elif kind == "target":
                 self.models.append(Captured(str(message["name"]), _info(message["info"]), None))
             elif kind == "graph":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from screen.capture import phase
 from screen.capture.built import Built
 from screen.capture.tracer import Trace
 from screen.probe.budget import Budget
@@ -36,6 +37,9 @@ def tried(measure: Callable[[], Experiment | list[Experiment]], nothing: list[Ex
     """Experiments, or why they were not made."""
     if not budget.affords(work):
         return [replace(e, reason="beyond `--probe-seconds`, by counted work") for e in nothing]
+    first = nothing[0] if nothing else None
+    if first is not None:
+        phase.measure(" ".join(w for w in (first.name, first.stream, first.kind, first.sublayer, first.group) if w), 1 - budget.left / budget.seconds)
     try:
         found = measure()
     except FAILURES as error:
