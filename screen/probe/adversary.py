@@ -22,12 +22,10 @@ from torch import Tensor
 from screen.probe.attention import bounded_logit
 from screen.probe.branch import BranchRun, fibre
 from screen.probe.climb import Objective, Spot, climbed, jacobian, logit, size, slope
-from screen.probe.measures import evaluate, quantity, symbols
+from screen.probe.measures import evaluate, quantity, slack, symbols
 from screen.probe.plan import BoundPlan, DegreePlan, Experiment, rounded
 from screen.probe.replay import Env
 
-SLACK = 1e-6
-"""Relative rounding that is allowed beyond a bound."""
 SCALES = (0.5, 2.0, 8.0)
 SIZES = (1.0, 8.0, 1e-4)
 """Of the random inputs that ascent starts from. The smallest lets a norm feel its ε, where its slope is largest."""
@@ -135,7 +133,7 @@ def _against_all(run: BranchRun, bound: BoundPlan) -> Experiment:
     limit = evaluate(bound, dict.fromkeys(symbols(bound), math.inf) | least | {s: known[s] for s in given})
     held = frozenset(q.parameter for q in run.plan.quantities if q.symbol in given)
     best = Best()
-    matrix = next((p for p in sorted(held) if sum(n > 1 for n in run.weight(p).shape) > 1), None)
+    matrix = next((p for p in sorted(held & set(run.names)) if sum(n > 1 for n in run.weight(p).shape) > 1), None)
     if matrix is not None or not math.isfinite(limit):
         why = f"it grows with the matrix `{matrix}`" if matrix else "it does not stay finite over all weights"
         return replace(verdict(run, bound, best), reason=f"the bound that is known is not one over all weights: {why}")
@@ -180,8 +178,8 @@ def weights_of(run: BranchRun, given: Env, only: list[str] | None = None) -> dic
     wanted = {s for b in run.plan.bounds for s in symbols(b)}
     found = {}
     for q in run.plan.quantities:
-        if q.symbol in wanted and q.parameter in run.names and (only is None or q.parameter in only):
-            node = run.names[q.parameter]
+        node = run.names.get(q.parameter, run.buffers.get(q.parameter))
+        if q.symbol in wanted and node is not None and (only is None or q.parameter in only):
             found[q.symbol] = quantity(q, given[node] if node in given else run.leaves[node])
     return found
 
@@ -216,17 +214,24 @@ def compare(run: BranchRun, spot: Spot, numbers: dict[str, float], best: Attempt
 def blurred(run: BranchRun, env: Env) -> bool:
     """Whether a norm reads values that are equal up to rounding: bounds are statements about real arithmetic.
 
-    Relative error of z = x − mean over its own size: 2⁻⁵²·max|x|·√n / √(‖z‖² + n·ε), largest over tokens."""
+    Relative error of z = x − mean over its own size: 16·ulp·max|x|·√n / √(‖z‖² + n·ε), largest over tokens."""
+    ulp = torch.finfo(run.material.tape.dtype).eps
     for norm in run.plan.norms:
         x = env.get(norm.source)
         if not isinstance(x, Tensor) or not norm.axes or not norm.centred:
             continue
         z = x - x.mean(norm.axes, keepdim=True)
         length = torch.linalg.vector_norm(z, dim=norm.axes) + math.sqrt(norm.eps * norm.size)
-        error = 2**-52 * math.sqrt(norm.size) * x.abs().amax(norm.axes) / length.clamp(min=1e-300)
-        if float(error.amax()) * 16 > SLACK:
+        error = 16 * ulp * math.sqrt(norm.size) * x.abs().amax(norm.axes) / length.clamp(min=torch.finfo(x.dtype).tiny)
+        if float(error.amax()) > allowed(run):
             return True
     return False
+
+
+def allowed(run: BranchRun) -> float:
+    """Relative rounding that is allowed beyond a bound."""
+    longest = max((max(t.shape, default=1) for t in run.leaves.values() if isinstance(t, Tensor)), default=1)
+    return slack(run.material.tape.dtype, run.plan.ops, longest)
 
 
 def _sizes(run: BranchRun, point: Env, numbers: dict[str, float]) -> dict[str, float]:
@@ -247,7 +252,7 @@ def verdict(run: BranchRun, bound: BoundPlan, best: Best) -> Experiment:
         return replace(found, reason="no point gave a finite output")
     if best.measured == 0:
         return replace(found, outcome="not_applicable", measured=0.0, reason="nothing but 0 was measured (an output that starts at zero)")
-    broken = best.ratio > 1 + SLACK
+    broken = best.ratio > 1 + allowed(run)
     numbers = {"attempt": rounded(best.measured), "bound": rounded(best.bound), **{moved: rounded(r) for moved, r in best.by.items()}}
     reason = "; ".join(f"{moved} {r:.3g}" for moved, r in best.by.items()) if len(best.by) > 1 else ""
     reason = f"{best.measured:.3g} was reached where the bound is {best.bound:.3g}" if broken else reason

@@ -31,6 +31,8 @@ class BranchRun:
     """Node of a cut -> its value: N(0, 1) on every entry, seeded by the node."""
     names: Mapping[str, int]
     """Parameter -> its node."""
+    buffers: Mapping[str, int]
+    """Buffer -> its node."""
 
     @property
     def own(self) -> list[int]:
@@ -139,7 +141,8 @@ def branch_run(plan: SublayerPlan, material: Material, copy: int = 0) -> BranchR
     calls, leaves, met = tape.steps([plan.output], [i for i, _ in plan.cuts])
     point = {i: material.normal(i, copy) for i in met}
     names = {tape.nodes[i].meta["label"]: i for i in leaves if tape.graph.nodes[i].op == "parameter"}
-    return BranchRun(plan, material, calls, material.leaves(leaves, copy), point, names)
+    buffers = {tape.graph.nodes[i].name: i for i in leaves if tape.graph.nodes[i].op in ("buffer", "constant")}
+    return BranchRun(plan, material, calls, material.leaves(leaves, copy), point, names, buffers)
 
 
 def frobenius(parts: list[list[Tensor]]) -> float:

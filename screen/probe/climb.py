@@ -69,7 +69,7 @@ def slope(run: BranchRun, u: Tensor) -> Objective:
         total: Tensor = scalar * 0.0
         for g in grads:
             if g is not None:
-                total = total + (g.square().sum(-1) + 1e-300).sqrt().sum()
+                total = total + (g.square().sum(-1) + _tiny(g)).sqrt().sum()
         return total
 
     return measured
@@ -82,14 +82,14 @@ def jacobian(run: BranchRun, spot: Spot) -> tuple[float, Tensor]:
         out = run.output({**spot.both, **sources})
         token = out.reshape(-1, out.shape[-1])[-1]
         u = run.directions(1, 1)[0].reshape(-1, out.shape[-1])[-1]
-        best, top = 0.0, u / u.norm()
+        best, top = 0.0, _unit(u)
         for _ in range(TURNS if token.requires_grad else 0):
-            u = (u / u.norm().clamp(min=1e-300)).detach().requires_grad_(True)
+            u = _unit(u).detach().requires_grad_(True)
             grads = [g for g in torch.autograd.grad((token * u).sum(), list(sources.values()), create_graph=True, allow_unused=True) if g is not None]
             reached = sum(float(g.detach().norm(dim=-1).sum()) for g in grads)
             if reached > best:
                 best, top = reached, u.detach()
-            inner = sum((g * (g / g.norm(dim=-1, keepdim=True).clamp(min=1e-300)).detach()).sum() for g in grads)
+            inner = sum((g * _unit(g).detach()).sum() for g in grads)
             if not isinstance(inner, Tensor) or not inner.requires_grad:
                 break
             (u,) = torch.autograd.grad(inner, u, retain_graph=True)
@@ -123,7 +123,7 @@ def _stepped(x: Tensor, grad: Tensor | None, rate: float) -> Tensor:
     """Each token by a share of its size."""
     if grad is None or not bool(torch.isfinite(grad).all()):
         return x
-    step: Tensor = x.norm(dim=-1, keepdim=True) * grad / grad.norm(dim=-1, keepdim=True).clamp(min=1e-300)
+    step: Tensor = x.norm(dim=-1, keepdim=True) * _unit(grad)
     return x + rate * step
 
 
@@ -134,7 +134,17 @@ def _turned(w: Tensor, grad: Tensor | None, rate: float) -> Tensor:
         return w
     length = float(w.norm())
     moved = torch.add(w, grad, alpha=TURN * rate * length / steep)
-    return moved.mul_(length / max(float(moved.norm()), 1e-300))
+    return moved.mul_(length / max(float(moved.norm()), _tiny(w)))
+
+
+def _unit(t: Tensor) -> Tensor:
+    """Each vector along the last axis over its length; 0 where it is 0."""
+    found: Tensor = t / t.norm(dim=-1, keepdim=True).clamp(min=_tiny(t))
+    return found
+
+
+def _tiny(t: Tensor) -> float:
+    return torch.finfo(t.dtype).tiny
 
 
 __all__ = ["Objective", "Spot", "climbed", "jacobian", "logit", "size", "slope"]

@@ -86,7 +86,7 @@ def spectral(square: Linear, start: Tensor, steps: int) -> tuple[float, float]:
             for q in basis:
                 w = w - (w @ q) * q
         length = float(w.norm())
-        if length <= 1e-12 * max(diagonal):  # the start lies in an invariant subspace: almost surely all of what is not in the kernel
+        if length <= start.numel() * torch.finfo(start.dtype).eps * max(diagonal):  # the basis spans all that is not in the kernel, almost surely
             break
         beside.append(length)
         basis.append(w / length)
@@ -95,7 +95,7 @@ def spectral(square: Linear, start: Tensor, steps: int) -> tuple[float, float]:
     for i, b in enumerate(beside[: k - 1]):
         t[i, i + 1] = t[i + 1, i] = b
     low = math.sqrt(max(float(torch.linalg.eigvalsh(t)[-1]), 0.0))
-    is_whole = k < steps or k == start.numel()  # the basis spans all that is not in the kernel
+    is_whole = k < steps or k == start.numel()
     epsilon = 0.0 if is_whole else gap(start.numel(), k)
     return low, low / math.sqrt(1 - epsilon) if epsilon < 1 else math.inf
 
