@@ -14,13 +14,11 @@ Source: Wang et al. 2022 (DeepNet), section 4.
 from __future__ import annotations
 
 from screen.facts.inits import smallest_pair
-from screen.facts.questions import is_renormalised
+from screen.facts.questions import UPDATE_LIMIT, is_renormalised
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("D102", "alpha-with-init", "backward", "D", "warning", ("streams.kinds.sublayers", "graph.initialisers"), "Wang et al. 2022, section 4")
 
-UPDATE_LIMIT = 2.0
-"""Largest 2N(v² + w²)/α² that still counts as compensated; DeepNorm's own constants give 1 (DeepNet, section 4)."""
 
 BLOCK = """
 N = 50

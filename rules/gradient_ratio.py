@@ -11,8 +11,8 @@ Source: docs/theory.md, gradient ratio; Kim et al. 2025, table 5; Groeneveld et 
 
 from __future__ import annotations
 
+from screen.facts.questions import EXPLOSIVE, are_logits_bounded, constant_gain, has_softmax, is_input_bounded, is_renormalised, starts_at_zero
 from screen.facts.questions import MODEST as MODEST_GAIN
-from screen.facts.questions import are_logits_bounded, constant_gain, has_softmax, is_input_bounded, is_renormalised, starts_at_zero
 from screen.facts.recursion import Recursion
 from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
 
@@ -22,8 +22,6 @@ MODEST = 3.0
 """First-over-last gradient ratio over rms_N/rms_1 up to which a stack too shallow for a law counts as following the stream (docs/theory.md)."""
 FEW = 2
 """Branches without a norm, over the whole depth, that make no law of depth (a convolution for positions before the first block)."""
-EXPLOSIVE = 100.0
-"""Growth of a stream without norms from which its gradients count as exploding (convention; at depth 64 a stream of linear growth grows 64 times)."""
 Numbers = tuple[tuple[str, Number], ...]
 
 BLOCK = """

@@ -9,13 +9,11 @@ Source: docs/theory.md, what each branch sees; Emadi, section 5.2.
 
 from __future__ import annotations
 
-from screen.facts.questions import are_logits_bounded, has_softmax, is_input_bounded, is_renormalised
+from screen.facts.questions import EXPLOSIVE, are_logits_bounded, has_softmax, is_input_bounded, is_renormalised
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("L202", "logits-growth", "forward", "L", "error", ("streams.kinds.sublayers", "recursions"), "Emadi, section 5.2")
 
-EXPLOSIVE = 100.0
-"""Growth of the stream over its depth from which its logits count as exploding (convention; they grow with its square)."""
 
 BLOCK = """
 class Block(nn.Module):

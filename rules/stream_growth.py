@@ -11,8 +11,9 @@ Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq
 
 from __future__ import annotations
 
-from screen.facts.questions import MODEST, constant_gain, is_input_bounded, is_output_bounded, is_renormalised
+from screen.facts.questions import MODEST, constant_gain, is_input_bounded, is_output_bounded, is_renormalised, normed_total
 from screen.rule import Example, Facts, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
+from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
 
 RULE = Rule("R301", "stream-growth", "forward", "R", "error", ("streams.kinds.sublayers", "analyses"), "docs/theory.md, growth")
 
@@ -81,7 +82,9 @@ def _linear(facts: Facts, stream: Stream, subs: list[Sublayer], site_numbers: tu
     outputs = [is_output_bounded(facts, s) for s in subs]
     if all(o is True for o in outputs):
         message = f"`{stream.name}` grows at most linearly with depth, whatever the weights: every branch's output is bounded."
-        return Outcome("holds", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ s·(max|γ| + rms β) per token, in rms", numbers=site_numbers)
+        total = normed_total(facts, stream)
+        lines = () if total is None else (*growth(total), *(growth_of_kan(total, stream.width) if stream.width else ()))
+        return Outcome("holds", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ s·(max|γ| + rms β) per token, in rms", numbers=(*site_numbers, *lines))
     inputs = [is_input_bounded(facts, s) for s, o in zip(subs, outputs, strict=True) if o is not True]
     for s in subs:
         analysis = facts.analysis(s)
@@ -90,7 +93,8 @@ def _linear(facts: Facts, stream: Stream, subs: list[Sublayer], site_numbers: tu
             return Outcome("conditional", message, at(stream, None, s), condition="bounded-weights")
     if all(i is True for i in inputs):
         message = f"`{stream.name}` grows at most linearly at fixed weights, with a slope that they set: every branch reads a bounded input."
-        return Outcome("holds", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token, b_l by docs/theory.md, slope", numbers=site_numbers)
+        theorem = "‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token, b_l by docs/theory.md, slope"
+        return Outcome("holds", message, site, theorem=theorem, numbers=(*site_numbers, *growth_of_kan_pre()))
     bare = next((s for s, o in zip(subs, outputs, strict=True) if o is not True and is_input_bounded(facts, s) is not True), subs[0])
     answer = is_input_bounded(facts, bare)
     if isinstance(answer, Unknown):

@@ -13,6 +13,7 @@ Source: the token covariance recursion in docs/theory.md; Wang et al. 2022 (Deep
 from __future__ import annotations
 
 from screen.facts.collapse import least_one_minus_cos
+from screen.facts.questions import UPDATE_LIMIT
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
 
 RULE = Rule("D201", "token-collapse", "backward", "D", "error", ("streams.identity", "recursions"), "docs/theory.md, token covariance")
@@ -21,8 +22,6 @@ APART = 0.1
 """1 − cos at the last block above which a stream is trained with warm-up as usual (provisional, set on published outcomes)."""
 COLLAPSED = 0.01
 """1 − cos below which it is not (provisional, set on published outcomes)."""
-UPDATE_LIMIT = 2.0
-"""Largest 2N(v² + w²)/α² that counts as compensated; DeepNorm's constants give 1."""
 UPDATE = "2N(v² + w²)/α² ≤ about 1, with 2N the number of branches"
 
 BLOCK = """

@@ -9,8 +9,9 @@ Source: Kan et al., theorem 6, with the sharp constant: docs/theory.md, uncertai
 
 from __future__ import annotations
 
-from screen.facts.questions import branches, is_output_bounded, is_renormalised
+from screen.facts.questions import branches, is_output_bounded, is_renormalised, normed_total
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
+from screen.theorems.in_words import distance, generalising
 
 RULE = Rule("R401", "token-distance", "uncertainty", "R", "note", ("streams", "analyses"), "Kan et al., theorem 6")
 
@@ -48,13 +49,15 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 def _judge(facts: Facts, stream: Stream) -> Outcome:
     subs = [s for k in stream.kinds for s in k.sublayers]
     site, count = at(stream, None, subs[-1]), branches(facts, stream)
+    total = normed_total(facts, stream)
+    lines = distance(total, stream.width, stream.final_norm is True) + generalising(total, stream.width) if total and stream.width else ()
     if stream.final_norm is True or all(is_renormalised(s) for s in subs):
         message = f"Two inputs of `{stream.name}` end at most 2·max|γ| apart per token, in rms: a norm stands at its end, whatever the depth."
-        return Outcome("holds", message, site, theorem="‖y − y'‖ ≤ 2·max|γ| per token after a norm", numbers=(("branches", count),))
+        return Outcome("holds", message, site, theorem="‖y − y'‖ ≤ 2·max|γ| per token after a norm", numbers=(("branches", count), *lines))
     bounded = [is_output_bounded(facts, s) for s in subs if not is_renormalised(s)]
     if all(b is True for b in bounded):
         message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + {2 * count}·s·max|γ| apart per token, in rms."
-        return Outcome("holds", message, site, theorem="‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + Σ 2·s·max|γ|", numbers=(("branches", count),))
+        return Outcome("holds", message, site, theorem="‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + Σ 2·s·max|γ|", numbers=(("branches", count), *lines))
     bare = [s for s, b in zip((s for s in subs if not is_renormalised(s)), bounded, strict=True) if b is not True]
     if bare and all("A" in s.positions and _has_bound(facts, s) for s in bare):
         message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + Σ 2·b_l apart, b_l the bound that the weights of branch l set."

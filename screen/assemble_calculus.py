@@ -108,6 +108,7 @@ KINDS = {
     "taps": "sum over taps of spectral norms",
     "head_max": "largest spectral norm of a head", "max_exp": "largest exp(entry)",
 }  # fmt: skip
+SPREAD = "half the diameter of the values that a softmax weighs, as root of the sum of squares over heads"
 INPUTS = {
     "B": "largest 2-norm of a token of the stream", "B_memory": "largest 2-norm of a token of the other stream",
     "B_earlier": "largest 2-norm of a token of an earlier state",
@@ -127,8 +128,10 @@ def symbol_parts(facts: Facts, s: Sublayer) -> dict[str, str]:
         if q.symbol not in used:
             continue
         rows = f"[{q.rows[0]}:{q.rows[1]}]" if q.rows else ""
-        found[q.symbol] = f"{KINDS.get(q.kind, q.kind)} of {q.parameter}{rows}"
+        made = "" if q.part.fold is None else f" {q.part.fold.told}"
+        found[q.symbol] = f"{KINDS.get(q.kind, q.kind)} of {q.parameter}{rows}{made}"
     found |= {name: meaning for name, meaning in INPUTS.items() if name in used}
+    found |= {s.symbol: SPREAD for s in bounds.spreads if s.symbol in used}
     found |= {name: "smallest divisor of the norm over the tokens, ε included" for name, _, _ in bounds.norms if name in used}
     return found
 

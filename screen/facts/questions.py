@@ -13,6 +13,11 @@ from screen.facts.nouns import Facts, Stream, Sublayer, Tri, Unknown
 SOFTMAX_ROLES = ("attention", "cross_attention")
 MODEST = 2.0
 """Product over depth of the constants on a stream up to which it is a constant factor and no growth (convention)."""
+EXPLOSIVE = 100.0
+"""Growth of a stream over its depth from which its gradients, and logits that grow with its square, count as exploding (convention; at depth 64 a
+stream of linear growth grows 64 times)."""
+UPDATE_LIMIT = 2.0
+"""Largest 2N(v² + w²)/α² that still counts as compensated (convention); DeepNorm's own constants give 1 (DeepNet, section 4)."""
 
 
 def is_renormalised(sublayer: Sublayer) -> bool:
@@ -104,7 +109,23 @@ def branches(facts: Facts, stream: Stream) -> int:
     return sum(kind.count * len(kind.sublayers) for kind in stream.kinds) * (facts.stacked or 1)
 
 
+def normed_total(facts: Facts, stream: Stream) -> float | None:
+    """Σ s over all branches of the stream, where each ends in a norm per token and is added with a constant factor s to a stream of gain 1, so that
+    its rms is at most s·(max|γ| + rms β); None for any other stream."""
+    total = 0.0
+    for kind in stream.kinds:
+        for s in kind.sublayers:
+            types = {norm.type for position, norm in s.norms if position == "B"}
+            plain = "B" in s.positions and not s.gated_output and not is_renormalised(s) and types <= {"layernorm", "rmsnorm"} and bool(types)
+            if not plain or s.alpha.kind not in ("none", "constant") or s.branch.kind not in ("none", "constant"):
+                return None
+            if abs(1.0 if s.alpha.value is None else s.alpha.value) != 1.0:
+                return None
+            total += kind.count * (facts.stacked or 1) * abs(1.0 if s.branch.value is None else s.branch.value)
+    return total or None
+
+
 __all__ = [
     "MODEST", "are_logits_bounded", "branches", "constant_gain", "free_weight", "has_softmax", "is_input_bounded", "is_output_bounded",
-    "is_renormalised", "starts_at_zero",
+    "is_renormalised", "normed_total", "starts_at_zero",
 ]  # fmt: skip

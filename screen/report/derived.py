@@ -15,21 +15,23 @@ TELLING = ("violated", "conditional", "holds")
 
 
 def steps(report: Report) -> list[tuple[str, str, list[str], list[str]]]:
-    """The four steps as (title, question, what is derived, what is not known), one sentence of each rule that says something."""
+    """The four steps as (title, question, what is derived, what is not known), one sentence of each rule that says something, and
+    its lines of numbers."""
     found = []
     for step, title, question in QUESTIONS:
         mine = [f for f in report.findings if f.step == step]
-        derived = [_worst(mine, code) for code in dict.fromkeys(f.code for f in mine if f.outcome in TELLING)]
+        derived = [line for code in dict.fromkeys(f.code for f in mine if f.outcome in TELLING) for line in _told(mine, code)]
         unknown = list(dict.fromkeys(f"{f.code}: {f.message}" for f in mine if f.outcome == "cannot_tell"))
         found.append((title, question, derived or ["nothing"], unknown[:3]))
     return found
 
 
-def _worst(findings: list[FindingPart], code: str) -> str:
-    """The worst message of one rule, with its code."""
+def _told(findings: list[FindingPart], code: str) -> list[str]:
+    """The worst message of one rule, with its code, and what it says in numbers: sentences among its numbers."""
     mine = [f for f in findings if f.code == code and f.outcome in TELLING]
     worst = min(mine, key=lambda f: TELLING.index(f.outcome))
-    return f"{code}: {worst.message}"
+    numbers = [f"{name}: {value}" for name, value in worst.numbers.items() if isinstance(value, str) and value.endswith(".")]
+    return [f"{code}: {worst.message}", *numbers]
 
 
 def orders(part: MapsPart) -> str:

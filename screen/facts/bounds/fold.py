@@ -42,6 +42,11 @@ class Made:
     """Whether the graph shows that; else it is a condition on training."""
 
     @property
+    def told(self) -> str:
+        """What it is, after the name of its parameter."""
+        raise NotImplementedError
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """All parts that it is made of."""
         raise NotImplementedError
@@ -72,6 +77,15 @@ class Fold(Made):
     """b: [out]."""
 
     letter = "n"
+
+    @property
+    def told(self) -> str:
+        """W Γ Π or W β + b."""
+        if self.shift is not None:
+            added = "" if self.bias is None else f" + {self.bias.parameter}"
+            return f"· {self.shift.parameter}{added}"
+        gain = "" if self.gain is None else f" · diag({self.gain.parameter}{f' + {self.gain.shift:g}' if self.gain.shift else ''})"
+        return f"{gain}{', without its mean over the inputs' if self.centred else ''}".strip(" ")
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -121,6 +135,7 @@ class Rows(Made):
 
     letter = "u"
     fixed = "the gain of a weight whose rows are normalised"
+    told = "· v/‖v‖ by rows"
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -153,6 +168,7 @@ class Share(Made):
     letter = "u"
     fixed = "uᵀWv, which divides it, is its spectral norm: the power iteration has converged"
     proven = False
+    told = "/(uᵀWv)"
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -33,6 +33,8 @@ def number(value: float) -> str:
         return str(int(value))
     if not math.isfinite(value):
         return "oo"
+    if abs(1 / value - round(1 / value)) < 1e-15 and value > 1e-6:
+        return f"1/{round(1 / value)}"
     for sign in (1, -1):
         square = value ** (2 * sign)
         if 1 < square < 1e7 and abs(square - round(square)) < 1e-12 * square:
