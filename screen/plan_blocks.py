@@ -42,10 +42,11 @@ def block_plan(facts: Facts, stream: Stream, kind: Kind, reader: Reader, branche
     closing = last + 1 < len(adds) and 0 < len(behind) <= len(tail)  # norms on the stream that belong to the block
     leaves = tail[len(behind) - 1] if closing else reader.chain.nodes[-1]
     cuts = sorted({i for b in branches for i, _ in cuts_of(b).items() if i < entry or i not in reader.states} - {entry})
+    weight = _nearest_weight(branches[-1])
     return BlockPlan(
         stream=stream.name, kind=kind.id, entry=entry, exit=exit_, last=leaves, end=max([leaves, *tail]), cuts=tuple(cuts),
         outputs=tuple(b.output for b in branches), adds=tuple(b.add for b in branches),
-        repeats=len(stream.kinds) == 1 and stream.depth > 0, weight=_nearest_weight(branches[-1]), depth=facts.depth(stream),
+        repeats=len(stream.kinds) == 1 and stream.depth > 0, weight=weight, depth=facts.depth(stream), tied=_serves_again(facts, weight, exit_),
         names=tuple(s.name for s, _ in zip(kind.sublayers, branches, strict=False)),
         softmaxes=tuple((s.name, c.node) for s, b in zip(kind.sublayers, branches, strict=False) for c in Attention(b).cores if c.softmax),
         axis=_features(facts, stream, entry), **_predicted(facts, stream, entry),
@@ -75,6 +76,12 @@ def _nearest_weight(branch: Branch) -> str | None:
             if graph.nodes[root].op == "parameter" and len(graph.nodes[root].shape or ()) > 1:
                 return graph.nodes[root].name
     return None
+
+
+def _serves_again(facts: Facts, weight: str | None, exit_: int) -> bool:
+    """Whether a weight of the block is read behind it."""
+    nodes = [n.index for n in facts.graph.nodes if n.op == "parameter" and n.name == weight]
+    return any(user > exit_ for node in nodes for user in facts.graph.users[node])
 
 
 def _features(facts: Facts, stream: Stream, state: int) -> int:

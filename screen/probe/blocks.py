@@ -91,6 +91,8 @@ def _not_stacked(stack: Stack) -> str:
     nodes = stack.material.tape.graph.nodes
     if stack.material.is_live:
         return "the weights are a live model's own, and there are no fresh ones to stack"
+    if stack.plan.tied:
+        return "the same weights serve at every depth, and there are no fresh ones to stack"
     if not stack.plan.repeats:
         return "blocks of several kinds take turns in this stream"
     if nodes[stack.plan.entry].shape != nodes[stack.plan.exit].shape:

@@ -122,6 +122,8 @@ class BlockPlan:
     """Blocks of this kind follow each other and make up the stream."""
     weight: str | None
     """The parameter nearest to the block's output, whose gradient is compared over depth."""
+    tied: bool = False
+    """Later blocks have the same weights."""
     depth: int = 1
     """Blocks of the stream, as the model has them or as they are stacked."""
     rms: tuple[float, ...] = ()

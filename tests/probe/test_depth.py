@@ -170,6 +170,12 @@ def test_gradients_follow_the_start_that_belongs_to_each_depth() -> None:
     assert found["1 − cosine of two tokens, 18 blocks"]["outcome"] == "confirmed"
 
 
+def test_weights_that_serve_at_every_depth_are_not_stacked() -> None:
+    sizes = {"hidden_size": 48, "embedding_size": 24, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 64, "num_hidden_layers": 5}
+    found = laws("hf:albert", **sizes)
+    assert [e["reason"] for e in found.values()] == ["the same weights serve at every depth, and there are no fresh ones to stack"]
+
+
 def test_a_multiplier_of_the_stream_stands_inside_of_the_block() -> None:
     """DeepNorm reads x and adds α·x: the block begins at x, and is a map of x alone."""
     stack, x, _ = stacked("examples/deepnorm.py")
