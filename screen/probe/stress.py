@@ -131,11 +131,7 @@ def stress(plan: ProbePlan, session: Session, make: Make) -> Iterator[Experiment
 
 def stacked(make: Make, number: int, copies: int) -> nn.Module:
     """A block as often as it is stacked, each with a start of its own."""
-    blocks = []
-    for place in range(copies):
-        torch.manual_seed(number * 1009 + place)
-        blocks.append(make(number * 1009 + place))
-    return nn.ModuleList(blocks)
+    return nn.ModuleList([make(number * 1009 + place) for place in range(copies)])
 
 
 def room(weights: int, session: Session) -> None:
@@ -144,7 +140,7 @@ def room(weights: int, session: Session) -> None:
     there = torch.cuda.get_device_properties(0).total_memory if device == "cuda" else session.options.memory
     if there and need > there // 2:
         room = f"{need / 2**30:.3g} GiB to be trained, of {there / 2**31:.3g} GiB"
-        raise Missing(f"its {weights:,} weights need {room}: make it smaller with `--set`")
+        raise Missing(f"its {weights:,} weights need {room}: make it smaller with `--width` (a config) or `--set`")
 
 
 def operations(model: nn.Module, task: Task) -> float:
@@ -161,7 +157,8 @@ def affordable(step: float, seconds: float) -> StressPlan:
         if plan.trainings * plan.steps * step <= seconds:
             return plan
     least = PLANS[-1].trainings * PLANS[-1].steps * step
-    raise Missing(f"it takes {least:.2g} s of counted work: raise `--probe-seconds`, or make depth and width smaller with `--set` or `--depth`")
+    how = "raise `--probe-seconds`, or make it smaller with `--depth` (a block), `--width` (a config) or `--set`"
+    raise Missing(f"it takes {least:.2g} s of counted work: {how}")
 
 
 def _sweeps(sweep: Sweep, copies: int) -> Iterator[Experiment]:

@@ -19,11 +19,14 @@ from screen.capture.build import build_object
 from screen.capture.real import real, seeded
 from screen.capture.protocol import Request
 from screen.cli import main
+from screen.config import load
+from screen.pipeline import job_of
 from screen.probe import stress
 from screen.probe.material import Missing
 from screen.probe.stress import PLANS, StressPlan, Sweep, affordable, learns, limits
 from screen.probe.tasks import KEYS, NOISE, Task, task_of
 from screen.probe.training import Run, diverged, means, train
+from screen.probing import probe_request
 
 IDS = torch.arange(32).reshape(2, 16)
 TASK = Task("", 1.0, 3.0, None, None, None)  # type: ignore[arg-type]  # only the two losses are read
@@ -213,6 +216,14 @@ def test_random_states_are_put_back_after_an_exception() -> None:
         torch.rand(3)
         raise ValueError("theirs")
     assert torch.equal(kept[0], torch.random.get_rng_state()) and kept[1] == random.getstate()
+
+
+def test_the_option_asks_for_the_probe_and_time_for_it() -> None:
+    job = job_of("x.py", load({"stress": True}, Path("/")))
+    assert job.probe is not None and job.probe.stress
+    assert job_of("x.py", load({}, Path("/"))).probe is None
+    times = [probe_request(job.request, {}, replace(job.probe, stress=s)).timeout for s in (False, True)]
+    assert times[1] - times[0] == times[0] - job.request.timeout
 
 
 SOURCE = """
