@@ -62,7 +62,13 @@ MUTATIONS = (
     Mutation("a rotation keeps the largest entry", "rotary.py", "entry = mul(num(size * math.sqrt(2.0))", "entry = mul(num(size)"),
     Mutation("parts side by side count as the largest", "rows_joins.py", "return add(*found) if p == 1 else rss(*found)", "return largest(*found)"),
     Mutation("free weights are held fixed", "closed.py",
-             'name.startswith(("sigma_", "theta_")) else math.inf', 'name.startswith(("sigma_", "theta_")) else 1.0'),
+             'held = name.startswith(("sigma_", "theta_")) or fixed(walk, name)', "held = True or fixed(walk, name)"),
+    Mutation("every norm centres", "rows_norm.py", "Normed(radius, slope, norm.centred)", "Normed(radius, slope, True)"),
+    Mutation("a gain is not folded into the map after it", "rows_pointwise.py", "replace(known, gain=flat)", "known"),
+    Mutation("values move attention by half of their spread", "rows_linear.py",
+             "sharp = Fact(sym(symbol),", "sharp = Fact(mul(num(0.5), sym(symbol)),"),
+    Mutation("a row cut short still sums to 1", "value.py", "normed=None, balanced=frozenset(), operator=None)", "normed=None, operator=None)"),
+    Mutation("what is scattered keeps norms of other axes", "rows_write.py", "if along and along <= f.inner and same", "if along and same"),
 )
 
 
