@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from screen.graph import SOURCES
 from screen.probe.half import CASTS, Half, name_of
 from screen.probe.measures import evaluate, quantity, symbols
 from screen.probe.plan import BoundPlan, SublayerPlan
@@ -80,6 +81,14 @@ class Precision:
         self.half.tape.seen = {}
         env = self.half.tape.run(self.calls, {**self.given, self.entry: stream})
         env[self.entry] = stream
+        return env
+
+    def layer(self, x: Tensor, layer: int) -> Env:
+        """The block of another layer in the type."""
+        values = {**self.true, **self.stack.drawn(layer)}
+        read = [j for j in self.given if self.half.tape.graph.nodes[j].op in SOURCES]
+        env = self.half.tape.run(self.calls, {**self.given, **self.half.given(read, values), self.entry: x})
+        env[self.entry] = x
         return env
 
     def bad(self, env: Env) -> Bad:

@@ -12,6 +12,7 @@ from torch import Tensor
 from screen.probe.attempts import FAILURES, Session, said, tried
 from screen.probe.beside import Precision
 from screen.probe.blocks import _stack as stack_of
+from screen.probe.crossing import layers
 from screen.probe.half import Half, halved, name_of
 from screen.probe.plan import Experiment, ProbePlan, SublayerPlan
 from screen.probe.precision import precision
@@ -37,7 +38,8 @@ def precise(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
                 continue
             stack, x, _ = found
             sublayers = {s.name: s for s in plan.sublayers if (s.stream, s.kind) == (block.stream, block.kind)}
-            work = stack.parameters * (RUNS * 2.0 * stack.tokens + 100.0)
+            deep = layers(block, name_of(dtype), x.shape[block.axis])
+            work = stack.parameters * ((RUNS + deep) * 2.0 * stack.tokens + 100.0 * (1 + deep))
             yield from tried(partial(_measured, stack, why, dtype, x, sublayers), [empty], session.budget, work)
 
 

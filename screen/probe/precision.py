@@ -7,6 +7,7 @@
                          linear function of the block's end
     reach                the largest rms of the stream at which every value is finite, by bisection over powers of two; predicted: at least the one
                          up to which bounds exclude anything else
+    crossing             the block at which a stack of the block leaves the type (`screen.probe.crossing`)
     lost                 share of the entries of a branch that the residual add loses: fl(x + F) = x with F ≠ 0. Lost for certain is F under
                          2^−(t+1)|x|, possible is F up to 2^−t|x| (`screen.theorems.precision`): the share must lie between those of the two
 """
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor
 
 from screen.probe.beside import Bad, Precision
+from screen.probe.crossing import crossing
 from screen.probe.half import name_of
 from screen.probe.plan import Experiment, rounded
 from screen.probe.replay import Env
@@ -36,7 +38,8 @@ def precision(made: Precision) -> list[Experiment]:
     empty = Experiment("precision", "", "observed", plan.stream, plan.kind)
     env = made.run(0)
     seen = dict(made.half.tape.seen)
-    return [counted(made, made.bad(env), made.safe(env), empty), error(made, env, empty), reach(made, empty), *lost(made, seen, empty)]
+    found = [counted(made, made.bad(env), made.safe(env), empty), error(made, env, empty), reach(made, empty)]
+    return [*found, *lost(made, seen, empty), *crossing(made, empty)]
 
 
 def counted(made: Precision, bad: Bad, unsafe: str, empty: Experiment) -> Experiment:
