@@ -3,7 +3,8 @@
 Which setting is the depth is found by trial: a whole number whose value is the depth that was measured, so that with n in its place
 
 * the program is the same, op by op and shape by shape, up to the end of the first block and behind the last one, and
-* there are n − depth times the weights of the block more.
+* there are n − depth times the weights of a block more: more than half of those that the first block reads, and less than twice as many (a first
+  block may hold what all share, and a block may hold what it does not read).
 
 Models of other depths are built and traced on meta, like the first; where no block, embedding or constant of the shallowest and of the deepest
 starts otherwise, no other depth is built.
@@ -68,7 +69,8 @@ def _rebuilt(stack: Stack, session: Session, name: str, depth: int) -> Stack | N
         with Watch() as watch:
             built = next(b for b in session.built.again({name: depth}) if b.name == session.built.name)
         more = sum(map(weight_count, built.model.parameters())) - sum(map(weight_count, session.built.model.parameters()))
-        if more != (depth - stack.plan.depth) * stack.parameters:
+        each = more / (depth - stack.plan.depth) / stack.parameters
+        if not 0.5 < each < 2.0:
             return None
         trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
         other = replace(session, trace=trace, built=built, watch=watch)

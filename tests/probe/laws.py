@@ -64,7 +64,7 @@ def ratio(size: Size) -> list[Row]:
 
 
 def cosine(size: Size) -> list[Row]:
-    """1 − cosine of two tokens against the recursion: post loses all differences, DeepNorm none. A product over blocks: its logarithm to 30 %."""
+    """1 − cosine of two tokens against the recursion: post loses all differences, DeepNorm none. It is a product over blocks: its logarithm to 10 %."""
     depths = tuple(n for n in (6, 12, 24, 64) if n <= max(size.depths))
     rows = []
     for name in ("post", "deepnorm", "pre"):
@@ -72,7 +72,7 @@ def cosine(size: Size) -> list[Row]:
         for n in depths:
             said = predicted(name, size, n, **({"depth": n} if name == "deepnorm" else {})).one_minus_cos
             assert isinstance(said, float)
-            slack = math.exp(0.3 * abs(math.log(said)) + 0.15)
+            slack = math.exp(0.1 * abs(math.log(said)) + 0.3)
             rows.append(within(name, f"1 − cosine, {n} blocks", found[n], said / slack, said * slack, f"{said:.2g} to a factor of {slack:.2g}"))
     return rows
 
