@@ -13,6 +13,7 @@ def test_no_stack_exceeds_its_bounds(case: Case) -> None:
     found = row(case, 4)
     assert min(found.ours, found.local, found.everywhere) > -1e-9
     assert found.local <= found.everywhere
+    assert found.ours <= found.plain + 1e-9 and found.local <= found.plain_local + 1e-9  # T5 and T10 only sharpen
     assert found.their_slope is None or found.everywhere <= found.their_slope
 
 
@@ -21,3 +22,10 @@ def test_ours_is_a_million_times_tighter_than_theorem_3() -> None:
     found = row(CASES[0], 64)
     assert found.theirs is not None and found.theirs - found.ours > 6
     assert found.ours < 2
+
+
+def test_folding_and_spreads_sharpen_what_they_should() -> None:
+    """Outlying gains cost a factor in growth without T5; values that are alike close a part of the slope of attention by T10."""
+    outlying, plain = row(next(c for c in CASES if c.outliers), 8), row(CASES[0], 8)
+    assert outlying.plain - outlying.ours > 0.2
+    assert plain.plain_local - plain.local > 0.5

@@ -44,9 +44,10 @@ def shifted(weights: Mapping[str, Tensor], block: int) -> dict[str, Tensor]:
     return {"blocks.0." + k.removeprefix(mine): v for k, v in weights.items() if k.startswith(mine)}
 
 
-def branch_slope(region: Region, bounds: BranchBounds, weights: Mapping[str, Tensor], state: Tensor, *, local: bool) -> float:
+def branch_slope(region: Region, bounds: BranchBounds, weights: Mapping[str, Tensor], state: Tensor, *, local: bool, plain: bool = False) -> float:
     """Our bound of one branch's slope: with the divisors measured at its input, or over all inputs of that size."""
     claim = bounds.lipschitz_local if local else bounds.lipschitz
+    claim = bounds.plain(claim) if plain else claim
     if isinstance(claim, Unknown):
         return math.inf
     values = {q.symbol: value(q, weights) for q in bounds.quantities} | {"B": float(fibre(state))}
@@ -59,7 +60,7 @@ def branch_slope(region: Region, bounds: BranchBounds, weights: Mapping[str, Ten
     return claim.evaluate(values)
 
 
-def ours(design: Design, model: nn.Module, states: list[Tensor], *, local: bool) -> float:
+def ours(design: Design, model: nn.Module, states: list[Tensor], *, local: bool, plain: bool = False) -> float:
     """log10 of the product over residual adds of (|α| + slopes), times 1/σ of each norm on the stream (1/√ε over all inputs)."""
     found = regions(replace(design, depth=1))
     bounds = [bounds_of(r.branch) for r in found]
@@ -68,7 +69,7 @@ def ours(design: Design, model: nn.Module, states: list[Tensor], *, local: bool)
         here = shifted(weights, block)
         alpha = abs(float(here["blocks.0.alpha"].detach())) if "blocks.0.alpha" in here else 1.0
         inputs = [states[at + (0 if design.parallel else i)] for i in range(len(found))]
-        each = [branch_slope(r, b, here, x, local=local) for r, b, x in zip(found, bounds, inputs, strict=True)]
+        each = [branch_slope(r, b, here, x, local=local, plain=plain) for r, b, x in zip(found, bounds, inputs, strict=True)]
         for slopes in [each] if design.parallel else [[e] for e in each]:
             total += math.log10(alpha + sum(slopes))
             at += 1

@@ -45,7 +45,7 @@ def _counts(plan: Plan, total: Record, structures: int, seconds: float) -> str:
         ("comparisons of a measured value with a bound", sum(total.checks.values())),
         ("**violations**", len(total.violations)),
         ("points that overflowed", total.overflows),
-        ("points left out because a norm reads values that are equal up to rounding", total.rounded),
+        ("points left out because a norm or a softmax reads values that are equal up to rounding", total.rounded),
         ("errors of the run", len(total.errors)),
         ("seed", plan.seed),
         ("minutes of one core", f"{seconds / 60:.0f}"),

@@ -86,6 +86,20 @@ def entries(region: Region, nodes: Mapping[int, Any]) -> float:
     return found
 
 
+def cancelled(spreads: Iterable[Spread], nodes: Mapping[int, Any], point: Values) -> float:
+    """The relative rounding error of Σ_j δp_j v_j, whose terms cancel where the v_j are nearly the same: 2⁻⁵² · max‖v_j‖·√n over
+    their half diameter."""
+    worst = 0.0
+    for s in spreads:
+        v = point[s.node] if s.node in point else nodes.get(s.node)
+        if isinstance(v, Tensor) and v.shape[-2] > 1:
+            apart = torch.linalg.vector_norm(v.unsqueeze(-2) - v.unsqueeze(-3), dim=-1).amax((-1, -2)) / 2
+            top = torch.linalg.vector_norm(v, dim=-1).amax(-1)
+            loss = 2**-52 * top * math.sqrt(v.shape[-2]) / apart.clamp(min=1e-300)
+            worst = max(worst, float(loss[top > 0].amax()) if bool((top > 0).any()) else 0.0)
+    return 16 * worst
+
+
 def rounding(region: Region, nodes: Mapping[int, Any], point: Values) -> float:
     """The relative rounding error that norms and deviations make of inputs that hardly vary: 2⁻⁵² · max|x|·√n over the size of what is
     normalised, largest over tokens and norms. Values that are equal up to rounding are no sample of a statement about real arithmetic."""

@@ -20,7 +20,7 @@ from tests.soundness import draws
 from tests.soundness.grammar import Design
 from tests.soundness.measure import Attack, Values, fibre
 from tests.soundness.nodewise import broken, tangents
-from tests.soundness.points import divisors, entries, half_diameters, largest_logit, rounding
+from tests.soundness.points import cancelled, divisors, entries, half_diameters, largest_logit, rounding
 from tests.soundness.quantities import value
 from tests.soundness.record import Record, Sample
 from tests.soundness.region import Region, regions
@@ -117,7 +117,7 @@ def compare(target: Target, attack: Attack, point: Values, symbols: Mapping[str,
     if not bool(torch.isfinite(out).all()):
         record.overflows += 1
         return False
-    if rounding(target.region, nodes, point) > TOLERANCE:
+    if max(rounding(target.region, nodes, point), cancelled(target.bounds.spreads, nodes, point)) > TOLERANCE:
         record.rounded += 1
         return False
     values = _values(target, attack, point, symbols)
