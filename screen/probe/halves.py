@@ -12,6 +12,7 @@ from torch import Tensor
 from screen.probe.attempts import FAILURES, Session, said, tried
 from screen.probe.beside import Precision
 from screen.probe.blocks import _stack as stack_of
+from screen.probe.budget import norm_work
 from screen.probe.crossing import layers
 from screen.probe.half import Half, halved, name_of
 from screen.probe.plan import Experiment, ProbePlan, SublayerPlan
@@ -19,8 +20,8 @@ from screen.probe.precision import precision
 from screen.probe.stack import Stack
 
 TYPES = (torch.float16, torch.bfloat16)
-RUNS = 40.0
-"""Forward passes of a block that one type takes, counted generously: a 16-bit type on a CPU is no faster than float64."""
+RUNS = 100.0
+"""Forward passes of a block that one type takes, counted generously: a 16-bit type on a CPU is slower than float64."""
 
 
 def precise(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
@@ -40,6 +41,7 @@ def precise(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
             sublayers = {s.name: s for s in plan.sublayers if (s.stream, s.kind) == (block.stream, block.kind)}
             deep = layers(block, name_of(dtype), x.shape[block.axis])
             work = stack.parameters * ((RUNS + deep) * 2.0 * stack.tokens + 100.0 * (1 + deep))
+            work += sum(norm_work(q) for s in sublayers.values() for q in s.quantities)
             yield from tried(partial(_measured, stack, why, dtype, x, sublayers), [empty], session.budget, work)
 
 
