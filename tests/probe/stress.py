@@ -29,6 +29,7 @@ ALPHA, BETA = 12**0.25, 48**-0.25
 DESIGNS: dict[str, dict[str, Any]] = {
     "pre": {"norms": "A"},
     "post": {"norms": "C", "final_norm": False},
+    "post, start × ½": {"norms": "C", "gain": 0.5, "final_norm": False},
     "peri": {"norms": "AB"},
     "DeepNorm": {"norms": "C", "alpha": ALPHA, "beta": BETA, "final_norm": False},
     "none": {"norms": "", "final_norm": False},
