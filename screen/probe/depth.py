@@ -32,8 +32,8 @@ EACH_NEAR, EACH_FAR = 0.1, 0.3
 """The same for 1 − cosine, a product over blocks, as shares of its logarithm where that is more."""
 APART = 1.1
 """A factor between 1 − cosine of the tokens that arrive and of those that the recursion starts from."""
-ROUNDED_OFF = 1e-28
-"""1 − cosine below which it is rounding (a square of differences of unit vectors)."""
+ROUNDED_OFF = 16.0
+"""Times the distance of neighbouring floats: differences of unit vectors below which they are rounding."""
 
 
 @dataclass
@@ -132,7 +132,7 @@ def depth(found: Depths, starts: dict[int, Tensor], words: str, plan: BlockPlan)
     """The laws, and what is predicted at the model's own depth."""
     sample = measure(found, starts)
     empty = Experiment("depth", "", "observed", plan.stream, plan.kind, samples=NETWORKS)
-    apart = {n: v for n, v in sample.gap.items() if min(v) > ROUNDED_OFF}
+    apart = {n: v for n, v in sample.gap.items() if min(v) > _rounding(found)}
     return [
         law(replace(empty, what="rms of the stream, exponent of depth"), sample.rms, f"{words}; {found.words}"),
         law(replace(empty, what="gradient of the last block, exponent of depth"), sample.last, found.words),
@@ -155,18 +155,23 @@ def _collapse(found: Depths, starts: dict[int, Tensor], sample: Sample, empty: E
     """1 − cosine of two tokens at the model's own depth against the covariance recursion."""
     n = plan.depth
     empty = replace(empty, what=f"1 − cosine of two tokens, {n} blocks")
-    measured = [max(g, ROUNDED_OFF) for g in sample.gap.get(n, [])]
+    measured = [max(g, _rounding(found)) for g in sample.gap.get(n, [])]
     if not measured or plan.gap is None or plan.begun is None:
         return _against(empty, measured, None, plan.unknown)
     arrived = gap(found.stacks[n].tokens_of(starts[n]))
     if not plan.begun / APART <= arrived <= plan.begun * APART:
         return _against(empty, measured, None, f"tokens arrive {arrived:.3g} apart (1 − cosine), and the recursion starts from {plan.begun:.3g}")
-    predicted = max(plan.gap, ROUNDED_OFF)
+    predicted = max(plan.gap, _rounding(found))
     slack = abs(math.log(predicted))
     said = _against(empty, measured, predicted, "", max(NEAR, math.exp(EACH_NEAR * slack)), max(FAR, math.exp(EACH_FAR * slack)))
     if said.outcome == "refuted" and min(measured) > predicted and _masked(found.stacks[n], starts[n]):
         return replace(said, outcome="observed", reason=f"{said.reason}: {MASKED}")
     return said
+
+
+def _rounding(found: Depths) -> float:
+    """1 − cosine below which it is rounding, a square of such differences."""
+    return float((ROUNDED_OFF * torch.finfo(next(iter(found.stacks.values())).material.tape.dtype).eps) ** 2)
 
 
 MASKED = "the recursion takes all tokens as alike, and those behind a mask read fewer others: it draws them together too fast"
