@@ -19,6 +19,13 @@ from screen.facts.recursion.values import Stop
 from screen.facts.recursion.weights import Weights, same_shapes
 from screen.graph import Graph, Node, Ref
 
+BEYOND = {
+    "ssm": "a state is carried from token to token by a decay that depends on the tokens and starts at values that are no draw",
+    "rnn": "a state is carried from token to token, how far depends on the tokens",
+    "linear_attention": "sums over the tokens so far grow with the position, and divided by each other they are no average of independent rows",
+    "fourier": "a fixed mixing of tokens and features makes no independent sums",
+}
+"""Role -> why exchangeable tokens and independent weights do not give its law."""
 JOINS = frozenset({"add", "sub", "lerp", "addcmul", "index_add"})
 
 
@@ -114,7 +121,8 @@ class Builder:
         reader = Reader(self.graph, self.weights, norms, leaves, self.tokens, self.assumptions, used=self.used, foreign=self.foreign)
         program = reader.program(sub.output)
         if isinstance(program, Unknown):
-            raise Stop(f"`{sub.name}`: {program.reason}", *program.nodes)
+            why = f"{BEYOND[sub.role]}: " if sub.role in BEYOND else ""
+            raise Stop(f"`{sub.name}`: {why}{program.reason}", *program.nodes)
         for read in reader.table:
             if read in leaves and (late := self._between(read, sub.add, group)):
                 raise Stop(f"`{sub.name}` reads an earlier state than the one that it is added to", late[0])

@@ -22,6 +22,7 @@ from screen.facts.recursion.values import Function, Order, Partial, Routed, Stop
 from screen.graph import Node, Ref
 
 CHOOSERS = frozenset({"topk", "argmax"})
+ZEROS = frozenset({"zeros", "zeros_like", "new_zeros"})
 STORED = "a stored bias on a router's scores is taken as zero"
 
 
@@ -152,6 +153,8 @@ class Routes(Maps):
         source, shape = self.table.get(node.inputs[0]), node.shape or ()
         if node.op == "getitem" and isinstance(source, Routed) and _is_float(node):
             return replace(source, rest=None)
+        if source is None and node.op == "getitem" and self.graph.nodes[node.inputs[0]].op in ZEROS:
+            return Partial(None, (), (node.inputs[0], node.inputs[1]))
         if isinstance(source, Value) and node.op in ("getitem", "index_select") and shape and shape[-1] == math.prod(n for n, _ in source.layout[-1]):
             return replace(source, layout=(*(((n, "t"),) for n in shape[:-1]), source.layout[-1]))
         if isinstance(source, Value) and node.op == "grouped_mm":
@@ -175,20 +178,39 @@ class Routes(Maps):
         """Weighted outputs moved, or summed up for each token."""
         weighted = next((f for f in found if isinstance(f, Weighted)), None)
         before = next((f for f in found if isinstance(f, Partial)), None)
+        if weighted is None and before is not None:
+            return self._placed(node, before)
         moved = ops.CLASSES.get(node.op) in ("view", "alias") or (node.op == "getitem" and any(isinstance(f, Order) for f in found))
         if weighted is not None and before is None and moved:
             return weighted
         fits = weighted is not None and math.prod(node.shape or ()) == self.routers[weighted.routed.slot].tokens * (node.shape or (1,))[-1]
-        if weighted is None or not fits or (node.op != "index_add" and not (node.op == "sum" and weighted.whole)):
+        into = node.op == "add" and before is not None and before.taken is not None
+        if weighted is None or not (into or (fits and (node.op == "index_add" or (node.op == "sum" and weighted.whole)))):
             raise Stop(f"`{node.op}` of the weighted outputs of experts has no row in the recursion", node.index)
         if weighted.whole and before is None:
             return self._mixed(node, weighted.routed, (weighted.value.slot,))
+        return self._joined(node, weighted, before)
+
+    def _joined(self, node: Node, weighted: Weighted, before: Partial | None) -> Read:
+        """One more expert in the sum."""
         slots = (*(before.slots if before is not None else ()), weighted.value.slot)
-        if weighted.whole or len(set(slots)) < len(slots) or (before is not None and before.routed.slot != weighted.routed.slot):
+        other = before is not None and before.routed is not None and before.routed.slot != weighted.routed.slot
+        if weighted.whole or len(set(slots)) < len(slots) or other:
             raise Stop("a sum over experts counts one of them twice", node.index)
-        if len(slots) == self.routers[weighted.routed.slot].experts:
+        if node.op == "index_add" and len(slots) == self.routers[weighted.routed.slot].experts:
             return self._mixed(node, weighted.routed, slots)
-        return Partial(weighted.routed, slots)
+        return Partial(weighted.routed, slots, before.taken if before is not None else None)
+
+    def _placed(self, node: Node, before: Partial) -> Read:
+        """`y[places]` of a sum over some experts, and `y[places] = …` at the places that were taken."""
+        if node.op == "getitem" and before.taken is None:
+            return replace(before, taken=(node.inputs[0], node.inputs[1]))
+        made = self.table.get(node.inputs[2]) if node.op == "setitem" and len(node.inputs) == 3 else None
+        if not isinstance(made, Partial) or made.routed is None or made.taken != node.inputs[:2]:
+            raise Stop(f"`{node.op}` of a sum over some of the experts has no row in the recursion", node.index)
+        if len(made.slots) == self.routers[made.routed.slot].experts:
+            return self._mixed(node, made.routed, made.slots)
+        return replace(made, taken=None)
 
     def _mixed(self, node: Node, routed: Routed, slots: tuple[int, ...]) -> Value:
         """The sum over all experts."""

@@ -125,9 +125,11 @@ class Weighted:
 class Partial:
     """The sum over some experts."""
 
-    routed: Routed
+    routed: Routed | None
     slots: tuple[int, ...]
     """Their outputs."""
+    taken: tuple[int, int] | None = None
+    """Of `y[places] += …`: the nodes of y and of the places; None for all rows."""
 
 
 @dataclass
