@@ -67,7 +67,6 @@ MUTATIONS = (
     Mutation("a gain is not folded into the map after it", "rows_pointwise.py", "replace(known, gain=flat)", "known"),
     Mutation("values move attention by half of their spread", "rows_linear.py",
              "sharp = Fact(sym(symbol),", "sharp = Fact(mul(num(0.5), sym(symbol)),"),
-    Mutation("a row cut short still sums to 1", "value.py", "normed=None, balanced=frozenset(), operator=None)", "normed=None, operator=None)"),
     Mutation("what is scattered keeps norms of other axes", "rows_write.py", "if along and along <= f.inner and same", "if along and same"),
 )
 
