@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -127,11 +128,14 @@ class Precision:
         return f"`{here.op}`" + (f" in `{path}`" if path else "")
 
     def safe(self, env: Env) -> str:
-        """Empty where bounds exclude that a value of this run leaves the type, from the sizes that arrive at each branch; else why they do not."""
+        """Empty where bounds exclude that a value of this run leaves the type, from the sizes that arrive at each branch; else why they do not.
+
+        A size that is not finite arrives only at a branch behind others: if the bounds of those held, they excluded it.
+        """
         plan, limit = self.stack.plan, format_of(self.name).largest
         margin = (1 + possibly_lost(self.name)) ** (2 * len(self.calls))
         wide = format_of("float32").largest
-        for name in plan.names:
+        for place, name in enumerate(plan.names):
             sub = self.sublayers.get(name)
             bounds = _bounds(sub)
             if sub is None or isinstance(bounds, str):
@@ -141,8 +145,10 @@ class Precision:
                 return f"what `{min(lacking)}` in the bounds of `{name}` stands for is not measured"
             found = {b.name: evaluate(b, at) * margin for b in bounds if b.name != "logits"}
             arriving = max(at["B"], at["B_memory"], at["B_earlier"]) * margin
+            if place and not all(math.isfinite(at[b]) for b in ("B", "B_memory", "B_earlier")):
+                break
             inner = max([*found.values(), *(evaluate(b, at) * margin for b in bounds if b.name == "logits")])
-            squares = max([arriving, *(inner * n.size**0.5 for n in sub.norms if n.fused)]) ** 2
+            squares = max([arriving + found["magnitude"], *(inner * n.size**0.5 for n in sub.norms if n.fused)]) ** 2
             if not (inner <= limit and arriving + found["magnitude"] <= limit and squares <= wide):
                 return "the bounds lie beyond the type's largest number"
         return self._beside_branches()
