@@ -127,11 +127,12 @@ def closed(run: BranchRun) -> Iterator[Experiment]:
 
 def _against_all(run: BranchRun, bound: BoundPlan) -> Experiment:
     """A bound whose free symbols are infinite, as are the sizes of the inputs."""
-    known = weights_of(run, {})
-    given = [s for s in sorted(symbols(bound)) if s in known and math.isinf(evaluate(bound, dict.fromkeys(symbols(bound), 1.0) | {s: math.inf}))]
+    known, ones = weights_of(run, {}), dict.fromkeys(symbols(bound), 1.0)
+    owned = {s: q.parameter for q in run.plan.quantities if (s := q.symbol) in known and s in ones}
+    held = frozenset(p for p in owned.values() if math.isinf(evaluate(bound, ones | {s: math.inf for s in owned if owned[s] == p})))
+    given = [s for s in owned if owned[s] in held]
     least = {n.symbol: n.least or 1e-300 for n in run.plan.norms}
-    limit = evaluate(bound, dict.fromkeys(symbols(bound), math.inf) | least | {s: known[s] for s in given})
-    held = frozenset(q.parameter for q in run.plan.quantities if q.symbol in given)
+    limit = evaluate(bound, dict.fromkeys(ones, math.inf) | least | {s: known[s] for s in given})
     best = Best()
     matrix = next((p for p in sorted(held & set(run.names)) if sum(n > 1 for n in run.weight(p).shape) > 1), None)
     if matrix is not None or not math.isfinite(limit):
