@@ -15,16 +15,17 @@ halved, halves the stream's width and leaves the program as it is; everything el
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from screen.capture.tracer import run as traced
 from screen.capture.width import same_ops
-from screen.errors import ScreenError
+from screen.errors import ScreenError, UsageError
 from screen.graph import Graph
 from screen.probe import attempts
 from screen.probe.attempts import FAILURES, Session
@@ -49,6 +50,8 @@ WORK = 16.0
 """Operations for a weight and a token at one width and seed: forward, backward, forward again, twice over."""
 DRAWING = 200.0
 """Operations for each weight: drawn, signed, moved."""
+Maker = Callable[[Mapping[str, Any]], Session | None]
+"""The same program with other settings, each built once."""
 Values = dict[tuple[str, str], dict[int, list[float]]]
 """(what, sublayer) -> width -> one number for each seed."""
 
@@ -57,7 +60,7 @@ Values = dict[tuple[str, str], dict[int, list[float]]]
 class Family:
     """Settings of a model for each width, the model's own among them or not, and words for how it is made wider."""
 
-    settings: Mapping[int, Mapping[str, int]]
+    settings: Mapping[int, Mapping[str, Any]]
     words: str
 
 
@@ -68,19 +71,22 @@ def ladder(own: int, step: int) -> list[int]:
     return sorted({step * round(low * (top / low) ** (k / (WIDTHS - 1))) for k in range(WIDTHS)})
 
 
-def family(plan: BlockPlan, session: Session) -> Family:
+def family(plan: BlockPlan, session: Session, made: Maker) -> Family:
     """How the model is made narrower. Raises `Missing`."""
     built, graph = session.built, session.trace.graph
     if built.again is None:
         raise Missing("a live model cannot be built at another width: name its class")
     if built.sizes is not None:
-        sizes = built.sizes()
+        try:
+            sizes = built.sizes()
+        except UsageError as error:
+            raise Missing(error.found) from None
         settings = {w: sizes.settings(w) for w in ladder(sizes.main, sizes.step)}
         return Family(settings, "heads and sizes inside go with the width")
     own = _features(plan, graph)
     for name, value in built.integers.items():
         parts = [n for n in (8, 4, 2, 1) if value % n == 0 and value // n > 1]
-        if len(parts) < LEAST or (half := at(session, {name: value // 2})) is None:
+        if len(parts) < LEAST or (half := made({name: value // 2})) is None:
             continue
         if _features(plan, half.trace.graph) * 2 == own:
             return Family({own // n: {name: value // n} for n in parts}, f"`{name}` alone is changed")
@@ -91,7 +97,20 @@ def _features(plan: BlockPlan, graph: Graph) -> int:
     return (graph.nodes[plan.entry].shape or (0,))[plan.axis]
 
 
-def at(session: Session, settings: Mapping[str, int]) -> Session | None:
+def each_once(session: Session) -> Maker:
+    """`at` for one session, with what was built kept."""
+    kept: dict[str, Session | None] = {}
+
+    def made(settings: Mapping[str, Any]) -> Session | None:
+        key = repr(sorted(settings.items()))
+        if key not in kept:
+            kept[key] = at(session, settings)
+        return kept[key]
+
+    return made
+
+
+def at(session: Session, settings: Mapping[str, Any]) -> Session | None:
     """The same program with other sizes; None where it is another program or none."""
     assert session.built.again is not None
     try:
@@ -103,15 +122,17 @@ def at(session: Session, settings: Mapping[str, int]) -> Session | None:
     return replace(session, trace=trace, built=built, watch=watch) if same_ops(session.trace.graph, trace.graph) else None
 
 
-def widened(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
-    """The experiment, or why it was not made."""
-    empty = Experiment("coordinates", "numbers inside of the block over its width", "not_measured", plan.stream, plan.kind)
-    try:
-        counted = work(plan, session)
-    except FAILURES as error:
-        yield replace(empty, reason=attempts.said(error))
-        return
-    yield from attempts.tried(partial(coordinates, plan, session), [empty], session.budget, counted)
+def widened(plans: tuple[BlockPlan, ...], session: Session) -> Iterator[Experiment]:
+    """The experiment on every block, or why it was not made."""
+    made = each_once(session)
+    for plan in plans:
+        empty = Experiment("coordinates", "numbers inside of the block over its width", "not_measured", plan.stream, plan.kind)
+        try:
+            counted = work(plan, session)
+        except FAILURES as error:
+            yield replace(empty, reason=attempts.said(error))
+            continue
+        yield from attempts.tried(partial(coordinates, plan, session, made), [empty], session.budget, counted)
 
 
 def work(plan: BlockPlan, session: Session) -> float:
@@ -122,13 +143,13 @@ def work(plan: BlockPlan, session: Session) -> float:
     return 2.0 * SEEDS * stack.parameters * (top / max(own, 1)) ** 2 * (WORK * stack.tokens + DRAWING)
 
 
-def coordinates(plan: BlockPlan, session: Session) -> list[Experiment]:
+def coordinates(plan: BlockPlan, session: Session, made: Maker) -> list[Experiment]:
     """All numbers over all widths. Raises `Missing`."""
-    found = family(plan, session)
+    found = family(plan, session, made)
     values: Values = {}
     words = found.words
     for width, settings in sorted(found.settings.items()):
-        if (there := at(session, settings)) is None:
+        if (there := made(settings)) is None:
             continue
         stack = Stack(plan, there.material())
         x, said = stack.start(True)

@@ -67,8 +67,7 @@ def in_order(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
     yield from precise(plan, session)
     for block in plan.blocks:
         yield from stacked(block, session)
-    for block in plan.blocks:
-        yield from widened(block, session)
+    yield from widened(plan.blocks, session)
 
 
 def same_program(plan: ProbePlan, graph: Graph) -> bool:

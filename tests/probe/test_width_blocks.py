@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 
 from screen.capture.build import build
 from screen.capture.tracer import run as traced
+from screen.capture.width import sizes_of
 from screen.capture.width import traced as program
 from screen.facts import derive
 from screen.plan import plan_of
@@ -140,7 +142,7 @@ def session_of(target: str, **settings: Any) -> tuple[Session, list[BlockPlan]]:
 
 def over_width(target: str, **settings: Any) -> dict[tuple[str, str], Experiment]:
     session, (block,) = session_of(target, **settings)
-    return {(e.what.partition(",")[0], e.sublayer): e for e in widened(block, session)}
+    return {(e.what.partition(",")[0], e.sublayer): e for e in widened((block,), session)}
 
 
 def test_gpt2_with_a_fixed_deviation_grows_with_width() -> None:
@@ -171,8 +173,9 @@ def test_no_family_of_widths() -> None:
     session, (block,) = session_of("examples/pre.py")
     live = replace(session, built=replace(session.built, again=None))
     fixed = replace(session, built=replace(session.built, integers={}))
-    for one, said in ((live, "a live model"), (fixed, "no whole number")):
-        (found,) = widened(block, one)
+    plain = replace(session, built=replace(session.built, sizes=partial(sizes_of, parse("hf:resnet"), {})))
+    for one, said in ((plain, "`ResNetConfig` has none"), (live, "a live model"), (fixed, "no whole number")):
+        (found,) = widened((block,), one)
         assert found.outcome == "not_measured" and found.reason.startswith(said)
 
 
