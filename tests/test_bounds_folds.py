@@ -158,3 +158,39 @@ class Sunk(Attention):
 
 def test_rows_that_need_not_sum_to_one_have_no_spread() -> None:
     assert not bounds(Sunk, layer).spreads and isinstance(bounds(Sunk, layer).lipschitz_local, Expr)
+
+
+class Shared(nn.Module):
+    """One map after two norms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.map = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.map(self.inner(self.map(x)))
+
+
+def test_one_map_after_two_norms_is_folded_with_each() -> None:
+    """Symbols of one base are compared with each other, so that W Γ₁ and W Γ₂ have bases of their own."""
+    found, w = bounds(Shared, layer), weights(Shared, layer)
+    assert str(found.magnitude) == "4*W0nn + c1_l2"
+    gain = dict(w, **{"branches.0.inner.weight": 100.0 * w["branches.0.inner.weight"]})
+    assert number(found, found.magnitude, gain) > 50 * number(found, found.magnitude, w)
+
+
+class Shifted(nn.Module):
+    """A buffer is added to what the branch makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map, self.norm, self.table = nn.Linear(WIDTH, WIDTH), nn.RMSNorm(WIDTH), nn.Buffer(torch.randn(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.map(x)) + self.table
+
+
+def test_a_buffer_is_a_quantity_that_is_held_fixed() -> None:
+    found = bounds(Shifted)
+    assert found.bounded is True and str(found.magnitude) == "4*g0_abs + b1_l2"
+    assert any("branches.0.table" in g for g in found.given)
