@@ -121,7 +121,7 @@ def lost(made: Precision, seen: Mapping[int, list[Tensor]], empty: Experiment) -
         what = replace(empty, what=f"share of the branch that the sum loses, {made.name}", sublayer=name)
         shares = {k: s for k, found in by_scale.items() if (s := _share(made, output, add, found)) is not None}
         if 0 not in shares:
-            yield replace(what, outcome="not_measured", reason="its sum is not one call with the stream and the branch")
+            yield replace(what, outcome="not_measured", reason="its sum is not one call with the stream and the branch, or the branch is 0")
             continue
         yield _judged(what, shares)
 
