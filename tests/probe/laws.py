@@ -64,7 +64,7 @@ def ratio(size: Size) -> list[Row]:
 
 
 def cosine(size: Size) -> list[Row]:
-    """1 − cosine of two tokens against the recursion: post loses all differences, DeepNorm none. It is a product over blocks: its logarithm to 10 %."""
+    """1 − cosine of two tokens against the recursion: post loses all differences, DeepNorm none. A product over blocks: its logarithm to 10 %."""
     depths = tuple(n for n in (6, 12, 24, 64) if n <= max(size.depths))
     rows = []
     for name in ("post", "deepnorm", "pre"):
