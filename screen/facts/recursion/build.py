@@ -121,6 +121,8 @@ class Builder:
         reader = Reader(self.graph, self.weights, norms, leaves, self.tokens, self.assumptions, used=self.used, foreign=self.foreign)
         program = reader.program(sub.output)
         if isinstance(program, Unknown):
+            if not self.others and any(p.name == "memory" for p in sub.ports):
+                raise Stop(f"`{sub.name}` reads another stream", sub.output)
             why = f"{BEYOND[sub.role]}: " if sub.role in BEYOND else ""
             raise Stop(f"`{sub.name}`: {why}{program.reason}", *program.nodes)
         for read in reader.table:

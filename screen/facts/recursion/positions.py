@@ -129,9 +129,16 @@ def _normed(norm: Normalise, state: State) -> State:
 def _through(kernel: Kernel, state: State) -> State:
     q, apart = state
     power = float(q.mean())
-    gaps = [kernel.forward(Moments(power, power * lost)).gap for lost in GRID]
-    found = kernel.forward(Moments(power, 0.0)).power
+    if power <= 0:
+        return np.full(len(q), kernel.forward(Moments(0.0, 0.0)).power), np.zeros_like(apart)
+    found, gaps = _gaps(kernel, float(f"{power:.6g}"))
     return np.full(len(q), found), np.interp(apart / power, GRID, gaps)
+
+
+@lru_cache(maxsize=256)
+def _gaps(kernel: Kernel, power: float) -> tuple[float, Array]:
+    """E φ² and the gaps of φ over the grid."""
+    return kernel.forward(Moments(power, 0.0)).power, np.array([kernel.forward(Moments(power, power * lost)).gap for lost in GRID])
 
 
 def _product(one: State, two: State) -> State:
