@@ -63,7 +63,11 @@ def test_a_bound_of_a_norm_is_reached() -> None:
     assert best > 0.95
 
 
-@pytest.mark.parametrize(("target", "count"), [("examples/output_norm_qk.py", 3), ("examples/pre.py", 0)])
+CLAIMS = [("examples/output_norm_qk.py", 3), ("examples/table/designs.py::peri_layer_scale", 2), ("examples/pre.py", 0)]
+"""Norm and QK-norm; a norm's gain and a LayerScale behind it, with two norms of each in one bound; none."""
+
+
+@pytest.mark.parametrize(("target", "count"), CLAIMS)
 def test_claims_over_all_weights(target: str, count: int) -> None:
     """Outputs behind a norm and logits behind QK-norm, at weights and inputs 10⁴ times as large; a smaller claim is broken."""
     true = [e for e in outcomes(target, 1.0) if e["status"] == "all weights"]
