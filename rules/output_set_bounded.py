@@ -12,7 +12,7 @@ quadratic penalty makes it finite only for branches of degree 1, or 2 below a th
 
 from __future__ import annotations
 
-from screen.facts.questions import free_weight, is_input_bounded, is_output_bounded, is_renormalised, starts_at_zero
+from screen.facts.questions import free_weight, is_input_bounded, is_output_bounded, is_renormalised, starts_at_zero, unproven
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", ("streams.kinds.sublayers", "analyses"), "Kan et al., theorem 2")
@@ -62,9 +62,9 @@ def _bounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outcome
     form = None if isinstance(analysis, Unknown) else analysis.bounds.hamiltonian
     numbers = (("hamiltonian", form.text), ("maximiser", form.maximiser)) if form is not None else ()
     given = () if isinstance(analysis, Unknown) else analysis.bounds.given
-    unproven = () if isinstance(analysis, Unknown) or "B" in sublayer.positions else analysis.bounds.unproven
-    if unproven:
-        message = f"{name}: the branch's output is bounded over all its weights where {'; and where '.join(unproven)}; the graph does not show that."
+    rests = unproven(facts, sublayer)
+    if rests:
+        message = f"{name}: the branch's output is bounded over all its weights where {'; and where '.join(rests)}; the graph does not show that."
         return Outcome("conditional", message, site, theorem=THEOREM, assumptions=given, condition="converged-iteration")
     message = f"{name}: the branch's output is bounded over all its weights, and the Hamiltonian is finite."
     return Outcome("holds", message, site, theorem=THEOREM, assumptions=given, numbers=numbers)

@@ -11,7 +11,7 @@ Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq
 
 from __future__ import annotations
 
-from screen.facts.questions import MODEST, constant_gain, is_input_bounded, is_output_bounded, is_renormalised, normed_total
+from screen.facts.questions import MODEST, constant_gain, is_input_bounded, is_output_bounded, is_renormalised, normed_total, unproven
 from screen.rule import Example, Facts, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
 
@@ -80,6 +80,10 @@ def _linear(facts: Facts, stream: Stream, subs: list[Sublayer], site_numbers: tu
     """No multiplier: the branches decide."""
     site = at(stream, None, subs[0])
     outputs = [is_output_bounded(facts, s) for s in subs]
+    rests = list(dict.fromkeys(r for s in subs for r in unproven(facts, s)))
+    if rests and all(o is True for o in outputs):
+        message = f"`{stream.name}` grows at most linearly with depth where {'; and where '.join(rests)}; the graph does not show that."
+        return Outcome("conditional", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token", numbers=site_numbers, condition="converged-iteration")
     if all(o is True for o in outputs):
         message = f"`{stream.name}` grows at most linearly with depth, whatever the weights: every branch's output is bounded."
         total = normed_total(facts, stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +45,13 @@ def shifted(weights: Mapping[str, Tensor], block: int) -> dict[str, Tensor]:
     return {"blocks.0." + k.removeprefix(mine): v for k, v in weights.items() if k.startswith(mine)}
 
 
+@cache
+def known(design: Design) -> tuple[list[Region], list[BranchBounds]]:
+    """The branches of a design, with their bounds."""
+    found = regions(design)
+    return found, [bounds_of(r.branch) for r in found]
+
+
 def branch_slope(region: Region, bounds: BranchBounds, weights: Mapping[str, Tensor], state: Tensor, *, local: bool, plain: bool = False) -> float:
     """Our bound of one branch's slope: with the divisors measured at its input, or over all inputs of that size."""
     claim = bounds.lipschitz_local if local else bounds.lipschitz
@@ -62,8 +70,7 @@ def branch_slope(region: Region, bounds: BranchBounds, weights: Mapping[str, Ten
 
 def ours(design: Design, model: nn.Module, states: list[Tensor], *, local: bool, plain: bool = False) -> float:
     """log10 of the product over residual adds of (|α| + slopes), times 1/σ of each norm on the stream (1/√ε over all inputs)."""
-    found = regions(replace(design, depth=1))
-    bounds = [bounds_of(r.branch) for r in found]
+    found, bounds = known(replace(design, depth=1))
     weights, total, at = dict(model.named_parameters()), 0.0, 0
     for block in range(design.depth):
         here = shifted(weights, block)

@@ -47,6 +47,12 @@ def is_output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
     return analysis.bounds.bounded
 
 
+def unproven(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
+    """What a bounded output set rests on that training has to see to and the graph does not show."""
+    analysis = facts.analysis(sublayer)
+    return () if isinstance(analysis, Unknown) or ("B" in sublayer.positions and not sublayer.gated_output) else analysis.bounds.unproven
+
+
 def free_weight(facts: Facts, sublayer: Sublayer) -> str | None:
     """A weight that scales the branch's output, where there is one."""
     analysis = facts.analysis(sublayer)
@@ -127,5 +133,5 @@ def normed_total(facts: Facts, stream: Stream) -> float | None:
 
 __all__ = [
     "MODEST", "are_logits_bounded", "branches", "constant_gain", "free_weight", "has_softmax", "is_input_bounded", "is_output_bounded",
-    "is_renormalised", "normed_total", "starts_at_zero",
+    "is_renormalised", "normed_total", "starts_at_zero", "unproven",
 ]  # fmt: skip
