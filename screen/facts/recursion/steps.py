@@ -13,8 +13,7 @@ mean zero and variance σ²):
     Part       as its whole                                       the whole receives g' on that fraction of its entries
     Copies     as its source                                      k·g', the copies' readers being independent
     Join       mean over its parts, by their shares               each part receives g'
-    Attend     see `attention`
-    Mix        see `mixture`
+    Attend     see `attention`; Mix: see `mixture`
 """
 
 from __future__ import annotations
