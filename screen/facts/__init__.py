@@ -30,7 +30,7 @@ def derive(graph: Graph, depth: int | None = None) -> Facts:
         coverage=coverage_of(chains, streams),
         guessed_nodes=guessed(graph),
         analyses=analyses_of(readers, streams),
-        recursions=tuple(sure(recursion_of, stream, graph, depth) for stream in streams),
+        recursions=tuple(sure(recursion_of, stream, graph, depth, streams=streams, norms=norms.by_node) for stream in streams),
         stacked=depth,
     )
 

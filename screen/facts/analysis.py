@@ -36,10 +36,10 @@ def analyse(branch: Branch) -> Analysis:
     )
 
 
-def sure(derive: Callable[..., T], *arguments: object) -> T | Unknown:
+def sure(derive: Callable[..., T], *arguments: object, **named: object) -> T | Unknown:
     """What `derive` gives, or the exception as a reason."""
     try:
-        return derive(*arguments)
+        return derive(*arguments, **named)
     except Exception as error:  # whatever the graph: an exception here is ours, and is told as such
         return Unknown(f"{FAULT}: `{type(error).__name__}: {error}`")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import torch
+
 from screen.capture import phase
 from screen.capture.built import Built
 from screen.capture.tracer import Trace
@@ -23,10 +25,12 @@ class Session:
     watch: Watch
     options: Options
     budget: Budget
+    dtype: torch.dtype | None = None
+    """Of what is measured, where it is not the budget's."""
 
     def material(self) -> Material:
         """Its leaves, in the type of the measurement."""
-        return Material(Tape(self.trace, self.budget.dtype, self.budget.device), self.built, self.watch, self.options.seed)
+        return Material(Tape(self.trace, self.dtype or self.budget.dtype, self.budget.device), self.built, self.watch, self.options.seed)
 
 
 FAILURES = (Missing, RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ArithmeticError, KeyError, AttributeError)
