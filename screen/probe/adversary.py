@@ -22,7 +22,7 @@ from torch import Tensor
 from screen.probe.attention import bounded_logit
 from screen.probe.branch import BranchRun, fibre
 from screen.probe.climb import Objective, Spot, climbed, jacobian, logit, size, slope
-from screen.probe.measures import evaluate, quantity, slack, symbols
+from screen.probe.measures import evaluate, is_exact, quantity, slack, symbols
 from screen.probe.plan import BoundPlan, DegreePlan, Experiment, rounded
 from screen.probe.replay import Env
 
@@ -254,8 +254,14 @@ def verdict(run: BranchRun, bound: BoundPlan, best: Best) -> Experiment:
     if best.measured == 0:
         return replace(found, outcome="not_applicable", measured=0.0, reason="nothing but 0 was measured (an output that starts at zero)")
     broken = best.ratio > 1 + allowed(run)
-    numbers = {"attempt": rounded(best.measured), "bound": rounded(best.bound), **{moved: rounded(r) for moved, r in best.by.items()}}
+    numbers: dict[str, float | str] = {
+        "attempt": rounded(best.measured),
+        "bound": rounded(best.bound),
+        **{moved: rounded(r) for moved, r in best.by.items()},
+    }
     reason = "; ".join(f"{moved} {r:.3g}" for moved, r in best.by.items()) if len(best.by) > 1 else ""
+    if not all(is_exact(q) for q in plan.quantities if q.symbol in symbols(bound)):
+        numbers["norms"] = "upper bounds of spectral norms above 1024 rows, that fail with probability 1e-12"
     reason = f"{best.measured:.3g} was reached where the bound is {best.bound:.3g}" if broken else reason
     return replace(found, outcome="refuted" if broken else "confirmed", measured=rounded(best.ratio), numbers=numbers, reason=reason)
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from screen.probe.attempts import FAILURES, Session, said, tried
 from screen.probe.budget import RATES, Budget, parameters_below
-from screen.probe.deeper import Depths, of_depths
-from screen.probe.depth import DEPTHS, depth, depths_of, layers_of
+from screen.probe.depth.starts import Depths, of_depths
+from screen.probe.depth.laws import DEPTHS, depth, depths_of, layers_of
 from screen.probe.material import Missing
 from screen.probe.plan import BlockPlan, Experiment
 from screen.probe.stack import Stack
@@ -27,7 +27,7 @@ LARGE = 1_000_000
 def started(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
     """How the block starts."""
     begun = Experiment("start", "the block at its initialisation", "not_measured", plan.stream, plan.kind)
-    found = _stack(plan, session)
+    found = stack_of(plan, session)
     if isinstance(found, str):
         yield replace(begun, reason=found)
     else:
@@ -37,10 +37,10 @@ def started(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
 def stacked(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
     """How the block stacks."""
     empty = Experiment("depth", "the block stacked with fresh weights", "not_measured", plan.stream, plan.kind)
-    found, budget = _stack(plan, session), session.budget
+    found, budget = stack_of(plan, session), session.budget
     if not isinstance(found, str) and found[0].parameters >= LARGE:
         session = replace(session, dtype=torch.float32)
-        found = _stack(plan, session)
+        found = stack_of(plan, session)
     why = found if isinstance(found, str) else _not_stacked(found[0])
     if isinstance(found, str) or why:
         yield replace(empty, reason=why)
@@ -64,7 +64,7 @@ def _depth(stacks: Depths, x: Tensor, words: str, plan: BlockPlan, session: Sess
     return depth(stacks, starts, words, plan)
 
 
-def _stack(plan: BlockPlan, session: Session) -> tuple[Stack, Tensor, str] | str:
+def stack_of(plan: BlockPlan, session: Session) -> tuple[Stack, Tensor, str] | str:
     """The block with the stream that arrives at it and words for that, or why there is none."""
     budget, graph = session.budget, session.trace.graph
     try:
@@ -108,4 +108,4 @@ def _not_stacked(stack: Stack) -> str:
     return ""
 
 
-__all__ = ["stacked", "started"]
+__all__ = ["stack_of", "stacked", "started"]

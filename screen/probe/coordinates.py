@@ -30,7 +30,7 @@ from screen.graph import Graph
 from screen.probe import attempts
 from screen.probe.attempts import FAILURES, Session
 from screen.probe.attention import logits
-from screen.probe.fits import fitted, mean
+from screen.probe.depth.fits import fitted, mean
 from screen.probe.material import Missing, Watch
 from screen.probe.plan import BlockPlan, Experiment, rounded
 from screen.probe.replay import Env

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from screen.probe.attempts import Session, said
 from screen.probe.plan import Experiment, rounded
-from screen.probe.stress import Make
+from screen.probe.stress.sweep import Make
 from screen.probe.weights import drawn
 
 ERRORS = 6.0

@@ -19,11 +19,11 @@ from screen.probe.blocks import stacked, started
 from screen.probe.branches import attacked, exponents
 from screen.probe.budget import RATES, Budget, device_of, dtype_of, room_of, threads
 from screen.probe.coordinates import widened
-from screen.probe.halves import precise
+from screen.probe.precision.run import precise
 from screen.probe.material import Watch
 from screen.probe.plan import Experiment, Options, ProbePlan
 from screen.probe.record import recorded
-from screen.probe.stress import Make, stress
+from screen.probe.stress.sweep import Make, stress
 
 
 def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options, make: Make | None = None) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ from screen.graph import Initialiser
 
 Draw = Callable[[Tensor, tuple[float, ...], torch.Generator], object]
 
+
 def _sparse(t: Tensor, sparsity: float, std: float, generator: torch.Generator) -> None:
     """As `nn.init.sparse_`, which permutes rows with the global random state whatever generator it is given."""
     t.normal_(0.0, std, generator=generator)
@@ -38,14 +39,22 @@ _DRAWS: dict[str, Draw] = {
 }
 """Calls that draw."""
 _FIXED: dict[str, Draw] = {
-    "zero_": lambda t, a, g: t.zero_(), "zeros_": lambda t, a, g: t.zero_(), "one_": lambda t, a, g: t.fill_(1.0),
+    "zero_": lambda t, a, g: t.zero_(),
+    "zeros_": lambda t, a, g: t.zero_(),
+    "one_": lambda t, a, g: t.fill_(1.0),
     "ones_": lambda t, a, g: t.fill_(1.0),
-    "fill_": lambda t, a, g: t.fill_(a[0]), "constant_": lambda t, a, g: t.fill_(a[0]), "dirac_": lambda t, a, g: nn.init.dirac_(t),
+    "fill_": lambda t, a, g: t.fill_(a[0]),
+    "constant_": lambda t, a, g: t.fill_(a[0]),
+    "dirac_": lambda t, a, g: nn.init.dirac_(t),
 }
 """Calls that set every entry to a number of their own."""
 _STEPS: dict[str, Draw] = {
-    "mul_": lambda t, a, g: t.mul_(a[0]), "div_": lambda t, a, g: t.div_(a[0]), "add_": lambda t, a, g: t.add_(a[0]),
-    "sub_": lambda t, a, g: t.sub_(a[0]), "clamp_": lambda t, a, g: t.clamp_(*a[:2]), "erfinv_": lambda t, a, g: t.erfinv_(),
+    "mul_": lambda t, a, g: t.mul_(a[0]),
+    "div_": lambda t, a, g: t.div_(a[0]),
+    "add_": lambda t, a, g: t.add_(a[0]),
+    "sub_": lambda t, a, g: t.sub_(a[0]),
+    "clamp_": lambda t, a, g: t.clamp_(*a[:2]),
+    "erfinv_": lambda t, a, g: t.erfinv_(),
 }
 """Calls that build on what is there."""
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import torch
 
 from screen.probe.attention import logits
-from screen.probe.fits import law
+from screen.probe.depth.fits import law
 from screen.probe.plan import Experiment
 from screen.theorems.theta import theta
 from screen.theorems.value_spread import log_sensitivity_proxy

@@ -1,6 +1,6 @@
 """The designs of `examples/table` trained over learning rates (`screen probe … --stress`), all at one depth, width and start: a Markdown table.
 
-    python -m tests.probe.stress [DESIGN…]
+python -m tests.probe.stress [DESIGN…]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from screen.probe.budget import Budget
 from screen.probe.material import Watch
 from screen.probe.plan import Options, ProbePlan
 from screen.probe.run import _settled
-from screen.probe.stress import stress
+from screen.probe.stress.sweep import stress
 from screen.target import parse
 
 TARGET = "examples/table/designs.py::GPT"

@@ -11,9 +11,9 @@ import torch
 
 from screen.probe.attempts import Session
 from screen.probe.budget import Budget
-from screen.probe.deeper import Depths, of_depths
-from screen.probe.depth import agreement, depth, gap, measure
-from screen.probe.fits import law
+from screen.probe.depth.starts import Depths, of_depths
+from screen.probe.depth.laws import agreement, depth, gap, measure
+from screen.probe.depth.fits import law
 from screen.probe.material import Material
 from screen.probe.plan import Experiment
 from screen.probe.replay import Tape

@@ -14,13 +14,13 @@ from screen.facts import derive
 from screen.plan import plan_of
 from screen.probe import precision as module
 from screen.probe.attempts import Session
-from screen.probe.beside import Precision
+from screen.probe.precision.beside import Precision
 from screen.probe.budget import Budget
-from screen.probe.half import Half, aligned, halved
-from screen.probe.halves import precise
+from screen.probe.precision.program import Half, aligned, halved
+from screen.probe.precision.run import precise
 from screen.probe.material import Material, Missing, Watch
 from screen.probe.plan import BoundPlan, Experiment, ProbePlan
-from screen.probe.precision import counted, lost, precision, reach
+from screen.probe.precision.experiments import counted, lost, precision, reach
 from screen.probe.replay import Tape
 from screen.probe.stack import Stack
 from screen.target import parse
@@ -159,7 +159,7 @@ def test_an_underflow_is_no_overflow(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("dtype", "bits"), [(torch.float16, 11), (torch.bfloat16, 8)])
 def test_what_a_sum_loses(tmp_path: Path, dtype: torch.dtype, bits: int) -> None:
     """A branch 2^−bits of the stream: nearly everything is lost; with full weight little is. The share lies where the theorem puts it."""
-    little = beside(tmp_path, dtype=dtype, scale=f"{2.0**-(bits + 2)}")
+    little = beside(tmp_path, dtype=dtype, scale=f"{2.0 ** -(bits + 2)}")
     much = beside(tmp_path, dtype=dtype)
     shares = [float(found(m, "share").measured or 0) for m in (little, much)]
     assert shares[0] > 0.7 and shares[1] < 0.05

@@ -23,9 +23,9 @@ from screen.config import load
 from screen.pipeline import job_of
 from screen.probe import stress
 from screen.probe.material import Missing
-from screen.probe.stress import PLANS, StressPlan, Sweep, affordable, learns, limits
-from screen.probe.tasks import KEYS, NOISE, Task, task_of
-from screen.probe.training import Run, diverged, means, train
+from screen.probe.stress.sweep import PLANS, StressPlan, Sweep, affordable, learns, limits
+from screen.probe.stress.tasks import KEYS, NOISE, Task, task_of
+from screen.probe.stress.training import Run, diverged, means, train
 from screen.probing import probe_request
 
 IDS = torch.arange(32).reshape(2, 16)

@@ -109,15 +109,18 @@ def part(name: str, outcome: str, reason: str = "", what: str = "w", sublayer: s
 def test_what_was_lost_is_filled_in_its_place() -> None:
     late = "beyond `--probe-seconds`, by counted work"
     wide = [
-        part("start", "observed"), part("invariance", "confirmed", sublayer="a", group="w[0:8]"),
+        part("start", "observed"),
+        part("invariance", "confirmed", sublayer="a", group="w[0:8]"),
         part("invariance", "not_measured", late, sublayer="a", group="w[8:16]"),
         part("invariance", "not_measured", "no prediction", sublayer="a", group="v"),
         part("depth", "not_measured", late, what="the stack"),
     ]
     narrow = [
-        part("start", "observed"), part("invariance", "refuted", sublayer="a", group="w[0:4]"),
+        part("start", "observed"),
+        part("invariance", "refuted", sublayer="a", group="w[0:4]"),
         part("invariance", "confirmed", sublayer="a", group="w[4:8]"),
-        part("depth", "observed", what="rms"), part("depth", "confirmed", what="ratio"),
+        part("depth", "observed", what="rms"),
+        part("depth", "confirmed", what="ratio"),
     ]
     found = filled(wide, narrow, 4, 8)
     assert [e["outcome"] for e in found] == ["observed", "confirmed", "confirmed", "not_measured", "observed", "confirmed"]

@@ -182,7 +182,10 @@ def test_no_family_of_widths() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "said"),
     [
-        (0.2, 0.4, "grows like width^0.30"), (-0.05, 0.05, "does not grow"), (-0.6, -0.4, "shrinks"), (0.0, 0.5, "cannot be told"),
+        (0.2, 0.4, "grows like width^0.30"),
+        (-0.05, 0.05, "does not grow"),
+        (-0.6, -0.4, "shrinks"),
+        (0.0, 0.5, "cannot be told"),
         (-0.3, 0.0, "does not grow"),
     ],
 )

@@ -5,7 +5,7 @@
     first over last  the same of block 1 over block N, at each N
     1 − cosine     mean over pairs of tokens of a sequence of 1 − ⟨x_i, x_j⟩/(‖x_i‖‖x_j‖) after N blocks
 
-Where the user's code starts a model of another depth otherwise, each N has the start of the model of N blocks (`screen.probe.deeper`). The
+Where the user's code starts a model of another depth otherwise, each N has the start of the model of N blocks (`screen.probe.depth.starts`). The
 predictions of the covariance recursion are means over random weights, at the model's own depth and number of tokens. It starts from tokens of its
 own: 1 − cosine is compared where the tokens that arrive at the first block are as far apart.
 """
@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from screen.probe.attention import logits
-from screen.probe.deeper import Depths
-from screen.probe.fits import law, mean
+from screen.probe.depth.starts import Depths
+from screen.probe.depth.fits import law, mean
 from screen.probe.plan import BlockPlan, Experiment, rounded
 from screen.probe.stack import Stack
 
@@ -184,9 +184,7 @@ def _masked(stack: Stack, x: Tensor) -> bool:
     return any(u is not None and bool(torch.isinf(u).any()) for u in rows)
 
 
-def _against(
-    empty: Experiment, measured: list[float], predicted: float | None, unknown: str, near: float = NEAR, far: float = FAR
-) -> Experiment:
+def _against(empty: Experiment, measured: list[float], predicted: float | None, unknown: str, near: float = NEAR, far: float = FAR) -> Experiment:
     if not measured:
         return replace(empty, outcome="not_measured", reason="the model's own depth is not among those that were measured")
     if any(not math.isfinite(m) or m <= 0 for m in measured):
@@ -194,14 +192,16 @@ def _against(
     found = replace(empty, measured=rounded(mean(measured)), interval=(rounded(min(measured)), rounded(max(measured))))
     if predicted is None or not math.isfinite(predicted) or predicted <= 0:
         return replace(found, reason=f"no prediction{': ' + unknown if unknown else ''}")
-    return agreement(replace(found, predicted=rounded(predicted)), math.exp(abs(math.log(mean(measured) / predicted))), near, far)
+    away = [math.exp(abs(math.log(m / predicted))) for m in (mean(measured), *measured)]
+    return agreement(replace(found, predicted=rounded(predicted)), away[0], near, far, min(away))
 
 
-def agreement(found: Experiment, factor: float, near: float = NEAR, far: float = FAR) -> Experiment:
-    """A prediction in the mean over weights against a few networks."""
+def agreement(found: Experiment, factor: float, near: float = NEAR, far: float = FAR, nearest: float | None = None) -> Experiment:
+    """A prediction in the mean over weights against a few networks. `factor`: of their mean; `nearest`: of the network that comes nearest, for what
+    varies much (a product over blocks without a norm has a mean that few networks reach)."""
     if factor <= near:
         return replace(found, outcome="confirmed")
-    if factor <= far:
+    if min(factor, factor if nearest is None else nearest) <= far:
         return replace(found, outcome="observed", reason=f"a factor of {factor:.3g} apart, within what single networks of this size may vary")
     return replace(found, outcome="refuted", reason=f"a factor of {factor:.3g} apart")
 

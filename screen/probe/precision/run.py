@@ -1,4 +1,4 @@
-"""Experiments of `screen.probe.precision` on every block, or why they were not made."""
+"""Experiments of `screen.probe.precision.experiments` on every block, or why they were not made."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from screen.probe.attempts import FAILURES, Session, said, tried
-from screen.probe.beside import Precision
-from screen.probe.blocks import _stack as stack_of
+from screen.probe.precision.beside import Precision
+from screen.probe.blocks import stack_of
 from screen.probe.budget import norm_work
-from screen.probe.crossing import layers
-from screen.probe.half import Half, halved, name_of
+from screen.probe.precision.crossing import layers
+from screen.probe.precision.program import Half, halved, name_of
 from screen.probe.plan import Experiment, ProbePlan, SublayerPlan
-from screen.probe.precision import precision
+from screen.probe.precision.experiments import precision
 from screen.probe.stack import Stack
 
 TYPES = (torch.float16, torch.bfloat16)

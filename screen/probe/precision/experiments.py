@@ -1,15 +1,15 @@
-"""Experiment `precision`: one block in float16 and bfloat16 (`screen.probe.half`), at its initialisation and with the stream scaled by powers of two.
+"""What is measured of one block in float16 and bfloat16, at its initialisation and with the stream scaled by powers of two.
 
-    non-finite values    entries of any value of the block that are not finite, and are in float64 (masks are left out). Predicted 0 where every
-                         branch's largest entry (`internal`), its logits, and the stream with what is added stay under the type's largest number,
-                         each rounding allowed for by (1 + 2^−t)^(2·calls); that a divisor underflows to 0 is not excluded by that
-    error                ‖y − y₆₄‖ / ‖y₆₄‖ of what the block does to the stream, y₆₄ in float64 with the unrounded weights; and of ∂L/∂x, L a random
-                         linear function of the block's end
-    reach                the largest rms of the stream at which every value is finite, by bisection over powers of two; predicted: at least the one
-                         up to which bounds exclude anything else
-    crossing             the block at which a stack of the block leaves the type (`screen.probe.crossing`)
-    lost                 share of the entries of a branch that the residual add loses: fl(x + F) = x with F ≠ 0. Lost for certain is F under
-                         2^−(t+1)|x|, possible is F up to 2^−t|x| (`screen.theorems.precision`): the share must lie between those of the two
+non-finite values    entries of any value of the block that are not finite, and are in float64 (masks are left out). Predicted 0 where every
+                     branch's largest entry (`internal`), its logits, and the stream with what is added stay under the type's largest number,
+                     each rounding allowed for by (1 + 2^−t)^(2·calls); that a divisor underflows to 0 is not excluded by that
+error                ‖y − y₆₄‖ / ‖y₆₄‖ of what the block does to the stream, y₆₄ in float64 with the unrounded weights; and of ∂L/∂x, L a random
+                     linear function of the block's end
+reach                the largest rms of the stream at which every value is finite, by bisection over powers of two; predicted: at least the one
+                     up to which bounds exclude anything else
+crossing             the block at which a stack of the block leaves the type (`screen.probe.precision.crossing`)
+lost                 share of the entries of a branch that the residual add loses: fl(x + F) = x with F ≠ 0. Lost for certain is F under
+                     2^−(t+1)|x|, possible is F up to 2^−t|x| (`screen.theorems.precision`): the share must lie between those of the two
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from screen.probe.beside import Bad, Precision
-from screen.probe.crossing import crossing
-from screen.probe.half import name_of
+from screen.probe.precision.beside import Bad, Precision
+from screen.probe.precision.crossing import crossing
+from screen.probe.precision.program import name_of
 from screen.probe.plan import Experiment, rounded
 from screen.probe.replay import Env
 from screen.theorems.precision import always_lost, format_of, possibly_lost

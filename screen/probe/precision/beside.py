@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from screen.graph import SOURCES
-from screen.probe.half import CASTS, Half, name_of
+from screen.probe.precision.program import CASTS, Half, name_of
 from screen.probe.measures import evaluate, quantity, symbols
 from screen.probe.plan import BoundPlan, SublayerPlan
 from screen.probe.replay import Env

@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from screen.probe.beside import Precision
+from screen.probe.precision.beside import Precision
 from screen.probe.plan import BlockPlan, Experiment
 from screen.theorems.precision import format_of
 

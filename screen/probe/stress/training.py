@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from screen.probe.tasks import Task
+from screen.probe.stress.tasks import Task
 
 BETAS, DECAY, EPS = (0.9, 0.95), 0.1, 1e-8
 LOST = 0.5

@@ -1,9 +1,10 @@
 """Experiment `stress`: the model itself, not its replayed graph, is trained for a few hundred steps over a grid of learning rates.
 
 Weights are made by the user's own code in float32, anew for each training from the same seed (a live model is copied, and every seed has its
-weights); the task is one of `screen.probe.tasks`, the optimiser that of `screen.probe.training`. For each seed, upwards from the lowest rate:
+weights); the task is one of `screen.probe.stress.tasks`, the optimiser that of `screen.probe.stress.training`. For each seed, upwards from the
+lowest rate:
 
-* a rate is *stable* when the training has not diverged (`screen.probe.training.diverged`); the sweep ends at the first that has;
+* a rate is *stable* when the training has not diverged (`screen.probe.stress.training.diverged`); the sweep ends at the first that has;
 * a rate *learns* when its final loss is below the best constant answer by at least half of what the best rate gains, and that is at least a tenth
   of what there is to learn. AdamW bounds every update, so that many designs do not diverge but never learn: both limits are reported.
 
@@ -32,8 +33,8 @@ from screen.probe.attempts import Session, said
 from screen.probe.budget import RATES
 from screen.probe.material import Missing
 from screen.probe.plan import Experiment, ProbePlan, rounded
-from screen.probe.tasks import Task, task_of
-from screen.probe.training import Run, means, train
+from screen.probe.stress.tasks import Task, task_of
+from screen.probe.stress.training import Run, means, train
 
 GRID = tuple(10 ** (e / 2) for e in range(-7, 0))
 """Learning rates 3.2e-4 … 3.2e-1, half a decade apart."""
