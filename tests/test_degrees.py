@@ -298,3 +298,39 @@ def test_a_weight_in_two_roles_is_one_group() -> None:
     replay = replay_of(Tied, "A")
     [(_, branch)] = next(iter(replay.readers())).branches
     assert [d.parameters for d in degrees_of(branch).groups] == [("mixer.map.weight",)]
+
+
+class Normed(nn.Module):
+    """Maps behind `weight_norm`: the direction of a row has no length."""
+
+    def __init__(self, width: int = 24) -> None:
+        super().__init__()
+        self.w1 = nn.utils.parametrizations.weight_norm(nn.Linear(width, 48, bias=False))
+        self.w2 = nn.utils.parametrizations.weight_norm(nn.Linear(48, width, bias=False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.w2(torch.relu(self.w1(x)))
+
+
+def test_weight_norm() -> None:
+    replay = replay_of(Normed, "A")
+    [(_, branch)] = next(iter(replay.readers())).branches
+    found = {d.group.rpartition(".")[2] + d.group[6:9]: (d.predicted, d.status) for d in degrees_of(branch).groups}
+    assert set(found.values()) == {ONE, ZERO} and len(found) == 4, found
+    wrong, count = disagreements(replay)
+    assert not wrong and count == 4, wrong
+
+
+def test_an_unknown_function_of_a_weight_has_no_degree() -> None:
+    class Exponential(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(24, 24))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ torch.matrix_exp(self.w)
+
+    replay = replay_of(Exponential, "A")
+    [(_, branch)] = next(iter(replay.readers())).branches
+    unknown = degrees_of(branch).unknown
+    assert unknown is not None and "of a weight has no row" in unknown.reason

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils import parametrizations
 from torch.overrides import TorchFunctionMode
 
 from screen.capture.copying import constants, has_values, on_meta
@@ -68,6 +69,11 @@ class _Devices(TorchFunctionMode):
             args = (args[0], "meta", *args[2:])
         elif device is None and self.values and func in self.factories and _entries(func, args, kwargs) <= SMALL:
             kwargs["device"] = "cpu"
+        elif func is torch.allclose and args[0].is_meta and sys._getframe(1).f_code.co_filename == parametrizations.__file__:
+            return False  # "is it orthogonal already?": where that cannot be told, torch leaves a parametrisation half made and says nothing
+        elif func is torch.geqrf and args[0].is_meta:  # torch has no kernel for its shapes
+            rows, columns = args[0].shape[-2:]
+            return torch.empty_like(args[0]), args[0].new_empty(*args[0].shape[:-2], min(rows, columns))
         return func(*args, **kwargs)
 
 

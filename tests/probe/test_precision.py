@@ -12,7 +12,7 @@ from screen.capture.build import build
 from screen.capture.tracer import run
 from screen.facts import derive
 from screen.plan import plan_of
-from screen.probe import precision as module
+from screen.probe.precision import experiments as module
 from screen.probe.attempts import Session
 from screen.probe.precision.beside import Precision
 from screen.probe.budget import Budget

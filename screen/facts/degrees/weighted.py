@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from screen.facts.degrees.laws import HOMOGENEOUS
+from screen.facts.degrees.laws import ASYMPTOTIC, BOUNDED, HOMOGENEOUS
 from screen.facts.degrees.monomials import NOTHING, single
 from screen.facts.degrees.rows import rows_of_weight
-from screen.facts.degrees.walk import CONST, Law, Value, Walk, divided, joined, multiplied, powered
+from screen.facts.degrees.walk import CONST, Law, Value, Walk, bounded, divided, joined, multiplied, normalised, powered
 from screen.facts.flow import number
 from screen.facts.nouns import Unknown
 from screen.graph import Node
@@ -15,6 +15,8 @@ from screen.graph import Node
 BIASED = {"linear": 2, "addmm": 0, "baddbmm": 0, "addbmm": 0, "addmv": 0, "conv1d": 2, "conv2d": 2, "conv3d": 2, "conv_transpose1d": 2,
           "conv_transpose2d": 2, "conv_transpose3d": 2, "convolution": 2, "conv_tbc": 2}  # fmt: skip
 """Where the bias of a weighted op stands."""
+SUMS = frozenset({"add", "sub", "rsub", "addcmul", "lerp"})
+"""Of weights, and of numbers: no larger than the larger part, and of no one degree."""
 
 
 def linear(walk: Walk, node: Node, part: int | None = None) -> Value:
@@ -77,5 +79,13 @@ def _weight(walk: Walk, node: int, use: int, part: int | None, depth: int = 24) 
         return powered(values[0], 2)
     if here.op in HOMOGENEOUS:
         return powered(values[0], HOMOGENEOUS[here.op])
+    if here.op in ("_weight_norm", "_weight_norm_interface") and len(values) == 2:
+        return multiplied(normalised(values[0]), values[1])
+    if here.op in BOUNDED:
+        return bounded(values[0])
+    if here.op in ASYMPTOTIC:
+        return powered(values[0], 1, exact=False)
+    if here.op not in SUMS and flow.classes[node] not in ("join", "write", "choice"):
+        return Value(unknown=Unknown(f"`{here.op}` of a weight has no row in the table of degrees", (node,)))
     found = joined(values)
     return replace(found, laws=dict.fromkeys(found.laws))
