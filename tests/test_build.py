@@ -227,6 +227,14 @@ def test_a_constructor_that_reads_values_is_built_all_the_same(write: Any) -> No
     assert b.model.rates == [0.0, 0.25, 0.5] and {p.device.type for p in b.model.parameters()} == {"meta"} and runs(b)
 
 
+@pytest.mark.parametrize("shape", ["d, d", "d, 4 * d", "4 * d, d"])
+def test_orthogonal_parametrisations_are_built_whole(write: Any, shape: str) -> None:
+    """torch leaves them half made, without a word, where it can neither compare nor decompose: on meta."""
+    text = BLOCK.replace("nn.Linear(d, 4 * d), nn.Linear(4 * d, d)", f"nn.utils.parametrizations.orthogonal(nn.Linear({shape})), nn.Linear(4 * d, d)")
+    model = build(parse(f"{write(text)}::Block"), set={}, inputs=("x=float32[2,8,64]",), depth=None)[0].model
+    assert isinstance(model.up.weight, torch.Tensor) and model.up.weight.is_meta
+
+
 def test_another_device_is_read_as_meta(write: Any) -> None:
     path = write(BLOCK + "def build_model():\n    return Block().cuda().to('cuda:1')\n")
     assert {p.device.type for p in built(path)[0].model.parameters()} == {"meta"}
