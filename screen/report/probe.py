@@ -63,10 +63,10 @@ def markdown(probe: ProbePart, pictures: Pictures = ()) -> list[str]:
 
     lines = [f"Measured on {escaped(probe.device)}, {probe.dtype}, seed {probe.seed}: {tally(probe)}.", ""]
     lines += [f"Interrupted: {escaped(probe.interrupted)}", ""] if probe.interrupted else []
-    lines += ["| experiment | of | predicted | measured | outcome | why |", "|---|---|---|---|---|---|"]
+    lines += ["| experiment | what | of | predicted | measured | outcome | why |", "|---|---|---|---|---|---|---|"]
     for e in probe.experiments:
         of = code(_subject(e)) if _subject(e) else "–"
-        cells = [e.name, of, number(e.predicted, 3, "–"), _measured(e), SAID[e.outcome], escaped(e.reason) if e.reason else "–"]
+        cells = [e.name, escaped(e.what), of, number(e.predicted, 3, "–"), _measured(e), SAID[e.outcome], escaped(e.reason) if e.reason else "–"]
         lines.append("| " + " | ".join(str(c) for c in cells) + " |")
     for title, file in pictures:
         lines += ["", f"![{escaped(title)}]({quote(file)})"]

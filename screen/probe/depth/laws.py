@@ -134,13 +134,19 @@ def depth(found: Depths, starts: dict[int, Tensor], words: str, plan: BlockPlan)
     empty = Experiment("depth", "", "observed", plan.stream, plan.kind, samples=NETWORKS)
     apart = {n: v for n, v in sample.gap.items() if min(v) > _rounding(found)}
     return [
-        law(replace(empty, what="rms of the stream, exponent of depth"), sample.rms, f"{words}; {found.words}"),
+        _with_line(law(replace(empty, what="rms of the stream, exponent of depth"), sample.rms, f"{words}; {found.words}"), plan, found),
         law(replace(empty, what="gradient of the last block, exponent of depth"), sample.last, found.words),
         law(replace(empty, what="first over last gradient, exponent of depth"), sample.ratio, found.words),
         *([law(replace(empty, what="1 − cosine of two tokens, exponent of depth"), apart, found.words)] if len(apart) > 1 else []),
         *_compared(plan, sample, empty),
         _collapse(found, starts, sample, empty, plan),
     ]
+
+
+def _with_line(said: Experiment, plan: BlockPlan, found: Depths) -> Experiment:
+    """The recursion's rms at each depth that was measured: of a model whose start follows the depth only at its own."""
+    places = [n for n in found.stacks if n <= len(plan.rms) and (n == plan.depth or not found.follow)]
+    return replace(said, numbers={**said.numbers, **{f"predicted_{n}": rounded(plan.rms[n - 1]) for n in places}})
 
 
 def _compared(plan: BlockPlan, sample: Sample, empty: Experiment) -> list[Experiment]:
