@@ -13,6 +13,7 @@ Source: Radford et al. 2019, section 2.3; Emadi, section 6.2; docs/theory.md, sc
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from screen.facts.inits import deviations
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
@@ -79,10 +80,11 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     known = {p: law for p, law in laws.items() if law}
     if not known and not {p for p, _ in facts.graph.initialisers} & set(names):
         return Outcome("cannot_tell", f"{name}: no initialiser of its weights was recorded.", site, basis="declared")
-    last = _last_maps(facts, sublayer)
+    last, fans = _last_maps(facts, sublayer), _fans(facts, known)
+    ends = {(fans[p], law[-1]) for p, law in known.items()}
     for parameter, law in known.items():
         base = max((other[-1] for p, other in known.items() if p != parameter), default=0.0)
-        if any(abs(law[-1] / other[-1] * _fan_ratio(facts, parameter, p) - 1) < CLEAR for p, other in known.items() if p != parameter and other[-1]):
+        if any(other and fan != fans[parameter] and abs(law[-1] / other * math.sqrt(fans[parameter] / fan) - 1) < CLEAR for fan, other in ends):
             continue  # its width follows from its fan-in, as that of another weight does
         message = _fault(parameter, law, base, depth, parameter in last, "B" in sublayer.positions)
         if message:
@@ -92,11 +94,10 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     return Outcome("holds", f"{name}: no scale for depth is lost, doubled or misplaced in the recorded initialisation.", site, "declared")
 
 
-def _fan_ratio(facts: Facts, one: str, other: str) -> float:
-    """√(fan-in of one / fan-in of the other), where both are matrices as `nn.init` counts them; never 1, which plain equal widths give."""
-    shapes = {n.name: n.shape for n in facts.graph.nodes if n.op == "parameter" and n.name in (one, other)}
-    fans = [math.prod((shapes.get(name) or (1,))[1:]) for name in (one, other)]
-    return math.sqrt(fans[0] / fans[1]) if fans[0] != fans[1] else math.inf
+def _fans(facts: Facts, names: Iterable[str]) -> dict[str, int]:
+    """Fan-in of each parameter, as `nn.init` counts it."""
+    wanted = set(names)
+    return {n.name: math.prod((n.shape or (1,))[1:]) for n in facts.graph.nodes if n.op == "parameter" and n.name in wanted}
 
 
 def _fault(parameter: str, law: tuple[float, ...], base: float, depth: int, is_last: bool, normed: bool) -> str:
