@@ -21,7 +21,7 @@ from screen.capture.protocol import Request
 from screen.cli import main
 from screen.config import load
 from screen.pipeline import job_of
-from screen.probe import stress
+from screen.probe.stress import sweep as module
 from screen.probe.material import Missing
 from screen.probe.stress.sweep import PLANS, StressPlan, Sweep, affordable, learns, limits
 from screen.probe.stress.tasks import KEYS, NOISE, Task, task_of
@@ -84,7 +84,7 @@ def test_a_product_of_six_maps_diverges_where_a_norm_behind_it_does_not() -> Non
 
 def test_a_sweep_ends_at_the_first_divergence_and_asks_once_more_between(monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = replace(sweep_of(Chain), task=TASK)
-    monkeypatch.setattr(stress, "train", lambda m, t, rate, *_: ran([3.0, 9.0 if rate > 0.02 else 2.0 if rate > 2e-3 else 2.9], rate, rate > 0.02))
+    monkeypatch.setattr(module, "train", lambda m, t, rate, *_: ran([3.0, 9.0 if rate > 0.02 else 2.0 if rate > 2e-3 else 2.9], rate, rate > 0.02))
     rates = [rate for rate, _ in sweep.upwards(0.0)]
     assert rates == pytest.approx([10**-3.5, 1e-3, 10**-2.5, 1e-2, 10**-1.5, 10**-1.75])
     assert limits(sweep.runs[0.0, 0], TASK) == ((pytest.approx(10**-1.75), pytest.approx(10**-1.5)),) * 2
@@ -163,7 +163,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others() -> None:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stress, "PLANS", (StressPlan(10, 2, (0.1,)),))
+    monkeypatch.setattr(module, "PLANS", (StressPlan(10, 2, (0.1,)),))
 
 
 @pytest.mark.usefixtures("short")
