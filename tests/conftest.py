@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -13,6 +14,8 @@ from tests.zoo import Row, counts, table
 from tests.zoo_score import LABELS, OTHERS, PLACEMENTS, Score, labels
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: two workers on two cores, and small tensors are faster on one thread
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so starts what a shell runs in the background, and the commands under test would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROWS = pytest.StashKey[list[Row]]()
 FAULTS = pytest.StashKey[list[str]]()

@@ -89,10 +89,12 @@ def watched(words: list[str], cwd: Path, until: str, *, signals: int = 1) -> tup
             sent += 1
         if process.poll() is not None and not ready:
             break
-    assert process.stdout is not None
-    out = process.stdout.read().decode()
     os.close(master)
-    return process.wait(30), out, seen
+    try:
+        out, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    return process.returncode, out.decode(), seen
 
 
 def test_ctrl_c_keeps_what_was_measured(model: Path) -> None:
