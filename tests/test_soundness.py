@@ -74,6 +74,7 @@ def test_a_mixed_norm_by_hand() -> None:
 
 
 def test_tangents_are_directional_derivatives() -> None:
+    torch.manual_seed(0)
     design = Design((Part("hand", "LayerNorm", attend=Attend("hand", heads=2, groups=2, rope="half")),), width=8, tokens=5)
     region, weights, leaves = _first(design)
     weights = {k: torch.randn_like(v) for k, v in weights.items()}
