@@ -117,7 +117,7 @@ def compare(target: Target, attack: Attack, point: Values, symbols: Mapping[str,
     if not bool(torch.isfinite(out).all()):
         record.overflows += 1
         return False
-    if max(rounding(target.region, nodes, point), cancelled(target.bounds.spreads, nodes, point)) > TOLERANCE:
+    if max(rounding(target.region, nodes, point), cancelled(target.walk.spreads, nodes, point)) > TOLERANCE:
         record.rounded += 1
         return False
     values = _values(target, attack, point, symbols)
