@@ -18,8 +18,8 @@ RATES = {"cpu": 2e10, "cuda": 2e12}
 """Operations a second in float64 that are counted on, low on purpose: two cores of an ordinary CPU; a data-centre GPU."""
 FASTER = {torch.float64: 1.0, torch.float32: 2.0}
 """Times these rates."""
-THREADS = 2
-"""At most: small machines have two cores."""
+THREADS = 1
+"""One, on every machine: sums are taken in one order."""
 COPIES, ATTACK = 4, 12
 """Of the weights of a branch, at the peak: as they are, moved, and on the way there (measured: 3.6); with their gradients, steps and the best so far,
 where weights are climbed (measured: 10.1)."""
@@ -33,8 +33,8 @@ TYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
 def threads() -> int:
-    """Threads of a measurement: a fixed number, so that sums are taken in one order, within what torch may use (`OMP_NUM_THREADS`)."""
-    return max(1, min(THREADS, torch.get_num_threads()))
+    """Threads of a measurement."""
+    return THREADS
 
 
 def device_of(wanted: Literal["auto", "cpu", "cuda"]) -> tuple[str, str]:
