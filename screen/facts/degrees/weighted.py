@@ -79,6 +79,11 @@ def _weight(walk: Walk, node: int, use: int, part: int | None, depth: int = 24) 
         return powered(values[0], 2)
     if here.op in HOMOGENEOUS:
         return powered(values[0], HOMOGENEOUS[here.op])
+    if flow.classes[node] == "product":
+        found = values[0]
+        for value in values[1:]:
+            found = multiplied(found, value)
+        return found
     if here.op in ("_weight_norm", "_weight_norm_interface") and len(values) == 2:
         return multiplied(normalised(values[0]), values[1])
     if here.op in BOUNDED:
