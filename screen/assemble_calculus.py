@@ -157,8 +157,8 @@ def initialisation_part(found: Recursion | Unknown) -> model.Initialisation | No
 
 
 def _digits(value: float | None) -> float | None:
-    """Four significant digits: more would differ between machines."""
-    return None if value is None else float(f"{value:.4g}")
+    """Six significant digits, so that the three that are shown are rounded once; more would differ between machines."""
+    return None if value is None else float(f"{value:.6g}")
 
 
 __all__ = [
