@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 
 Scalar = bool | int | float | str | None
 """What may stand in a node's arguments besides references. Dtypes, devices and slices are written as strings and lists."""
@@ -181,6 +182,11 @@ class Graph:
         return tuple(reversed(path))
 
 
+def ops_digest(graph: Graph) -> str:
+    """Of the ops in order: two traces of one program agree in it."""
+    return blake2b(" ".join(n.op for n in graph.nodes).encode(), digest_size=8).hexdigest()
+
+
 def numel(shape: tuple[int, ...] | None) -> int:
     """Number of elements; 0 when the value is not one tensor."""
     return math.prod(shape) if shape is not None else 0
@@ -219,5 +225,6 @@ def rename(graph: Graph, labels: dict[str, str]) -> Graph:
 
 
 __all__ = [
-    "SOURCES", "Call", "Failure", "Graph", "Guess", "Initialiser", "Module", "Node", "Ref", "Repeat", "field", "lint", "numel", "rename",
+    "SOURCES", "Call", "Failure", "Graph", "Guess", "Initialiser", "Module", "Node", "Ref", "Repeat", "field", "lint", "numel",
+    "ops_digest", "rename",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 
 from screen.facts.analysis import Analysis
 from screen.facts.assemble import readers_of
@@ -15,7 +14,7 @@ from screen.facts.flow import Flow
 from screen.facts.norms import Norms
 from screen.facts.nouns import Facts, Kind, Norm, Stream, Sublayer, Unknown
 from screen.facts.streams import Chains
-from screen.graph import Graph
+from screen.graph import ops_digest
 from screen.plan_blocks import block_plan, cuts_of
 from screen.probe.plan import BoundPlan, DegreePlan, NormPlan, ProbePlan, QuantityPlan, SublayerPlan
 
@@ -33,11 +32,6 @@ def plan_of(facts: Facts) -> ProbePlan:
             if found:
                 blocks.append(block_plan(facts, stream, kind, found[0][1][0], [b for _, (_, b) in found]))
     return ProbePlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(sublayers), tuple(blocks))
-
-
-def ops_digest(graph: Graph) -> str:
-    """Of the ops in order: two traces of one program agree in it."""
-    return blake2b(" ".join(n.op for n in graph.nodes).encode(), digest_size=8).hexdigest()
 
 
 def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, branch: Branch) -> SublayerPlan:
@@ -114,4 +108,4 @@ def program_of(expr: Expr) -> tuple[tuple[str, float, str, tuple[int, ...], tupl
     return tuple(rows)
 
 
-__all__ = ["cuts_of", "ops_digest", "plan_of", "program_of"]
+__all__ = ["cuts_of", "plan_of", "program_of"]

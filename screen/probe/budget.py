@@ -32,11 +32,6 @@ SWEEP = 84.0
 TYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
-def threads() -> int:
-    """Threads of a measurement."""
-    return THREADS
-
-
 def device_of(wanted: Literal["auto", "cpu", "cuda"]) -> tuple[str, str]:
     """(torch's name, words for the report). Raises `UsageError` where CUDA is asked for and not there."""
     there = wanted != "cpu" and torch.cuda.is_available()
@@ -46,7 +41,7 @@ def device_of(wanted: Literal["auto", "cpu", "cuda"]) -> tuple[str, str]:
         from screen.errors import UsageError
 
         raise UsageError("`--device cuda` needs a GPU that torch can use", "there is none", "Leave it out: everything is measured on the CPU then")
-    return "cpu", f"cpu, {threads()} thread{'s' if threads() > 1 else ''}" + ("" if wanted == "cpu" else "; no GPU was found")
+    return "cpu", f"cpu, {THREADS} thread" + ("" if wanted == "cpu" else "; no GPU was found")
 
 
 def room_of(memory: int, device: str) -> float:
@@ -154,4 +149,4 @@ def parameters_below(graph: Graph, target: int, cuts: list[int]) -> int:
     return total
 
 
-__all__ = ["ATTACK", "COPIES", "RATES", "Budget", "bytes_of", "device_of", "dtype_of", "norm_work", "parameters_below", "room_of", "threads"]
+__all__ = ["ATTACK", "COPIES", "RATES", "THREADS", "Budget", "bytes_of", "device_of", "dtype_of", "norm_work", "parameters_below", "room_of"]

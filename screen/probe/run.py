@@ -13,11 +13,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from screen.capture.built import Built
 from screen.capture.tracer import run as traced
 from screen.errors import UsageError
-from screen.graph import Graph
+from screen.graph import Graph, ops_digest
 from screen.probe.attempts import Session
 from screen.probe.blocks import stacked, started
 from screen.probe.branches import attacked, exponents
-from screen.probe.budget import RATES, Budget, device_of, dtype_of, room_of, threads
+from screen.probe.budget import RATES, THREADS, Budget, device_of, dtype_of, room_of
 from screen.probe.coordinates import widened
 from screen.probe.precision.run import precise
 from screen.probe.material import Watch
@@ -72,17 +72,14 @@ def in_order(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
 
 def same_program(plan: ProbePlan, graph: Graph) -> bool:
     """Whether the plan's nodes are those of this graph."""
-    from hashlib import blake2b
-
-    digest = blake2b(" ".join(n.op for n in graph.nodes).encode(), digest_size=8).hexdigest()
-    return len(graph.nodes) == plan.nodes and digest == plan.ops
+    return len(graph.nodes) == plan.nodes and ops_digest(graph) == plan.ops
 
 
 @contextlib.contextmanager
 def _settled() -> Iterator[None]:
     """A fixed number of threads, exact attention, no gradient unless asked for; the global random state as it was found."""
     before, kept = torch.get_num_threads(), torch.random.get_rng_state()
-    torch.set_num_threads(threads())
+    torch.set_num_threads(THREADS)
     try:
         with sdpa_kernel(SDPBackend.MATH), torch.no_grad():
             yield
