@@ -186,7 +186,7 @@ class Recorder(TorchFunctionMode):
         if key == _NONE:
             return
         history = self._histories.get(key)
-        step = Initialiser(op, values, *_line(), whole=history is None or _whole(tensor))
+        step = Initialiser(op, values, *_line(), whole=_whole(tensor))
         if history is None:
             self._begin(tensor, (step,))
             return

@@ -47,6 +47,8 @@ def starting_value(graph: Graph, parameters: tuple[str, ...]) -> float | None:
 
 def starting_value_of(history: tuple[Initialiser, ...]) -> float | None:
     """The value of every entry after all calls; None when they are not all one known number."""
+    if partly(history) is not None:
+        return None
     value: float | None = None
     for call in history:
         number = _number(call.args, 0, math.nan)
@@ -80,6 +82,13 @@ def smallest_pair(facts: Facts, sublayer: Sublayer) -> tuple[float, float] | Unk
     return first, second
 
 
+def without_zeroed_rows(history: tuple[Initialiser, ...]) -> tuple[Initialiser, ...]:
+    """What was done to the entries that no later call sets to zero: the padding row of a table is left out."""
+    while len(history) > 1 and not history[-1].whole and (history[-1].op in ZERO or history[-1].args[:1] == (0.0,) and history[-1].op == "fill_"):
+        history = history[:-1]
+    return history
+
+
 def effective(history: tuple[Initialiser, ...]) -> tuple[Initialiser, ...]:
     """The calls that count: from the last one on that set every entry. What went before was overwritten."""
     last = max((i for i, call in enumerate(history) if call.whole and call.op not in STEPS and call.op not in SCALED), default=0)
@@ -87,10 +96,8 @@ def effective(history: tuple[Initialiser, ...]) -> tuple[Initialiser, ...]:
 
 
 def partly(history: tuple[Initialiser, ...]) -> str | None:
-    """The call that set some entries and not others, after the last one that set them all."""
-    laws = [call for call in history if call.op not in STEPS and call.op not in SCALED]
-    last = max((i for i, call in enumerate(laws) if call.whole), default=-1)
-    return next((call.op for call in laws[last + 1 :]), None)
+    """The call that changed some entries and not others, since the last one that set them all: `weight[2*d:].mul_(beta)`."""
+    return next((call.op for call in effective(history) if not call.whole), None)
 
 
 def deviations(graph: Graph, parameter: str) -> tuple[float, ...]:
@@ -104,7 +111,9 @@ def deviations(graph: Graph, parameter: str) -> tuple[float, ...]:
 
 
 def deviation(history: tuple[Initialiser, ...], rows: int, columns: int) -> float | Unknown:
-    """σ after all recorded calls, in order; rows = fan_out, columns = fan_in as `nn.init` counts them. The last law counts: see `partly`."""
+    """σ after all recorded calls, in order; rows = fan_out, columns = fan_in as `nn.init` counts them."""
+    if (some := partly(history)) is not None:
+        return Unknown(f"`{some}` changed some entries and not others")
     found: float | Unknown = Unknown("no call set the values")
     for call in history:
         if call.op in SCALED:
@@ -155,4 +164,5 @@ def _times(value: float | Unknown, factor: float) -> float | Unknown:
     return value if isinstance(value, Unknown) else value * factor
 
 
-__all__ = ["deviation", "deviations", "effective", "partly", "smallest_pair", "square_gains", "starting_value", "starting_value_of"]
+__all__ = ["deviation", "deviations", "effective", "partly", "smallest_pair", "square_gains", "starting_value", "starting_value_of",
+           "without_zeroed_rows"]  # fmt: skip

@@ -69,10 +69,9 @@ def drawn(shape: tuple[int, ...], history: tuple[Initialiser, ...], generator: t
             rule = _DRAWS.get(call.op) or _FIXED.get(call.op)
             if rule is None and place == 0:
                 return unknown(shape, generator), f"the law of `{call.op}` is not known: N(0, 1/fan_in) in its place"
-            if place and not (rule is not None and call.whole):
-                rule = _STEPS.get(call.op)
-            if rule is None:
-                note = f"`{call.op}` set some of the entries, and which is not recorded: left out"
+            rule = rule or _STEPS.get(call.op)
+            if rule is None or (place and not call.whole):
+                note = f"`{call.op}` changed some of the entries, and which is not recorded: left out"
                 continue
             try:
                 rule(value, _numbers(call), generator)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from screen import ops
-from screen.facts.inits import deviation, effective, partly, starting_value, starting_value_of
+from screen.facts.inits import deviation, effective, partly, starting_value, starting_value_of, without_zeroed_rows
 from screen.facts.nouns import Unknown
 from screen.graph import Graph, Initialiser
 
@@ -58,12 +58,11 @@ class Weights:
             return constant**2 if constant is not None else Unknown("a weight is computed from others", (node,))
         here = self.graph.nodes[found]
         history, shape = self.histories.get(here.name, ()), here.shape or ()
-        while row and len(history) > 1 and starting_value_of(history[-1:]) == 0:
-            history = history[:-1]
+        history = without_zeroed_rows(history) if row else history
         if not history:
             return Unknown(f"no initialiser of `{here.name}` was recorded", (found,))
         if (call := partly(history)) is not None:
-            return Unknown(f"`{call}` set some entries of `{here.name}` and not others", (found,))
+            return Unknown(f"`{call}` changed some entries of `{here.name}` and not others", (found,))
         value = starting_value_of(history)
         if value is not None:
             return value**2
