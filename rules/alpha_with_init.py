@@ -13,7 +13,7 @@ Source: Wang et al. 2022 (DeepNet), section 4.
 
 from __future__ import annotations
 
-from screen.facts.inits import smallest_pair
+from screen.facts.path_gains import smallest_pair
 from screen.facts.questions import UPDATE_LIMIT, is_renormalised
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
 

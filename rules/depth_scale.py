@@ -4,6 +4,8 @@ Why: the sensitivity of a branch is a sum of products of its weights; m is the n
 N^(-1/m) the largest product is 1/N, N the number of branches. As the factor shrinks the smallest product binds, the path through V and O: worst
 case over all paths N^(-1/m_min); in mean square over independent random weights N^(-1/(2·m_min)), T-Fixup's scale. Where m_min is 0 (a norm on
 the output) no scale of weights bounds the product: the criterion is not applicable, and only a multiplier on the branch helps.
+Beside it stands the start that the model really has: the product of the gains σ·(rows·columns)^(1/4) (1 of Xavier on a square matrix) of the
+recorded initialisation over the smallest product, which (c) wants below N^(-1/2) and (b) below 1/N.
 Assumes: the constants of the products are of order one at the usual initialisation; criterion (c) independent weights in different layers, so
 that tied layers need (b).
 Cannot tell: when an op of the branch has no degree.
@@ -12,6 +14,9 @@ Source: Emadi, section 6.2, with multiplicity; docs/theory.md, scale degrees.
 
 from __future__ import annotations
 
+import math
+
+from screen.facts.path_gains import start_product
 from screen.facts.questions import branches
 from screen.rule import Example, Facts, Kind, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
@@ -31,6 +36,8 @@ NORMED = BLOCK.replace("OUTPUT", "self.after(self.down(F.relu(self.up(self.norm(
 VIOLATES = (Example("a norm on the output: no scale of the weights acts", NORMED),)
 CANNOT_TELL = (Example("an op without a degree", BLOCK.replace("OUTPUT", "self.down(torch.special.bessel_j0(self.up(self.norm(x))))")),)
 
+PRODUCTS = ("attention", "cross_attention", "ffn", "gated_ffn", "moe")
+"""Branches whose smallest product of weights is their gain, up to constants of order one."""
 THEOREM = "Emadi, section 6.2: m products of N^(-1/m) are 1/N; criteria (b) and (c): docs/theory.md"
 
 
@@ -60,7 +67,25 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     a, b, c = scales.values()
     message = (
         f"{name}: m = {m}; over N = {count} branches each of its maps by {a:.3g} (a: N^(-1/m)), {b:.3g} (b: worst case over all paths), "
-        f"{c:.3g} (c: mean square at random weights)."
-    )
+        f"{c:.3g} (c: mean square at random weights). {_start(facts, sublayer, count)}"
+    ).rstrip()
+    numbers = (*numbers, *scales.items(), *_start_number(facts, sublayer))
     assumes = ("(c): independent weights in different layers",)
-    return Outcome("holds", message, site, theorem=THEOREM, numbers=(*numbers, *scales.items()), assumptions=assumes)
+    return Outcome("holds", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes)
+
+
+def _start(facts: Facts, sublayer: Sublayer, count: int) -> str:
+    """The start that was recorded, beside what (b) and (c) ask of the smallest product: a sentence. Mixers that are no product of maps have none."""
+    if sublayer.role not in PRODUCTS:
+        return ""
+    product = start_product(facts, sublayer)
+    if isinstance(product, Unknown):
+        return f"Where its recorded initialisation starts is unknown: {product.reason}."
+    start, mean, worst = math.sqrt(product), count**-0.5, 1 / count
+    met = "both are met" if start <= worst else "(c) is met, (b) is not" if start <= mean else "neither is met"
+    return f"Its recorded initialisation starts the smallest product at {start:.3g}, where (c) asks for {mean:.3g} and (b) for {worst:.3g}: {met}."
+
+
+def _start_number(facts: Facts, sublayer: Sublayer) -> tuple[tuple[str, Number], ...]:
+    product = start_product(facts, sublayer) if sublayer.role in PRODUCTS else Unknown("no product of maps")
+    return () if isinstance(product, Unknown) else (("start", math.sqrt(product)),)

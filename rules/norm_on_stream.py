@@ -6,19 +6,21 @@ log(vocabulary), or divergence as soon as the weights have grown a little. What 
 (ReZero, SkipInit, Fixup's last layer), whose condition is then the learned scale; a bounded map at the branch's input (tanh, as in
 DyT), which is as good as an input norm, or at its output; or branches scaled down with depth, so that M·g² stays near 1 for M branches of mean-square
 gain g².
-Assumes: branches of independent weights at the start, whose two smallest recorded gains are those of V and O, or of W1 and W2; QK-norm
-alone is no norm of the stream, since the path through V and O stays linear in it.
-Cannot tell: when a placement is unknown, when the stream is gated by the data, when the start of a learned scale was not recorded, or
-when a guessed branch decides.
+Assumes: branches of independent weights at the start, whose gains are those of the shortest product of weights (V and O, or W1 and W2), with
+constants of order one; QK-norm alone is no norm of the stream, since the path through V and O stays linear in it.
+Cannot tell: when a placement is unknown, when the stream is gated by the data, when the start of a learned scale or of the weights was not
+recorded, or when a guessed branch decides.
 Source: Zhang et al. 2019 (Fixup), section 2; Bachlechner et al. 2021 (ReZero); Zhu et al. 2025 (DyT).
 """
 
 from __future__ import annotations
 
-from screen.facts.inits import smallest_pair
+import math
+
+from screen.facts.path_gains import start_product
 from screen.facts.questions import is_output_bounded
 from screen.ops import CLASSES
-from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, first_reason, or_not_applicable
+from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, first_reason, or_not_applicable
 
 RULE = Rule(
     "R101", "norm-on-stream", "forward", "R", "error", ("streams", "graph", "guessed_nodes", "analyses"), "Zhang et al. 2019 (Fixup), section 2"
@@ -56,6 +58,12 @@ class Block(nn.Module):
 VIOLATES = (Example("no norm in any block; the final norm hides the growth from the head alone", BLOCK),)
 CANNOT_TELL = (
     Example("an op without a row, which may bound the branch's input", BLOCK.replace("self.up(x)", "self.up(torch.special.bessel_j0(x))")),
+    Example(
+        "no norm, and weights that no initialiser fills",
+        BLOCK.replace("nn.Linear(32, 128), nn.Linear(128, 32)", "nn.Parameter(torch.empty(32, 128)), nn.Parameter(torch.empty(128, 32))").replace(
+            "self.down(F.gelu(self.up(x)))", "F.gelu(x @ self.up) @ self.down"
+        ),
+    ),
 )
 
 
@@ -86,20 +94,36 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if stream.depth == 1 and len(facts.streams) > 1:
         message = f"No norm stands on `{stream.name}`, which is one block deep beside other streams."
         return Outcome("conditional", message, site, condition="small-gain")
+    return _grown(facts, stream, subs, site)
+
+
+def _grown(facts: Facts, stream: Stream, subs: list[Sublayer], site: Site) -> Outcome:
+    """What the recorded initialisation says: branches that start small for this depth, or the exponential."""
+    depth = 1 if stream.role == "inner" else facts.depth(stream)
+    branches = sum(_times(facts, stream, k) * len(k.sublayers) for k in stream.kinds)
+    found = _square_gains(facts, stream, subs)
+    if isinstance(found, Unknown):
+        message = f"No norm stands on `{stream.name}`, and how large its branches start is unknown: {found.reason}."
+        return Outcome("cannot_tell", message, blame(facts, site, found.nodes))
+    total, largest = found
+    numbers = (("depth", depth), ("branches", branches), ("square_gains", total))
+    if total <= GROWTH_LIMIT and largest < 0.9 * USUAL_GAIN:
+        why = f"the branches start small for this depth: their mean-square gains add up to {total:.3g}"
+        return Outcome("conditional", f"No norm stands on `{stream.name}`; {why}.", site, numbers=numbers, condition="initialisation")
     return Outcome(
         "violated",
-        f"No norm stands on `{stream.name}` and no branch starts at zero: it grows exponentially with its {stream.depth} "
-        f"block{'' if stream.depth == 1 else 's'}.",
+        f"No norm stands on `{stream.name}` and no branch starts at zero: it grows exponentially with its {depth} block{'' if depth == 1 else 's'}.",
         site,
         theorem="‖x_N‖ ≤ (1 + L)^N ‖x_0‖, and (1 + g²)^(N/2) in mean square at initialisation",
         assumptions=("the weights of different blocks are independent at the start",),
-        numbers=(("depth", stream.depth), ("branches", _branches(stream))),
+        numbers=numbers,
         remedy="normalise each branch's input and output, or multiply each branch by a learned scale that starts at zero",
     )
 
 
-def _branches(stream: Stream) -> int:
-    return sum(kind.count * len(kind.sublayers) for kind in stream.kinds)
+def _times(facts: Facts, stream: Stream, kind: Kind) -> int:
+    """How often a value passes blocks of this kind: once where the stream starts anew in every block."""
+    return 1 if stream.role == "inner" else kind.count * (facts.stacked or 1)
 
 
 def _doubt(facts: Facts, stream: Stream, subs: list[Sublayer]) -> str:
@@ -125,23 +149,33 @@ def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[str, st
     if all(_bounded_input(facts, stream, s) for s in subs):
         grows = "so that it grows as pre-norm does: linearly, with a slope set by the weights"
         return f"a bounded map stands at every branch's input, {grows}", "bounded-weights"
-    gains = [_square_gain(facts, s) for kind in stream.kinds for s in kind.sublayers for _ in range(kind.count)]
-    total = sum(g for g in gains if g is not None)
-    if None not in gains and total <= GROWTH_LIMIT and max(g for g in gains if g is not None) < 0.9 * USUAL_GAIN:
-        return f"the branches start small for this depth: their mean-square gains add up to {total:.3g}", "initialisation"
     return None
 
 
-def _square_gain(facts: Facts, sublayer: Sublayer) -> float | None:
-    """s²·v²·w² at the start; None when not even the scale tells it is small."""
+def _square_gains(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[float, float] | Unknown:
+    """Σ g² over the branches that a value passes, and the largest: of the weights, or else of the growth that the recursion finds."""
+    gains = [(g, _times(facts, stream, k)) for k in stream.kinds for s in k.sublayers for g in (_square_gain(facts, s),)]
+    unknown = next((g for g, _ in gains if isinstance(g, Unknown)), None)
+    if unknown is None:
+        known = [(g, times) for g, times in gains if isinstance(g, float)]
+        return sum(g * times for g, times in known), max(g for g, _ in known)
+    found = facts.recursion(stream)
+    if isinstance(found, Unknown) or found.depth < 2 or stream.role == "inner":
+        return unknown
+    grown = 2 * math.log(max(found.rms[-1] / found.rms[0], 1.0)) * found.depth / (found.depth - 1)
+    return grown, grown / sum(times for _, times in gains)
+
+
+def _square_gain(facts: Facts, sublayer: Sublayer) -> float | Unknown:
+    """s²·Π g² at the start."""
     scale = sublayer.branch
     factor = 1.0 if scale.kind == "none" else scale.value if scale.kind == "constant" else scale.init
     if factor == 0:
         return 0.0
-    pair = smallest_pair(facts, sublayer)
-    if isinstance(pair, Unknown) or factor is None:
-        return None
-    return factor**2 * pair[0] * pair[1]
+    if factor is None:
+        return Unknown(f"the scale of `{sublayer.name}` has no recorded start", (sublayer.output,))
+    product = start_product(facts, sublayer)
+    return product if isinstance(product, Unknown) else factor**2 * product
 
 
 def _bounded_input(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:

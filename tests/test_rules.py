@@ -289,11 +289,18 @@ def test_a_law_that_is_not_known_is_unknown(history: tuple[Initialiser, ...]) ->
 
 def test_gains_do_not_depend_on_orientation() -> None:
     b = h.GraphBuilder()
-    b.parameter("tall", 128, 32)
-    b.parameter("wide", 32, 128)
+    x, tall, wide = b.op("input"), b.parameter("tall", 128, 32), b.parameter("wide", 32, 128)
+    added, experts, filters = b.parameter("added", 4, 32), b.parameter("experts", 8, 32, 128), b.parameter("filters", 64, 1, 7)
+    b.op("add", b.op("matmul", b.op("linear", x, tall), b.op("transpose", wide)), added)
+    b.op("bmm", x, experts)
+    b.op("conv1d", b.op("view", x, shape=(2, 64, 16)), filters)
     law = (Initialiser("normal_", (0.0, 0.5)),)
-    gains = square_gains(b.graph(initialisers=(("tall", law), ("wide", law))), ("tall", "wide", "absent"))
+    names = ("tall", "wide", "added", "experts", "filters")
+    gains = square_gains(b.graph(initialisers=tuple((n, law) for n in names)), (*names, "absent"))
     assert gains["tall"] == gains["wide"] == pytest.approx(0.25 * 64)
+    assert gains["experts"] == pytest.approx(0.25 * 64)  # of each of them
+    assert gains["filters"] == pytest.approx(0.25 * 7)  # every channel has its own seven weights
+    assert isinstance(gains["added"], Unknown)  # no map: it is added
     assert isinstance(gains["absent"], Unknown)
 
 

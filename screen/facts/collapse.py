@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.degrees.nouns import Degree
-from screen.facts.inits import square_gains
 from screen.facts.nouns import Facts, Stream, Sublayer, Unknown
+from screen.facts.path_gains import path_gains
 
 MIXERS = ("attention", "cross_attention")
 NEUTRAL = ("ffn", "gated_ffn", "moe")
@@ -37,31 +36,10 @@ def least_one_minus_cos(facts: Facts, stream: Stream) -> float | Unknown:
 
 def value_gain(facts: Facts, sublayer: Sublayer) -> float | Unknown:
     """v: the mean-square gain along the shortest product of weights of the branch, V and O of attention."""
-    analysis = facts.analysis(sublayer)
-    if isinstance(analysis, Unknown):
-        return analysis
-    path = set(analysis.degrees.orders.smallest_path)
-    groups = [d for d in analysis.degrees.groups if d.group in path]
-    if len(groups) != 2:
-        return Unknown(f"the value path of `{sublayer.name}` is not two maps", (sublayer.output,))
-    gains = square_gains(facts.graph, tuple(p for d in groups for p in d.parameters[:1]))
-    product = 1.0
-    for degree in groups:
-        gain = gains[degree.parameters[0]]
-        if isinstance(gain, Unknown):
-            return gain
-        product *= gain * _share(facts, degree)
-    return product
-
-
-def _share(facts: Facts, degree: Degree) -> float:
-    """A fused weight's gain is σ²·√(in·out of all of it): the root of the share of its output features that count."""
-    if degree.rows is None:
-        return 1.0
-    span, _, period = degree.rows.partition(" of every ")
-    first, last = (int(n) for n in span.split(":"))
-    shape = next(n.shape for n in facts.graph.nodes if n.op == "parameter" and n.name == degree.parameters[0]) or (1,)
-    return math.sqrt((last - first) / (int(period) if period else shape[degree.axis]))
+    gains = path_gains(facts, sublayer)
+    if isinstance(gains, Unknown):
+        return gains
+    return math.prod(gains) if len(gains) == 2 else Unknown(f"the value path of `{sublayer.name}` is not two maps", (sublayer.output,))
 
 
 __all__ = ["least_one_minus_cos", "value_gain"]

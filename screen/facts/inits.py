@@ -10,11 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from screen.facts.nouns import Facts, Sublayer, Unknown
-from screen.graph import Graph, Initialiser
+from screen.facts.nouns import Unknown
+from screen.graph import Graph, Initialiser, Node
+from screen.ops import CLASSES
 
-MOST_MAPS = 4
-"""Q, K, V and O: beyond them the two smallest gains of a branch say nothing of its size."""
+CARRIES = frozenset({"view", "part", "source", "alias"})
+"""Classes of ops that hand on entries of a parameter as they are."""
+CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d"})
+ADDED = frozenset({"addmm", "baddbmm"})
+"""Products whose first operand is added."""
+MATRIX = ADDED | {"matmul", "mm", "bmm", "mv", "grouped_mm"}
 ZERO = {"zeros_", "zero_"}
 SCALED = {"mul_": 1.0, "div_": -1.0}
 STEPS: dict[str, Callable[[float, float], float]] = {
@@ -26,16 +31,53 @@ def square_gains(graph: Graph, parameters: tuple[str, ...]) -> dict[str, float |
     """g² of each named matrix at its recorded initialisation; `Unknown` when nothing was recorded or its law is not known."""
     wanted = set(parameters)
     histories = {name: history for name, history in graph.initialisers if name in wanted}
-    shapes = {n.name: n.shape for n in graph.nodes if n.op == "parameter" and n.name in wanted}
-    return {name: _square_gain(name, histories.get(name, ()), shapes.get(name)) for name in dict.fromkeys(parameters)}
+    nodes = {n.name: n for n in graph.nodes if n.op == "parameter" and n.name in wanted}
+    return {name: _square_gain(graph, name, histories.get(name, ()), nodes.get(name)) for name in dict.fromkeys(parameters)}
 
 
-def _square_gain(name: str, history: tuple[Initialiser, ...], shape: tuple[int, ...] | None) -> float | Unknown:
-    if not history or not shape or len(shape) < 2:
+def _square_gain(graph: Graph, name: str, history: tuple[Initialiser, ...], node: Node | None) -> float | Unknown:
+    if not history or node is None or not node.shape or len(node.shape) < 2:
         return Unknown(f"no initialiser of `{name}` was recorded")
-    rows, columns = shape[0], math.prod(shape[1:])
-    law = deviation(history, rows, columns)
-    return law if isinstance(law, Unknown) else law**2 * math.sqrt(rows * columns)
+    law, sides = deviation(history, *fans(node.shape)), _sides(graph, node)
+    if isinstance(law, Unknown) or isinstance(sides, Unknown):
+        return law if isinstance(law, Unknown) else sides
+    return law**2 * sides
+
+
+def _sides(graph: Graph, node: Node) -> float | Unknown:
+    """√(in·out) of a map; of a convolution its fan-in times √(out/in) channels; of experts in one tensor that of each of them."""
+    shape, reader = node.shape or (), _contraction(graph, node)
+    if reader is None:
+        return Unknown(f"`{node.name}` is no matrix that a product or a convolution contracts", (node.index,))
+    if reader.op in CONVOLUTIONS:
+        channels = (graph.nodes[reader.inputs[0]].shape or (1, 1))[1]
+        return math.prod(shape[1:]) * math.sqrt(shape[0] / channels)
+    return math.sqrt(shape[-1] * shape[-2])
+
+
+def _contraction(graph: Graph, node: Node) -> Node | None:
+    """The first op that contracts a parameter, as it is or moved and cut; None where it is added or multiplied entry by entry."""
+    same = {node.index}
+    for reader in graph.nodes[node.index + 1 :]:
+        places = [p for p, i in enumerate(reader.inputs) if i in same]
+        if not places:
+            continue
+        if CLASSES.get(reader.op) in CARRIES or reader.op == "alias":
+            same.add(reader.index)
+        elif reader.op in CONVOLUTIONS or reader.op == "linear":
+            return reader if 1 in places else None
+        elif reader.op in MATRIX:
+            return None if reader.op in ADDED and places == [0] else reader
+        else:
+            return None
+    return None
+
+
+def fans(shape: tuple[int, ...]) -> tuple[int, int]:
+    """(fan_out, fan_in) as `nn.init` counts them."""
+    if len(shape) < 2:
+        return (shape[0] if shape else 1), (shape[0] if shape else 1)
+    return shape[0] * math.prod(shape[2:]), math.prod(shape[1:])
 
 
 def starting_value(graph: Graph, parameters: tuple[str, ...]) -> float | None:
@@ -65,26 +107,9 @@ def starting_value_of(history: tuple[Initialiser, ...]) -> float | None:
     return None if value is None or math.isnan(value) else value
 
 
-def smallest_pair(facts: Facts, sublayer: Sublayer) -> tuple[float, float] | Unknown:
-    """The two smallest g² among the weight maps of a branch: of attention its V and O where these are scaled, of an FFN both maps.
-
-    A branch with one map gives it and 1."""
-    gains: list[float] = []
-    for gain in square_gains(facts.graph, sublayer.m.path).values():
-        if isinstance(gain, Unknown):
-            return gain
-        gains.append(gain)
-    if not gains:
-        return Unknown(f"no weights are known for `{sublayer.name}`")
-    if len(gains) > MOST_MAPS:
-        return Unknown(f"`{sublayer.name}` has {len(gains)} weight maps, more than one path of two")
-    first, second = sorted([*gains, 1.0])[:2] if len(gains) == 1 else sorted(gains)[:2]
-    return first, second
-
-
 def without_zeroed_rows(history: tuple[Initialiser, ...]) -> tuple[Initialiser, ...]:
     """What was done to the entries that no later call sets to zero: the padding row of a table is left out."""
-    while len(history) > 1 and not history[-1].whole and (history[-1].op in ZERO or history[-1].args[:1] == (0.0,) and history[-1].op == "fill_"):
+    while len(history) > 1 and not history[-1].whole and (history[-1].op in ZERO or (history[-1].op == "fill_" and history[-1].args[:1] == (0.0,))):
         history = history[:-1]
     return history
 
@@ -106,7 +131,7 @@ def deviations(graph: Graph, parameter: str) -> tuple[float, ...]:
     shape = next((n.shape for n in graph.nodes if n.op == "parameter" and n.name == parameter), None)
     if not shape or len(shape) < 2:
         return ()
-    found = (deviation(history[: i + 1], shape[0], math.prod(shape[1:])) for i, call in enumerate(history) if call.op != "uniform_")
+    found = (deviation(history[: i + 1], *fans(shape)) for i, call in enumerate(history) if call.op != "uniform_")
     return tuple(law for law in found if not isinstance(law, Unknown))
 
 
@@ -164,5 +189,5 @@ def _times(value: float | Unknown, factor: float) -> float | Unknown:
     return value if isinstance(value, Unknown) else value * factor
 
 
-__all__ = ["deviation", "deviations", "effective", "partly", "smallest_pair", "square_gains", "starting_value", "starting_value_of",
+__all__ = ["CARRIES", "deviation", "deviations", "effective", "fans", "partly", "square_gains", "starting_value", "starting_value_of",
            "without_zeroed_rows"]  # fmt: skip

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from screen import ops
-from screen.facts.inits import deviation, effective, partly, starting_value, starting_value_of, without_zeroed_rows
-from screen.facts.nouns import Unknown
-from screen.graph import Graph, Initialiser
+import numpy as np
 
-CARRIES = frozenset({"view", "part", "source", "alias"})
-"""Classes of ops that hand on entries of a parameter as they are."""
+from screen import ops
+from screen.facts.inits import CARRIES, deviation, effective, fans, partly, starting_value, starting_value_of, without_zeroed_rows
+from screen.facts.nouns import Unknown
+from screen.facts.recursion.entrywise import named_function
+from screen.facts.recursion.kernels import FUNCTIONS
+from screen.graph import Graph, Initialiser, Node
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Weights:
         """E W² of the entries behind a node: of constants their square, of random ones σ² (mean zero).
 
         `row`: one row (the padding of a table) was set to zero after the rest, which is left out."""
-        found = self.parameter(node)
+        found = self.parameter(self._normed(node))
         if found is None:
             constant = self.constant(node)
             return constant**2 if constant is not None else Unknown("a weight is computed from others", (node,))
@@ -66,21 +66,33 @@ class Weights:
         value = starting_value_of(history)
         if value is not None:
             return value**2
-        rows, columns = _fans(shape)
-        law = deviation(history, rows, columns)
+        law = deviation(history, *fans(shape))
         return Unknown(f"{law.reason} (`{here.name}`)", (found,)) if isinstance(law, Unknown) else law**2
 
+    def _normed(self, node: int) -> int:
+        """w = g·v/‖v‖ with g = ‖v‖ at the start is v."""
+        here = self.graph.nodes[node]
+        if here.op != "_weight_norm" or len(here.args) < 3 or len(here.inputs) != 2:
+            return node
+        weight, length = (self.graph.nodes[i] for i in here.inputs)
+        history = self.histories.get(length.name, ())
+        return weight.index if [(c.op, c.args) for c in history] == [("norm_of", (weight.name, here.args[2]))] else node
+
     def constant(self, node: int) -> float | None:
-        """The one number that sums and products of constant parameters come to: `1 + w`."""
+        """The one number that sums, products and functions of constants come to: `1 + w`, `exp(clamp(t))`, `0 * x`."""
         here = self.graph.nodes[node]
         if here.op == "parameter":
             return starting_value(self.graph, (here.name,)) if here.name in self.histories else None
         if ops.CLASSES.get(here.op) in CARRIES or here.op == "alias":
             return self.constant(here.inputs[0]) if len(set(here.inputs)) == 1 else None
+        if len(here.inputs) == 1 and (here.op in FUNCTIONS or here.op == "clamp"):
+            return _applied(here, self.constant(here.inputs[0]))
         if here.op not in ("add", "mul", "sub") or len(here.args) != 2:
             return None
         pair = [float(a) if isinstance(a, int | float) else self.constant(a.node) if hasattr(a, "node") else None for a in here.args]
         left, right = pair
+        if here.op == "mul" and 0.0 in pair:  # whatever the other is
+            return 0.0
         if left is None or right is None:
             return None
         return left + right if here.op == "add" else left - right if here.op == "sub" else left * right
@@ -103,11 +115,16 @@ class Weights:
         return tuple((n.shape, tuple((c.op, c.args) for c in self.histories.get(n.name, ()))) for n in found)
 
 
-def _fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """(fan_out, fan_in) as `nn.init` counts them."""
-    if len(shape) < 2:
-        return (shape[0] if shape else 1), (shape[0] if shape else 1)
-    return shape[0] * math.prod(shape[2:]), math.prod(shape[1:])
+def _applied(node: Node, value: float | None) -> float | None:
+    """A function of one number."""
+    if value is None:
+        return None
+    if node.op == "clamp":
+        low, high = ((node.args[p] if len(node.args) > p else node.kwarg(n)) for p, n in ((1, "min"), (2, "max")))
+        value = max(value, float(low)) if isinstance(low, int | float) else value
+        return min(value, float(high)) if isinstance(high, int | float) else value
+    _, function = named_function(node)
+    return None if function is None else float(function(np.array([value]))[0])
 
 
 def same_shapes(one: tuple[object, ...], two: tuple[object, ...]) -> bool:

@@ -1,0 +1,63 @@
+"""How large a branch starts: the gains of its weights along the shortest product of its sensitivity.
+
+That product is V·O of softmax attention, both maps of a feed-forward, all three of a gated one: the path that no scale of other weights reaches
+(docs/theory.md, 2.7). The unit of a gain is that of `screen.facts.inits`: g² = σ²·√(rows·columns).
+"""
+
+from __future__ import annotations
+
+import math
+
+from screen.facts.degrees.nouns import Degree
+from screen.facts.inits import square_gains
+from screen.facts.nouns import Facts, Sublayer, Unknown
+
+
+def path_gains(facts: Facts, sublayer: Sublayer) -> tuple[float, ...] | Unknown:
+    """g² of each weight map on the shortest product, in data-flow order; of experts side by side one stands for all."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return analysis
+    orders = analysis.degrees.orders
+    if isinstance(orders.min_degree, Unknown):
+        return orders.min_degree
+    path = set(orders.smallest_path)
+    groups = [d for d in analysis.degrees.groups if d.group in path]
+    if not groups:
+        return Unknown(f"no weight stands on the shortest path through `{sublayer.name}`", (sublayer.output,))
+    found = square_gains(facts.graph, tuple(d.parameters[0] for d in groups))
+    gains: list[float] = []
+    for degree in groups:
+        gain = found[degree.parameters[0]]
+        if isinstance(gain, Unknown):
+            return gain
+        gains.append(gain * _share(facts, degree))
+    return tuple(gains)
+
+
+def smallest_pair(facts: Facts, sublayer: Sublayer) -> tuple[float, float] | Unknown:
+    """v² and w²: the two smallest g² on the shortest product, V and O of attention. A branch with one map gives it and 1."""
+    gains = path_gains(facts, sublayer)
+    if isinstance(gains, Unknown):
+        return gains
+    first, second = sorted([*gains, 1.0])[:2] if len(gains) == 1 else sorted(gains)[:2]
+    return first, second
+
+
+def start_product(facts: Facts, sublayer: Sublayer) -> float | Unknown:
+    """Π g² over the shortest product: the mean-square gain of the branch at its recorded initialisation, up to constants of its activations."""
+    gains = path_gains(facts, sublayer)
+    return gains if isinstance(gains, Unknown) else math.prod(gains)
+
+
+def _share(facts: Facts, degree: Degree) -> float:
+    """A fused weight's gain is σ²·√(in·out of all of it): the root of the share of its output features that count."""
+    if degree.rows is None:
+        return 1.0
+    span, _, period = degree.rows.partition(" of every ")
+    first, last = (int(n) for n in span.split(":"))
+    shape = next(n.shape for n in facts.graph.nodes if n.op == "parameter" and n.name == degree.parameters[0]) or (1,)
+    return math.sqrt((last - first) / (int(period) if period else shape[degree.axis]))
+
+
+__all__ = ["path_gains", "smallest_pair", "start_product"]
