@@ -88,7 +88,8 @@ def _linear(facts: Facts, stream: Stream, subs: list[Sublayer], site_numbers: tu
         message = f"`{stream.name}` grows at most linearly with depth, whatever the weights: every branch's output is bounded."
         total = normed_total(facts, stream)
         lines = () if total is None else (*growth(total), *(growth_of_kan(total, stream.width) if stream.width else ()))
-        return Outcome("holds", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ s·(max|γ| + rms β) per token, in rms", numbers=(*site_numbers, *lines))
+        theorem = "‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token" if total is None else "‖x_N‖ ≤ ‖x_0‖ + Σ s·(max|γ| + rms β) per token, in rms"
+        return Outcome("holds", message, site, theorem=theorem, numbers=(*site_numbers, *lines))
     inputs = [is_input_bounded(facts, s) for s, o in zip(subs, outputs, strict=True) if o is not True]
     for s in subs:
         analysis = facts.analysis(s)

@@ -9,7 +9,7 @@ Source: Kan et al., theorem 6, with the sharp constant: docs/theory.md, uncertai
 
 from __future__ import annotations
 
-from screen.facts.questions import branches, is_output_bounded, is_renormalised, normed_total
+from screen.facts.questions import branches, is_output_bounded, is_renormalised, is_unit, normed_total
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
 from screen.theorems.in_words import distance, generalising
 
@@ -50,14 +50,20 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     subs = [s for k in stream.kinds for s in k.sublayers]
     site, count = at(stream, None, subs[-1]), branches(facts, stream)
     total = normed_total(facts, stream)
-    lines = distance(total, stream.width, stream.final_norm is True) + generalising(total, stream.width) if total and stream.width else ()
-    if stream.final_norm is True or all(is_renormalised(s) for s in subs):
-        message = f"Two inputs of `{stream.name}` end at most 2·max|γ| apart per token, in rms: a norm stands at its end, whatever the depth."
-        return Outcome("holds", message, site, theorem="‖y − y'‖ ≤ 2·max|γ| per token after a norm", numbers=(("branches", count), *lines))
+    last = stream.end_norm
+    normed = last is not None and is_unit(last)
+    ends = stream.final_norm is True and normed
+    lines = distance(total, stream.width, ends) + generalising(total, stream.width) if total and stream.width else ()
+    if last is not None and (stream.final_norm is True or all(is_renormalised(s) for s in subs)) and last.type != "batchnorm":
+        size = "max|γ|" if normed else "b"
+        more = "whatever the depth" if normed else "b the largest value of that norm, whatever the depth"
+        message = f"Two inputs of `{stream.name}` end at most 2·{size} apart per token, in rms: a norm stands at its end, {more}."
+        return Outcome("holds", message, site, theorem=f"‖y − y'‖ ≤ 2·{size} per token after a norm", numbers=(("branches", count), *lines))
     bounded = [is_output_bounded(facts, s) for s in subs if not is_renormalised(s)]
     if all(b is True for b in bounded):
-        message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + {2 * count}·s·max|γ| apart per token, in rms."
-        return Outcome("holds", message, site, theorem="‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + Σ 2·s·max|γ|", numbers=(("branches", count), *lines))
+        reach, one = ("Σ 2·b_l", "Σ 2·b_l") if total is None else (f"{2 * count}·s·max|γ|", "Σ 2·s·max|γ|")
+        message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + {reach} apart per token, in rms."
+        return Outcome("holds", message, site, theorem=f"‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + {one}", numbers=(("branches", count), *lines))
     bare = [s for s, b in zip((s for s in subs if not is_renormalised(s)), bounded, strict=True) if b is not True]
     if bare and all("A" in s.positions and _has_bound(facts, s) for s in bare):
         message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + Σ 2·b_l apart, b_l the bound that the weights of branch l set."

@@ -50,7 +50,8 @@ def place(node: int = 0, module: str = "blocks.0") -> Place:
 
 
 def norm(node: int = 1, type_: NormType = "layernorm", size: int = 64, axes: tuple[int, ...] = (-1,)) -> Norm:
-    return Norm(node, max(node - 1, 0), type_, type_ == "layernorm", axes, size, 1e-5, place(node, "blocks.0.norm"))
+    radius = 1.0 if type_ in ("layernorm", "rmsnorm") else None
+    return Norm(node, max(node - 1, 0), type_, type_ == "layernorm", axes, size, 1e-5, place(node, "blocks.0.norm"), radius)
 
 
 POSITIONS = {

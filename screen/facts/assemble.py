@@ -70,6 +70,7 @@ def _stream(reader: Reader) -> Stream:
         kinds=kinds,
         long_skips=_long_skips(reader),
         states=chain.nodes,
+        end_norm=next(iter(reader.segments[-1].norms[::-1]), None),
     )
 
 

@@ -119,7 +119,7 @@ class Attention:
                 continue
             seen.add(here)
             norm = self.branch.norms.by_node.get(here)
-            if norm is not None and here in self.branch.members and not self.branch.way(norm.source) - {"earlier"}:
+            if norm is not None and not norm.across and here in self.branch.members and not self.branch.way(norm.source) - {"earlier"}:
                 found[here] = norm
                 continue
             if flow.key[here] or here not in self.branch.members:

@@ -122,7 +122,7 @@ class Branch:
             norm = self.norms.by_node.get(node)
             inputs = (norm.source,) if norm is not None else self.sources(node)
             ways = NOTHING.union(*(self.way(i, table) for i in inputs)) if inputs else NOTHING
-            if norm is not None and ways:
+            if norm is not None and ways and not norm.across:
                 ways = frozenset(_NORMED.get(w, w) for w in ways)
             table[node] = ways
         return table
@@ -160,7 +160,7 @@ class Branch:
                 continue
             seen.add(node)
             norm = self.norms.by_node.get(node)
-            if norm is not None:
+            if norm is not None and not norm.across:
                 found[node] = norm
             stack.extend((norm.source,) if norm is not None else self.sources(node))
         return tuple(found[n] for n in sorted(found))
@@ -225,7 +225,10 @@ def _walk_out(branch: Branch) -> Exit:
         seen.add(node)
         norm = norms.by_node.get(node)
         if norm is not None:
-            found[node] = norm
+            if norm.across:
+                ends.append(node)
+            else:
+                found[node] = norm
             continue
         edges = _out_edges(branch, node)
         if branch.border(node) is not None or flow.key[node] or not edges:

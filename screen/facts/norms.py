@@ -7,9 +7,11 @@ statistic of part of x (partial RMSNorm), of another tensor, or the plain mean, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from screen.facts.features import Features
 from screen.facts.flow import Flow, axes_of, number, strip
 from screen.facts.nouns import Norm, NormType, Place
 from screen.facts.readings import Mean, Reading, Stat, read, reading_of, subject_of
@@ -21,6 +23,18 @@ class Norms:
     """All norms of a graph."""
 
     flow: Flow
+
+    @cached_property
+    def features(self) -> Features:
+        """Which axes hold features."""
+        return Features(self.flow)
+
+    def _placed(self, norm: Norm) -> Norm:
+        """The norm with what its axes are: features, or tokens and samples."""
+        by_name = norm.type in ("batchnorm", "groupnorm") or self.flow.graph.nodes[norm.node].op == "instance_norm"
+        if by_name or not self.features.spans_others(norm.source, norm.axes):
+            return norm
+        return replace(norm, across=True, radius=None)
 
     @cached_property
     def _result(self) -> tuple[dict[int, Norm], dict[int, int]]:
@@ -35,7 +49,7 @@ class Norms:
                 found = _quotient(self.flow, node, readings, free)
             readings.append(reading)
             if found is not None:
-                norms[node.index] = found
+                norms[node.index] = self._placed(found)
         return norms, free
 
     @property
@@ -91,7 +105,9 @@ def _make_fused(flow: Flow, call: Node, value: int) -> Norm | None:
     if call.op == "group_norm":
         groups = next((g for g in (number(flow.operand(call, p, "num_groups")) for p in (1, 6)) if g), 1.0)
         size = int(size / max(groups, 1.0))
-    return Norm(value, source, kind, kind in ("layernorm", "batchnorm", "groupnorm", "other"), axes, size, eps, place_of(graph, value))
+    centred = kind in ("layernorm", "batchnorm", "groupnorm", "other")
+    radius = {"layernorm": 1.0, "rmsnorm": 1.0, "l2": max(size, 1) ** -0.5}.get(kind)
+    return Norm(value, source, kind, centred, axes, size, eps, place_of(graph, value), radius)
 
 
 def _fused_axes(flow: Flow, call: Node, shape: tuple[int, ...]) -> tuple[tuple[int, ...], float | None]:
@@ -106,7 +122,7 @@ def _fused_axes(flow: Flow, call: Node, shape: tuple[int, ...]) -> tuple[tuple[i
         return axes_of(1 if axis is None else axis, rank), number(flow.operand(call, 3, "eps"))
     if call.op == "batch_norm":
         return tuple(a for a in range(-rank, 0) if a != 1 - rank), number(flow.operand(call, 7, "eps"))
-    return tuple(range(1 - rank, 0)), None
+    return tuple(range((2 if call.op == "instance_norm" else 1) - rank, 0)), None
 
 
 # -- decomposed norms ---------------------------------------------------------------------------------------------------------------------
@@ -124,17 +140,26 @@ def _quotient(flow: Flow, node: Node, readings: list[Reading], free: dict[int, i
     pairs += [(inner, d) for n, d in pairs if (inner := _without_gain(flow, n, reading_of(readings, flow, d))) != n]
     for numerator, divisor in pairs:
         stat = reading_of(readings, flow, divisor)
-        if isinstance(stat, Mean) and node.op == "div" and strip(flow, numerator) == stat.source:
+        if isinstance(stat, Mean) and stat.factor == 1 and node.op == "div" and strip(flow, numerator) == stat.source:
             free[node.index] = numerator
         if not isinstance(stat, Stat) or abs(stat.degree - wanted) > 1e-9 or not flow.data[numerator]:
             continue
-        source, centred, axes = subject_of(readings, flow, numerator)
-        if source != stat.source or (stat.centred and not centred) or (centred and axes != stat.axes):
+        source, centred = subject_of(readings, flow, numerator)
+        if source != stat.source or not _covers(stat, centred):
             free[node.index] = numerator
             continue
         free.pop(node.index, None)
-        return _norm(flow, node, source, stat, centred)
+        if centred not in (None, stat.axes):  # what was centred over other axes is a value like any other
+            return _norm(flow, node, strip(flow, numerator), stat, False)
+        return _norm(flow, node, source, stat, centred is not None)
     return None
+
+
+def _covers(stat: Stat, centred: tuple[int, ...] | None) -> bool:
+    """Whether ρ(ℓ(x)) ≥ c‖ℓ(x)‖ for the ℓ(x) of the numerator: the same centring, or none under a statistic without centring."""
+    if stat.centred == centred:
+        return True
+    return stat.centred is None and centred == stat.axes and stat.family == "square"  # ‖x − mean(x)‖ ≤ ‖x‖
 
 
 def _without_gain(flow: Flow, node: int, stat: Reading) -> int:
@@ -154,4 +179,14 @@ def _norm(flow: Flow, node: Node, source: int, stat: Stat, centred: bool) -> Nor
     kind: NormType = "other"
     if stat.family == "square":
         kind = ("layernorm" if stat.centred else "other") if centred else ("rmsnorm" if stat.average else "l2")
-    return Norm(node.index, source, kind, centred, stat.axes, size, stat.eps, place_of(flow.graph, node.index))
+    return Norm(node.index, source, kind, centred, stat.axes, size, stat.eps, place_of(flow.graph, node.index), _radius(stat, size))
+
+
+def _radius(stat: Stat, size: int) -> float | None:
+    """Largest rms of x/ρ: 1 over the factor for the root of the mean square and for the largest |x|, √n times that for the mean of |x|."""
+    if stat.scale is None or stat.scale <= 0 or stat.family == "power":
+        return None
+    unit = 1.0 if stat.family != "abs" else math.sqrt(size)
+    if not stat.average:
+        unit = max(size, 1) ** -0.5  # ‖x‖₂ <= Σ|x|
+    return unit * stat.scale if stat.degree < 0 else unit / stat.scale

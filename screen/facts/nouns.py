@@ -63,6 +63,10 @@ class Norm:
     """How many entries one statistic runs over."""
     eps: float | None
     place: Place
+    radius: float | None = None
+    """The largest rms of a normed token at gain 1; None where that is not known, or where the statistic runs over tokens or samples."""
+    across: bool = False
+    """The statistic runs over tokens or samples: no norm of a token, and no A, B or C. (Batch, group and instance norms stand by their type.)"""
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,8 @@ class Stream:
     long_skips: tuple[LongSkip, ...]
     states: tuple[int, ...]
     """Nodes of the stream from its source to its sink, in order."""
+    end_norm: Norm | None = None
+    """The last norm on the stream behind its last add: its final norm, or the C of its last sum."""
 
 
 @dataclass(frozen=True)

@@ -200,6 +200,9 @@ class Reader:
         if not segment.norms:
             return False
         part = self._partly_normed(segment)
+        across = [n.node for n in segment.norms if n.across]
+        if across:
+            return Unknown("a norm over tokens or samples stands on the stream", tuple(across))
         if part is not None:
             return Unknown("a norm acts on some entries of the stream, and others go on without one", (part,))
         return self.last_is_stream_norm if last else True

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from screen.facts.bounds.expr import Expr
-from screen.facts.nouns import Facts, Stream, Sublayer, Tri, Unknown
+from screen.facts.nouns import Facts, Norm, Stream, Sublayer, Tri, Unknown
 
 SOFTMAX_ROLES = ("attention", "cross_attention")
 MODEST = 2.0
@@ -115,14 +115,19 @@ def branches(facts: Facts, stream: Stream) -> int:
     return sum(kind.count * len(kind.sublayers) for kind in stream.kinds) * (facts.stacked or 1)
 
 
+def is_unit(norm: Norm) -> bool:
+    """A layer or rms norm over the features of each token: rms at most max|γ| + rms β."""
+    return norm.type in ("layernorm", "rmsnorm") and norm.radius is not None and abs(norm.radius - 1.0) < 1e-3
+
+
 def normed_total(facts: Facts, stream: Stream) -> float | None:
     """Σ s over all branches of the stream, where each ends in a norm per token and is added with a constant factor s to a stream of gain 1, so that
     its rms is at most s·(max|γ| + rms β); None for any other stream."""
     total = 0.0
     for kind in stream.kinds:
         for s in kind.sublayers:
-            types = {norm.type for position, norm in s.norms if position == "B"}
-            plain = "B" in s.positions and not s.gated_output and not is_renormalised(s) and types <= {"layernorm", "rmsnorm"} and bool(types)
+            ends = [norm for position, norm in s.norms if position == "B"]
+            plain = "B" in s.positions and not s.gated_output and not is_renormalised(s) and bool(ends) and all(map(is_unit, ends))
             if not plain or s.alpha.kind not in ("none", "constant") or s.branch.kind not in ("none", "constant"):
                 return None
             if abs(1.0 if s.alpha.value is None else s.alpha.value) != 1.0:
@@ -133,5 +138,5 @@ def normed_total(facts: Facts, stream: Stream) -> float | None:
 
 __all__ = [
     "MODEST", "are_logits_bounded", "branches", "constant_gain", "free_weight", "has_softmax", "is_input_bounded", "is_output_bounded",
-    "is_renormalised", "normed_total", "starts_at_zero", "unproven",
+    "is_renormalised", "is_unit", "normed_total", "starts_at_zero", "unproven",
 ]  # fmt: skip

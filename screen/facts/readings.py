@@ -4,7 +4,7 @@
     Mean(x, axes)           the mean of x
     Stat(x, axes, degree)   a statistic of x, homogeneous of that degree, that is zero only where x is
     Log(stat, factor)       factor · log(statistic)
-    centred                 the x of a Stat or a numerator has had its own mean taken away
+    centred                 over which axes the x of a Stat or a numerator has had its own mean taken away
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ class Power:
     """|x|^degree, entry by entry."""
 
     source: int
-    centred: bool
+    centred: tuple[int, ...] | None
+    """Axes of the mean that was taken away from x; None where there was none."""
     degree: float
 
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of x over axes."""
+    """The mean of x over axes, times a factor (the number of entries for a sum)."""
 
     source: int
     axes: tuple[int, ...]
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -43,17 +45,20 @@ class Centred:
 
 @dataclass(frozen=True)
 class Stat:
-    """A statistic of x over axes."""
+    """A statistic of x over axes: scale · ρ(x)^degree, ρ the root of the mean square (or the norm, the mean of |x|, the largest |x|)."""
 
     source: int
     axes: tuple[int, ...]
     degree: float
-    centred: bool
+    centred: tuple[int, ...] | None
+    """Axes of the mean that was taken away from x; None where there was none."""
     average: bool
     """Divided by the number of entries (rms, std) or not (L2)."""
     family: str
-    """"square", "abs" or "max"."""
+    """"square", "abs", "max" or "power"."""
     eps: float | None = None
+    scale: float | None = 1.0
+    """None: a constant whose value is not known."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +89,13 @@ def _flat(value: object) -> tuple[object, ...]:
     return value if isinstance(value, tuple) and (not value or value[0] != "slice") else (value,)
 
 
-def subject_of(readings: list[Reading], flow: Flow, node: int) -> tuple[int, bool, tuple[int, ...]]:
-    """(x, centred?, axes of the mean) of a value that may be x − mean(x)."""
+def subject_of(readings: list[Reading], flow: Flow, node: int) -> tuple[int, tuple[int, ...] | None]:
+    """(x, axes of the mean) of a value that may be x − mean(x)."""
     base = strip(flow, node)
     found = readings[base]
     if isinstance(found, Centred):
-        return found.source, True, found.axes
-    return base, False, ()
+        return found.source, found.axes
+    return base, None
 
 
 def read(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
@@ -105,20 +110,24 @@ def _read_power(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
         return None
     found = reading_of(readings, flow, first)
     if isinstance(found, Stat):
-        return replace(found, degree=found.degree * exponent)
+        return raised(found, exponent)
     if isinstance(found, Power):
         return replace(found, degree=found.degree * exponent)
     if isinstance(found, Log):
         return None
     if exponent == 2.0:
-        source, centred, _ = subject_of(readings, flow, first)
-        return Power(source, centred, 2.0)
+        return Power(*subject_of(readings, flow, first), 2.0)
     return None
 
 
+def raised(stat: Stat, exponent: float) -> Stat:
+    """stat^exponent."""
+    known = stat.scale is not None and stat.scale > 0
+    return replace(stat, degree=stat.degree * exponent, scale=stat.scale**exponent if known and stat.scale is not None else None)
+
+
 def _read_abs(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
-    source, centred, _ = subject_of(readings, flow, node.inputs[0])
-    return Power(source, centred, 1.0)
+    return Power(*subject_of(readings, flow, node.inputs[0]), 1.0)
 
 
 def _read_mean(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
@@ -129,17 +138,17 @@ def _read_mean(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     axes = axes_of(flow.operand(node, 1, "dim", "axis"), len(shape))
     found = reading_of(readings, flow, first)
     average = node.op == "mean"
-    if isinstance(found, Power):
+    if isinstance(found, Power) and found.degree > 0:  # a mean of 1/|x| is set by the smallest entry
         family = "square" if found.degree == 2.0 else "abs" if found.degree == 1.0 else "power"
         return Stat(found.source, axes, found.degree, found.centred, average, family)
-    return Mean(strip(flow, first), axes) if average else None
+    return Mean(strip(flow, first), axes, 1.0 if average else math.prod(shape[a] for a in axes))
 
 
 def _read_max(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     found = reading_of(readings, flow, node.inputs[0])
     shape = flow.graph.nodes[node.inputs[0]].shape
-    if isinstance(found, Power) and shape is not None:
-        return Stat(found.source, axes_of(flow.operand(node, 1, "dim"), len(shape)), found.degree, found.centred, False, "max")
+    if isinstance(found, Power) and found.degree > 0 and shape is not None:
+        return Stat(found.source, axes_of(flow.operand(node, 1, "dim"), len(shape)), found.degree, found.centred, True, "max")
     return None
 
 
@@ -149,8 +158,13 @@ def _read_var(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
         return None
     given = flow.operand(node, 1, "dim")
     axes = axes_of(None if isinstance(given, bool) else given, len(shape))
-    source, _, _ = subject_of(readings, flow, node.inputs[0])
-    return Stat(source, axes, 2.0 if node.op == "var" else 1.0, True, True, "square")
+    return _deviation(flow, readings, node.inputs[0], axes, 2.0 if node.op == "var" else 1.0)
+
+
+def _deviation(flow: Flow, readings: list[Reading], node: int, axes: tuple[int, ...], degree: float) -> Stat:
+    """var and std: of x − mean(x) where the mean was taken over the same axes before; else of the value itself."""
+    source, centred = subject_of(readings, flow, node)
+    return Stat(source if centred == axes else strip(flow, node), axes, degree, axes, True, "square")
 
 
 def _read_norm(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
@@ -162,9 +176,9 @@ def _read_norm(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     if power is None or power <= 0:
         return None
     axes = axes_of(flow.operand(node, 2, "dim"), len(shape))
-    source, centred, _ = subject_of(readings, flow, node.inputs[0])
-    family = "square" if power == 2.0 else "max" if power == float("inf") else "abs"
-    return Stat(source, axes, 1.0, centred, False, family)
+    source, centred = subject_of(readings, flow, node.inputs[0])
+    family = "square" if power == 2.0 else "max" if power == float("inf") else "abs" if power == 1.0 else "power"
+    return Stat(source, axes, 1.0, centred, family == "max", family)
 
 
 def _read_log(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
@@ -174,21 +188,21 @@ def _read_log(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
 
 def _read_exp(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     found = reading_of(readings, flow, node.inputs[0])
-    return replace(found.stat, degree=found.stat.degree * found.factor) if isinstance(found, Log) else None
+    return raised(found.stat, found.factor) if isinstance(found, Log) else None
 
 
 def _read_square_product(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     """x·x over features, as a matrix product."""
     if not flow.is_square(node):
         return None
-    source, centred, _ = subject_of(readings, flow, flow.root(node.inputs[0]))
+    source, centred = subject_of(readings, flow, flow.root(node.inputs[0]))
     return Stat(source, (-1,), 2.0, centred, False, "square")
 
 
 def _read_root(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     found = reading_of(readings, flow, node.inputs[0])
     exponent = {"sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0}[node.op]
-    return replace(found, degree=found.degree * exponent) if isinstance(found, Stat) else None
+    return raised(found, exponent) if isinstance(found, Stat) else None
 
 
 def _read_sum_or_product(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
@@ -202,26 +216,37 @@ def _read_sum_or_product(flow: Flow, node: Node, readings: list[Reading]) -> Rea
         value = number(other)
         if isinstance(found, Log) and node.op == "mul" and value is not None:
             return replace(found, factor=found.factor * value)
+        if isinstance(found, Mean) and value and node.op in ("mul", "div") and one is left:
+            return replace(found, factor=found.factor * (value if node.op == "mul" else 1.0 / value))
         if isinstance(found, Stat) and (value is not None or _is_constant(flow, other)):
-            found = _averaged(flow, found, value if node.op == "mul" else 1.0 / value if node.op == "div" and value else None)
-            if node.op == "add":
-                return replace(found, eps=value) if found.degree > 0 else None
-            if node.op == "mul":
-                return found
-            if node.op == "div":
-                return found if one is left else replace(found, degree=-found.degree)
+            return _with_constant(flow, node, found, value, one is left)
         if node.op == "mul" and isinstance(other, Ref) and strip(flow, one.node) == strip(flow, other.node):
-            source, centred, _ = subject_of(readings, flow, one.node)
-            return Power(source, centred, 2.0) if found is None or isinstance(found, Centred) else None
+            return Power(*subject_of(readings, flow, one.node), 2.0) if found is None or isinstance(found, Centred) else None
     return None
+
+
+def _with_constant(flow: Flow, node: Node, found: Stat, value: float | None, first: bool) -> Reading:
+    """A statistic with a constant added (never a negative one: the sum could be zero), or times or over one."""
+    if node.op == "add":
+        return replace(found, eps=value) if found.degree > 0 and (value is None or value >= 0) else None
+    if value == 0 or node.op not in ("mul", "div"):
+        return None
+    if node.op == "div" and not first:
+        found, factor = raised(found, -1.0), value
+    else:
+        factor = value if node.op == "mul" or value is None else 1.0 / value
+    scaled = replace(found, scale=None if factor is None or found.scale is None else found.scale * factor)
+    return _averaged(flow, scaled, factor)
 
 
 def _averaged(flow: Flow, stat: Stat, factor: float | None) -> Stat:
     """A sum times 1/size is a mean; a root of a sum times 1/√size is a root of a mean."""
     if factor is None or stat.average or stat.family != "square" or factor <= 0:
         return stat
-    size = size_of(flow, stat)
-    return replace(stat, average=True) if abs(factor * size ** (stat.degree / 2) - 1) < 1e-3 else stat
+    root = size_of(flow, stat) ** (stat.degree / 2)
+    if abs(factor * root - 1) >= 1e-3 or stat.scale is None:
+        return stat
+    return replace(stat, average=True, scale=stat.scale * root)
 
 
 def size_of(flow: Flow, stat: Stat) -> int:
@@ -239,21 +264,31 @@ def _read_difference(flow: Flow, node: Node, readings: list[Reading]) -> Reading
     if left is None or right is None:
         return None
     mean = reading_of(readings, flow, right)
-    if isinstance(mean, Mean) and mean.source == strip(flow, left):
+    if isinstance(mean, Mean) and mean.source == strip(flow, left) and abs(mean.factor - 1) < 1e-3:
         return Centred(mean.source, mean.axes)
     first = reading_of(readings, flow, left)  # E[x²] − E[x]²
-    if isinstance(first, Stat) and first.degree == 2.0 and not first.centred:
+    if isinstance(first, Stat) and first.degree == 2.0 and first.centred is None and first.average:
         below = flow.graph.nodes[strip(flow, right)]
         inner = reading_of(readings, flow, below.inputs[0]) if below.inputs else None
-        if isinstance(inner, Mean) and inner.source == first.source and below.op in ("pow", "square", "mul"):
-            return replace(first, centred=True)
+        same = isinstance(inner, Mean) and (inner.source, inner.axes) == (first.source, first.axes) and abs(inner.factor - 1) < 1e-3
+        if same and _is_squared(flow, below):
+            return replace(first, centred=first.axes)
     return None
+
+
+def _is_squared(flow: Flow, node: Node) -> bool:
+    if node.op == "mul":
+        return len(node.args) == 2 and node.args[0] == node.args[1]
+    return node.op == "square" or (node.op == "pow" and number(flow.operand(node, 1, "exponent")) == 2.0)
 
 
 def _read_clamp(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     found = reading_of(readings, flow, node.inputs[0])
     low = number(flow.operand(node, 1, "min"))
-    return replace(found, eps=low) if isinstance(found, Stat) and found.degree > 0 and low is not None else None
+    if low is None and node.op == "maximum":
+        low = number(flow.operand(node, 1, "other"))
+    high = flow.operand(node, 2, "max") if node.op == "clamp" else None
+    return replace(found, eps=max(low, 0.0)) if isinstance(found, Stat) and found.degree > 0 and low is not None and high is None else None
 
 
 def _read_part(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
@@ -264,9 +299,8 @@ def _read_part(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     shape = flow.graph.nodes[above.inputs[0]].shape
     if above.op in ("var_mean", "std_mean") and shape is not None:
         axes = axes_of(flow.operand(above, 1, "dim"), len(shape))
-        source, _, _ = subject_of(readings, flow, above.inputs[0])
         if node.args[1:] == (0,):
-            return Stat(source, axes, 2.0 if above.op == "var_mean" else 1.0, True, True, "square")
+            return _deviation(flow, readings, above.inputs[0], axes, 2.0 if above.op == "var_mean" else 1.0)
         return Mean(strip(flow, above.inputs[0]), axes)
     if above.op == "max" and node.args[1:] == (0,):
         return _read_max(flow, above, readings)

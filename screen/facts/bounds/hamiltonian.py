@@ -97,6 +97,9 @@ def hamiltonian(walk: Walk) -> HamiltonianForm | None:
     norm = walk.branch.exit.norm
     if norm is None or walk.branch.exit.normed is not True or norm.type not in _KINDS or len(norm.axes) != 1:
         return None
+    output = walk.graph.nodes[walk.branch.output].shape or ()
+    if norm.across or norm.size not in output:
+        return None  # per head, or over tokens: not one sphere for each token
     steps = _steps(walk, walk.branch.output, norm.node)
     value = walk.table.get(norm.node)
     if steps is None or not isinstance(value, Value) or not value.after:
