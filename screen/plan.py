@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
 
 from screen.facts.analysis import Analysis
 from screen.facts.assemble import readers_of
 from screen.facts.attention import Attention
+from screen.facts.bounds import BranchBounds
 from screen.facts.bounds.expr import Expr
-from screen.facts.bounds.quantities import Quantity
 from screen.facts.branches import Branch
 from screen.facts.edges import FUSED_ADDS, Edges
 from screen.facts.flow import Flow
 from screen.facts.norms import Norms
-from screen.facts.nouns import Facts, Kind, Norm, Stream, Sublayer, Unknown
+from screen.facts.nouns import Facts, Kind, Stream, Sublayer, Unknown
 from screen.facts.streams import Chains
 from screen.graph import ops_digest
 from screen.plan_blocks import block_plan, cuts_of
-from screen.probe.plan import BoundPlan, DegreePlan, NormPlan, ProbePlan, QuantityPlan, SublayerPlan
+from screen.plan_quantities import norm_plan, quantity_plan
+from screen.probe.plan import BoundPlan, DegreePlan, NormPlan, ProbePlan, Program, SpreadPlan, SublayerPlan
+
+NAMES = ("magnitude", "lipschitz", "lipschitz_local", "internal")
 
 
 def plan_of(facts: Facts) -> ProbePlan:
@@ -44,45 +48,35 @@ def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, bran
             stream.name, kind.id, sublayer.name, branch.output, branch.state, cuts, fused, (), (), (), (),
             unknown=(("degrees", analysis.reason), ("bounds", analysis.reason)), softmaxes=softmaxes,
         )  # fmt: skip
-    bounds, unknown = _bounds(analysis, branch)
+    bounds, unknown = _bounds(analysis.bounds, branch)
+    plain = tuple(b for b in _bounds(analysis.bounds, branch, plain=True)[0] if not b.name.startswith("lipschitz"))
     lost = analysis.degrees.unknown
     return SublayerPlan(
         stream.name, kind.id, sublayer.name, branch.output, branch.state, cuts, fused,
         degrees=tuple(DegreePlan(d.group, d.parameters, d.rows, d.axis, d.biases, d.predicted, d.status) for d in analysis.degrees.groups),
-        norms=_norms(branch, analysis), quantities=tuple(map(_quantity, analysis.bounds.plain_quantities)), bounds=bounds,
+        norms=_norms(branch, analysis), quantities=tuple(map(quantity_plan, analysis.bounds.quantities)), bounds=bounds,
         unknown=(*((("degrees", lost.reason),) if lost is not None else ()), *unknown), ops=analysis.bounds.ops, softmaxes=softmaxes,
-        axis=analysis.bounds.axis, internal=_internal(analysis, branch), closed=_closed(analysis),
+        axis=analysis.bounds.axis, closed=_closed(analysis), plain=plain,
+        spreads=tuple(SpreadPlan(s.symbol, s.node, program_of(s.coarse)) for s in analysis.bounds.spreads),
+        inside=tuple(i for i in branch.region if branch.flow.data[i]),
     )  # fmt: skip
 
 
 def _norms(branch: Branch, analysis: Analysis) -> tuple[NormPlan, ...]:
     symbols = {node: (symbol, least) for symbol, node, least in analysis.bounds.norms}
-    return tuple(_norm(branch, n, *symbols.get(n.node, ("", None))) for n in branch.norms.by_node.values() if n.node in branch.members)
+    return tuple(norm_plan(branch, n, *symbols.get(n.node, ("", None))) for n in branch.norms.by_node.values() if n.node in branch.members)
 
 
-def _norm(branch: Branch, norm: Norm, symbol: str, least: float | None) -> NormPlan:
-    op = branch.flow.graph.nodes[norm.node].op
-    fused, clamped = op in ("layer_norm", "rms_norm"), op == "normalize"
-    eps = norm.eps if norm.eps is not None else 2.220446049250313e-16 if fused else 0.0
-    return NormPlan(symbol, norm.node, norm.source, norm.centred, norm.axes, norm.size, eps, fused, clamped, least)
-
-
-def _quantity(q: Quantity) -> QuantityPlan:
-    return QuantityPlan(q.symbol, q.parameter, q.kind, q.part.offset, q.part.sizes, q.part.strides, q.part.shift, q.roles)
-
-
-def _bounds(analysis: Analysis, branch: Branch) -> tuple[tuple[BoundPlan, ...], tuple[tuple[str, str], ...]]:
-    """Bounds that are known, and (name, reason) of those that are not."""
+def _bounds(bounds: BranchBounds, branch: Branch, *, plain: bool = False) -> tuple[tuple[BoundPlan, ...], tuple[tuple[str, str], ...]]:
+    """Bounds that are known (`plain`: in norms of single parameters), and (name, reason) of those that are not."""
     found, unknown = list[BoundPlan](), list[tuple[str, str]]()
-    bounds = analysis.bounds
-    named = {"magnitude": bounds.magnitude, "lipschitz": bounds.lipschitz, "lipschitz_local": bounds.lipschitz_local}
-    claims = [(name, branch.output, claim) for name, claim in named.items()]
+    claims: list[tuple[Any, int, Expr | Unknown]] = [(name, branch.output, getattr(bounds, name)) for name in NAMES]
     claims += [("logits", node, u) for node, u in zip(bounds.logit_nodes, bounds.logits, strict=True)]
     for name, node, claim in claims:
         if isinstance(claim, Unknown):
             unknown.append((name, claim.reason))
         else:
-            found.append(BoundPlan(name, node, program_of(bounds.plain(claim))))  # type: ignore[arg-type]
+            found.append(BoundPlan(name, node, program_of(bounds.plain(claim) if plain else claim)))
     return tuple(found), tuple(unknown)
 
 
@@ -92,15 +86,9 @@ def _closed(analysis: Analysis) -> tuple[str, ...]:
     return tuple(name for name, claim in claims.items() if claim is True)
 
 
-def _internal(analysis: Analysis, branch: Branch) -> BoundPlan | None:
-    """The bound of every entry inside of the branch, where it is known."""
-    found = analysis.bounds.plain(analysis.bounds.internal)
-    return None if isinstance(found, Unknown) else BoundPlan("internal", branch.output, program_of(found))
-
-
-def program_of(expr: Expr) -> tuple[tuple[str, float, str, tuple[int, ...], tuple[float, ...]], ...]:
+def program_of(expr: Expr) -> Program:
     """An expression as rows, operands first, each with the positions of its operands."""
-    rows: list[tuple[str, float, str, tuple[int, ...], tuple[float, ...]]] = []
+    rows = list[tuple[str, float, str, tuple[int, ...], tuple[float, ...]]]()
     place: dict[int, int] = {}
     for e in expr.walk():
         place[e.serial] = len(rows)

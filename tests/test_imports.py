@@ -20,7 +20,7 @@ STAGES: tuple[frozenset[str], ...] = tuple(
         "graphio config",
         "capture probe progress",
         "facts",
-        "rule summary plan plan_blocks",
+        "rule summary plan plan_blocks plan_quantities",
         "rules",
         "discover",
         "verdict",

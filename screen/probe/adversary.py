@@ -3,10 +3,12 @@
     magnitude         sup over tokens of ‖F(x)‖₂
     lipschitz         ‖∂F/∂x‖ from block-∞ to block-∞, over all inputs; lipschitz_local with the divisors of norms measured at the point
     logits            the largest |logit|
+    internal          the largest |entry| of any value of the branch that carries data
     closed            magnitude or logits over all weights but the gains and biases of norms: the bound with every other symbol at infinity
 
-A bound is a function of norms of the weights, and those are measured again at every point, so that any weights are inside of the set that it speaks
-of. What is measured is always from below, so that measured / bound above 1 refutes. The Jacobian's norm from one output token i is the largest
+A bound is a function of norms of the weights (of maps with a norm's gain folded in, of weights that are divided by a norm), of the divisors of norms
+and of the spread of what a softmax weighs. All of them are measured again at every place, so that any weights are inside of the set that it
+speaks of. What is measured is always from below, so that measured / bound above 1 refutes. The Jacobian's norm from one output token i is the largest
 Σ_j ‖(Jᵀ(e_i ⊗ u))_j‖₂ over unit u; alternating between u and the input direction only raises it.
 """
 
@@ -21,9 +23,10 @@ from torch import Tensor
 
 from screen.probe.attention import bounded_logit
 from screen.probe.branch import BranchRun, fibre
-from screen.probe.climb import Objective, Spot, climbed, jacobian, logit, size, slope
+from screen.probe.climb import Objective, Spot, climbed, inner, jacobian, logit, size, slope
 from screen.probe.measures import evaluate, is_exact, quantity, slack, symbols
-from screen.probe.plan import BoundPlan, DegreePlan, Experiment, rounded
+from screen.probe.place import divisor, half_diameter, largest_entry, norm_blur, spread_blur
+from screen.probe.plan import BoundPlan, DegreePlan, Experiment, QuantityPlan, rounded
 from screen.probe.replay import Env
 
 SCALES = (0.5, 2.0, 8.0)
@@ -37,6 +40,7 @@ GROWTH = (1.0, 1e2, 1e4)
 SAID = {
     "magnitude": "largest ‖F(x)‖ over its bound", "lipschitz": "largest ‖J‖ over its bound",
     "lipschitz_local": "largest ‖J‖ over its bound at the point", "logits": "largest logit over its bound",
+    "internal": "largest entry inside over its bound",
 }  # fmt: skip
 CLOSED = {
     "magnitude": "largest ‖F(x)‖ over its bound for all weights but norm gains",
@@ -104,6 +108,8 @@ def _objective(run: BranchRun, bound: BoundPlan, spot: Spot) -> Objective:
     """What a bound is about."""
     if bound.name == "logits":
         return logit(run, bound.node)
+    if bound.name == "internal":
+        return inner(run)
     return size(run) if bound.name == "magnitude" else slope(run, jacobian(run, spot)[1])
 
 
@@ -120,41 +126,46 @@ def movable(run: BranchRun, held: frozenset[str]) -> Env:
 
 def closed(run: BranchRun) -> Iterator[Experiment]:
     """Claims over all weights: growing weights against the bound with everything but norm gains and biases at infinity."""
-    for bound in run.plan.bounds:
+    for bound in run.plan.plain:
         if bound.name in run.plan.closed:
             yield replace(_against_all(run, bound), what=CLOSED[bound.name], status="all weights")
 
 
 def _against_all(run: BranchRun, bound: BoundPlan) -> Experiment:
-    """A bound whose free symbols are infinite, as are the sizes of the inputs."""
-    known, ones = weights_of(run, {}), dict.fromkeys(symbols(bound), 1.0)
-    owned = {s: q.parameter for q in run.plan.quantities if (s := q.symbol) in known and s in ones}
-    held = frozenset(p for p in owned.values() if math.isinf(evaluate(bound, ones | {s: math.inf for s in owned if owned[s] == p})))
-    given = [s for s in owned if owned[s] in held]
-    least = {n.symbol: n.least or 1e-300 for n in run.plan.norms}
-    limit = evaluate(bound, dict.fromkeys(ones, math.inf) | least | {s: known[s] for s in given})
+    """A bound whose free symbols are infinite, as are the sizes of the inputs. What is divided by its own norm is measured at every place."""
+    ones = dict.fromkeys(symbols(bound.program), 1.0)
+    here = [q for q in run.plan.quantities if q.symbol in ones]
+    owned = {q.symbol: q.part.parameter for q in here if not _rests(q)}
+    held = frozenset(p for p in owned.values() if math.isinf(evaluate(bound.program, ones | {s: math.inf for s in owned if owned[s] == p})))
+    given = [q for q in here if q.part.parameter in held or _rests(q)]
+    free = dict.fromkeys(ones, math.inf) | {n.symbol: n.least or 1e-300 for n in run.plan.norms}
+    limit = evaluate(bound.program, free | _numbers(run, given, {}))
     best = Best()
     matrix = next((p for p in sorted(held & set(run.names)) if sum(n > 1 for n in run.weight(p).shape) > 1), None)
     if matrix is not None or not math.isfinite(limit):
         why = f"it grows with the matrix `{matrix}`" if matrix else "it does not stay finite over all weights"
         return replace(verdict(run, bound, best), reason=f"the bound that is known is not one over all weights: {why}")
-    free = movable(run, held)
+    moved = movable(run, held)
     objective = _objective(run, bound, Spot(run.point))
     for factor in GROWTH:
-        start = Spot({i: t * factor for i, t in run.point.items()}, {i: w * factor for i, w in free.items()})
-        for spot in (start, climbed(start, objective, sum(ROUNDS), list(free))):
+        start = Spot({i: t * factor for i, t in run.point.items()}, {i: w * factor for i, w in moved.items()})
+        for spot in (start, climbed(start, objective, sum(ROUNDS), list(moved))):
             reached, env = _measured(run, bound, spot)
             if reached is not None and not blurred(run, {**spot.both, **env}):
-                best.take(reached, limit, spot, "inputs and weights")
+                best.take(reached, evaluate(bound.program, free | _numbers(run, given, spot.given)), spot, "inputs and weights")
     return verdict(run, bound, best)
+
+
+def _rests(q: QuantityPlan) -> bool:
+    """Whether it stays bounded only where something has converged: a weight divided by an estimate of its own norm."""
+    return q.part.made is not None and q.part.made.how == "share"
 
 
 def _measured(run: BranchRun, bound: BoundPlan, spot: Spot) -> tuple[float | None, Env]:
     """The magnitude or the logit that a bound is about, where it is finite, and all values."""
     with torch.no_grad():
         env = run.values(spot.both)
-    graph, out = run.material.tape.graph, env[run.plan.output]
-    reached = float(fibre(out)) if bound.name == "magnitude" else bounded_logit(graph, bound.node, {**spot.both, **env})
+    reached = _reached(run, bound, {**spot.both, **env})
     return (reached if reached is not None and math.isfinite(reached) else None), env
 
 
@@ -175,14 +186,17 @@ def scaled(run: BranchRun, degree: DegreePlan, empty: Experiment) -> Experiment:
 
 
 def weights_of(run: BranchRun, given: Env, only: list[str] | None = None) -> dict[str, float]:
-    """Numbers of the symbols that stand for weights."""
-    wanted = {s for b in run.plan.bounds for s in symbols(b)}
-    found = {}
-    for q in run.plan.quantities:
-        node = run.names.get(q.parameter, run.buffers.get(q.parameter))
-        if q.symbol in wanted and node is not None and (only is None or q.parameter in only):
-            found[q.symbol] = quantity(q, given[node] if node in given else run.leaves[node])
-    return found
+    """Numbers of the symbols that stand for weights; `only`: those that some parameters change."""
+    wanted = {s for b in run.plan.bounds for s in symbols(b.program)} | {s for p in run.plan.spreads for s in symbols(p.program)}
+    chosen = [q for q in run.plan.quantities if q.symbol in wanted and (only is None or set(only) & set(q.part.parameters))]
+    return _numbers(run, chosen, given)
+
+
+def _numbers(run: BranchRun, quantities: list[QuantityPlan], given: Env) -> dict[str, float]:
+    """Numbers of norms of weights, with some of the weights replaced; those whose weights the branch does not read are left out."""
+    nodes = {**run.names, **run.buffers}
+    values: dict[str, Tensor] = {name: given[node] if node in given else run.leaves[node] for name, node in nodes.items()}
+    return {q.symbol: quantity(q, values) for q in quantities if set(q.part.parameters) <= set(values)}
 
 
 def compare(run: BranchRun, spot: Spot, numbers: dict[str, float], best: Attempts, moved: str = "inputs") -> None:
@@ -192,41 +206,46 @@ def compare(run: BranchRun, spot: Spot, numbers: dict[str, float], best: Attempt
     out, everything = env[run.plan.output], {**spot.both, **env}
     if not bool(torch.isfinite(out).all()) or blurred(run, everything):
         return
-    values, local = _sizes(run, spot.point, numbers), {}
-    for norm in run.plan.norms:
-        rho = run.divisors(norm, everything)
-        values[norm.symbol] = norm.least or 1e-300
-        local[norm.symbol] = values[norm.symbol] if rho is None else max(float(rho.min()) * (1 - 1e-9), norm.least or 1e-300)
+    values = _sizes(run, spot.point, numbers) | {norm.symbol: norm.least or 1e-300 for norm in run.plan.norms}
+    local = values | {norm.symbol: divisor(norm, everything) for norm in run.plan.norms}
+    local |= _spreads(run, everything, local)
     steepest: float | None = None
     for bound in run.plan.bounds:
         if (bound.name, bound.node) not in best:
             continue
-        symbols_at = {**values, **local} if bound.name == "lipschitz_local" else values
-        symbols_at |= {s: 1.0 for s in symbols(bound) if s.startswith("theta_")}
+        symbols_at = local if bound.name == "lipschitz_local" else values
+        symbols_at |= {s: 1.0 for s in symbols(bound.program) if s.startswith("theta_")}
         if bound.name.startswith("lipschitz"):
             steepest = jacobian(run, spot)[0] if steepest is None else steepest
-            measured: float | None = steepest
-        else:
-            measured = float(fibre(out)) if bound.name == "magnitude" else bounded_logit(run.material.tape.graph, bound.node, everything)
+        measured = steepest if bound.name.startswith("lipschitz") else _reached(run, bound, everything)
         if measured is not None and math.isfinite(measured):
-            best[bound.name, bound.node].take(measured, evaluate(bound, symbols_at), spot, moved)
+            best[bound.name, bound.node].take(measured, evaluate(bound.program, symbols_at), spot, moved)
+
+
+def _reached(run: BranchRun, bound: BoundPlan, values: Env) -> float | None:
+    """What a bound of a value is about."""
+    if bound.name == "magnitude":
+        return float(fibre(values[run.plan.output]))
+    if bound.name == "internal":
+        return largest_entry(values.get(i) for i in run.plan.inside)
+    return bounded_logit(run.material.tape.graph, bound.node, values)
+
+
+def _spreads(run: BranchRun, values: Env, numbers: dict[str, float]) -> dict[str, float]:
+    """Half the diameter of what each softmax weighs; where that is no tensor, the bound of it over all inputs."""
+    found = {}
+    for spread in run.plan.spreads:
+        v = values.get(spread.node)
+        found[spread.symbol] = half_diameter(v) if isinstance(v, Tensor) else evaluate(spread.program, numbers)
+    return found
 
 
 def blurred(run: BranchRun, env: Env) -> bool:
-    """Whether a norm reads values that are equal up to rounding: bounds are statements about real arithmetic.
-
-    Relative error of z = x − mean over its own size: 16·ulp·max|x|·√n / √(‖z‖² + n·ε), largest over tokens."""
-    ulp = torch.finfo(run.material.tape.dtype).eps
-    for norm in run.plan.norms:
-        x = env.get(norm.source)
-        if not isinstance(x, Tensor) or not norm.axes or not norm.centred:
-            continue
-        z = x - x.mean(norm.axes, keepdim=True)
-        length = torch.linalg.vector_norm(z, dim=norm.axes) + math.sqrt(norm.eps * norm.size)
-        error = 16 * ulp * math.sqrt(norm.size) * x.abs().amax(norm.axes) / length.clamp(min=torch.finfo(x.dtype).tiny)
-        if float(error.amax()) > allowed(run):
-            return True
-    return False
+    """Whether a norm or a softmax reads values that are equal up to rounding: bounds are statements about real arithmetic."""
+    read = [(norm, env.get(norm.source)) for norm in run.plan.norms]
+    weighed = [env.get(s.node) for s in run.plan.spreads]
+    shares = [norm_blur(norm, x) for norm, x in read if isinstance(x, Tensor)] + [spread_blur(v) for v in weighed if isinstance(v, Tensor)]
+    return max(shares, default=0.0) > allowed(run)
 
 
 def allowed(run: BranchRun) -> float:
@@ -260,7 +279,7 @@ def verdict(run: BranchRun, bound: BoundPlan, best: Best) -> Experiment:
         **{moved: rounded(r) for moved, r in best.by.items()},
     }
     reason = "; ".join(f"{moved} {r:.3g}" for moved, r in best.by.items()) if len(best.by) > 1 else ""
-    if not all(is_exact(q) for q in plan.quantities if q.symbol in symbols(bound)):
+    if not all(is_exact(q) for q in plan.quantities if q.symbol in symbols(bound.program)):
         numbers["norms"] = "upper bounds of spectral norms above 1024 rows, that fail with probability 1e-12"
     reason = f"{best.measured:.3g} was reached where the bound is {best.bound:.3g}" if broken else reason
     return replace(found, outcome="refuted" if broken else "confirmed", measured=rounded(best.ratio), numbers=numbers, reason=reason)

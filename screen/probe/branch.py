@@ -93,20 +93,6 @@ class BranchRun:
         made = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(count))
         return [g.to(self.material.tape.device, self.material.tape.dtype) for g in made]
 
-    def divisors(self, norm: NormPlan, env: Env) -> Tensor | None:
-        """ρ of every token of one norm; None where its values are not there."""
-        x, y = env.get(norm.source), env.get(norm.node)
-        if not isinstance(x, Tensor) or not isinstance(y, Tensor):
-            return None
-        z = x - x.mean(norm.axes, keepdim=True) if norm.centred else x
-        size: Tensor = torch.linalg.vector_norm(z, dim=norm.axes)
-        if norm.fused:
-            return (size.square() / norm.size + norm.eps).sqrt()
-        if norm.clamped:
-            return size.clamp(min=norm.eps)
-        length = torch.linalg.vector_norm(y, dim=norm.axes)
-        return torch.where(length > 0, size / length, norm.least or 1e-300)
-
     def variances(self, env: Env) -> list[tuple[NormPlan, Tensor]]:
         """Mean square of what each norm with an ε divides, per token."""
         found = []

@@ -57,6 +57,17 @@ def logit(run: BranchRun, node: int) -> Objective:
     return measured
 
 
+def inner(run: BranchRun) -> Objective:
+    """The largest entry inside, as a gradient sees it: of the value that holds it."""
+
+    def measured(values: Env) -> Tensor:
+        env = run.values(values)
+        tops = [t.abs().amax() for i in run.plan.inside if isinstance(t := env.get(i), Tensor) and t.is_floating_point() and t.numel()]
+        return max((t for t in tops if bool(torch.isfinite(t))), key=lambda t: float(t.detach()), default=run.output(values).abs().amax())
+
+    return measured
+
+
 def slope(run: BranchRun, u: Tensor) -> Objective:
     """Σ_j ‖(Jᵀ(e_i ⊗ u))_j‖₂ for one fixed u and the last token i, with its gradient."""
 
@@ -147,4 +158,4 @@ def _tiny(t: Tensor) -> float:
     return torch.finfo(t.dtype).tiny
 
 
-__all__ = ["Objective", "Spot", "climbed", "jacobian", "logit", "size", "slope"]
+__all__ = ["Objective", "Spot", "climbed", "inner", "jacobian", "logit", "size", "slope"]

@@ -21,8 +21,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from screen.probe.made import entries, rounding
 from screen.probe.material import Missing
-from screen.probe.plan import BoundPlan, QuantityPlan
+from screen.probe.plan import Program, QuantityPlan
 
 _ROLES = "thsarc"
 EXACT = 1024
@@ -31,13 +32,14 @@ SHARE, CHANCE, STARTS = 0.1, 1e-12, 8
 """ε of the upper bound, which is then at most 5.5 % too large, the probability that it does not hold, and the number of starts."""
 PLAIN = (1e-12, 1e12)
 """Sizes of entries whose squares are far from the ends of float32."""
-Program = tuple[tuple[str, float, str, tuple[int, ...], tuple[float, ...]], ...]
 
 
-def quantity(q: QuantityPlan, weight: Tensor) -> float:
-    """The number that a symbol stands for, with 1e-9 of it added: it enters upper bounds."""
-    w = weight.detach().contiguous().as_strided(q.sizes, q.strides, q.offset)
-    w = w + q.shift if q.shift else w
+def quantity(q: QuantityPlan, weights: Mapping[str, Tensor]) -> float:
+    """The number that a symbol stands for, with 1e-9 of it and what rounding can leave added: it enters upper bounds."""
+    return _norm(q, entries(q.part, weights)) + rounding(q.part, weights)
+
+
+def _norm(q: QuantityPlan, w: Tensor) -> float:
     if q.kind == "max_exp":
         return float(w.exp().max())
     top = float(w.abs().max()) if w.numel() else 0.0
@@ -108,10 +110,10 @@ def slack(dtype: torch.dtype, ops: int, longest: int) -> float:
     return 1e-6 if dtype == torch.float64 else max(1e-6, max(ops, 1) * longest * 2.0**-24)
 
 
-def evaluate(bound: BoundPlan, values: Mapping[str, float]) -> float:
-    """A bound as a number; infinite where it is larger than a float. Raises `Missing` for a symbol without a value."""
+def evaluate(program: Program, values: Mapping[str, float]) -> float:
+    """An expression as a number; infinite where it is larger than a float. Raises `Missing` for a symbol without a value."""
     logs = list[float]()
-    for kind, value, name, operands, powers in bound.program:
+    for kind, value, name, operands, powers in program:
         args = [logs[i] for i in operands]
         own = _log(value)
         if kind == "sym":
@@ -130,9 +132,9 @@ def evaluate(bound: BoundPlan, values: Mapping[str, float]) -> float:
     return math.exp(logs[-1]) if logs[-1] < 709 else math.inf
 
 
-def symbols(bound: BoundPlan) -> set[str]:
-    """The symbols of a bound."""
-    return {name for kind, _, name, _, _ in bound.program if kind == "sym"}
+def symbols(program: Program) -> set[str]:
+    """The symbols of an expression."""
+    return {name for kind, _, name, _, _ in program if kind == "sym"}
 
 
 def _log(x: float) -> float:

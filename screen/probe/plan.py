@@ -45,30 +45,77 @@ class NormPlan:
     clamped: bool
     """max(‖z‖, ε) in place of √(σ²+ε)."""
     least: float | None
+    grouping: Literal["", "groups", "channels"] = ""
+    """`group_norm`, `batch_norm`: one divisor for each sample and group, or for each channel (axis 1)."""
+
+
+@dataclass(frozen=True)
+class PartPlan:
+    """A strided view of a parameter, or of an array that is made of several (formulas: `screen.facts.bounds.fold`)."""
+
+    parameter: str
+    """The first of them."""
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    shift: float = 0.0
+    made: MadePlan | None = None
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """All that it is made of."""
+        found = [self.parameter] if self.made is None else [n for p in self.made.parts if p is not None for n in p.parameters]
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class MadePlan:
+    """An array that is made of parts, dense and row-major. map: W Γ Π of (W, γ); constant: W β + b of (W, β, b); rows: g v/‖v‖ of (v, g); share:
+    W/(uᵀWv) of (W, u, v). None where there is none."""
+
+    how: Literal["map", "constant", "rows", "share"]
+    parts: tuple[PartPlan | None, ...]
+    centred: bool = False
 
 
 @dataclass(frozen=True)
 class QuantityPlan:
-    """One symbol of a bound: a norm of a strided view of a parameter (formula: `screen.facts.bounds.quantities`)."""
+    """One symbol of a bound: a norm of a part (formula: `screen.facts.bounds.quantities`)."""
 
     symbol: str
-    parameter: str
     kind: str
-    offset: int
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    shift: float
     roles: str
+    part: PartPlan
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the part."""
+        return self.part.sizes
+
+
+Program = tuple[tuple[str, float, str, tuple[int, ...], tuple[float, ...]], ...]
+"""An expression as rows (kind, value, name, operands, powers), operands before the rows that use them; the last row is its value."""
 
 
 @dataclass(frozen=True)
 class BoundPlan:
-    """One bound as a program: rows (kind, value, name, operands, powers), operands before the rows that use them; the last row is the bound."""
+    """One bound."""
 
     name: Literal["magnitude", "lipschitz", "lipschitz_local", "logits", "internal"]
     node: int
     """Of the softmax whose logits are bounded; else the branch's output."""
-    program: tuple[tuple[str, float, str, tuple[int, ...], tuple[float, ...]], ...]
+    program: Program
+
+
+@dataclass(frozen=True)
+class SpreadPlan:
+    """A symbol of `lipschitz_local`: half the diameter of the vectors that a softmax weighs, measured at the place (`screen.probe.place`)."""
+
+    symbol: str
+    node: int
+    """Of the vectors."""
+    program: Program
+    """A bound of it over all inputs, where the vectors are no tensor."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +143,13 @@ class SublayerPlan:
     """Nodes of the attentions' softmaxes."""
     axis: int = -1
     """The feature axis of the output."""
-    internal: BoundPlan | None = None
-    """Of the largest entry of any value inside of the branch."""
     closed: tuple[str, ...] = ()
     """Bounds by name that hold over all weights but the gains and biases of norms."""
+    plain: tuple[BoundPlan, ...] = ()
+    """Bounds in norms of single parameters: what rounding of each, or its growth without limit, does to a bound can be said of them."""
+    spreads: tuple[SpreadPlan, ...] = ()
+    inside: tuple[int, ...] = ()
+    """Nodes of the branch that carry data: `internal` speaks of their entries."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +269,6 @@ def rounded(value: float) -> float | str:
 
 
 __all__ = [
-    "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "NormPlan", "Options", "Outcome", "ProbePlan", "QuantityPlan", "SublayerPlan",
-    "from_json", "rounded", "to_json",
+    "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "MadePlan", "NormPlan", "Options", "Outcome", "PartPlan", "ProbePlan", "Program",
+    "QuantityPlan", "SpreadPlan", "SublayerPlan", "from_json", "rounded", "to_json",
 ]  # fmt: skip

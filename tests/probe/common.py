@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from screen.capture.build import build
+from torch import nn
+
+from screen.capture.build import build, build_object
 from screen.capture.tracer import run
 from screen.facts import derive
 from screen.plan import plan_of
@@ -23,6 +25,14 @@ def planned(target: str, **settings: Any) -> tuple[Any, ProbePlan, Watch]:
         built = build(parse(target), set=settings, inputs=(), depth=None)[0]
     trace = run(built.model, built.args, built.kwargs, initialisers=built.initialisers)
     return built, plan_of(derive(trace.graph, 24 if built.info.block else None)), watch
+
+
+def living(model: nn.Module, inputs: Any) -> tuple[Any, ProbePlan, Watch]:
+    """A live model, that is measured with its own weights."""
+    with Watch() as watch:
+        built = build_object(model, example_inputs=inputs)[0]
+    trace = run(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+    return built, plan_of(derive(trace.graph)), watch
 
 
 def measured(target: str, options: Options = CPU, **settings: Any) -> list[dict[str, Any]]:

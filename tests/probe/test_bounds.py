@@ -13,7 +13,8 @@ from screen.facts.bounds.expr import add, largest, mul, num, power, smallest, sy
 from screen.facts.bounds.quantities import Part, Quantity
 from screen.plan import program_of
 from screen.probe.measures import evaluate, quantity
-from screen.probe.plan import BoundPlan, ProbePlan, QuantityPlan
+from screen.plan_quantities import quantity_plan
+from screen.probe.plan import BoundPlan, ProbePlan
 from screen.probe.run import experiments
 from tests.probe.common import CPU, planned
 
@@ -31,7 +32,8 @@ def shrunk(plan: ProbePlan, factor: float) -> ProbePlan:
         last = len(bound.program) - 1
         return replace(bound, program=(*bound.program, ("mul", factor, "", (last,), (1.0,))))
 
-    return replace(plan, sublayers=tuple(replace(s, bounds=tuple(map(smaller, s.bounds))) for s in plan.sublayers))
+    subs = (replace(s, bounds=tuple(map(smaller, s.bounds)), plain=tuple(map(smaller, s.plain))) for s in plan.sublayers)
+    return replace(plan, sublayers=tuple(subs))
 
 
 def outcomes(target: str, factor: float, **settings: Any) -> list[dict[str, Any]]:
@@ -88,7 +90,7 @@ def test_programs_give_what_expressions_give() -> None:
     values = {"a": 0.7, "b": 40.0}
     sums = (add(num(2.0), mul(num(3.0), a, power(b, 0.5))), power(add(a, b), -1.0))
     for expr in (*sums, smallest(a, mul(b, num(0.1))), largest(a, b, num(1.5)), num(0.0)):
-        assert evaluate(BoundPlan("magnitude", 0, program_of(expr)), values) == pytest.approx(expr.evaluate(values), rel=1e-12)
+        assert evaluate(program_of(expr), values) == pytest.approx(expr.evaluate(values), rel=1e-12)
 
 
 KINDS = [("spectral", "rc"), ("head_rss", "hrc"), ("row_l1", "sa"), ("frobenius", "r"), ("max_exp", "s"), ("row_max", "sr")]
@@ -99,6 +101,6 @@ def test_quantities_are_upper_bounds_of_the_same_norms(kind: Any, roles: str) ->
     shape = (4, 6)
     sizes, strides = {2: ((4, 6), (6, 1)), 3: ((2, 2, 6), (12, 6, 1)), 1: ((24,), (1,))}[len(roles)]
     weight = torch.randn(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    theirs = Quantity("W0", kind, Part("w", shape, 0, sizes, strides, 0.0), roles).measure(weight.numpy().astype(np.float64))
-    ours = quantity(QuantityPlan("W0", "w", kind, 0, sizes, strides, 0.0, roles), weight)
+    asked = Quantity("W0", kind, Part("w", shape, 0, sizes, strides, 0.0), roles)
+    theirs, ours = asked.measure(weight.numpy().astype(np.float64)), quantity(quantity_plan(asked), {"w": weight})
     assert ours == pytest.approx(theirs, rel=2e-9) and ours >= theirs * (1 - 1e-12)

@@ -130,7 +130,7 @@ def test_a_bound_that_is_too_small_is_refuted(tmp_path: Path) -> None:
     made = beside(tmp_path, cast="pass")
     name, sub = next(iter(made.sublayers.items()))
     small = BoundPlan("internal", sub.output, (("num", 1e-6, "", (), ()),))
-    made.sublayers = {name: replace(sub, internal=small, bounds=tuple(replace(b, program=small.program) for b in sub.bounds))}
+    made.sublayers = {name: replace(sub, plain=tuple(replace(b, program=small.program) for b in sub.plain))}
     made.x = made.x * 300
     assert found(made, "non-finite").outcome == "refuted"
     assert found(made, "largest rms").outcome == "refuted"
@@ -138,7 +138,7 @@ def test_a_bound_that_is_too_small_is_refuted(tmp_path: Path) -> None:
 
 def test_without_a_bound_nothing_is_predicted(tmp_path: Path) -> None:
     made = beside(tmp_path)
-    made.sublayers = {name: replace(sub, internal=None) for name, sub in made.sublayers.items()}
+    made.sublayers = {name: replace(sub, plain=()) for name, sub in made.sublayers.items()}
     count = found(made, "non-finite")
     assert count.outcome == "observed" and count.predicted is None and "no bound is known" in count.reason
 

@@ -141,13 +141,13 @@ class Precision:
             if sub is None or isinstance(bounds, str):
                 return f"no bound is known of {bounds} of `{name}`"
             at = self._symbols(sub, env)
-            if lacking := {s for b in bounds for s in symbols(b)} - set(at):
+            if lacking := {s for b in bounds for s in symbols(b.program)} - set(at):
                 return f"what `{min(lacking)}` in the bounds of `{name}` stands for is not measured"
-            found = {b.name: evaluate(b, at) * margin for b in bounds if b.name != "logits"}
+            found = {b.name: evaluate(b.program, at) * margin for b in bounds if b.name != "logits"}
             arriving = max(at["B"], at["B_memory"], at["B_earlier"]) * margin
             if place and not all(math.isfinite(at[b]) for b in ("B", "B_memory", "B_earlier")):
                 break
-            inner = max([*found.values(), *(evaluate(b, at) * margin for b in bounds if b.name == "logits")])
+            inner = max([*found.values(), *(evaluate(b.program, at) * margin for b in bounds if b.name == "logits")])
             squares = max([arriving + found["magnitude"], *(inner * n.size**0.5 for n in sub.norms if n.fused)]) ** 2
             if not (inner <= limit and arriving + found["magnitude"] <= limit and squares <= wide):
                 return "the bounds lie beyond the type's largest number"
@@ -165,14 +165,15 @@ class Precision:
     def _symbols(self, sub: SublayerPlan, env: Env) -> dict[str, float]:
         """Numbers of what the bounds of a branch are made of: its weights, with their rounding, and what arrives at it in this run."""
         bounds = _bounds(sub)
-        wanted = {s for b in bounds if isinstance(b, BoundPlan) for s in symbols(b)}
+        wanted = {s for b in bounds if isinstance(b, BoundPlan) for s in symbols(b.program)}
         labels = {self.stack.material.tape.nodes[i].meta.get("label"): v for i, v in self.true.items()}
         found: dict[str, float] = {}
         for q in sub.quantities:
-            if q.symbol in wanted and isinstance(weight := labels.get(q.parameter), Tensor):
+            weights = {p: w for p in q.part.parameters if isinstance(w := labels.get(p), Tensor)}
+            if q.symbol in wanted and len(weights) == len(q.part.parameters):
                 key = f"{sub.name} {q.symbol}"
                 if key not in self.weights:
-                    self.weights[key] = quantity(q, weight) * (1 + possibly_lost(self.name))
+                    self.weights[key] = quantity(q, weights) * (1 + possibly_lost(self.name))
                 found[q.symbol] = self.weights[key]
         sizes = {"own": 0.0, "memory": 0.0, "earlier": 0.0}
         for i, kind in sub.cuts:
@@ -186,14 +187,15 @@ class Precision:
 
 def _bounds(sub: SublayerPlan | None) -> list[BoundPlan] | str:
     """The bounds of every value of a branch, or what has none."""
-    known = {b.node for b in sub.bounds if b.name == "logits"} if sub is not None else set()
-    if sub is None or sub.internal is None:
+    bounds = () if sub is None else sub.plain
+    known = {b.node for b in bounds if b.name == "logits"}
+    if sub is None or not any(b.name == "internal" for b in bounds):
         return "every value inside"
     if any(node not in known for node in sub.softmaxes):
         return "the logits"
-    if not any(b.name == "magnitude" for b in sub.bounds):
+    if not any(b.name == "magnitude" for b in bounds):
         return "the output"
-    return [sub.internal, *(b for b in sub.bounds if b.name in ("magnitude", "logits"))]
+    return [b for b in bounds if b.name in ("internal", "magnitude", "logits")]
 
 
 def token(value: Tensor) -> float:

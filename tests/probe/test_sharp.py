@@ -1,0 +1,106 @@
+"""Sharp forms of bounds under attack: folded norms, spreads, weights divided by an estimate of their norm; and definitions against each other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from screen.facts.bounds.fold import matrix_of, rows_of, share_of, vector_of
+from screen.facts.bounds.quantities import Part, Quantity
+from screen.plan_quantities import quantity_plan
+from screen.probe import adversary
+from screen.probe.measures import quantity
+from screen.probe.place import half_diameter
+from screen.probe.run import experiments
+from tests.probe import sharp_models
+from tests.probe.common import CPU, living
+from tests.probe.test_bounds import bounds_only, shrunk
+
+
+def part(name: str, *shape: int, shift: float = 0.0) -> Part:
+    strides = tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
+    return Part(name, shape, 0, shape, strides, shift)
+
+
+W, G, B, C = part("w", 6, 4), part("g", 4, shift=1.0), part("b", 4), part("c", 6)
+FOLDS = {
+    "map": matrix_of(W, G, False), "centred": matrix_of(W, None, True), "both": matrix_of(W, G, True), "constant": vector_of(W, B, C),
+    "constant alone": vector_of(W, B, None), "rows": rows_of(W, part("c", 6, 1)), "share": share_of(W, part("c", 6), part("b", 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("roles", ["rc", "sc", "sa", "hrc"])
+def test_what_is_made_of_weights_is_measured_alike(name: str, roles: str) -> None:
+    """numpy in `screen.facts.bounds.fold`, torch in `screen.probe.made`, each from the formula."""
+    rng = np.random.default_rng(1)
+    weights = {"w": rng.standard_normal((6, 4)), "g": rng.standard_normal(4), "b": rng.standard_normal(4), "c": rng.standard_normal(6)}
+    made = FOLDS[name]
+    if len(made.sizes) == 1:
+        roles = "r"
+    elif "h" in roles:
+        made = made.split(0, (2, 3))
+    asked = Quantity("W0", "spectral", made, roles)
+    ours = quantity(quantity_plan(asked), {n: torch.from_numpy(w) for n, w in weights.items()})
+    assert ours == pytest.approx(asked.of(weights), rel=1e-8) and ours > 0
+
+
+def attacked(case: str, factor: float) -> list[dict[str, Any]]:
+    built, plan, watch = living(*getattr(sharp_models, case)())
+    found = list(experiments(shrunk(bounds_only(plan), factor), built, watch, CPU))[1:]
+    return [e for e in found if e["name"] == "bounds"]
+
+
+def test_folds_are_measured_again_at_every_place() -> None:
+    """Outlying gains: max|γ|‖W‖ is 2.5 times the norm of W Γ Π and more, and the attack reaches the bound in the latter."""
+    found = attacked("outlying", 1.0)
+    assert {e["outcome"] for e in found} == {"confirmed"}, found
+    near = {(e["sublayer"], e["what"].partition(" over")[0]): e["measured"] for e in found if "at the point" not in e["what"]}
+    assert len(near) == 7 and all(v > 0.9 for (_, what), v in near.items() if "‖J‖" not in what) and near["ffn", "largest ‖J‖"] > 0.8, near
+    built, plan, watch = living(*sharp_models.outlying())
+    plain = replace(plan, sublayers=tuple(replace(s, bounds=s.plain) for s in plan.sublayers))
+    coarse = [e for e in list(experiments(bounds_only(plain), built, watch, CPU))[1:] if e["name"] == "bounds" and "‖F(x)‖" in e["what"]]
+    sharp = [e for e in found if "‖F(x)‖" in e["what"]]
+    far, near_by = ([e["numbers"]["inputs"] for e in es] for es in (coarse, sharp))
+    assert len(far) == 2 and all(1.5 * f < n for f, n in zip(far, near_by, strict=True)), (far, near_by)
+
+
+def test_sharp_bounds_that_are_too_small_are_broken() -> None:
+    found = attacked("outlying", 0.3)
+    assert {e["outcome"] for e in found if not (e["sublayer"] == "attention" and "‖J‖" in e["what"])} == {"refuted"}, found
+
+
+def test_half_diameters() -> None:
+    v = torch.randn(3, 2, 5, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    apart = [[max(float((a - b).norm()) for a in head for b in head) / 2 for head in sample] for sample in v]
+    slow = math.sqrt(sum(max(sample[h] for sample in apart) ** 2 for h in range(2)))
+    assert half_diameter(v) == pytest.approx(slow, rel=1e-12) and half_diameter(v) >= slow
+
+
+def test_the_spread_of_values_stands_in_the_bound_at_the_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bound() -> float:
+        (one,) = (e for e in attacked("outlying", 1.0) if "at the point" in e["what"] and e["sublayer"] == "attention")
+        return float(one["numbers"]["bound"])
+
+    true = bound()
+    monkeypatch.setattr(adversary, "half_diameter", lambda v: 0.0)
+    assert bound() < 0.5 * true
+
+
+def test_a_weight_over_an_estimate_of_its_norm_is_measured() -> None:
+    """W/(uᵀWv) with u and v that do not belong to the W that was turned: ‖F‖ is thousands of times what converged vectors allow."""
+    found = attacked("spectral", 1.0)
+    assert {e["outcome"] for e in found} == {"confirmed"} and sum(e["status"] == "all weights" for e in found) == 1, found
+    assert all(e["measured"] > 0.5 and e["numbers"]["attempt"] > 100 for e in found if "‖F(x)‖" in e["what"]), found
+    assert {e["outcome"] for e in attacked("spectral", 0.3)} == {"refuted"}
+
+
+def test_rows_of_trained_length_are_measured() -> None:
+    found = attacked("rows", 1.0)
+    assert {e["outcome"] for e in found} == {"confirmed"} and sum(e["status"] == "all weights" for e in found) == 1, found
+    assert {e["outcome"] for e in attacked("rows", 0.2) if "‖F(x)‖" in e["what"] and not e["status"]} == {"refuted"}
