@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
 from screen.capture import phase
 from screen.capture.built import Built
 from screen.capture.tracer import Trace
+from screen.probe.allot import Key
 from screen.probe.budget import Budget
 from screen.probe.material import Material, Missing, Watch
 from screen.probe.plan import Experiment, Options
 from screen.probe.replay import Tape
+from screen.probe.width import BEYOND
 
 
 @dataclass(frozen=True)
@@ -27,26 +30,24 @@ class Session:
     budget: Budget
     dtype: torch.dtype | None = None
     """Of what is measured, where it is not the budget's."""
+    kept: dict[Any, Any] = field(default_factory=dict)
+    """What was made for the plan and is needed again."""
 
     def material(self) -> Material:
         """Its leaves, in the type of the measurement."""
         return Material(Tape(self.trace, self.dtype or self.budget.dtype, self.budget.device), self.built, self.watch, self.options.seed)
 
 
-FAILURES = (Missing, RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ArithmeticError, KeyError, AttributeError)
-"""What a replay of the user's program on other numbers may raise: the experiment is then not measured, with the reason."""
-
-
-def tried(measure: Callable[[], Experiment | list[Experiment]], nothing: list[Experiment], budget: Budget, work: float) -> list[Experiment]:
-    """Experiments, or why they were not made."""
-    if not budget.affords(work):
-        return [replace(e, reason="beyond `--probe-seconds`, by counted work") for e in nothing]
-    first = nothing[0] if nothing else None
+def tried(measure: Callable[[], Experiment | list[Experiment]], nothing: list[Experiment], budget: Budget, key: Key) -> list[Experiment]:
+    """Experiments, or why they were not made: a replay of the user's program on other numbers may raise anything."""
+    if budget.form(key) is None:
+        return [replace(e, reason=f"{BEYOND}, by counted work") for e in nothing]
+    first, share = nothing[0] if nothing else None, budget.begin(key)
     if first is not None:
-        phase.measure(" ".join(w for w in (first.name, first.stream, first.kind, first.sublayer, first.group) if w), 1 - budget.left / budget.seconds)
+        phase.measure(" ".join(w for w in (first.name, first.stream, first.kind, first.sublayer, first.group) if w), share)
     try:
         found = measure()
-    except FAILURES as error:
+    except Exception as error:
         return [replace(e, reason=said(error)) for e in nothing]
     return found if isinstance(found, list) else [found]
 
@@ -58,4 +59,4 @@ def said(error: BaseException) -> str:
     return line if isinstance(error, Missing) else f"the replay raised `{type(error).__name__}: {line[:160]}`"
 
 
-__all__ = ["FAILURES", "Session", "said", "tried"]
+__all__ = ["Session", "said", "tried"]

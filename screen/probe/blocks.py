@@ -9,19 +9,36 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from screen.probe.attempts import FAILURES, Session, said, tried
-from screen.probe.budget import RATES, Budget, parameters_below
+from screen.probe.allot import Key, Want
+from screen.probe.attempts import Session, said, tried
+from screen.probe.budget import CALL, FASTER, RATES, Budget, Load, load_of, parameters_below
 from screen.probe.depth.starts import Depths, of_depths
 from screen.probe.depth.laws import DEPTHS, depth, depths_of, layers_of
 from screen.probe.material import Missing
 from screen.probe.plan import BlockPlan, Experiment
 from screen.probe.stack import Stack
 from screen.probe.start import start
+from screen.probe.width import BEYOND
 
-SHARE = 0.5
-"""Of the budget, that stacks may take: the deepest are left out first."""
+LARGEST = tuple(reversed(DEPTHS[1:]))
+"""The deepest stack of each form of the experiment: the deepest are left out first."""
 LARGE = 1_000_000
 """Weights of a block from which it is stacked in float32: laws of depth need no more digits, and half of the time went into the others."""
+
+
+def wants(plan: BlockPlan, session: Session) -> Iterator[Want]:
+    """What is to be measured of one block."""
+    load, budget = _load(plan, session), session.budget
+    yield Want(_key("start", plan), (_seconds(load, budget.rate, 1, []),))
+    if _not_stacked(plan, session):
+        return
+    within = _stacked_in(plan, session)
+    rate = RATES[budget.device] * FASTER[within.dtype or budget.dtype]
+    plain = [_seconds(load, rate, d, depths_of(plan, d)) for d in LARGEST]
+    if min(plain) <= budget.seconds:
+        follow = _follow(plan, within)
+        costs = [_seconds(load, rate, layers_of(depths_of(plan, d), True), depths_of(plan, d)) for d in LARGEST] if follow else plain
+        yield Want(_key("depth", plan), tuple(costs))
 
 
 def started(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
@@ -31,37 +48,61 @@ def started(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
     if isinstance(found, str):
         yield replace(begun, reason=found)
     else:
-        yield from tried(partial(start, *found), [begun], session.budget, _work(found[0], 1, []))
+        yield from tried(partial(start, *found), [begun], session.budget, _key("start", plan))
 
 
 def stacked(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
     """How the block stacks."""
     empty = Experiment("depth", "the block stacked with fresh weights", "not_measured", plan.stream, plan.kind)
-    found, budget = stack_of(plan, session), session.budget
-    if not isinstance(found, str) and found[0].parameters >= LARGE:
-        session = replace(session, dtype=torch.float32)
-        found = stack_of(plan, session)
-    why = found if isinstance(found, str) else _not_stacked(found[0])
-    if isinstance(found, str) or why:
-        yield replace(empty, reason=why)
+    form = session.budget.form(_key("depth", plan))
+    found: str | tuple[Stack, Tensor, str] = _not_stacked(plan, session)
+    if not found:
+        session = _stacked_in(plan, session)
+        found = stack_of(plan, session) if form is not None else f"{BEYOND}, by counted work"
+    if isinstance(found, str):
+        yield replace(empty, reason=found)
         return
-    stack, x, words = found
+    _, x, words = found
     words += "; stacked in float32" if session.dtype else ""
-    stacks = of_depths(stack, session, depths_of(plan, DEPTHS[-1]))
-    faster = 0.5 if session.dtype else 1.0
-    work = {d: faster * _work(stack, layers_of(depths_of(plan, d), stacks.follow), depths_of(plan, d)) for d in DEPTHS}
-    room = min(budget.left, SHARE * session.options.seconds)
-    largest = next((d for d in reversed(DEPTHS) if work[d] / RATES[budget.device] <= room), 0)
-    if largest < DEPTHS[1]:
-        yield replace(empty, reason="beyond `--probe-seconds`, by counted work")
-        return
-    kept = replace(stacks, stacks={n: s for n, s in stacks.stacks.items() if n <= largest})
-    yield from tried(partial(_depth, kept, x, words, plan, session), [empty], budget, work[largest])
+    measure = partial(_depth, LARGEST[form or 0], x, words, plan, session)
+    yield from tried(measure, [empty], session.budget, _key("depth", plan))
 
 
-def _depth(stacks: Depths, x: Tensor, words: str, plan: BlockPlan, session: Session) -> list[Experiment]:
-    starts = {n: _start(s, session)[0] if stacks.follow else x for n, s in stacks.stacks.items()}
-    return depth(stacks, starts, words, plan)
+def _key(purse: str, plan: BlockPlan) -> Key:
+    return purse, plan.exit, ""
+
+
+def _load(plan: BlockPlan, session: Session) -> Load:
+    return load_of(session.trace.graph, [plan.exit, *plan.outputs], [plan.entry, *plan.cuts])
+
+
+def _stacked_in(plan: BlockPlan, session: Session) -> Session:
+    """The type in which a block is stacked."""
+    return replace(session, dtype=torch.float32) if _load(plan, session).weights >= LARGE else session
+
+
+def _depths(plan: BlockPlan, session: Session) -> Depths:
+    """The block as it starts in models of all depths; these are built once."""
+    key = "depths", plan.exit
+    if key not in session.kept:
+        session.kept[key] = of_depths(Stack(plan, session.material()), session, depths_of(plan, DEPTHS[-1]))
+    found: Depths = session.kept[key]
+    return found
+
+
+def _follow(plan: BlockPlan, session: Session) -> bool:
+    """Whether each depth has a start of its own. What fails here fails again where it is measured, and is said there."""
+    try:
+        return _depths(plan, session).follow
+    except Exception:
+        return False
+
+
+def _depth(largest: int, x: Tensor, words: str, plan: BlockPlan, session: Session) -> list[Experiment]:
+    found = _depths(plan, session)
+    kept = replace(found, stacks={n: s for n, s in found.stacks.items() if n <= largest})
+    starts = {n: _start(s, session)[0] if found.follow else x for n, s in kept.stacks.items()}
+    return depth(kept, starts, words, plan)
 
 
 def stack_of(plan: BlockPlan, session: Session) -> tuple[Stack, Tensor, str] | str:
@@ -71,7 +112,7 @@ def stack_of(plan: BlockPlan, session: Session) -> tuple[Stack, Tensor, str] | s
         budget.fits(parameters_below(graph, plan.exit, [plan.entry, *plan.cuts]))
         stack = Stack(plan, session.material())
         return (stack, *_start(stack, session))
-    except FAILURES as error:
+    except Exception as error:
         return said(error)
 
 
@@ -88,24 +129,25 @@ def _fits(budget: Budget, count: int) -> bool:
     return True
 
 
-def _work(stack: Stack, layers: int, depths: list[int]) -> float:
-    """Operations of two networks: weights drawn twice per layer (about 100 operations an entry), each layer run twice forward, and once back for each
-    depth that it is in."""
-    return 2.0 * stack.parameters * (layers * (200.0 + 4.0 * stack.tokens) + sum(depths) * 4.0 * stack.tokens)
+def _seconds(load: Load, rate: float, layers: int, depths: list[int]) -> float:
+    """Counted work of two networks: weights drawn twice per layer (about 100 operations an entry), each layer run twice forward, and once back for
+    each depth that it is in."""
+    runs = layers + sum(depths)
+    return 2.0 * (load.weights * (layers * 200.0 + runs * 4.0 * load.tokens) / rate + runs * load.calls * CALL)
 
 
-def _not_stacked(stack: Stack) -> str:
+def _not_stacked(plan: BlockPlan, session: Session) -> str:
     """Why the block cannot be stacked."""
-    nodes = stack.material.tape.graph.nodes
-    if stack.material.is_live:
+    nodes = session.trace.graph.nodes
+    if session.built.original is not None:
         return "the weights are a live model's own, and there are no fresh ones to stack"
-    if stack.plan.tied:
+    if plan.tied:
         return "the same weights serve at every depth, and there are no fresh ones to stack"
-    if not stack.plan.repeats:
+    if not plan.repeats:
         return "blocks of several kinds take turns in this stream"
-    if nodes[stack.plan.entry].shape != nodes[stack.plan.exit].shape:
+    if nodes[plan.entry].shape != nodes[plan.exit].shape:
         return "the block changes the shape of the stream"
     return ""
 
 
-__all__ = ["stack_of", "stacked", "started"]
+__all__ = ["stack_of", "stacked", "started", "wants"]

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 from screen.probe.adversary import SAID, scaled
-from screen.probe.attempts import FAILURES, Session, said, tried
+from screen.probe.allot import Want
+from screen.probe.attempts import Session, said, tried
 from screen.probe.branch import BranchRun, branch_run
-from screen.probe.drawn import attempted
+from screen.probe.budget import load_of, norms_work
+from screen.probe.drawn import attempted, key, too_large
 from screen.probe.invariance import SLOPE, invariance
 from screen.probe.jacobian import norms
 from screen.probe.plan import Experiment, SublayerPlan
 
 PASSES = {"jacobian": 50.0, "invariance": 14.0, "scaled": 16.0, "attack": 220.0, "bound": 30.0, "drawn": 16.0}
 """Forward and backward passes of the branch that each experiment takes, counted generously; `bound`: what each bound adds to an attack."""
+
+
+def wants(plan: SublayerPlan, session: Session) -> Iterator[Want]:
+    """What is to be measured of one branch."""
+    budget, graph = session.budget, session.trace.graph
+    load = load_of(graph, [plan.output], [i for i, _ in plan.cuts])
+    measuring = norms_work(plan.quantities, plan.bounds) / budget.rate
+    for degree in plan.degrees:
+        passes = budget.passes(load, PASSES["scaled" if degree.status == "bound" else "invariance"])
+        yield Want(key(plan, "invariance", degree.group), (passes + (measuring if degree.status == "bound" else 0.0),))
+    count = len(plan.bounds) + len(plan.closed)
+    attack = budget.passes(load, PASSES["attack"] + count * PASSES["bound"]) + (1 + 2 * len(plan.bounds)) * measuring
+    if plan.bounds:
+        yield Want(key(plan, "bounds"), (math.inf if too_large(plan, session) else attack, budget.passes(load, PASSES["drawn"]) + measuring))
+    yield Want(key(plan, "jacobian"), (budget.passes(load, PASSES["jacobian"]),))
 
 
 def exponents(plan: SublayerPlan, session: Session) -> Iterator[Experiment]:
@@ -28,9 +46,9 @@ def exponents(plan: SublayerPlan, session: Session) -> Iterator[Experiment]:
         yield from (replace(e, reason=run) for e in empty)
         return
     unmeasured = Experiment("jacobian", "‖J‖ of the branch", "not_measured", plan.stream, plan.kind, plan.name)
-    yield from tried(partial(norms, run), [unmeasured], session.budget, session.budget.passes(run, PASSES["jacobian"]))
+    yield from tried(partial(norms, run), [unmeasured], session.budget, key(plan, "jacobian"))
     for degree, nothing in zip(wanted, empty, strict=True):
-        yield from tried(partial(invariance, run, degree), [nothing], session.budget, session.budget.passes(run, PASSES["invariance"]))
+        yield from tried(partial(invariance, run, degree), [nothing], session.budget, key(plan, "invariance", degree.group))
     for name, note in run.material.notes.items():
         yield Experiment("weights", f"how `{name}` starts", "observed", plan.stream, plan.kind, plan.name, reason=note)
 
@@ -45,12 +63,9 @@ def attacked(plan: SublayerPlan, session: Session) -> Iterator[Experiment]:
     if isinstance(run, str):
         yield from (replace(e, reason=run) for e in (*asked, *nothing))
         return
-    measuring = budget.norms(run)
     for degree, empty in zip(groups, asked, strict=True):
-        yield from tried(partial(scaled, run, degree, empty), [empty], budget, budget.passes(run, PASSES["scaled"]) + measuring)
-    count = len(plan.bounds) + len(plan.closed)
-    work = budget.passes(run, PASSES["attack"] + count * PASSES["bound"]) + (1 + 2 * len(plan.bounds)) * measuring
-    yield from attempted(run, session, nothing, work, budget.passes(run, PASSES["drawn"]) + measuring)
+        yield from tried(partial(scaled, run, degree, empty), [empty], budget, key(plan, "invariance", degree.group))
+    yield from attempted(run, session, nothing)
     for what, why in plan.unknown:
         if what in SAID:
             yield Experiment("bounds", SAID[what], "not_measured", *here, reason=f"no bound is known: {why}")
@@ -62,7 +77,7 @@ def _run(plan: SublayerPlan, session: Session) -> BranchRun | str:
         session.budget.room(plan, session.trace.graph)
         run = branch_run(plan, session.material())
         run.output()
-    except FAILURES as error:
+    except Exception as error:
         return said(error)
     return run
 
@@ -74,4 +89,4 @@ def _lost(plan: SublayerPlan) -> Iterator[Experiment]:
             yield Experiment("invariance", "exponents of ‖J‖", "not_measured", plan.stream, plan.kind, plan.name, reason=f"no prediction: {why}")
 
 
-__all__ = ["attacked", "exponents"]
+__all__ = ["attacked", "exponents", "wants"]

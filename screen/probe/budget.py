@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
-from screen.graph import Graph, numel
-from screen.probe.branch import BranchRun, entries
+from screen.graph import SOURCES, Graph, numel
+from screen.probe.allot import Key, Want, allotted
 from screen.probe.material import Missing
-from screen.probe.measures import STARTS, is_exact, steps
-from screen.probe.plan import ProbePlan, QuantityPlan, SublayerPlan
+from screen.probe.measures import STARTS, is_exact, steps, symbols
+from screen.probe.plan import BoundPlan, ProbePlan, QuantityPlan, SublayerPlan
 from screen.probe.width import TOO_LARGE
 
 RATES = {"cpu": 2e10, "cuda": 2e12}
@@ -29,6 +31,10 @@ PART = 0.9
 """Of a GPU's memory that is counted on."""
 SWEEP = 84.0
 """Operations for each weight and token of the experiment that a type must leave time for: 14 passes, one weight group."""
+CALL = 4e-5
+"""Seconds of a recorded call forward and backward, whatever its size."""
+BUILT = 1.5e-3
+"""Seconds for each node of a program that is built and traced on meta."""
 TYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
@@ -62,19 +68,46 @@ def dtype_of(wanted: str, plan: ProbePlan, graph: Graph, room: float, operations
     return torch.float64 if largest * 8 * ATTACK <= room and work <= operations / 2 else torch.float32
 
 
+@dataclass(frozen=True)
+class Load:
+    """What a value depends on, back to some cuts."""
+
+    weights: int
+    """Entries of parameters."""
+    calls: int
+    tokens: int
+
+
 class Budget:
-    """Counted seconds that are left, memory, and the type of the numbers."""
+    """Counted seconds, what they are given to, memory, and the type of the numbers."""
 
     def __init__(self, seconds: float, memory: int, device: str, dtype: torch.dtype = torch.float64) -> None:
-        self.seconds = self.left = seconds
+        self.seconds = seconds
         self.device = device
         self.dtype = dtype
         self.space = room_of(memory, device)
+        self.chosen: dict[Key, tuple[int, float]] | None = None
+        """What is made, in which form, and its seconds; None before it is decided, when everything is."""
+        self.spent = 0.0
 
     @property
     def rate(self) -> float:
         """Operations a second."""
         return RATES[self.device] * FASTER[self.dtype]
+
+    def decide(self, wants: Iterable[Want]) -> None:
+        """What is made."""
+        self.chosen = allotted(wants, self.seconds)
+
+    def form(self, key: Key) -> int | None:
+        """In which form something is made; None where it is not."""
+        return 0 if self.chosen is None else self.chosen[key][0] if key in self.chosen else None
+
+    def begin(self, key: Key) -> float:
+        """Count something as spent; the share of the budget that was before."""
+        before = self.spent / self.seconds
+        self.spent += self.chosen[key][1] if self.chosen is not None and key in self.chosen else 0.0
+        return min(before, 1.0)
 
     def room(self, plan: SublayerPlan, graph: Graph, copies: int = COPIES) -> None:
         """Raises `Missing` where the parameters that a branch can read do not fit."""
@@ -87,29 +120,20 @@ class Budget:
             where = "`--memory` leaves" if self.device == "cpu" else "the GPU leaves"
             raise Missing(f"{TOO_LARGE}: {count:,} weights need {need / 2**30:.3g} GiB at true width, and {where} {self.space / 2**30:.3g} GiB")
 
-    def passes(self, run: BranchRun, count: float) -> float:
-        """Operations of so many forward and backward passes of a branch: 6 for each weight and token."""
-        weights = sum(entries(run.leaves[i]) for i in run.names.values())
-        return 6.0 * weights * tokens(run.material.tape.graph, run.plan.output) * count
-
-    def norms(self, run: BranchRun) -> float:
-        """Operations of the norms of its weights."""
-        return sum(map(norm_work, run.plan.quantities))
-
-    def holds(self, work: float) -> bool:
-        """Whether the work fits into what is left."""
-        return work / self.rate <= self.left
-
-    def affords(self, work: float) -> bool:
-        """The same; it is taken off when it does."""
-        found = self.holds(work)
-        self.left -= work / self.rate if found else 0.0
-        return found
+    def passes(self, load: Load, count: float) -> float:
+        """Seconds of so many forward and backward passes: 6 operations for each weight and token, and `CALL` for each call."""
+        return count * (6.0 * load.weights * load.tokens / self.rate + CALL * load.calls)
 
 
 def bytes_of(count: int, dtype: torch.dtype, copies: int = COPIES) -> int:
     """Memory of an experiment on so many weights."""
     return count * dtype.itemsize * copies
+
+
+def norms_work(quantities: Iterable[QuantityPlan], bounds: Iterable[BoundPlan]) -> float:
+    """Operations of the norms that some bounds hold."""
+    wanted = {s for b in bounds for s in symbols(b.program)}
+    return sum(norm_work(q) for q in quantities if q.symbol in wanted)
 
 
 def norm_work(q: QuantityPlan) -> float:
@@ -136,17 +160,26 @@ def below(graph: Graph, plan: SublayerPlan) -> int:
 
 def parameters_below(graph: Graph, target: int, cuts: list[int]) -> int:
     """Entries of the parameters that a node depends on, back to the cuts."""
-    stop, seen, total = set(cuts), set[int](), 0
-    stack = [target]
+    return load_of(graph, [target], cuts).weights
+
+
+def load_of(graph: Graph, targets: list[int], cuts: Iterable[int]) -> Load:
+    """What some nodes depend on, back to the cuts, with the tokens of the first of them."""
+    stop, seen, weights, calls = set(cuts), set[int](), 0, 0
+    stack = list(targets)
     while stack:
         index = stack.pop()
         if index in seen or index in stop:
             continue
         seen.add(index)
         node = graph.nodes[index]
-        total += numel(node.shape) if node.op == "parameter" else 0
+        weights += numel(node.shape) if node.op == "parameter" else 0
+        calls += node.op not in SOURCES
         stack.extend(node.inputs)
-    return total
+    return Load(weights, calls, tokens(graph, targets[0]))
 
 
-__all__ = ["ATTACK", "COPIES", "RATES", "THREADS", "Budget", "bytes_of", "device_of", "dtype_of", "norm_work", "parameters_below", "room_of"]
+__all__ = [
+    "ATTACK", "BUILT", "CALL", "COPIES", "RATES", "THREADS", "Budget", "Load", "bytes_of", "device_of", "dtype_of", "load_of", "norm_work",
+    "parameters_below", "room_of",
+]  # fmt: skip

@@ -25,11 +25,13 @@ from torch import Tensor
 
 from screen.capture.tracer import run as traced
 from screen.capture.width import same_ops
-from screen.errors import ScreenError, UsageError
+from screen.errors import UsageError
 from screen.graph import Graph
 from screen.probe import attempts
-from screen.probe.attempts import FAILURES, Session
+from screen.probe.allot import Key, Want
+from screen.probe.attempts import Session
 from screen.probe.attention import logits
+from screen.probe.budget import BUILT, CALL, load_of
 from screen.probe.depth.fits import fitted, mean
 from screen.probe.material import Missing, Watch
 from screen.probe.plan import BlockPlan, Experiment, rounded
@@ -117,7 +119,7 @@ def at(session: Session, settings: Mapping[str, Any]) -> Session | None:
         with Watch() as watch:
             built = next(b for b in session.built.again(settings) if b.name == session.built.name)
         trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
-    except (*FAILURES, StopIteration, ScreenError):
+    except Exception:  # the user's code, with sizes that it may refuse
         return None
     return replace(session, trace=trace, built=built, watch=watch) if same_ops(session.trace.graph, trace.graph) else None
 
@@ -127,20 +129,23 @@ def widened(plans: tuple[BlockPlan, ...], session: Session) -> Iterator[Experime
     made = each_once(session)
     for plan in plans:
         empty = Experiment("coordinates", "numbers inside of the block over its width", "not_measured", plan.stream, plan.kind)
-        try:
-            counted = work(plan, session)
-        except FAILURES as error:
-            yield replace(empty, reason=attempts.said(error))
-            continue
-        yield from attempts.tried(partial(coordinates, plan, session, made), [empty], session.budget, counted)
+        yield from attempts.tried(partial(coordinates, plan, session, made), [empty], session.budget, _key(plan))
 
 
-def work(plan: BlockPlan, session: Session) -> float:
-    """Operations of the whole experiment, from the block at its own width: weights go with its square, and all widths take twice the widest."""
-    stack = Stack(plan, session.material())
-    own = _features(plan, session.trace.graph)
-    top = max(ladder(own, 1)) if own > LARGEST else own
-    return 2.0 * SEEDS * stack.parameters * (top / max(own, 1)) ** 2 * (WORK * stack.tokens + DRAWING)
+def wants(plans: tuple[BlockPlan, ...], session: Session) -> Iterator[Want]:
+    """The whole experiment, from the block at its own width: weights go with its square, and all widths take twice the widest. Every width is built
+    and traced once for all blocks."""
+    graph = session.trace.graph
+    for place, plan in enumerate(plans):
+        load, own = load_of(graph, [plan.exit, *plan.outputs], [plan.entry, *plan.cuts]), _features(plan, graph)
+        top = max(ladder(own, 1)) if own > LARGEST else own
+        work = 2.0 * SEEDS * load.weights * (top / max(own, 1)) ** 2 * (WORK * load.tokens + DRAWING)
+        calls = WIDTHS * (2.0 * SEEDS * CALL * load.calls + (0.0 if place else BUILT * len(graph.nodes)))
+        yield Want(_key(plan), (work / session.budget.rate + calls,))
+
+
+def _key(plan: BlockPlan) -> Key:
+    return "coordinates", plan.exit, ""
 
 
 def coordinates(plan: BlockPlan, session: Session, made: Maker) -> list[Experiment]:
@@ -222,4 +227,4 @@ def verdict(low: float, high: float, slope: float) -> str:
     return "cannot be told: the interval holds growth and none"
 
 
-__all__ = ["coordinates", "family", "ladder", "verdict", "widened"]
+__all__ = ["coordinates", "family", "ladder", "verdict", "wants", "widened"]

@@ -7,30 +7,43 @@ from dataclasses import replace
 from functools import partial
 
 from screen.probe.adversary import Attempts, Best, attack, compare, verdict, weights_of
+from screen.probe.allot import Key
 from screen.probe.attempts import Session, tried
 from screen.probe.branch import BranchRun
 from screen.probe.budget import ATTACK
 from screen.probe.climb import Spot
 from screen.probe.material import Missing
-from screen.probe.plan import Experiment
+from screen.probe.plan import Experiment, SublayerPlan
+from screen.probe.width import BEYOND
 
 ALONE = ", at one drawn input"
 """Behind what was measured."""
 
 
-def attempted(run: BranchRun, session: Session, nothing: list[Experiment], work: float, brief: float) -> Iterator[Experiment]:
-    """The attack, of so many operations; else why not, and before that the bounds at one point, of `brief` operations."""
-    budget, large = session.budget, ""
+def key(plan: SublayerPlan, purse: str, what: str = "") -> Key:
+    """Of an experiment on one branch."""
+    return purse, plan.output, what
+
+
+def too_large(plan: SublayerPlan, session: Session) -> str:
+    """Why there is no memory for the attack; empty where there is."""
     try:
-        budget.room(run.plan, session.trace.graph, ATTACK)
+        session.budget.room(plan, session.trace.graph, ATTACK)
     except Missing as error:
-        large = str(error)
-    if (large or not budget.holds(work)) and budget.holds(brief):
-        yield from tried(partial(drawn, run), [replace(e, what=e.what + ALONE) for e in nothing], budget, brief)
-    if large:
-        yield from (replace(e, reason=large) for e in nothing)
-    else:
-        yield from tried(partial(attack, run), nothing, budget, work)
+        return str(error)
+    return ""
+
+
+def attempted(run: BranchRun, session: Session, nothing: list[Experiment]) -> Iterator[Experiment]:
+    """The attack; else why not, and before that the bounds at one point where that is affordable."""
+    budget, own = session.budget, key(run.plan, "bounds")
+    large, form = too_large(run.plan, session), budget.form(own)
+    if form == 0 and not large:
+        yield from tried(partial(attack, run), nothing, budget, own)
+        return
+    if form is not None:
+        yield from tried(partial(drawn, run), [replace(e, what=e.what + ALONE) for e in nothing], budget, own)
+    yield from (replace(e, reason=large or f"{BEYOND}, by counted work") for e in nothing)
 
 
 def drawn(run: BranchRun) -> list[Experiment]:
@@ -41,4 +54,4 @@ def drawn(run: BranchRun) -> list[Experiment]:
     return [replace(e, what=e.what + ALONE) for e in found]
 
 
-__all__ = ["ALONE", "attempted", "drawn"]
+__all__ = ["ALONE", "attempted", "drawn", "key", "too_large"]

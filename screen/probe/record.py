@@ -9,12 +9,15 @@ error of ln rms is √((κ − 1)/4n) with κ = E w⁴/(E w²)²; of the mean σ
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from screen.probe.attempts import Session, said
+from screen.probe.allot import Key, Want
+from screen.probe.attempts import Session, tried
+from screen.probe.budget import BUILT
 from screen.probe.plan import Experiment, rounded
 from screen.probe.stress.sweep import Make
 from screen.probe.weights import drawn
@@ -30,6 +33,7 @@ BYTES = 24
 FEW = 16
 """Entries below which a random weight has no moments to compare."""
 SHOWN = 3
+KEY: Key = ("start", -1, "init")
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,13 @@ def recorded(session: Session, make: Make) -> list[Experiment]:
     if memory and count * BYTES > memory // 2:
         need = f"{count * BYTES / 2**30:.3g} GiB to be built, and `--memory` leaves {memory / 2**31:.3g} GiB"
         return [replace(empty, reason=f"its {count:,} weights need {need}: fewer layers (`--set`) show the same")]
-    if not session.budget.affords(count * WORK):
-        return [replace(empty, reason="beyond `--probe-seconds`, by counted work")]
-    try:
-        return [_compared(empty, session, dict(make(session.options.seed).named_parameters()))]
-    except Exception as error:  # the user's own code runs here
-        return [replace(empty, reason=said(error).replace("the replay raised", "it raised"))]
+    found = tried(lambda: _compared(empty, session, dict(make(session.options.seed).named_parameters())), [empty], session.budget, KEY)
+    return [replace(e, reason=e.reason.replace("the replay raised", "it raised")) for e in found]
+
+
+def wants(session: Session) -> Iterator[Want]:
+    """Every weight drawn twice."""
+    yield Want(KEY, (session.built.info.parameters * WORK / session.budget.rate + BUILT * len(session.trace.graph.nodes),))
 
 
 def _compared(empty: Experiment, session: Session, weights: dict[str, nn.Parameter]) -> Experiment:
@@ -110,4 +115,4 @@ def distance(a: Sample, b: Sample) -> float:
     return max(size, abs(a.mean - b.mean) / (math.hypot(*deviations) + ROUNDING / ERRORS * max(a.rms, b.rms)))
 
 
-__all__ = ["distance", "recorded", "sample"]
+__all__ = ["distance", "recorded", "sample", "wants"]

@@ -15,6 +15,7 @@ import torch.fx
 from torch import Tensor, nn
 
 from screen.capture.tracer import Trace
+from screen.probe.kernels import called
 
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 _CASTS = frozenset({"float", "half", "bfloat16", "double"})
@@ -91,7 +92,7 @@ class Tape:
             return args[0][args[1]]
         if name in _CASTS and len(args) == 1 and isinstance(args[0], Tensor):
             return args[0].to(self.dtype)
-        return node.target(*args, **kwargs)  # type: ignore[operator]
+        return called(node.target, args, kwargs)
 
     def _values(self, argument: Any, env: Env) -> Any:
         return torch.fx.node.map_aggregate(argument, lambda a: env[self.order[a]] if isinstance(a, torch.fx.Node) else self._plain(a))

@@ -14,15 +14,13 @@ from screen.capture.built import Built
 from screen.capture.tracer import run as traced
 from screen.errors import UsageError
 from screen.graph import Graph, ops_digest
+from screen.probe import blocks, branches, coordinates, record
+from screen.probe.allot import Want
 from screen.probe.attempts import Session
-from screen.probe.blocks import stacked, started
-from screen.probe.branches import attacked, exponents
 from screen.probe.budget import RATES, THREADS, Budget, device_of, dtype_of, room_of
-from screen.probe.coordinates import widened
-from screen.probe.precision.run import precise
+from screen.probe.precision import run as precision
 from screen.probe.material import Watch
 from screen.probe.plan import Experiment, Options, ProbePlan
-from screen.probe.record import recorded
 from screen.probe.stress.sweep import Make, stress
 
 
@@ -39,8 +37,9 @@ def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options, m
             yield asdict(Experiment("plan", again, "not_measured", reason="a second trace gave another program"))
             return
         session = Session(trace, built, watch, options, Budget(options.seconds, options.memory, device, dtype))
+        session.budget.decide(wants(plan, session, make is not None))
         if make is not None:
-            yield from map(asdict, recorded(session, make))
+            yield from map(asdict, record.recorded(session, make))
         for found in in_order(plan, session):
             yield asdict(found)
         if options.stress and make is not None:
@@ -57,17 +56,28 @@ def sizes(built: Built) -> dict[str, int] | None:
     return None
 
 
-def in_order(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
-    """What is cheap and exact first: with a small budget it is the stacks that are left out."""
+def wants(plan: ProbePlan, session: Session, is_made: bool) -> Iterator[Want]:
+    """Everything that could be measured, with its counted work."""
+    yield from record.wants(session) if is_made else ()
     for block in plan.blocks:
-        yield from started(block, session)
-    for measure in (exponents, attacked):
+        yield from blocks.wants(block, session)
+    for sublayer in plan.sublayers:
+        yield from branches.wants(sublayer, session)
+    yield from precision.wants(plan, session)
+    yield from coordinates.wants(plan.blocks, session)
+
+
+def in_order(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
+    """What is cheap and exact first."""
+    for block in plan.blocks:
+        yield from blocks.started(block, session)
+    for measure in (branches.exponents, branches.attacked):
         for sublayer in plan.sublayers:
             yield from measure(sublayer, session)
-    yield from precise(plan, session)
+    yield from precision.precise(plan, session)
     for block in plan.blocks:
-        yield from stacked(block, session)
-    yield from widened(plan.blocks, session)
+        yield from blocks.stacked(block, session)
+    yield from coordinates.widened(plan.blocks, session)
 
 
 def same_program(plan: ProbePlan, graph: Graph) -> bool:

@@ -22,6 +22,7 @@ from screen.capture.built import Built
 from screen.capture.tracer import Trace
 from screen.capture.tracer import run as traced
 from screen.graph import SOURCES, Graph
+from screen.probe.kernels import called
 from screen.probe.material import Missing
 from screen.probe.replay import Env, Tape, real_value
 
@@ -50,7 +51,7 @@ class Written(Tape):
             self.seen[self.order[node]] = [a.detach().clone() for a in args if isinstance(a, Tensor)]
         if node.target is operator.getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]
-        return node.target(*args, **kwargs)  # type: ignore[operator]
+        return called(node.target, args, kwargs)
 
     def _plain(self, value: Any) -> Any:
         return real_value(value, self.device)

@@ -9,19 +9,32 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from screen.probe.attempts import FAILURES, Session, said, tried
+from screen.probe.allot import Key, Want
+from screen.probe.attempts import Session, said, tried
 from screen.probe.precision.beside import Precision
 from screen.probe.blocks import stack_of
-from screen.probe.budget import norm_work
+from screen.probe.budget import CALL, load_of, norms_work
 from screen.probe.precision.crossing import layers
 from screen.probe.precision.program import Half, halved, name_of
-from screen.probe.plan import Experiment, ProbePlan, SublayerPlan
+from screen.probe.plan import BlockPlan, Experiment, ProbePlan, SublayerPlan
 from screen.probe.precision.experiments import precision
 from screen.probe.stack import Stack
 
 TYPES = (torch.float16, torch.bfloat16)
 RUNS = 100.0
 """Forward passes of a block that one type takes, counted generously: a 16-bit type on a CPU is slower than float64."""
+
+
+def wants(plan: ProbePlan, session: Session) -> Iterator[Want]:
+    """All blocks in all types."""
+    budget, graph = session.budget, session.trace.graph
+    for block in plan.blocks:
+        load = load_of(graph, [block.exit, *block.outputs], [block.entry, *block.cuts])
+        norms = sum(norms_work(s.quantities, s.plain) for s in _sublayers(plan, block).values())
+        for dtype in TYPES:
+            deep = layers(block, name_of(dtype), (graph.nodes[block.entry].shape or (1,))[block.axis])
+            work = load.weights * ((RUNS + deep) * 2.0 * load.tokens + 100.0 * (1 + deep)) + norms
+            yield Want(_key(block, dtype), (work / budget.rate + (RUNS + deep) * load.calls * CALL / 3,))
 
 
 def precise(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
@@ -37,12 +50,16 @@ def precise(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
             if isinstance(found, str) or isinstance(why, str):
                 yield replace(empty, reason=str(why))
                 continue
-            stack, x, _ = found
-            sublayers = {s.name: s for s in plan.sublayers if (s.stream, s.kind) == (block.stream, block.kind)}
-            deep = layers(block, name_of(dtype), x.shape[block.axis])
-            work = stack.parameters * ((RUNS + deep) * 2.0 * stack.tokens + 100.0 * (1 + deep))
-            work += sum(norm_work(q) for s in sublayers.values() for q in s.quantities)
-            yield from tried(partial(_measured, stack, why, dtype, x, sublayers), [empty], session.budget, work)
+            measure = partial(_measured, found[0], why, dtype, found[1], _sublayers(plan, block))
+            yield from tried(measure, [empty], session.budget, _key(block, dtype))
+
+
+def _key(block: BlockPlan, dtype: torch.dtype) -> Key:
+    return "precision", block.exit, name_of(dtype)
+
+
+def _sublayers(plan: ProbePlan, block: BlockPlan) -> dict[str, SublayerPlan]:
+    return {s.name: s for s in plan.sublayers if (s.stream, s.kind) == (block.stream, block.kind)}
 
 
 def _measured(stack: Stack, half: Half, dtype: torch.dtype, x: Tensor, sublayers: dict[str, SublayerPlan]) -> list[Experiment]:
@@ -53,8 +70,8 @@ def _half(session: Session, dtype: torch.dtype) -> Half | str:
     """The program in a type, or why there is none."""
     try:
         return halved(session.trace, session.built, dtype, session.budget.device)
-    except FAILURES as error:
+    except Exception as error:
         return said(error)
 
 
-__all__ = ["RUNS", "TYPES", "precise"]
+__all__ = ["RUNS", "TYPES", "precise", "wants"]

@@ -1,0 +1,37 @@
+"""Calls that a device or a type has no kernel for, by the same arithmetic from other calls: what was traced on meta does not know where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+NARROW = (torch.float16, torch.bfloat16)
+"""Types in which a grouped product has a kernel on every device."""
+
+
+def called(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """One call."""
+    first, name = (args[0] if args else None), getattr(target, "__name__", "")
+    if isinstance(first, Tensor):
+        if name == "histc" and first.device.type == "cpu" and not first.is_floating_point():  # counts are whole numbers in float64 too
+            return target(first.double(), *args[1:], **kwargs).to(first.dtype)
+        if name in ("grouped_mm", "_grouped_mm") and first.dtype not in NARROW:
+            return grouped(*args, **kwargs)
+    return target(*args, **kwargs)
+
+
+def grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: torch.dtype | None = None) -> Tensor:
+    """Rows of a up to each offset times the matrix of their group; rows behind the last one are 0. a: [n, d], b: [groups, d, e], offs: [groups]"""
+    if offs is None or a.dim() != 2 or b.dim() != 3 or bias is not None:
+        raise NotImplementedError(f"a grouped product of {a.dim()} and {b.dim()} axes in {a.dtype}")
+    ends = [0, *offs.tolist()]
+    parts = [a[start:end] @ b[i] for i, (start, end) in enumerate(pairwise(ends))]
+    return torch.cat([*parts, a.new_zeros(a.shape[0] - ends[-1], b.shape[-1])])
+
+
+__all__ = ["called", "grouped"]
