@@ -27,7 +27,9 @@ def _made(fold: Made) -> MadePlan:
     if isinstance(fold, Rows):
         return MadePlan("rows", _parts(fold.matrix, fold.gains))
     assert isinstance(fold, Share)
-    return MadePlan("share", _parts(fold.matrix, fold.left, fold.right))
+    if fold.left is not None:
+        return MadePlan("share", _parts(fold.matrix, fold.gain, fold.left, fold.right))
+    return MadePlan("frobenius" if fold.frobenius else "spectral", _parts(fold.matrix, fold.gain))
 
 
 def _parts(*parts: Part | None) -> tuple[PartPlan | None, ...]:

@@ -128,7 +128,7 @@ class Nearly(nn.Module):
         super().__init__()
         self.t, self.other = (nn.Parameter(torch.randn(WIDTH, WIDTH)) for _ in range(2))
         self.kind = kind
-        self.u = nn.Buffer(torch.randn(WIDTH))
+        self.u, self.free = nn.Buffer(torch.randn(WIDTH)), nn.Parameter(torch.randn(WIDTH))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         eye, skew = torch.eye(WIDTH), self.t - self.t.T
@@ -138,11 +138,93 @@ class Nearly(nn.Module):
             "cayley": lambda: torch.linalg.solve(eye + skew, eye - torch.mul(skew, 0.5)),
             "solve": lambda: torch.linalg.solve(torch.add(eye, skew, alpha=-0.5), torch.add(eye, skew, alpha=0.25)),
             "share": lambda: self.t / torch.dot(self.u, torch.mv(self.other, self.u)),
+            "trained": lambda: self.t / torch.dot(self.free, torch.mv(self.t, self.u)),
+            "sums": lambda: self.t / (self.u.sum() * (self.t @ self.u).sum()),
+            "twice": lambda: self.t * self.t / torch.dot(self.u, torch.mv(self.t, self.u)),
+            "largest entry": lambda: self.t / torch.linalg.norm(self.t, ord=float("inf")),
         }
         return x @ made[self.kind]()
 
 
-@pytest.mark.parametrize("kind", ["symmetric", "apart", "cayley", "solve", "share"])
+@pytest.mark.parametrize("kind", ["symmetric", "apart", "cayley", "solve", "share", "trained", "sums", "twice", "largest entry"])
 def test_what_only_looks_constrained_is_unknown(kind: str) -> None:
     found = bounds_of(branch_of(Stack(lambda: Nearly(kind), rms)))
     assert isinstance(found.magnitude, Unknown) and found.bounded is not True
+
+
+class Sigma(nn.Module):
+    """γW/σ with vectors u and v of its own, or with a norm itself, as it is written in several places."""
+
+    def __init__(self, kind: str, gain: bool = True) -> None:
+        super().__init__()
+        self.kind = kind
+        self.weight = nn.Parameter(torch.randn(12, WIDTH))
+        self.gamma = nn.Parameter(torch.tensor(-1.5)) if gain else 1.0
+        u, _, v = torch.linalg.svd(torch.randn(12, WIDTH))
+        self.u, self.v = nn.Buffer(u[:, 0].clone()), nn.Buffer(v[0].clone())
+        self.back = nn.Buffer(torch.eye(WIDTH)[:, :12].clone())
+
+    def divided(self) -> torch.Tensor:
+        w, u, v, y = self.weight, self.u, self.v, self.gamma
+        made: dict[str, Callable[[], torch.Tensor]] = {
+            "dot": lambda: y / torch.dot(u, torch.mv(w, v)) * w, "products": lambda: y * w / (u @ w @ v), "turned": lambda: y * w / (v @ (w.T @ u)),
+            "sum": lambda: w * (y / (u * (w @ v)).sum()), "einsum": lambda: y * (w / torch.einsum("c,cd,d->", u, w, v)),
+            "columns": lambda: y * (w / (u[None] @ w @ v[:, None])), "matrix norm": lambda: y * w / torch.linalg.matrix_norm(w, 2),
+            "norm": lambda: y * (w / torch.linalg.norm(w, ord=2)), "values": lambda: y / torch.linalg.svdvals(w)[0] * w,
+            "frobenius": lambda: y * w / w.norm(), "frobenius, too": lambda: y * (w / torch.linalg.norm(w)),
+        }  # fmt: skip
+        return made[self.kind]()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x @ self.divided().T) @ self.back.T
+
+
+ESTIMATES, NORMS = ["dot", "products", "turned", "sum", "einsum", "columns"], ["matrix norm", "norm", "values", "frobenius", "frobenius, too"]
+
+
+@pytest.mark.parametrize("kind", [*ESTIMATES, *NORMS])
+def test_a_gain_times_a_weight_over_its_size(kind: str) -> None:
+    """‖γW/σ‖ is |γ| for the norm itself, and |γ|‖W‖/|uᵀWv| for an estimate, whatever is written first; the bound is reached."""
+    found = bounds_of(branch_of(Stack(lambda: Sigma(kind), rms)))
+    model, weights = _real(lambda: Sigma(kind))
+    assert found.bounded is False and isinstance(found.magnitude, Expr)
+    values = values_of(found.quantities, weights)
+    bound, measured = found.magnitude.evaluate(values), _largest(model, 100.0)
+    assert 0.95 * bound <= measured <= bound * (1 + 1e-9), (measured, bound)
+    size = {s: v for s, v in values.items() if s in found.magnitude.symbols() and s.startswith("W")}
+    w = weights["branches.0.weight"]
+    estimate = weights["branches.0.u"] @ w @ weights["branches.0.v"] if kind in ESTIMATES else np.linalg.norm(w, "fro" if "fro" in kind else 2)
+    assert any(v == pytest.approx(1.5 * np.linalg.norm(w, 2) / abs(estimate), rel=1e-9) for v in size.values()), size
+    plain = found.plain(found.magnitude)
+    assert plain.evaluate(values_of(found.plain_quantities, weights) | values) >= bound * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("kind", NORMS)
+def test_a_weight_over_its_norm_is_bounded_over_all_weights(kind: str) -> None:
+    found = bounds_of(branch_of(Stack(lambda: Sigma(kind, gain=False), rms)))
+    assert found.bounded is True and found.unproven == () and any("divided by its norm" in g for g in found.given)
+
+
+@pytest.mark.parametrize("kind", ESTIMATES)
+def test_a_weight_over_an_estimate_of_its_norm_rests_on_a_condition(kind: str) -> None:
+    found = bounds_of(branch_of(Stack(lambda: Sigma(kind, gain=False), rms)))
+    assert found.bounded is True and len(found.unproven) == 1 and "converged" in found.unproven[0]
+
+
+@pytest.mark.parametrize("form", ["c,cd,d->", "d,cd,c->", "c,dc,d->"])
+def test_the_side_of_each_vector_of_a_square_weight(form: str) -> None:
+    """uᵀWv and vᵀWu differ, and the quantity follows what is computed."""
+
+    class Square(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w, self.u, self.v = nn.Parameter(torch.randn(WIDTH, WIDTH)), nn.Buffer(torch.randn(WIDTH)), nn.Buffer(torch.randn(WIDTH))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ (self.w / torch.einsum(form, self.u, self.w, self.v))
+
+    found = bounds_of(branch_of(Stack(Square, rms)))
+    model, weights = _real(Square)
+    assert isinstance(found.magnitude, Expr)
+    bound = found.magnitude.evaluate(values_of(found.quantities, weights))
+    assert 0.95 * bound <= _largest(model, 1.0) <= bound * (1 + 1e-9)

@@ -157,8 +157,8 @@ def _against_all(run: BranchRun, bound: BoundPlan) -> Experiment:
 
 
 def _rests(q: QuantityPlan) -> bool:
-    """Whether it stays bounded only where something has converged: a weight divided by an estimate of its own norm."""
-    return q.part.made is not None and q.part.made.how == "share"
+    """Whether it does not grow with its weight: that is divided by its own norm, or by an estimate that has to converge."""
+    return q.part.made is not None and q.part.made.how in ("share", "spectral", "frobenius")
 
 
 def _measured(run: BranchRun, bound: BoundPlan, spot: Spot) -> tuple[float | None, Env]:

@@ -3,7 +3,8 @@
     map        W Γ Π        [out, in]     of (W, γ), Π = I − 11ᵀ/in where the norm centres
     constant   W β + b      [out]         of (W, β, b)
     rows       g_i v_i/‖v_i‖              of (v, g)
-    share      W/(uᵀWv)                   of (W, u, v), infinite where uᵀWv is 0
+    share      γW/(uᵀWv)                  of (W, γ, u, v), infinite where uᵀWv is 0
+    spectral, frobenius   γW/‖W‖          of (W, γ)
 
 Written apart from `screen.facts.bounds`, on torch. Parameters are read by name.
 """
@@ -57,10 +58,19 @@ def _array(made: MadePlan, weights: Weights) -> Tensor:
         length = torch.linalg.vector_norm(first.flatten(1), dim=1)
         unit: Tensor = first / length.reshape(-1, *(1,) * (first.dim() - 1))
         return unit * others[0]
-    left, right = others
-    assert left is not None and right is not None
-    share = first / (left @ (first.flatten(1) @ right))
+    share = first / _divisor(made.how, first.flatten(1), others[1:])
+    share = share if others[0] is None else share * others[0]
     return torch.where(torch.isfinite(share), share, math.inf)
+
+
+def _divisor(how: str, w: Tensor, vectors: list[Tensor | None]) -> Tensor:
+    """uᵀWv, or a norm of W. w: [out, in]."""
+    if not vectors:
+        found: Tensor = torch.linalg.matrix_norm(w, 2 if how == "spectral" else "fro")
+        return found
+    left, right = vectors
+    assert left is not None and right is not None
+    return left @ (w @ right)
 
 
 def _mapped(w: Tensor, gain: Tensor | None, centred: bool) -> Tensor:

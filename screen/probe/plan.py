@@ -71,9 +71,9 @@ class PartPlan:
 @dataclass(frozen=True)
 class MadePlan:
     """An array that is made of parts, dense and row-major. map: W Γ Π of (W, γ); constant: W β + b of (W, β, b); rows: g v/‖v‖ of (v, g); share:
-    W/(uᵀWv) of (W, u, v). None where there is none."""
+    γW/(uᵀWv) of (W, γ, u, v); spectral, frobenius: γW over that norm of W, of (W, γ). None where there is none."""
 
-    how: Literal["map", "constant", "rows", "share"]
+    how: Literal["map", "constant", "rows", "share", "spectral", "frobenius"]
     parts: tuple[PartPlan | None, ...]
     centred: bool = False
 

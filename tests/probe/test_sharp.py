@@ -31,6 +31,8 @@ W, G, B, C = part("w", 6, 4), part("g", 4, shift=1.0), part("b", 4), part("c", 6
 FOLDS = {
     "map": matrix_of(W, G, False), "centred": matrix_of(W, None, True), "both": matrix_of(W, G, True), "constant": vector_of(W, B, C),
     "constant alone": vector_of(W, B, None), "rows": rows_of(W, part("c", 6, 1)), "share": share_of(W, part("c", 6), part("b", 4)),
+    "share with a gain": share_of(W, part("c", 6), part("b", 4), part("y")), "spectral": share_of(W, None, None),
+    "spectral with a gain": share_of(W, None, None, part("y")), "frobenius": share_of(W, None, None, part("y"), True),
 }  # fmt: skip
 
 
@@ -40,6 +42,7 @@ def test_what_is_made_of_weights_is_measured_alike(name: str, roles: str) -> Non
     """numpy in `screen.facts.bounds.fold`, torch in `screen.probe.made`, each from the formula."""
     rng = np.random.default_rng(1)
     weights = {"w": rng.standard_normal((6, 4)), "g": rng.standard_normal(4), "b": rng.standard_normal(4), "c": rng.standard_normal(6)}
+    weights["y"] = np.asarray(-1.7)
     made = FOLDS[name]
     if len(made.sizes) == 1:
         roles = "r"

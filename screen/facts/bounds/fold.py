@@ -8,7 +8,8 @@ or where constants cancel. Both stand as a `Part` whose entries are those of the
 
 **A weight divided by its own rows' norms and scaled by g** (weight norm): rows g_i v_i/‖v_i‖; the spectral norm is at most ‖g‖₂, whatever v is.
 
-**A weight divided by uᵀWv** (spectral norm): for unit u and v its spectral norm is ‖W‖/|uᵀWv| ≥ 1, and equal to 1 only where u and v are the
+**A weight divided by a size of itself**, and times a trained number γ (spectral norm, σReparam). By its spectral norm: ‖γW/‖W‖₂‖ = |γ|, and by its
+Frobenius norm at most that. By uᵀWv: for unit u and v its spectral norm is ‖W‖/|uᵀWv| ≥ 1, and equal to 1 only where u and v are the
 leading singular vectors, that is after the power iteration has converged for this W. The quantity is measured as it is; that it stays bounded
 over all W is the condition "converged", and is reported as one.
 """
@@ -161,32 +162,74 @@ class Rows(Made):
 
 @dataclass(frozen=True)
 class Share(Made):
-    """W/(uᵀWv)."""
+    """γW/σ: σ = uᵀWv, or the spectral norm of W, or its Frobenius norm."""
 
-    left: Part
-    right: Part
+    left: Part | None = None
+    """u; without it σ is the norm itself."""
+    right: Part | None = None
+    gain: Part | None = None
+    """γ, a number; None for 1."""
+    frobenius: bool = False
+
     letter = "u"
-    fixed = "uᵀWv, which divides it, is its spectral norm: the power iteration has converged"
-    proven = False
-    told = "/(uᵀWv)"
+
+    @property
+    def fixed(self) -> str:  # type: ignore[override]
+        """Why its norms stay bounded over all weights; with a gain they do not."""
+        if self.gain is not None:
+            return ""
+        if self.left is None:
+            return "a weight that is divided by its norm"
+        return "uᵀWv, which divides it, is its spectral norm: the power iteration has converged"
+
+    @property
+    def proven(self) -> bool:  # type: ignore[override]
+        """For the norm itself there is nothing to converge; with a gain nothing is said."""
+        return self.left is None or self.gain is not None
+
+    @property
+    def told(self) -> str:
+        """What stands behind the name of W."""
+        size = "uᵀWv" if self.left is not None else "its Frobenius norm" if self.frobenius else "its spectral norm"
+        return f"/({size})" + ("" if self.gain is None else f" · {self.gain.parameter}")
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """W, u and v."""
-        return (self.matrix, self.left, self.right)
+        """W, u, v, γ: those that there are."""
+        return tuple(p for p in (self.matrix, self.left, self.right, self.gain) if p is not None)
 
     def array(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Its value, infinite where uᵀWv is 0."""
+        """Its value, infinite where σ is 0."""
         import numpy as np
 
         w = self.matrix.read(weights)
+        flat = w.reshape(len(w), -1)
+        if self.left is None or self.right is None:
+            size = float(np.linalg.norm(flat) if self.frobenius else np.linalg.norm(flat, 2))
+        else:
+            size = float(self.left.read(weights) @ (flat @ self.right.read(weights)))
+        gain = 1.0 if self.gain is None else float(self.gain.read(weights))
         with np.errstate(divide="ignore", invalid="ignore"):
-            made: numpy.ndarray = w / (self.left.read(weights) @ (w.reshape(len(w), -1) @ self.right.read(weights)))
+            made: numpy.ndarray = np.float64(gain) * w / np.float64(size)
         return np.where(np.isfinite(made), made, np.inf)
 
-    def plainly(self, part: Part, roles: str, names: Names) -> None:
-        """uᵀWv can be as small as it likes."""
-        return None
+    def plainly(self, part: Part, roles: str, names: Names) -> Expr | None:
+        """|γ| times the same norm of W/σ; W/‖W‖ by what no part of it exceeds: each matrix and row 1, h of them √h, a entries √a
+        in ℓ1, t taps t; ‖W‖_F is at most √rank. uᵀWv can be as small as it likes."""
+        from screen.facts.bounds.expr import ONE, mul, num, sym
+
+        gain = ONE if self.gain is None else sym(names.symbol(self.gain, ""))
+        if self.left is not None:
+            if self.gain is None:
+                return None
+            return mul(gain, sym(names.symbol(replace(part, fold=replace(self, gain=None)), roles)))
+        counts = {role: math.prod(n for n, r in zip(part.sizes, roles, strict=True) if r == role) for role in "hatr"}
+        if self.frobenius:
+            return mul(gain, num(math.sqrt(counts["a"] * counts["t"])))
+        columns = math.prod(self.matrix.sizes[1:])
+        row = counts["r"] == columns and "s" in roles and part.offset % columns == 0
+        rank = 1 if row or "c" in roles or "r" not in roles else min(self.matrix.sizes[0], columns)
+        return mul(gain, num(math.sqrt(counts["h"] * counts["a"] * rank) * counts["t"]))
 
 
 def matrix_of(matrix: Part, gain: Part | None, centred: bool) -> Part:
@@ -209,9 +252,9 @@ def rows_of(v: Part, gains: Part) -> Part:
     return replace(_dense(v, v.sizes, Rows(v, gains)), parameter=gains.parameter)
 
 
-def share_of(matrix: Part, left: Part, right: Part) -> Part:
-    """W/(uᵀWv) as a part of W."""
-    return _dense(matrix, matrix.sizes, Share(matrix, left, right))
+def share_of(matrix: Part, left: Part | None, right: Part | None, gain: Part | None = None, frobenius: bool = False) -> Part:
+    """γW/σ as a part of W."""
+    return _dense(matrix, matrix.sizes, Share(matrix, left, right, gain, frobenius))
 
 
 def unfolded(part: Part) -> Part:

@@ -250,11 +250,11 @@ class Names:
         return self._symbols[key]
 
     def _base(self, part: Part) -> str:
-        from screen.facts.bounds.fold import unfolded
+        from screen.facts.bounds.fold import Fold, unfolded
 
         rows = (part.parameter, part.offset, math.prod(part.sizes), part.shift, part.fold)
         if rows not in self._bases and part.fold is not None and len(part.fold.matrix.sizes) == len(part.whole):
-            found = self._base(part.fold.matrix if part.fold.fixed else unfolded(part)) + part.fold.letter
+            found = self._base(unfolded(part) if isinstance(part.fold, Fold) else part.fold.matrix) + part.fold.letter
             while found in self._bases.values():  # another part, or another norm before it: symbols of one base are compared with each other
                 found += part.fold.letter
             self._bases[rows] = found

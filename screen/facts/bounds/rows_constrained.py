@@ -1,7 +1,7 @@
 """Weights that a parametrisation computes, found by what is computed and never by a name.
 
 1. g v/‖v‖ per row (weight norm): a part whose rows have length |g| (`fold.Rows`); bounded given g (review, item 21).
-2. W/(uᵀWv) (spectral norm): a part of its own (`fold.Share`). Its spectral norm is at least 1, and 1 only when u and v have converged.
+2. γW/σ (spectral norm, σReparam): a part of its own (`fold.Share`), see `sizes`.
 3. exp(A) and (I + cA)⁻¹(I − cA) for A = ±(T − Tᵀ): orthogonal, for Aᵀ = −A makes exp(A)ᵀ = exp(−A) and lets I + cA and I − cA commute.
 4. Π_i (I − τ_i v_i v_iᵀ), v_i = e_i + column i of a strictly lower triangle, τ_i = 2/(1 + Σ of its squares) = 2/‖v_i‖²: reflections, so that the
    columns of the product are orthonormal.
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from screen.facts.bounds.domain import Fact, is_zero, zero
 from screen.facts.bounds.expr import ONE, sym
-from screen.facts.bounds.fold import rows_of, share_of
+from screen.facts.bounds.fold import rows_of
 from screen.facts.bounds.rows_linear import constrained
 from screen.facts.bounds.value import Value, of_part
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
@@ -31,30 +31,6 @@ def weight_norm(walk: Walk, node: Node) -> Value:
         raise NotUnderstood("a form that is not covered")
     assert isinstance(g, Value) and g.part is not None and v.part is not None
     return of_part(rows_of(v.part, g.part), walk.names)
-
-
-def divided_by_its_norm(walk: Walk, node: Node) -> Value | None:
-    """W/(uᵀ(Wv)) (2); None for another quotient."""
-    refs = [a.node for a in node.args[:2] if isinstance(a, Ref)]
-    if len(refs) != 2:
-        return None
-    graph, flow = walk.graph, walk.flow
-    weight, dot = graph.nodes[_same(walk, refs[0])], graph.nodes[_same(walk, refs[1])]
-    if dot.op not in ("dot", "vdot") or len(dot.inputs) != 2 or weight.shape is None:
-        return None
-    for u, product in (dot.inputs, dot.inputs[::-1]):
-        image = graph.nodes[_same(walk, product)]
-        read = graph.nodes[image.inputs[0]].shape if image.inputs else None
-        if image.op in ("mv", "matmul") and _same(walk, image.inputs[0]) == weight.index and read is not None and read[:1] == weight.shape[:1]:
-            sides = [walk.one(_same(walk, i)) for i in (u, image.inputs[1])]
-            w = walk.one(weight.index)
-            if w.part is None or w.part.shift or any(s.part is None or len(s.shape) != 1 or not is_zero(s.der) for s in sides):
-                return None
-            left, right = sides[0].part, sides[1].part
-            assert left is not None and right is not None
-            trained = any(flow.trained[i] for i in (u, image.inputs[1]))
-            return None if trained else of_part(share_of(w.part, left, right), walk.names)
-    return None
 
 
 def _same(walk: Walk, index: int) -> int:
@@ -155,5 +131,3 @@ def diagonal(walk: Walk, node: Node) -> Value:
     symbol = walk.names.symbol(made, "s")
     return Value(made.sizes, (made.sizes if made.sizes != (1,) else (),), (Fact(sym(symbol)),), zero(made.sizes != (1,)), gain=(symbol,))
 
-
-__all__ = ["divided_by_its_norm"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from screen.facts.bounds.align import Aligned, align
 from screen.facts.bounds.bilinear import product
 from screen.facts.bounds.domain import NONE, Bound, is_zero, plus
-from screen.facts.bounds.expr import Expr, mul
+from screen.facts.bounds.expr import Expr, mul, sym
 from screen.facts.bounds.rows_views import spread
 from screen.facts.bounds.value import Normed, Value, constant, of_part, scaled, summed
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
@@ -90,7 +90,7 @@ def multiplied(walk: Walk, left: Value, right: Value) -> Value:
     ends = [x * y if x and y else 0.0 for x in (left.low, left.high) for y in (right.low, right.high)]
     shape = tuple(math.prod(g) for g in a.layout)
     jump = left.jump if left.jump is not None else right.jump
-    operator = _operator(left, right, shape) or _operator(right, left, shape)
+    operator = _operator(walk, left, right, shape) or _operator(walk, right, left, shape)
     after = ""
     for y, gain in ((left, right), (right, left)):
         if y.after and gain.gain and _is_vector(gain):
@@ -105,13 +105,16 @@ def multiplied(walk: Walk, left: Value, right: Value) -> Value:
                  normed=_with_affine(left, right, False) or _with_affine(right, left, False), operator=operator)
 
 
-def _operator(matrix: Value, scales: Value, shape: tuple[int, ...]) -> Expr | None:
-    """The spectral norm of a matrix whose rows, or whose columns, are scaled."""
-    size = scales.norm()
-    if matrix.operator is None or shape != matrix.shape or isinstance(size, Unknown):
-        return None
+def _operator(walk: Walk, matrix: Value, scales: Value, shape: tuple[int, ...]) -> Expr | None:
+    """The spectral norm of a matrix made of weights whose rows, or whose columns, are scaled."""
+    size, part = scales.norm(), matrix.part
     wide = (1,) * (2 - len(scales.shape)) + scales.shape
-    return mul(matrix.operator, size) if len(wide) == 2 and 1 in wide else None
+    if len(shape) != 2 or shape != matrix.shape or len(wide) != 2 or 1 not in wide or isinstance(size, Unknown):
+        return None
+    if not is_zero(matrix.der) or not is_zero(scales.der):
+        return None
+    known = matrix.operator if part is None or part.shift else sym(walk.names.symbol(part, "rc"))
+    return None if known is None else mul(known, size)
 
 
 def as_value(found: Value | float | None, like: Value) -> Value:
@@ -162,8 +165,9 @@ def mul_(walk: Walk, node: Node) -> Value:
     """a ⊙ b."""
     left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
     from screen.facts.bounds.curves import recognised
+    from screen.facts.bounds.sizes import over_its_size
 
-    known = recognised(walk, node)
+    known = recognised(walk, node) or over_its_size(walk, node)
     if known is not None:
         return known
     if isinstance(left, Value) and isinstance(right, float):

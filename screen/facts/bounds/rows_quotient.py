@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, is_zero, query, tidy
 from screen.facts.bounds.expr import Expr, mul, num, sym
-from screen.facts.bounds.rows_constrained import divided_by_its_norm
 from screen.facts.bounds.rows_pointwise import as_value, by_number, multiplied
+from screen.facts.bounds.sizes import over_its_size
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.facts.flow import axes_of, strip
@@ -22,7 +22,7 @@ def div_(walk: Walk, node: Node) -> Value:
     left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
     if node.kwarg("rounding_mode") is not None:
         raise NotUnderstood("a rounding division")
-    share = _share(walk, node) or divided_by_its_norm(walk, node)
+    share = _share(walk, node) or over_its_size(walk, node)
     if share is not None:
         return share
     if isinstance(right, Value):
