@@ -11,6 +11,8 @@ Source: Dehghani et al. 2023, section 2; Wortsman et al. 2023; Emadi, theorem 5.
 
 from __future__ import annotations
 
+import math
+
 from screen.facts.questions import are_logits_bounded, has_softmax, is_input_bounded, is_renormalised
 from screen.rule import Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
@@ -39,6 +41,14 @@ HOLDS = (Example("queries and keys are normalised", _block("self.norm(x)", "self
 VIOLATES = (Example("a norm on the output alone: what the logits are made of grows with the stream", _block("x", "", "", "self.after")),)
 CANNOT_TELL = (Example("an op without a row on the queries", _block("self.norm(x)", "torch.special.bessel_j0", "self.kn", "")),)
 
+CAPPED = "|c·tanh(u/c)| ≤ c"
+NORMED = {
+    "per_head": "|logit| ≤ √d_h·max|γ_q|·max|γ_k| per head, without biases",
+    "full": "|logit| ≤ H·√d_h·max|γ_q|·max|γ_k| with one norm over H heads, without biases",
+    "cosine": "|logit| ≤ |scale|",
+    "l2": "|logit| ≤ |scale|·max|γ_q|·max|γ_k|",
+}
+"""Bounds by the kind of QK-norm; the one of the model stands under `logits`."""
 BOUND = "|logit| ≤ B̄²·‖W_Q‖·‖W_K‖/√d_h, with B̄ the largest norm of what the branch reads"
 
 
@@ -55,10 +65,14 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=BOUND)
     numbers = _numbers(facts, sublayer)
     if bounded:
-        how = f"QK-norm ({sublayer.qk_norm})" if sublayer.qk_norm != "none" else "a cap"
+        cap = _cap(facts, sublayer)
+        if cap is not None:
+            message = f"{name}: the logits are at most {cap:.4g}, whatever the weights and gains."
+            return Outcome("holds", message, site, theorem=CAPPED, numbers=numbers)
+        how = f"QK-norm ({sublayer.qk_norm})" if sublayer.qk_norm != "none" else "what they are made of"
         message = f"{name}: the logits are bounded by {how}, given the gains."
         assumes = ("gains and temperatures are fixed",)
-        return Outcome("holds", message, site, theorem="|logit| ≤ √d_h·max|γ_q|·max|γ_k| per head", assumptions=assumes, numbers=numbers)
+        return Outcome("holds", message, site, theorem=NORMED.get(str(sublayer.qk_norm), ""), assumptions=assumes, numbers=numbers)
     raw = is_input_bounded(facts, sublayer) is False and not is_renormalised(sublayer) and not is_renormalised(_before(kind, sublayer))
     if raw:
         message = f"{name}: the logits are made of a stream that no norm bounds: they grow with its square over depth, and with W_Q and W_K."
@@ -67,6 +81,15 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     remedy = "a norm on queries and keys" + ("" if raw else ", or a logit cap")
     result: Result = "violated" if raw else "conditional"
     return Outcome(result, message, site, theorem=BOUND, numbers=numbers, remedy=remedy, condition="bounded-logits")
+
+
+def _cap(facts: Facts, sublayer: Sublayer) -> float | None:
+    """The largest logit with every weight, gain and input at infinity; None where that has no bound."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown) or not analysis.bounds.logits or sublayer.qk_norm != "none":
+        return None
+    logs = [bound.log(dict.fromkeys(bound.symbols(), math.inf)) if not isinstance(bound, Unknown) else math.inf for bound in analysis.bounds.logits]
+    return math.exp(max(logs)) if max(logs) < math.inf else None
 
 
 def _before(kind: Kind, sublayer: Sublayer) -> Sublayer:

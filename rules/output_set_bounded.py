@@ -66,7 +66,7 @@ def _bounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outcome
     if rests:
         message = f"{name}: the branch's output is bounded over all its weights where {'; and where '.join(rests)}; the graph does not show that."
         return Outcome("conditional", message, site, theorem=THEOREM, assumptions=given, condition="converged-iteration")
-    message = f"{name}: the branch's output is bounded over all its weights, and the Hamiltonian is finite."
+    message = f"{name}: the branch's output is bounded over all its weights, norm gains held fixed, and the Hamiltonian is finite."
     return Outcome("holds", message, site, theorem=THEOREM, assumptions=given, numbers=numbers)
 
 

@@ -11,7 +11,8 @@ Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq
 
 from __future__ import annotations
 
-from screen.facts.questions import MODEST, constant_gain, is_input_bounded, is_output_bounded, is_renormalised, normed_total, unproven
+from screen.facts.questions import MODEST, constant_gain, held_by, is_input_bounded, is_output_bounded, is_renormalised, normed_total, unproven
+from screen.facts.quotients import divides
 from screen.rule import Example, Facts, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
 
@@ -58,6 +59,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if all(is_renormalised(s) for s in subs):
         message = f"`{stream.name}` is normalised after every sum: its size does not depend on depth."
         return Outcome("holds", message, site, theorem="‖x_l‖ = γ per token, in rms")
+    if held := held_by(facts, stream):
+        return Outcome("holds", f"{held} on `{stream.name}` bounds it in every block: its size does not depend on depth.", site)
     free = [(n, s) for n, s in placed if not is_renormalised(s)]
     for _, s in free:
         if s.alpha.kind in ("learned", "data"):
@@ -85,7 +88,7 @@ def _linear(facts: Facts, stream: Stream, subs: list[Sublayer], site_numbers: tu
         message = f"`{stream.name}` grows at most linearly with depth where {'; and where '.join(rests)}; the graph does not show that."
         return Outcome("conditional", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token", numbers=site_numbers, condition="converged-iteration")
     if all(o is True for o in outputs):
-        message = f"`{stream.name}` grows at most linearly with depth, whatever the weights: every branch's output is bounded."
+        message = f"`{stream.name}` grows at most linearly with depth, whatever the weights but norm gains: every branch's output is bounded."
         total = normed_total(facts, stream)
         lines = () if total is None else (*growth(total), *(growth_of_kan(total, stream.width) if stream.width else ()))
         theorem = "‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token" if total is None else "‖x_N‖ ≤ ‖x_0‖ + Σ s·(max|γ| + rms β) per token, in rms"
@@ -104,6 +107,9 @@ def _linear(facts: Facts, stream: Stream, subs: list[Sublayer], site_numbers: tu
     answer = is_input_bounded(facts, bare)
     if isinstance(answer, Unknown):
         message = f"`{stream.name}`: whether `{bare.name}` reads a bounded input is unknown: {answer.reason}."
+        return Outcome("conditional", message, at(stream, None, bare), condition="small-gain")
+    if divides(facts, stream, bare):
+        message = f"`{stream.name}`: `{bare.name}` divides by what it makes from its own input, and whether that bounds it is not known."
         return Outcome("conditional", message, at(stream, None, bare), condition="small-gain")
     message = f"`{stream.name}` may grow by the factor 1 + L at each `{bare.name}`, which reads it without a norm: exponential in depth as a bound."
     return Outcome("conditional", message, at(stream, None, bare), theorem="‖x_N‖ ≤ (1 + L)^N·‖x_0‖", numbers=site_numbers, condition="small-gain")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,24 @@ def test_a_live_module_is_screened_and_left_as_it_was() -> None:
     after = model.state_dict()
     assert list(after) == list(before) and all(torch.equal(after[name], before[name]) for name in before)
     assert all(p.device.type == "cpu" and p.requires_grad for p in model.parameters())
+
+
+def _start(report: screen.Report) -> tuple[float, ...]:
+    found = report.streams[0].initialisation
+    assert found is not None and isinstance(found.gradient_ratio, float) and isinstance(found.one_minus_cos, float)
+    return float(found.rms_first), float(found.rms_last), found.one_minus_cos, found.gradient_ratio
+
+
+def test_the_start_of_a_live_module_is_read_off_its_weights() -> None:
+    """Its own numbers stand in for the record of its initialisers; after training, when gains are no longer equal, nothing is said."""
+    torch.manual_seed(0)
+    path = Path(__file__).parent.parent / "examples" / "pre.py"
+    model = runpy.run_path(str(path))["GPT"]()
+    live, built = screen.check(model), screen.check(f"{path}::GPT")
+    assert _start(live) == pytest.approx(_start(built), rel=0.02)
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.rand_like(parameter)
+    assert screen.check(model).streams[0].initialisation is None
 
 
 @pytest.mark.parametrize("inputs", [torch.randn(2, 5, 32), (torch.randn(2, 5, 32),), {"x": torch.randn(2, 5, 32)}], ids=["tensor", "tuple", "dict"])

@@ -19,7 +19,7 @@ from screen.capture import files, given
 from screen.capture.block import is_block, largest_stack
 from screen.capture.built import Built, TargetInfo, info_of
 from screen.capture.construct import construct, reads_a_value, workshop
-from screen.capture.copying import constants, on_meta
+from screen.capture.copying import on_meta, values_of
 from screen.capture.guess import infer, required
 from screen.capture.integers import of_config, of_entry
 from screen.capture.lookup import Lookup, config_parts
@@ -70,7 +70,7 @@ def build_object(
     model: nn.Module, *, example_inputs: Any = None, inputs: tuple[str, ...] = (), depth: int | None = None, name: str = ""
 ) -> list[Built]:
     """A live model, on a copy: the user's is never altered. `example_inputs`: a tensor, a tuple, or a dictionary of named arguments."""
-    record = constants(model)
+    record = values_of(model)
     twin = on_meta(model).eval()
     stated = given.normal(example_inputs) if example_inputs is not None else None
     with torch.no_grad():

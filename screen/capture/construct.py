@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn.utils import parametrizations
 from torch.overrides import TorchFunctionMode
 
-from screen.capture.copying import constants, has_values, on_meta
+from screen.capture.copying import has_values, on_meta, values_of
 from screen.capture.initialisers import Recorder
 from screen.capture.settings import changes, nest, unknown
 from screen.errors import LoadError, UsageError
@@ -130,7 +130,7 @@ def construct(name: str, entry: Any, settings: dict[str, Any], module: ModuleTyp
     if isinstance(entry, nn.Module):
         if settings:
             raise UsageError(f"`--set` needs a class or a function, because it changes how `{name}` is built", f"`{name}` is an instance")
-        return on_meta(entry).eval(), constants(entry), {}
+        return on_meta(entry).eval(), values_of(entry), {}
     args, kwargs, changed = arguments(name, entry, nest(settings), module)
     for values in (False, True):
         recorder = Recorder()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,10 @@ KEPT = 4096
 """Entries of an integer tensor whose values are kept."""
 CONSTANT_LIMIT = 1 << 20
 """Parameters up to this many entries are looked at: are all entries equal?"""
+SAMPLE, FEWEST = 1 << 16, 64
+"""Entries that a standard deviation is taken of, at most and at least."""
+MEAN_LIMIT = 6.0
+"""Standard errors within which a mean counts as zero, and two deviations as one."""
 
 
 def on_meta(model: nn.Module) -> nn.Module:
@@ -82,17 +87,43 @@ def _twin(tensor: Tensor) -> Tensor | None:
     return twin
 
 
-def constants(model: nn.Module) -> tuple[tuple[str, tuple[Initialiser, ...]], ...]:
-    """Parameters of a live model whose entries are all equal, as `fill_(value)`: LayerScale, ReZero and fresh norms are."""
-    found = []
-    for name, parameter in model.named_parameters():
-        if parameter.device.type == "meta" or isinstance(parameter, nn.parameter.UninitializedParameter):
-            continue
-        if 0 < parameter.numel() <= CONSTANT_LIMIT and parameter.is_floating_point():
-            low, high = (float(v) for v in torch.aminmax(parameter.detach()))
-            if low == high:
-                found.append((name, (Initialiser("fill_", (low,)),)))
-    return tuple(found)
+def values_of(model: nn.Module) -> tuple[tuple[str, tuple[Initialiser, ...]], ...]:
+    """What stands in the parameters of a live model, in place of a record: `fill_(value)` where all entries are equal (LayerScale, ReZero and
+    fresh norms), `sample_(σ)` where a sample of them has mean zero, σ its standard deviation."""
+    laws = [(name, p, law) for name, p in model.named_parameters() if (law := _law(p)) is not None]
+    drawn: list[tuple[Tensor, Initialiser]] = [(p, law) for _, p, law in laws if law.op == "sample_"]
+    pooled = {id(law): Initialiser("sample_", (_pooled(p, law, drawn),)) for p, law in drawn}
+    return tuple((name, (pooled.get(id(law), law),)) for name, _, law in laws)
 
 
-__all__ = ["constants", "has_values", "on_meta"]
+def _pooled(parameter: Tensor, law: Initialiser, drawn: list[tuple[Tensor, Initialiser]]) -> float:
+    """σ of all parameters of one shape that differ by no more than chance: the same weight of every block."""
+    alike = [_sigma(other) for p, other in drawn if p.shape == parameter.shape and _is_chance(_sigma(other), _sigma(law), p.numel())]
+    return float(f"{math.sqrt(sum(s * s for s in alike) / len(alike)):.3g}")
+
+
+def _sigma(law: Initialiser) -> float:
+    return float(str(law.args[0]))
+
+
+def _is_chance(one: float, two: float, entries: int) -> bool:
+    return abs(one - two) <= MEAN_LIMIT * two / math.sqrt(2 * min(entries, SAMPLE))
+
+
+def _law(parameter: Tensor) -> Initialiser | None:
+    if parameter.device.type == "meta" or nn.parameter.is_lazy(parameter) or not parameter.is_floating_point() or not parameter.numel():
+        return None
+    if parameter.numel() <= CONSTANT_LIMIT:
+        low, high = (float(v) for v in torch.aminmax(parameter.detach()))
+        if low == high:
+            return Initialiser("fill_", (low,))
+    if parameter.numel() < FEWEST:
+        return None
+    sample = parameter.detach().reshape(-1)[:: parameter.numel() // SAMPLE + 1].double()
+    mean, spread = float(sample.mean()), float(sample.std())
+    if not abs(mean) <= MEAN_LIMIT * spread / math.sqrt(sample.numel()):
+        return None
+    return Initialiser("sample_", (spread,))
+
+
+__all__ = ["has_values", "on_meta", "values_of"]

@@ -126,12 +126,13 @@ def partly(history: tuple[Initialiser, ...]) -> str | None:
 
 
 def deviations(graph: Graph, parameter: str) -> tuple[float, ...]:
-    """σ of one parameter after each recorded call that names a width of its own, in order: torch's default (`uniform_`, by fan) is none."""
+    """σ of one parameter after each recorded call that names a width of its own, in order: torch's default (`uniform_`, by fan) is none, and
+    neither is what was measured on a live model."""
     history = next((h for name, h in graph.initialisers if name == parameter), ())
     shape = next((n.shape for n in graph.nodes if n.op == "parameter" and n.name == parameter), None)
     if not shape or len(shape) < 2:
         return ()
-    found = (deviation(history[: i + 1], *fans(shape)) for i, call in enumerate(history) if call.op != "uniform_")
+    found = (deviation(history[: i + 1], *fans(shape)) for i, call in enumerate(history) if call.op not in ("uniform_", "sample_"))
     return tuple(law for law in found if not isinstance(law, Unknown))
 
 
@@ -154,6 +155,8 @@ def _law(call: Initialiser, rows: int, columns: int) -> float | Unknown:
     op, args = call.op, call.args
     if op in ZERO or (op in ("fill_", "constant_") and _number(args, 0, math.nan) == 0):
         return 0.0
+    if op == "sample_":
+        return _number(args, 0, math.nan)
     if op in ("normal_", "trunc_normal_", "uniform_"):
         return _drawn(op, args)
     if op in ("xavier_normal_", "xavier_uniform_"):

@@ -27,6 +27,7 @@ def _sparse(t: Tensor, sparsity: float, std: float, generator: torch.Generator) 
 _DRAWS: dict[str, Draw] = {
     "normal_": lambda t, a, g: t.normal_(a[0], a[1], generator=g),
     "uniform_": lambda t, a, g: t.uniform_(a[0], a[1], generator=g),
+    "sample_": lambda t, a, g: t.normal_(0.0, a[0], generator=g),
     "exponential_": lambda t, a, g: t.exponential_(a[0], generator=g),
     "cauchy_": lambda t, a, g: t.cauchy_(a[0], a[1], generator=g),
     "log_normal_": lambda t, a, g: t.log_normal_(a[0], a[1], generator=g),

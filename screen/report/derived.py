@@ -31,7 +31,8 @@ def _told(findings: list[FindingPart], code: str) -> list[str]:
     mine = [f for f in findings if f.code == code and f.outcome in TELLING]
     worst = min(mine, key=lambda f: TELLING.index(f.outcome))
     numbers = [f"{name}: {value}" for name, value in worst.numbers.items() if isinstance(value, str) and value.endswith(".")]
-    return [f"{code}: {worst.message}", *numbers]
+    more = len({f.message for f in mine if f.outcome == worst.outcome}) - 1
+    return [f"{code}: {worst.message}{f' And {more} more.' if more else ''}", *numbers]
 
 
 def orders(part: MapsPart) -> str:

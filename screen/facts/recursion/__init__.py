@@ -20,6 +20,8 @@ from screen.graph import Graph
 TOKENS = 64
 """Tokens n of the sequence that the recursion stands for; the trace's own few tokens say nothing of it."""
 
+LIVE = "training starts from the weights that the live model holds: draws around zero whose deviation was measured on them"
+
 
 def recursion_of(
     stream: Stream,
@@ -63,7 +65,8 @@ def _assumptions(builder: Builder, tokens: int) -> tuple[str, ...]:
         "the loss has one gradient per token, of equal size and independent between tokens",
         "the recorded initialisers stay as they are when the depth changes",
     )
-    return (*always, *sorted(builder.assumptions))
+    live = any(call.op == "sample_" for _, history in builder.graph.initialisers for call in history)
+    return (*always, *((LIVE,) if live else ()), *sorted(builder.assumptions))
 
 
 __all__ = ["Law", "Recursion", "recursion_of"]
