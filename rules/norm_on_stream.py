@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 
 from screen.facts.path_gains import start_product
-from screen.facts.questions import is_output_bounded
+from screen.facts.quotients import cone, divides
+from screen.facts.questions import BOUNDED, held_by, is_input_bounded, is_output_bounded
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, first_reason, or_not_applicable
 
@@ -30,7 +31,6 @@ GROWTH_LIMIT = 1.0
 """Largest M·g² (M branches, g² their mean-square gain) for which (1 + g²)^M ≤ e counts as not growing."""
 USUAL_GAIN = 1 / 9
 """v²w² of two maps of `nn.Linear`'s default initialisation: branches count as scaled down only below it, however few they are."""
-BOUNDED = frozenset({"tanh", "sigmoid", "softmax", "erf", "sin", "cos", "hardtanh", "softsign", "atan", "hardsigmoid"})
 
 BLOCK = """
 class Block(nn.Module):
@@ -86,6 +86,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if all(is_output_bounded(facts, s) is True and (s.alpha.kind == "none" or s.alpha.value == 1.0) for s in subs):
         why = f"no norm stands on `{stream.name}`, and every branch's output is bounded whatever its weights: it grows at most linearly with depth."
         return Outcome("holds", why, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token")
+    if held := held_by(facts, stream):
+        return Outcome("holds", f"no norm stands on `{stream.name}`, and {held} bounds it in every block.", site)
     if doubt := _doubt(facts, stream, subs):
         return Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
     if excuse := _excuse(facts, stream, subs):
@@ -133,6 +135,8 @@ def _doubt(facts: Facts, stream: Stream, subs: list[Sublayer]) -> str:
             return f"the placement of `{s.name}` is unknown: {first_reason(s).reason}"
         if s.alpha.kind == "data":
             return f"the stream is gated by the data at `{s.name}`, and what the gate keeps is not derived"
+        if divides(facts, stream, s):
+            return f"`{s.name}` divides by what it makes from its own input, and whether that bounds it is not known"
         if s.branch.kind == "learned" and s.branch.init is None:
             return f"the learned scale of `{s.name}` starts at a value that was not recorded"
     if facts.guessed_nodes & {*stream.states, *(s.output for s in subs)}:
@@ -146,7 +150,7 @@ def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[str, st
         return "no branch holds a weight: what multiplies the stream does not change in training", "small-gain"
     if all(_square_gain(facts, s) == 0 for s in subs):
         return "every branch is zero at the start: what it becomes is up to the learned scales or output maps, which nothing bounds", "learned-scale"
-    if all(_bounded_input(facts, stream, s) for s in subs):
+    if all(_bounded_input(facts, stream, s) or is_input_bounded(facts, s) is True or is_output_bounded(facts, s) is True for s in subs):
         grows = "so that it grows as pre-norm does: linearly, with a slope set by the weights"
         return f"a bounded map stands at every branch's input, {grows}", "bounded-weights"
     return None
@@ -183,7 +187,7 @@ def _bounded_input(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
     graph, states = facts.graph, set(stream.states)
     raw: set[int] = set()
     met = False
-    for index in _cone(facts, sublayer.output, states):
+    for index in cone(facts, sublayer.output, states):
         node = graph.nodes[index]
         if not any(i in states or i in raw for i in node.inputs):
             continue
@@ -194,14 +198,3 @@ def _bounded_input(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
         else:
             raw.add(index)
     return met and sublayer.output not in raw
-
-
-def _cone(facts: Facts, end: int, states: set[int]) -> list[int]:
-    """The nodes between the stream's states and `end`, in order."""
-    found, todo = {end}, [end]
-    while todo:
-        for i in facts.graph.nodes[todo.pop()].inputs:
-            if i not in found and i not in states:
-                found.add(i)
-                todo.append(i)
-    return sorted(found)

@@ -199,8 +199,10 @@ def _identity(reader: Reader) -> IdentityPath:
     inner = [e for s in reader.segments[1:-1] for e in s.edges]
     last = [n for n in reader.segments[-1].norms[:1] if reader.last_is_stream_norm]
     crossed = sum(e.kind == "norm" for e in inner) + len(last)
-    breaks = tuple(place_of(graph, e.node) for e in inner if e.kind == "activation")
+    cut = ("detach", "data")  # no gradient comes back through these
+    breaks = tuple(place_of(graph, e.node) for e in inner if e.kind == "activation" or graph.nodes[e.node].op in cut)
     opaque = tuple(e.node for e in inner if e.kind == "opaque")
+    breaks += tuple(s.place for s in reader.sublayers if s.alpha.value == 0.0 and s.alpha.kind == "constant")
     if crossed or breaks:
         return IdentityPath(False, None, crossed, breaks)
     if opaque:

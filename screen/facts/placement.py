@@ -70,6 +70,7 @@ class Reader:
         for _ in range(64):
             steps = [e for u in self.flow.graph.users[node] for e in self.chains.into[u] if e.source == node]
             ways = [e for e in steps if e.kind in _TAIL or (e.kind == "add" and not self.chains.is_residual(e, self.chain.nodes[0]))]
+            ways = ways or [e for e in steps if e.kind == "activation"]
             ways.sort(key=lambda e: self.flow.graph.nodes[e.node].shape != self.flow.graph.nodes[node].shape)
             norms = list(self._norms_of(node))
             chosen = norms[0] if norms else (ways[0] if ways else None)
@@ -77,7 +78,9 @@ class Reader:
                 break
             edges.append(chosen)
             node = chosen.node
-        return edges
+        normed = max((i for i, e in enumerate(edges) if e.kind == "norm"), default=-1)
+        cut = next((i for i, e in enumerate(edges) if i > normed and e.kind == "activation"), len(edges))
+        return edges[:cut]  # behind the last norm an activation is the beginning of a head
 
     def _norms_of(self, node: int) -> Iterator[Edge]:
         """Norms that read a node, behind their statistics."""
@@ -150,7 +153,7 @@ class Reader:
             v_norm=v,
             parallel_group=self._parallel(number),
             alpha=Scales(self).of_stream(position),
-            branch=Scales(self).of_branch(branch),
+            branch=Scales(self).of_branch(position, branch),
             gated_output=branch.exit.gated,
             m=mixer.maps,
             depends_on_stream=bool(branch.entries),
@@ -165,7 +168,9 @@ class Reader:
     ) -> tuple[tuple[tuple[str, Norm], ...], tuple[str, ...], tuple[Unknown, ...]]:
         found: list[tuple[str, Norm]] = []
         unknown: list[Unknown] = []
-        at_input, at_output, after = branch.has_input_norm(), branch.exit.normed, self.has_stream_norm(position)
+        at_input, at_output = branch.has_input_norm(), branch.exit.normed
+        shared = self._end_of_group(position)
+        after = self.has_stream_norm(shared)
         skipped = self._is_normed_skip(position)
         after = True if skipped and after is False else after
         for answer in (at_input, at_output, after):
@@ -182,12 +187,20 @@ class Reader:
         if last is not None:
             found.append(("B", last))
         if after is True:
-            found += [("C", n) for n in (self.segments[position].norms[-1:] if skipped else self.segments[position + 1].norms[:1])]
+            found += [("C", n) for n in (self.segments[position].norms[-1:] if skipped else self.segments[shared + 1].norms[:1])]
         letters = {p for p, _ in found}
         if at_input is not True:
             letters.discard("A")
         order = tuple(p for p in ("A", "A2", "S", "B", "C") if p in letters)
         return tuple(found), order, tuple(unknown)
+
+    def _end_of_group(self, position: int) -> int:
+        """The last add of parallel branches, where no norm stands between theirs: x + F(x) + G(x) is one sum."""
+        number = next((n for n, (p, _) in enumerate(self.branches) if p == position), None)
+        if number is None:
+            return position
+        last = max(p for n, (p, _) in enumerate(self.branches) if self._groups[n] == self._groups[number])
+        return position if any(self.segments[p + 1].norms for p in range(position, last)) else last
 
     def has_stream_norm(self, position: int) -> bool | Unknown:
         """Position C of the add: the normed sum carries the stream on. A norm after the last add is C when others have one."""
@@ -240,13 +253,23 @@ class Reader:
         others = [bool(self.segments[i + 1].norms) for i in range(total - 1)]
         twins = [i for i in range(total - 1) if self.is_twin(i, total - 1)]
         if twins:
-            return others[twins[-1]] and not self._belongs_to_next(twins[-1])
+            twin = twins[-1]
+            if others[twin] and self._runs_with(twin) and not self._runs_with(total - 1):
+                return False  # the twin's norm stands in its own block, this one behind all blocks
+            return others[twin] and not self._belongs_to_next(twin)
         alike = [i for i in range(total - 1) if self._ending(i) == self._ending(total - 1)]
         if alike and not others[alike[-1]]:
             return False
         if any(others):
             return True
         return self._inside_block(segment.norms[0].node, self.chain.adds[-1])
+
+    def _runs_with(self, position: int) -> bool:
+        """Whether the norm after an add runs in the same member of a list of blocks."""
+        graph = self.flow.graph
+        members = [c for c in graph.call_path(graph.nodes[self.chain.adds[position]].call) if self._is_member(c)]
+        norm = self.segments[position + 1].norms[0].node
+        return bool(members) and members[-1] in graph.call_path(graph.nodes[norm].call)
 
     def is_twin(self, one: int, other: int) -> bool:
         """Whether two adds end the same kind of call at the same distance from the end of their blocks: the same line of code."""

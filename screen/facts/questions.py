@@ -9,6 +9,7 @@ import math
 
 from screen.facts.bounds.expr import Expr
 from screen.facts.nouns import Facts, Norm, Stream, Sublayer, Tri, Unknown
+from screen.graph import Node
 
 SOFTMAX_ROLES = ("attention", "cross_attention")
 MODEST = 2.0
@@ -18,6 +19,21 @@ EXPLOSIVE = 100.0
 stream of linear growth grows 64 times)."""
 UPDATE_LIMIT = 2.0
 """Largest 2N(v² + w²)/α² that still counts as compensated (convention); DeepNorm's own constants give 1 (DeepNet, section 4)."""
+
+BOUNDED = frozenset({"tanh", "sigmoid", "softmax", "erf", "sin", "cos", "hardtanh", "softsign", "atan", "hardsigmoid"})
+
+
+def held_by(facts: Facts, stream: Stream) -> str:
+    """A bounded function that stands on the stream itself, in every block: its name; else nothing."""
+    nodes = [facts.graph.nodes[p.node] for p in stream.identity.breaks]
+    bounded = [n for n in nodes if n.op in BOUNDED or (n.op == "clamp" and _has_both_ends(n))]
+    between = sum(kind.count for kind in stream.kinds) - 1  # what stands behind the last block is not on its way
+    return f"`{bounded[0].op}`" if bounded and len(bounded) >= max(between, 1) else ""
+
+
+def _has_both_ends(clamp: Node) -> bool:
+    ends = [clamp.args[i] if len(clamp.args) > i else clamp.kwarg(name) for i, name in ((1, "min"), (2, "max"))]
+    return all(isinstance(e, int | float) for e in ends)
 
 
 def is_renormalised(sublayer: Sublayer) -> bool:
@@ -85,7 +101,7 @@ def _survives(bound: Expr) -> bool:
 def has_softmax(facts: Facts, sublayer: Sublayer) -> Tri:
     """Whether the branch weighs values by a softmax over logits."""
     analysis = facts.analysis(sublayer)
-    if not isinstance(analysis, Unknown) and (analysis.bounds.logits or analysis.bounds.logits_bounded is not None):
+    if not isinstance(analysis, Unknown) and analysis.bounds.logits:
         return True
     return sublayer.role in SOFTMAX_ROLES
 
@@ -137,6 +153,7 @@ def normed_total(facts: Facts, stream: Stream) -> float | None:
 
 
 __all__ = [
-    "MODEST", "are_logits_bounded", "branches", "constant_gain", "free_weight", "has_softmax", "is_input_bounded", "is_output_bounded",
+    "BOUNDED", "MODEST", "are_logits_bounded", "branches", "constant_gain", "free_weight", "has_softmax", "held_by",
+    "is_input_bounded", "is_output_bounded",
     "is_renormalised", "is_unit", "normed_total", "starts_at_zero", "unproven",
 ]  # fmt: skip

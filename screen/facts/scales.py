@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from screen.facts.branches import Branch
 from screen.facts.edges import Edge
 from screen.facts.flow import strip
-from screen.facts.inits import starting_value
 from screen.facts.nouns import Scale
+from screen.facts.starts import start_of
 
 if TYPE_CHECKING:
     from screen.facts.placement import Reader
@@ -29,22 +29,25 @@ class Scales:
         before = [e for e in self.reader.segments[position].edges if e.node == add or not self._is_read_after(e.node, read)]
         if position == 0:
             before = [e for e in before if e.node == add or self._skip_only(e, read)]
+        paths = [p for place, b in self.reader.branches if place == position for p in b.exit.carried]
+        edges = [*before, *self._on_sum(position)]
+        return self._sum_of_paths(edges, paths) if paths else self._scale(edges)
+
+    def _on_sum(self, position: int) -> list[Edge]:
+        """Multipliers of the sum, which stream and branch share; the gain of a norm on it is none."""
         adds = self.reader.chain.adds
-        after: list[Edge] = []
         if position + 1 < len(adds):
             later = self.reader.reads(position + 1)
-            after = [e for e in self.reader.segments[position + 1].edges if e.node not in adds and self._is_read_after(e.node, later)]
+            found = [e for e in self.reader.segments[position + 1].edges if e.node not in adds and self._is_read_after(e.node, later)]
         else:
-            after = [e for e in self.reader.segments[-1].edges if self._twin_scales(position)]
-        paths = [p for place, b in self.reader.branches if place == position for p in b.exit.carried]
-        edges = [e for e in before + after if not self.is_affine(e)]
-        return self._sum_of_paths(edges, paths) if paths else self._scale(edges)
+            found = [e for e in self.reader.segments[-1].edges if self._twin_scales(position)]
+        return [e for e in found if not self.is_affine(e)]
 
     def scales_embedding(self) -> bool:
         """Whether the state that the first branch reads has been multiplied since the stream's start; the first skip's own multiplier is none."""
         read, adds = self.reader.reads(0), self.reader.chain.adds
         edges = [e for e in self.reader.segments[0].edges if e.kind == "scale" and e.node not in adds and not self._skip_only(e, read)]
-        return any(not self.is_affine(e) for e in edges)
+        return any(not self.is_affine(e) and (e.factor != 1.0 or e.scale is not None) for e in edges)
 
     def _sum_of_paths(self, edges: list[Edge], paths: list[tuple[Edge, ...]]) -> Scale:
         """Several identity paths from one state to the next: their coefficients add up."""
@@ -67,15 +70,25 @@ class Scales:
         return any(r >= node for r in read)
 
     def is_affine(self, edge: Edge) -> bool:
-        """The gain of a decomposed norm: a trained vector right after it."""
-        if edge.scale is None or not self.reader.flow.trained[edge.scale]:
+        """The gain of a norm that has none of its own: a trained factor right after it."""
+        flow, norms = self.reader.flow, self.reader.chains.edges.norms.by_node
+        if edge.scale is None or not flow.trained[edge.scale]:
             return False
-        return strip(self.reader.flow, edge.source) in self.reader.chains.edges.norms.by_node
+        source = flow.graph.nodes[strip(flow, edge.source)]
+        if source.index not in norms:
+            return False
+        call = flow.graph.nodes[source.inputs[0]] if source.op == "getitem" else source
+        return not (call.op in ("layer_norm", "rms_norm") and flow.ref(call, 2, "weight") is not None)
 
-    def of_branch(self, branch: Branch) -> Scale:
-        """Multipliers at the end of a branch, that of the add itself (`alpha=`, `lerp`, a minus) included."""
+    def of_branch(self, position: int, branch: Branch) -> Scale:
+        """Multipliers at the end of a branch, that of the add itself (`alpha=`, `lerp`, a minus) and those of the sum included."""
         own = [e for e in self.reader.chains.into[branch.add] if e.source == branch.output and e.kind == "add" and self._weighs(e)]
-        return self._scale([e for e in (*own, *branch.exit.scales) if not self.is_affine(e)])
+        return self._scale([*(e for e in (*own, *branch.exit.scales) if not self.is_affine(e)), *self._before_norm(position)])
+
+    def _before_norm(self, position: int) -> list[Edge]:
+        """Those of the sum that no norm on it follows up on: behind a C a factor is the norm's."""
+        norms = self.reader.segments[position + 1].norms
+        return [e for e in self._on_sum(position) if not norms or e.node < norms[0].node]
 
     def _weighs(self, edge: Edge) -> bool:
         return edge.factor != 1.0
@@ -94,7 +107,19 @@ class Scales:
             for node in learned:
                 mask |= self.reader.flow.ancestors[node]
             names = tuple(n.name for n in graph.nodes if mask >> n.index & 1 and n.op == "parameter")
-            return Scale("learned", None, names, starting_value(graph, names))
+            return Scale("learned", None, names, self._start(scaled))
         if any(e.factor is None for e in scaled):
             return Scale("constant", None)
         return Scale("constant", math.prod(e.factor for e in scaled if e.factor is not None))
+
+    def _start(self, scaled: list[Edge]) -> float | None:
+        """The product of all factors at the start, where each is one number throughout."""
+        product = 1.0
+        for edge in scaled:
+            value = edge.factor if edge.scale is None else start_of(self.reader.flow.graph, edge.scale)
+            if value is None:
+                return None
+            here = self.reader.flow.graph.nodes[edge.node]
+            first = here.op == "lerp" and here.inputs[0] == edge.source
+            product *= 1.0 - value if first and edge.scale is not None else value
+        return product

@@ -97,7 +97,7 @@ class Walk:
     def _make(self, index: int) -> Value | Multi:
         node = self.graph.nodes[index]
         border = self.branch.border(index) if index != self.branch.output else None
-        if border in ("raw", "earlier", "memory"):
+        if border in ("raw", "earlier", "memory") and node.shape is not None:  # of several results each is a leaf
             return self._leaf(index, border)
         if index == self.branch.add:
             return unknown(node.shape or (), "a fused add of stream and branch", index)
@@ -153,7 +153,7 @@ class Walk:
     def _leaf(self, index: int, border: str) -> Value:
         shape = self.graph.nodes[index].shape or ()
         layout = plain(shape)
-        along = frozenset(atoms(layout, self.feature_axis(index)))
+        along = frozenset(atoms(layout, self.feature_axis(index))) if shape else frozenset()
         own = border == "raw" and (strip(self.flow, index) == self._primary or self._primary not in self._raw)
         symbol = "B" if own else "B_memory" if border == "memory" else "B_earlier"
         der = (Fact(ONE, along),) if own else zero(len(sizes(layout)))
