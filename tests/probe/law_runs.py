@@ -56,7 +56,8 @@ class Row:
     found: float
     interval: tuple[float, float] | None
     samples: int
-    holds: bool
+    holds: bool | None
+    """None: nothing is asked of it."""
 
 
 def within(design: str, quantity: str, values: list[float], low: float, high: float, asked: str = "") -> Row:

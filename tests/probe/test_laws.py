@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "probe.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("name", LAWS)
 def test_a_law_holds(name: str) -> None:
     rows = LAWS[name](SMALL)
-    assert rows and all(r.holds for r in rows), table(rows)
+    assert any(r.holds for r in rows) and not any(r.holds is False for r in rows), table(rows)
 
 
 def test_a_law_that_does_not_hold_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
