@@ -19,6 +19,8 @@ CONSTANT_LIMIT = 1 << 20
 """Parameters up to this many entries are looked at: are all entries equal?"""
 SAMPLE, FEWEST = 1 << 16, 64
 """Entries that a standard deviation is taken of, at most and at least."""
+BANDS = 12
+"""Bands of rows and of columns: parts of a fused weight may start differently."""
 MEAN_LIMIT = 6.0
 """Standard errors within which a mean counts as zero, and two deviations as one."""
 
@@ -119,11 +121,32 @@ def _law(parameter: Tensor) -> Initialiser | None:
             return Initialiser("fill_", (low,))
     if parameter.numel() < FEWEST:
         return None
-    sample = parameter.detach().reshape(-1)[:: parameter.numel() // SAMPLE + 1].double()
+    places = _places(parameter.numel())
+    sample = parameter.detach().reshape(-1)[places.to(parameter.device)].double().cpu()
     mean, spread = float(sample.mean()), float(sample.std())
-    if not abs(mean) <= MEAN_LIMIT * spread / math.sqrt(sample.numel()):
+    if not abs(mean) <= MEAN_LIMIT * spread / math.sqrt(sample.numel()) or not _is_even(sample, places, parameter.shape):
         return None
     return Initialiser("sample_", (spread,))
+
+
+def _places(entries: int) -> Tensor:
+    """All entries, or some of them at random; the global random state is left as it was."""
+    if entries <= SAMPLE:
+        return torch.arange(entries, device="cpu")
+    return torch.randint(entries, (SAMPLE,), generator=torch.Generator("cpu").manual_seed(0), device="cpu")
+
+
+def _is_even(sample: Tensor, places: Tensor, shape: torch.Size) -> bool:
+    """Whether the parts of a fused weight have one deviation: twelve bands of its rows, and of its columns, differ by no more than chance."""
+    columns = math.prod(shape[1:])
+    for place, size in ((places // columns, shape[0]), (places % columns, columns)):
+        band = place * BANDS // size
+        count = torch.bincount(band, minlength=BANDS)
+        power = torch.bincount(band, sample**2, minlength=BANDS)
+        for n, p in zip(count.tolist(), power.tolist(), strict=True):
+            if n >= FEWEST and not _is_chance(math.sqrt(p / n), float(sample.std()), n):
+                return False
+    return True
 
 
 __all__ = ["has_values", "on_meta", "values_of"]
