@@ -66,7 +66,7 @@ class Attention:
                 if len(data) == 3:
                     data = data[1:]
                 return data[0], data[1]
-            if flow.classes[node] in _SKIM or here.op in ("tanh", "clamp", "maximum", "minimum"):
+            if flow.classes[node] in _SKIM or here.op in ("tanh", "clamp", "maximum", "minimum") or self._picks(node):
                 stack.extend(i for i in here.inputs if flow.data[i])
             elif here.op in ("sum", "mean"):
                 pair = self._manual_product(node)
@@ -74,6 +74,11 @@ class Attention:
                     return pair
                 stack.extend(i for i in here.inputs if flow.data[i])
         return None
+
+    def _picks(self, node: int) -> bool:
+        """`torch.max(logits, lowest)`: the larger of two, entry by entry."""
+        here = self.branch.flow.graph.nodes[node]
+        return here.op in ("max", "min") and len(here.inputs) == 2 and here.shape is not None
 
     def _manual_product(self, node: int) -> tuple[int, int] | None:
         """`(q * k).sum(-1)`."""

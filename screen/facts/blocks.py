@@ -27,25 +27,35 @@ def blocks(graph: Graph, adds: Sequence[int], signatures: Sequence[Signature]) -
 
 def _refine(graph: Graph, members: list[int], adds: Sequence[int], signatures: Sequence[Signature]) -> list[Block]:
     top = _common(graph, [graph.nodes[adds[m]].call for m in members])
-    periodic = _period([signatures[m] for m in members]) < len(members)
-    if _is_member(graph, top) and not periodic:
+    if _is_member(graph, top) and not _repeats(graph, top, members, adds, signatures):
         return [Block(tuple(members), top)]
+    periodic = _period([signatures[m] for m in members]) < len(members)
+    apart = [m for m in members if graph.nodes[adds[m]].call == top]
+    if periodic and 0 < len(apart) < len(members):  # the layers of one block stand in several lists
+        return _by_period(members, signatures, None)
     groups = _children(graph, top, members, adds)
     if groups is None:
         return _by_period(members, signatures, top if len(members) == 1 or not periodic else None)
     kinds = [tuple(signatures[m] for m in group) for _, group in groups]
     real = [call for call, _ in groups if call != top]
-    if not all(_is_member(graph, call) for call in real) and len(set(kinds)) == len(kinds) and len(real) > 1:
+    single = all(_period(kind) == len(kind) for kind in kinds)
+    if single and not all(_is_member(graph, call) for call in real) and len(set(kinds)) == len(kinds) and len(real) > 1:
         return [Block(tuple(members), top)]
     found: list[Block] = []
     for call, group in groups:
         if call == top:
             found.append(Block(tuple(group), None))
-        elif (len(groups) == 2 and groups[-1][0] == top) or _period([signatures[m] for m in group]) < len(group):
+        elif (len(groups) == 2 and groups[-1][0] == top) or _repeats(graph, call, group, adds, signatures):
             found.extend(_refine(graph, group, adds, signatures))
         else:
             found.append(Block(tuple(group), call))
     return found
+
+
+def _repeats(graph: Graph, call: int, members: list[int], adds: Sequence[int], signatures: Sequence[Signature]) -> bool:
+    """Whether a call holds several blocks: its branches repeat, and in a member of a list so do the lines of code that add them."""
+    lines = [(graph.nodes[adds[m]].file, graph.nodes[adds[m]].line) if _is_member(graph, call) else None for m in members]
+    return _period([(signatures[m], line) for m, line in zip(members, lines, strict=True)]) < len(members)
 
 
 def _common(graph: Graph, calls: list[int]) -> int:
@@ -101,6 +111,9 @@ def _by_period(members: list[int], signatures: Sequence[Signature], call: int | 
     """Without calls: the shortest period; where there is none, a new block begins where mixing follows a feed-forward."""
     items = [signatures[m] for m in members]
     period = _period(items)
+    if period == len(items):  # blocks that are equal but for details (the first one has no earlier values)
+        period = _period([item[:1] for item in items])
+        period = period if any(_mixes(item) for item in items) else len(items)
     if period < len(items):
         return [Block(tuple(members[i : i + period]), None) for i in range(0, len(members), period)]
     found: list[list[int]] = []

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from screen.facts.attention import Attention
 from screen.facts.branches import Branch
-from screen.facts.flow import strip
+from screen.facts.flow import axes_of, strip
 from screen.facts.maps import Maps
 from screen.facts.nouns import MapCount, Role
 from screen.facts.weights import is_depthwise, is_slice, weights_of
@@ -55,12 +55,16 @@ class Mixer:
             if len(self.weights) >= 3 and any(self.branch.flow.classes[i] == "softmax" for i in self.branch.region):
                 return "cross_attention" if any("memory" in w for e in self.branch.entries for w in e.ways) else "attention"  # auto-correlation
             return "fourier"
+        if "grid_sample" in self.ops and any(self.branch.flow.classes[i] == "softmax" for i in self.branch.region):  # deformable attention
+            return "cross_attention" if any("memory" in w for e in self.branch.entries for w in e.ways) else "attention"
         if self._is_state_space():
             return "ssm"
         if self._is_recurrent():
             return "rnn"
         if self._products():
             return "linear_attention"
+        if self._chooses():
+            return "moe"
         if self._has_conv():
             return "conv"
         if self._routes():
@@ -128,7 +132,11 @@ class Mixer:
         return len(weight) == 2 and max(weight) == (graph.nodes[graph.nodes[index].inputs[1]].shape or (0,))[0] > 1.5 * min(weight)
 
     def _routes(self) -> bool:
-        """A choice of experts: a top-k (or argmax) of a weighted map of the tokens, and weights chosen or weighed by it."""
+        """A choice of experts, hard or soft."""
+        return self._chooses() or self._soft_routes()
+
+    def _chooses(self) -> bool:
+        """A top-k (or argmax) of a weighted map of the tokens, and weights chosen or weighed by it."""
         flow = self.branch.flow
         if self.ops & {"grouped_mm"}:
             return True
@@ -136,11 +144,19 @@ class Mixer:
         chosen += [
             i for n in self.branch.region for i in flow.graph.nodes[n].inputs if flow.graph.nodes[i].op in ("topk", "argmax", "one_hot")
         ]
-        return any(flow.keys[i] & sum(1 << j for j in self.branch.region) for i in chosen) or self._soft_routes()
+        return any(flow.keys[i] & sum(1 << j for j in self.branch.region) for i in chosen)
+
+    def _over_tokens(self, softmax: int) -> bool:
+        """A softmax whose axis is known to hold tokens, so that it pools them; or one entry, so that it is 1."""
+        node = self.branch.flow.graph.nodes[softmax]
+        axes = axes_of(self.branch.flow.operand(node, 1, "dim"), len(node.shape or ()))
+        if node.shape and all(node.shape[a] == 1 for a in axes):
+            return True
+        return self.branch.norms.features.spans_others(node.inputs[0], axes)
 
     def _soft_routes(self) -> bool:
         flow = self.branch.flow
-        softmaxes = [i for i in self.branch.region if flow.classes[i] == "softmax"]
+        softmaxes = [i for i in self.branch.region if flow.classes[i] == "softmax" and not self._over_tokens(i)]
         return bool(softmaxes) and len(self.weights) >= 4
 
     def _is_gated(self) -> bool:

@@ -251,7 +251,7 @@ class Reader:
             return False
         total = len(self.chain.adds)
         others = [bool(self.segments[i + 1].norms) for i in range(total - 1)]
-        twins = [i for i in range(total - 1) if self.is_twin(i, total - 1)]
+        twins = [i for i in range(total - 1) if self.is_twin(i, total - 1) and self._left_in_block(i) == self._left_in_block(total - 1)]
         if twins:
             twin = twins[-1]
             if others[twin] and self._runs_with(twin) and not self._runs_with(total - 1):
@@ -263,6 +263,12 @@ class Reader:
         if any(others):
             return True
         return self._inside_block(segment.norms[0].node, self.chain.adds[-1])
+
+    def _left_in_block(self, position: int) -> int:
+        """How many adds follow in the same member of a list of blocks."""
+        graph, adds = self.flow.graph, self.chain.adds
+        members = [c for c in graph.call_path(graph.nodes[adds[position]].call) if self._is_member(c)]
+        return sum(bool(members) and members[-1] in graph.call_path(graph.nodes[a].call) for a in adds[position + 1 :])
 
     def _runs_with(self, position: int) -> bool:
         """Whether the norm after an add runs in the same member of a list of blocks."""

@@ -42,9 +42,16 @@ def is_renormalised(sublayer: Sublayer) -> bool:
 
 
 def constant_gain(facts: Facts, stream: Stream) -> float:
-    """Product over the whole depth of the constants that multiply the stream where no norm takes them away again; at most e^700."""
-    free = ((k.count * (facts.stacked or 1), s.alpha.value) for k in stream.kinds for s in k.sublayers if not is_renormalised(s))
-    return math.exp(min(700.0, sum(n * math.log(abs(value)) for n, value in free if value)))
+    """Largest product of the constants that multiply the stream between two norms on it (over its depth where there is none); at most e^700."""
+    layers = {layer: kind for kind in stream.kinds for first, last in kind.layers for layer in range(first, last + 1)}
+    order = [layers[i] for i in sorted(layers)] or list(stream.kinds)
+    resets = any(is_renormalised(s) for kind in order for s in kind.sublayers)
+    largest = here = 0.0
+    for kind in order * (min(facts.stacked or 1, 2) if resets else 1):
+        for s in kind.sublayers:
+            here = 0.0 if is_renormalised(s) else here + (math.log(abs(s.alpha.value)) if s.alpha.value else 0.0)
+            largest = max(largest, here)
+    return math.exp(min(700.0, largest if resets else here * (facts.stacked or 1)))
 
 
 def is_output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:

@@ -235,10 +235,17 @@ class Chains:
         """Whether a stream feeds the chain's source and is fed by its sink: the recurrence of a linear attention, a residual in a branch."""
         source, sink = chain.nodes[0], chain.nodes[-1]
         return any(
-            c is not chain and source not in c.nodes and self.flow.depends(source, c.nodes[0]) and self.flow.depends(c.nodes[-1], sink)
+            c is not chain and source not in c.nodes and self.flow.depends(c.nodes[-1], sink)
+            and (self.flow.depends(source, c.nodes[0]) or self._is_fed_logits(chain, c))
             for c in chosen
             if len(c.adds) >= len(chain.adds)  # what only collects another stream's outputs (a trend) does not hold it
         )
+
+    def _is_fed_logits(self, chain: Chain, stream: Chain) -> bool:
+        """A position bias that begins beside a stream, and to which branches of that stream add their logits: it is few adds beside many."""
+        edges = {e.node: e for e in chain.edges}
+        few = len(chain.adds) <= 2 and len(stream.adds) >= 4 * len(chain.adds)
+        return few and all(any(self.flow.depends(o, stream.nodes[0]) for o in self.others(edges[a])) for a in chain.adds)
 
     def is_nested(self, chain: Chain, chosen: Sequence[Chain] = ()) -> bool:
         """The test of the module's first paragraph; an ancestor counts when weights came before it, or when it is on a stream."""
