@@ -23,6 +23,7 @@ from screen.capture.copying import on_meta, values_of
 from screen.capture.guess import infer, required
 from screen.capture.integers import of_config, of_entry
 from screen.capture.lookup import Lookup, config_parts
+from screen.capture.values import buffers
 from screen.capture.width import resized, sizes_of
 from screen.errors import UsageError
 from screen.graph import Initialiser
@@ -70,7 +71,7 @@ def build_object(
     model: nn.Module, *, example_inputs: Any = None, inputs: tuple[str, ...] = (), depth: int | None = None, name: str = ""
 ) -> list[Built]:
     """A live model, on a copy: the user's is never altered. `example_inputs`: a tensor, a tuple, or a dictionary of named arguments."""
-    record = values_of(model)
+    record = values_of(model) + buffers(model)
     twin = on_meta(model).eval()
     stated = given.normal(example_inputs) if example_inputs is not None else None
     with torch.no_grad():

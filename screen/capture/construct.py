@@ -24,6 +24,7 @@ from torch.overrides import TorchFunctionMode
 from screen.capture.copying import has_values, on_meta, values_of
 from screen.capture.initialisers import Recorder
 from screen.capture.settings import changes, nest, unknown
+from screen.capture.values import buffers
 from screen.errors import LoadError, UsageError
 from screen.graph import Initialiser
 
@@ -130,7 +131,7 @@ def construct(name: str, entry: Any, settings: dict[str, Any], module: ModuleTyp
     if isinstance(entry, nn.Module):
         if settings:
             raise UsageError(f"`--set` needs a class or a function, because it changes how `{name}` is built", f"`{name}` is an instance")
-        return on_meta(entry).eval(), values_of(entry), {}
+        return on_meta(entry).eval(), values_of(entry) + buffers(entry), {}
     args, kwargs, changed = arguments(name, entry, nest(settings), module)
     for values in (False, True):
         recorder = Recorder()

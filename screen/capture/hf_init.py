@@ -27,7 +27,8 @@ def _walk(module: nn.Module, owner: Any, recorder: Recorder, seen: dict[Any, dic
     for child in module.children():
         _walk(child, child if hasattr(child, "_init_weights") else owner, recorder, seen)
     own = {n: p for n, p in module._parameters.items() if p is not None}
-    key = _key(module, owner, own) if own else None
+    stored = [b for b in module._buffers.values() if b is not None]
+    key = _key(module, owner, own) if own and not stored else None
     if key is not None and (twin := seen.get(key)) is not None:
         for name, parameter in own.items():
             recorder.take(parameter, twin[name])
@@ -36,8 +37,8 @@ def _walk(module: nn.Module, owner: Any, recorder: Recorder, seen: dict[Any, dic
         with recorder:
             owner._init_weights(module)
     except Exception:  # it reads values that meta does not have: nothing is known of these weights
-        for parameter in own.values():
-            recorder.forget(parameter)
+        for tensor in [*own.values(), *stored]:
+            recorder.forget(tensor)
     if key is not None:
         seen[key] = own
 

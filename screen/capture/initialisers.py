@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from screen.capture.values import Values
 from screen.graph import Initialiser
 
 SILENT = {
@@ -43,6 +44,8 @@ FEW = 64
 """Entries of an integer tensor that keeps its values."""
 _WHOLE = ("kaiming_uniform_", "constant_", "uniform_", "normal_")
 """Functions of `nn.init` that torch hands over whole."""
+_FIXED = ("zero_", "fill_", "constant_")
+"""Calls that draw nothing."""
 _SCALED = {"mul": "mul_", "__mul__": "mul_", "__rmul__": "mul_", "div": "div_", "__truediv__": "div_", "add": "add_",
            "__add__": "add_", "__radd__": "add_",
            "sub": "sub_", "__sub__": "sub_"}  # fmt: skip
@@ -61,6 +64,9 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self._histories: dict[int, list[Initialiser]] = {}
         self._alive: list[Any] = []
+        self._lengths: dict[int, tuple[int, int, int]] = {}
+        """Storage of norms -> storage of what they are norms of, how many calls it had had, and the axis that was kept."""
+        self._values = Values()
         self._handlers = self._table()
         self._filling = {getattr(owner, n) for owner, names in ((Tensor, _LAWS), (nn.init, _WHOLE)) for n in names}
 
@@ -81,21 +87,46 @@ class Recorder(TorchFunctionMode):
             return None
         tensor = args[0] if args else kwargs.get("tensor")
         with torch._C.DisableTorchFunction():
-            return tensor if isinstance(tensor, Tensor) and tensor.is_meta else None
+            if not isinstance(tensor, Tensor) or not tensor.is_meta:
+                return None
+            if self._values.holds(tensor):
+                if getattr(func, "__name__", "") in _FIXED:
+                    return None
+                self._values.forget(tensor)
+            return tensor
+
+    def __enter__(self) -> Recorder:
+        super().__enter__()
+        self._values.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._values.__exit__(*error)
+        super().__exit__(*error)
 
     def of(self, model: nn.Module) -> tuple[tuple[str, tuple[Initialiser, ...]], ...]:
-        """Parameter name -> what was done to it, in the order of the parameters; those without a record are absent."""
-        found = ((name, self._histories.get(_key(p)) or _constant(p)) for name, p in model.named_parameters())
-        return tuple((name, tuple(history)) for name, history in found if history)
+        """Parameter name -> what was done to it, in the order of the parameters, then what is kept of the values of buffers; others are absent."""
+        parameters = dict(model.named_parameters())
+        names = {_key(p): name for name, p in parameters.items()}
+        found = ((name, self._length(p, names) or self._histories.get(_key(p)) or _constant(p)) for name, p in parameters.items())
+        return tuple((name, tuple(history)) for name, history in found if history) + self._values.of(model)
+
+    def _length(self, parameter: nn.Parameter, names: dict[int, str]) -> tuple[Initialiser, ...]:
+        """Of weight norm: the lengths of another parameter, where neither has been changed since."""
+        other, calls, dim = self._lengths.get(_key(parameter), (_NONE, 0, 0))
+        if other not in names or _key(parameter) in self._histories or len(self._histories.get(other, ())) != calls:
+            return ()
+        return (Initialiser("norm_of", (names[other], dim)),)
 
     def take(self, target: nn.Parameter, source: nn.Parameter) -> None:
         """`target` has the history of `source`."""
         if history := self._histories.get(_key(source)):
             self._begin(target, history)
 
-    def forget(self, parameter: nn.Parameter) -> None:
-        """Nothing is known of this parameter any more."""
-        self._histories.pop(_key(parameter), None)
+    def forget(self, tensor: Tensor) -> None:
+        """Nothing is known of this parameter or buffer any more."""
+        self._histories.pop(_key(tensor), None)
+        self._values.forget(tensor)
 
     @contextlib.contextmanager
     def patched(self) -> Iterator[None]:
@@ -127,12 +158,15 @@ class Recorder(TorchFunctionMode):
         ):
             table[getattr(torch, name)] = lambda r, a, k, o=op, v=values: self._begin(r, (Initialiser(o, v, *_line()),))  # type: ignore[misc]
         table[torch.full] = lambda r, a, k: self._begin(r, (Initialiser("fill_", (k.get("fill_value", a[1] if len(a) > 1 else None),), *_line()),))
-        table[torch.tensor] = lambda r, a, k: self._listed(r, a[0] if a else k.get("data"))
+        table[torch.tensor] = self._listed
+        for function in (torch.as_tensor, torch.asarray, Tensor.new_tensor):
+            table[function] = lambda r, a, k, f=function: self._values.literal(f, a, k, r)  # type: ignore[misc]
         for name in ("clone", "to", "float", "contiguous"):
             table[getattr(Tensor, name)] = lambda r, a, k: self._copied(r, a[0])
         table[Tensor.copy_] = lambda r, a, k: self._copied(a[0], a[1]) if len(a) > 1 else None
         for name in _WHOLE:
             table[getattr(nn.init, name)] = lambda r, a, k, n=name: self._law(n, a, k)  # type: ignore[misc]
+        table[torch.norm_except_dim] = lambda r, a, k: self._normed(r, a[0], k.get("dim", a[2] if len(a) > 2 else 0))
         return table
 
     # -- what the handlers do ------------------------------------------------------------------------------------------------------------
@@ -163,6 +197,7 @@ class Recorder(TorchFunctionMode):
         found = SILENT.get(frame.f_code.co_name)
         if found is not None and frame.f_code.co_filename == nn.init.__file__ and result:
             self._append(args[0], found[0], tuple(frame.f_locals.get(name) for name in found[1]))
+            self._values.forget(args[0])
 
     def _scaled(self, name: str, result: Any, args: Any) -> None:
         if len(args) != 2:
@@ -171,8 +206,10 @@ class Recorder(TorchFunctionMode):
         if isinstance(number, bool | int | float) and (history := self._histories.get(_key(source))):
             self._begin(result, (*history, Initialiser(_SCALED[name], (number,), *_line())))
 
-    def _listed(self, result: Any, data: Any) -> None:
+    def _listed(self, result: Any, args: Any, kwargs: Any) -> None:
         """`torch.tensor(0.5)` and `torch.tensor([1.0, 1.0])` are laws; a list of different numbers is none."""
+        self._values.literal(torch.tensor, args, kwargs, result)
+        data = args[0] if args else kwargs.get("data")
         values = {data} if isinstance(data, bool | int | float) else _numbers(data)
         if len(values) == 1:
             self._begin(result, (Initialiser("fill_", (float(values.pop()),), *_line()),))
@@ -180,6 +217,10 @@ class Recorder(TorchFunctionMode):
     def _copied(self, target: Any, source: Any) -> None:
         if target is not source and (history := self._histories.get(_key(source))):
             self._begin(target, history)
+
+    def _normed(self, result: Any, source: Any, dim: int) -> None:
+        self._lengths[_key(result)] = _key(source), len(self._histories.get(_key(source), ())), dim
+        self._alive.append(result.untyped_storage())
 
     def _append(self, tensor: Any, op: str, values: tuple[object, ...]) -> None:
         key = _key(tensor)

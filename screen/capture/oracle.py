@@ -61,6 +61,8 @@ class Oracle:
     """Tensors whose value rests on unknown floats being finite and not zero."""
     guesses: list[Asked] = field(default_factory=list)
     """In order."""
+    largest: int = SMALL
+    """Entries of a tensor whose value is computed."""
 
     def learn(self, meta: Tensor, real: Tensor) -> None:
         """From now on `meta` has the value `real`."""
@@ -76,7 +78,7 @@ class Oracle:
     def literal(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
         """The value of `torch.tensor([1, 2])`; one made of tensors is known when they are."""
         place = LITERAL.get(getattr(func, "__name__", ""))
-        if place is None or not isinstance(result, Tensor) or result.device.type != "meta" or result.numel() > SMALL:
+        if place is None or not isinstance(result, Tensor) or result.device.type != "meta" or result.numel() > self.largest:
             return
         data = args[place] if len(args) > place else kwargs.get("data", kwargs.get("obj"))
         if data is None or isinstance(data, Tensor) or any(self.value(t) is None for t in tensors(data)):
@@ -110,13 +112,13 @@ class Oracle:
         if self.generic(func, args, result):
             return
         sources = list(tensors((args, kwargs)))
-        if not results or any(t.numel() > SMALL or t.device.type != "meta" for t in results):
+        if not results or any(t.numel() > self.largest or t.device.type != "meta" for t in results):
             self._forget(func, args, kwargs)
             return
         name = func.__name__.split(".")[0]
         if name in PICKS and self._picked(args[0], results[0]):
             return
-        if name in RANDOM or any(t.device.type == "meta" and id(t) not in self.known for t in sources):
+        if name in RANDOM or any(self.value(t) is None for t in sources):
             self._forget(func, args, kwargs)
             return
         try:

@@ -16,6 +16,9 @@ out, because each row of ∂L/∂u sums to zero. With the logits' scale τ:
     g_q = τ²·d_h·g·δ_v·S·δ_k               g_k = τ²·d_h·δ_v·S·(g·q_q + (n−1)·ḡ·(R/P)·r_q)       ḡ_k = −g_k/(n−1)
 where r_q = q_q − δ_q. S·R/P stands for the overlap of two rows' Jacobians: exact for equal rows, and to first order in s². Where s exceeds the
 number of rows no near-tie is expected among them and S counts as 0.
+
+Logits of relative positions, τ·q_i·p_{i−j} with rows p of a table that no token has part in, add their variance t² = τ²·d_h·q_q·δ_p to s², and
+nothing to what two queries' rows share: of the same key they see different rows. So ρ ← ρ·s²/(s² + t²), and g_q gets τ²·d_h·g·δ_v·S·δ_p.
 """
 
 from __future__ import annotations
@@ -112,34 +115,48 @@ class Softmax:
     cap: float = 0.0
     """c of c·tanh(u/c) with 1/c already in τ: the logits' spread is that of the capped value, their gradient has E φ'²; 0 without a cap."""
 
-    def spread(self, query: Moments, key: Moments) -> float:
-        """s, the standard deviation of the logits over the keys."""
-        square = max(self.scale**2 * self.width * query.power * key.gap, 0.0)
+    def _square(self, query: Moments, key: Moments) -> float:
+        """s² of the logits of keys."""
+        return max(self.scale**2 * self.width * query.power * key.gap, 0.0)
+
+    def spread(self, query: Moments, key: Moments, places: float = 0.0) -> float:
+        """s, the standard deviation of the logits over the keys; `places` is the variance that relative positions add."""
+        square = self._square(query, key) + places
         return self.cap * math.sqrt(_tanh().forward(Moments(square, square)).power) if self.cap else math.sqrt(square)
 
-    def _slope(self, query: Moments, key: Moments) -> float:
+    def alike(self, query: Moments, key: Moments, places: float = 0.0) -> float:
+        """ρ, the correlation of two queries' rows."""
+        square = self._square(query, key)
+        return query.cosine * (square / (square + places) if places else 1.0)
+
+    def _slope(self, query: Moments, key: Moments, places: float) -> float:
         """E φ'² of the cap."""
-        square = max(self.scale**2 * self.width * query.power * key.gap, 0.0)
+        square = self._square(query, key) + places
         return self.cap**2 * _tanh().backward(Moments(square, square), Gradient(1.0, 0.0)).power if self.cap else 1.0
 
-    def _has_ties(self, query: Moments, key: Moments) -> bool:
+    def _has_ties(self, spread: float) -> bool:
         """Whether some row of this many can be expected to hold a near-tie (probability about 1/s each): else S is zero in every typical
         draw, and its mean is made by draws that are not seen."""
-        return not self.silent and self.spread(query, key) < self.tokens * self.heads
+        return not self.silent and spread < self.tokens * self.heads
 
-    def forward(self, query: Moments, key: Moments, value: Moments) -> Moments:
+    def forward(self, query: Moments, key: Moments, value: Moments, places: float = 0.0) -> Moments:
         """Moments of A v."""
-        pick, _, meet = rows(self.tokens, self.causal).at(self.spread(query, key), query.cosine)
+        pick, _, meet = rows(self.tokens, self.causal).at(self.spread(query, key, places), self.alike(query, key, places))
         return Moments(value.power - value.gap * (1 - pick), max(value.gap * (pick - meet), 0.0), value.mean)
 
-    def backward(self, query: Moments, key: Moments, value: Moments, gradient: Gradient) -> tuple[Gradient, Gradient, Gradient]:
+    def steepness(self, query: Moments, key: Moments, value: Moments, places: float = 0.0) -> float:
+        """Σ_j E(∂L/∂u_ij)² per d_h·g: δ_v·S·φ'²."""
+        spread = self.spread(query, key, places)
+        _, jump, _ = rows(self.tokens, self.causal).at(spread, self.alike(query, key, places))
+        return value.gap * jump * self._slope(query, key, places) if self._has_ties(spread) else 0.0
+
+    def backward(self, query: Moments, key: Moments, value: Moments, gradient: Gradient, places: float = 0.0) -> tuple[Gradient, Gradient, Gradient]:
         """Gradients at q, k and v."""
-        pick, jump, meet = rows(self.tokens, self.causal).at(self.spread(query, key), query.cosine)
+        pick, _, meet = rows(self.tokens, self.causal).at(self.spread(query, key, places), self.alike(query, key, places))
         rest = self.tokens - 1
         power = pick * gradient.power + rest * meet * gradient.shared
         to_value = Gradient(power, (gradient.power + rest * gradient.shared - power) / rest)
-        steep = self.scale**2 * self.width * value.gap * jump * self._slope(query, key) if self._has_ties(query, key) else 0.0
-        alike = meet / pick
+        steep, alike = self.scale**2 * self.width * self.steepness(query, key, value, places), meet / pick
         to_query = Gradient(steep * key.gap * gradient.power, steep * key.gap * gradient.shared * alike)
         both = gradient.power * query.power + rest * gradient.shared * alike * (query.power - query.gap)
         to_key = Gradient(steep * both, -steep * both / rest)

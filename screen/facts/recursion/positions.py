@@ -169,9 +169,10 @@ def _mixed(step: Mix, slots: dict[int, State]) -> State:
 def _attended(step: Attend, slots: dict[int, State]) -> State:
     query, key, (q, apart) = slots[step.query], slots[step.key], slots[step.value]
     n, means = len(q), (_mean(query), _mean(key))
+    places = step.variance({slot: _mean(slots[slot]) for slot, _ in step.places})
     if not step.core.causal:  # rows over all keys see their mean alone
-        return _even(step.core.forward(*means, _mean(slots[step.value])), n)
-    pick, meet = _rows(n, step.core.spread(*means), means[0].cosine)
+        return _even(step.core.forward(*means, _mean(slots[step.value]), places), n)
+    pick, meet = _rows(n, step.core.spread(*means, places), step.core.alike(*means, places))
     count = np.arange(1, n + 1)
     whole = apart.cumsum(0).cumsum(1)
     own = (1 - pick) / np.maximum(count * (count - 1), 1) * np.diag(whole)

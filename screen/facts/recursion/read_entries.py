@@ -6,15 +6,17 @@ import math
 from dataclasses import replace
 
 from screen.facts.recursion.entrywise import joined, named_function
-from screen.facts.recursion.layout import features
-from screen.facts.recursion.reading import BIASED, Read, Reading
-from screen.facts.recursion.steps import Product, Shift, Sum
+from screen.facts.recursion.kernels import kernel
+from screen.facts.recursion.layout import features, is_features
+from screen.facts.recursion.reading import BIASED, Read
+from screen.facts.recursion.steps import Entrywise, Part, Product, Shift, Sum
+from screen.facts.recursion.tables import Tables
 from screen.facts.recursion.turns import turned, turns
-from screen.facts.recursion.values import Logits, Stop, Value
+from screen.facts.recursion.values import Logits, Places, Stop, Value
 from screen.graph import Node
 
 
-class Entries(Reading):
+class Entries(Tables):
     """Reads ops that work entry by entry."""
 
     def activation(self, node: Node) -> Read:
@@ -24,11 +26,24 @@ class Entries(Reading):
         if isinstance(found, Logits) or len(set(node.inputs)) > 1:
             raise Stop(f"`{node.op}` has no row in the recursion for these operands", node.index)
         value = self.value(node.inputs[0])
+        if node.op == "glu":
+            return self._glu(node, value)
         name, function = named_function(node)
         if function is None or not value.gaussian:
             what = "of a value that is not Gaussian" if function is not None else "with these settings"
             raise Stop(f"`{node.op}` {what} has no row in the recursion", node.index)
         return value.through(function, name)
+
+    def _glu(self, node: Node, value: Value) -> Value:
+        """a·σ(b) of the two halves of a Gaussian value along its features."""
+        dim = node.args[1] if len(node.args) > 1 else node.kwarg("dim", -1)
+        axis = dim % len(value.layout) if isinstance(dim, int) else 0
+        if not value.gaussian or not is_features(value.layout[axis]):
+            raise Stop("`glu` of a value that is not Gaussian, or not over its features, has no row in the recursion", node.index)
+        whole, half, gate, product = self.writer.settled(value), *(self.writer.slot() for _ in range(3))
+        self.writer.steps += [Part(whole.slot, half, 0.5), Entrywise(half, gate, kernel("sigmoid")), Product(half, gate, product)]
+        layout = (*value.layout[:axis], (((node.shape or (1,))[axis], "f"),), *value.layout[axis + 1 :])
+        return Value(product, layout, frozenset({product}), gaussian=False)
 
     def linear(self, node: Node) -> Read:
         data = [i for i in node.inputs if i in self.table]
@@ -41,18 +56,24 @@ class Entries(Reading):
         found = self.table[source]
         if isinstance(found, Logits):
             return self._on_logits(node, found)
+        if isinstance(found, Places):
+            return self._on_places(node, found)
         number = _number(node, source)
         others = [i for i in node.inputs if i != source]
+        if others and not self.weights.is_trained(others[0]) and (constant := self.weights.constant(others[0])) is not None:
+            number, others = constant, []
         if node.op == "mul" and others and not self.weights.is_trained(others[0]):
             turn = turns(self.graph, others[0])
             if turn is None:
                 raise Stop("a product with a value that is not in the graph", node.index)
             if turn.kind == "table":
                 self.assumptions.add("a table that pairs x with its rotated half is taken as cosines and sines")
-            return replace(self.entries(source), turn=turn)
+            return replace(self.writer.settled(self.entries(source)), turn=turn)
         value = self.value(source)
         if others:
             return self._with_weight(node, value, others[0])
+        if number == 0.0 and node.op == "add":
+            return value
         joint = joined(node, number)
         if joint is None:
             raise Stop(f"`{node.op}` has no row in the recursion for these operands", node.index)
@@ -63,7 +84,12 @@ class Entries(Reading):
         return value.through(joint)
 
     def _with_weight(self, node: Node, value: Value, weight: int) -> Value:
-        """A gain or a bias: a vector of weights, entry by entry."""
+        """A gain or a bias: a vector of weights, entry by entry; or rows of a table."""
+        rows = self.rows(weight) if node.op == "add" and not self.weights.is_trained(weight) else None
+        if rows is not None:
+            settled, slot = self.writer.settled(value), self.writer.slot()
+            self.writer.steps.append(Shift(settled.slot, slot, rows.power, rows.gap, rows.mean))
+            return replace(settled, slot=slot, whole=None)
         if not self.weights.is_trained(weight):
             raise Stop(f"`{node.op}` with a value that is not in the graph", node.index)
         square = self.square(weight)
@@ -83,10 +109,10 @@ class Entries(Reading):
         return replace(settled, slot=slot, whole=None)
 
     def _on_logits(self, node: Node, found: Logits) -> Logits:
-        number = _number(node, node.inputs[0]) if len(set(node.inputs)) == 1 else None
+        others = [i for i in node.inputs if i not in self.table]
+        number = _number(node, node.inputs[0]) if not others else self.weights.constant(others[0])
         if node.op in ("mul", "div") and number:
-            times = number if node.op == "mul" else 1 / number
-            return replace(found, cap=found.cap * times) if found.cap else replace(found, scale=found.scale * times)
+            return found.times(number if node.op == "mul" else 1 / number)
         if node.op in ("masked_fill", "where") or (node.op in ("add", "sub") and not found.rows):
             trained = any(self.weights.is_trained(i) for i in node.inputs)
             if trained:
@@ -96,10 +122,26 @@ class Entries(Reading):
             return replace(found, masked=found.masked or any(self.is_causal(i) for i in beside))
         raise Stop(f"`{node.op}` on attention logits has no row in the recursion", node.index)
 
-    def _with_data(self, node: Node, data: list[int]) -> Value:
+    def _on_places(self, node: Node, found: Places) -> Places:
+        """A part of the logits, before it is added to the rest."""
+        number = _number(node, node.inputs[0]) if len(set(node.inputs)) == 1 else None
+        if node.op in ("mul", "div") and number:
+            return replace(found, square=found.square * (number if node.op == "mul" else 1 / number) ** 2)
+        raise Stop(f"`{node.op}` of logits of relative positions has no row in the recursion", node.index)
+
+    def _with_places(self, node: Node, found: list[Read]) -> Logits:
+        """The two parts of the logits."""
+        logits, places = next((f for f in found if isinstance(f, Logits)), None), tuple(f for f in found if isinstance(f, Places))
+        if logits is None or node.op != "add" or logits.cap or logits.rows or len(places) != 1:
+            raise Stop(f"`{node.op}` of logits of relative positions has no row in the recursion", node.index)
+        return replace(logits, places=logits.places + places)
+
+    def _with_data(self, node: Node, data: list[int]) -> Read:
         if len(data) != 2 or len(node.args) < 2 or node.op not in ("add", "sub", "mul"):
             raise Stop(f"`{node.op}` of several data values has no row in the recursion", node.index)
         found = [self.table[i] for i in data]
+        if any(isinstance(f, Places) for f in found):
+            return self._with_places(node, found)
         if len(set(data)) == 1 or any(isinstance(f, Logits) for f in found):
             raise Stop(f"`{node.op}` of these data values has no row in the recursion", node.index)
         left, right = (f for f in found if isinstance(f, Value))

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from screen.facts.recursion.attention import Softmax
 from screen.facts.recursion.layout import Layout, holds_features, is_features
-from screen.facts.recursion.reading import BIASED, MASKED, Read, Reading
+from screen.facts.recursion.reading import BIASED, MASKED, Read
 from screen.facts.recursion.steps import Attend, Linear
-from screen.facts.recursion.values import Logits, Stop, Value
+from screen.facts.recursion.tables import PLACED, Tables
+from screen.facts.recursion.values import Logits, Places, Stop, Value
 from screen.graph import Node, Ref
 
 
@@ -19,7 +20,7 @@ FEWEST_TAPS = 9
 TAPS = "the ends of a sequence are left out where a convolution runs over it"
 
 
-class Maps(Reading):
+class Maps(Tables):
     """Reads contractions: by a weight, of queries with keys, of rows with values."""
 
     def weighted(self, node: Node) -> Value:
@@ -87,6 +88,8 @@ class Maps(Reading):
             return self._map(node, inputs[0], inputs[1], bias)
         if isinstance(left, Logits) and left.rows and isinstance(right, Value) and bias is None:
             return self._attend(node, left, self.value(inputs[1]), right.layout[-2], right.layout[-1])
+        if isinstance(left, Value) and right is None and bias is None and alpha == 1:
+            return self._by_place(node, self.value(inputs[0]), inputs[1])
         if isinstance(left, Value) and isinstance(right, Value):
             made = self._logits(node, self.value(inputs[0]), self.value(inputs[1]))
             return self._biased(made, bias, float(alpha) if isinstance(alpha, int | float) else 1.0)
@@ -99,6 +102,14 @@ class Maps(Reading):
         query, key = self.writer.settled(query), self.writer.settled(key)
         width = math.prod(n for n, _ in query.layout[-1])
         return Logits(query, key, width, 1.0, _heads(query.layout))
+
+    def _by_place(self, node: Node, query: Value, table: int) -> Places:
+        """q·p with rows p of a table of positions."""
+        rows, width = self.rows(table), math.prod(n for n, _ in query.layout[-1])
+        if rows is None or not is_features(query.layout[-1]) or width != (self.graph.nodes[table].shape or (0, 0))[-2]:
+            raise Stop(f"`{node.op}` has no row in the recursion for these operands", node.index)
+        self.assumptions.add(PLACED)
+        return Places(self.writer.settled(query), width * rows.gap)
 
     def _biased(self, made: Logits, bias: object, alpha: float) -> Logits:
         """`baddbmm(bias, q, k)`: a fixed bias is read as the mask that it holds, a learned one as zero."""
@@ -123,8 +134,8 @@ class Maps(Reading):
         if rows.masked:
             self.assumptions.add(MASKED)
         core = Softmax(rows.width, rows.scale, rows.masked, self.tokens, rows.heads, cap=rows.cap)
-        slot = self.writer.slot()
-        self.writer.steps.append(Attend(rows.query.slot, rows.key.slot, value.slot, slot, core))
+        slot, places = self.writer.slot(), tuple((p.query.slot, p.square) for p in rows.places)
+        self.writer.steps.append(Attend(rows.query.slot, rows.key.slot, value.slot, slot, core, places))
         layout = (*rows.query.layout[:-1], value.layout[-1])
         return Value(slot, layout, value.roots | {slot})
 
@@ -140,7 +151,11 @@ class Maps(Reading):
             raise Stop("attention over an axis that is no feature axis", node.index)
         query, key = self.writer.settled(query), self.writer.settled(key)
         times = float(scale) if isinstance(scale, int | float) else 1 / math.sqrt(width)
-        rows = Logits(query, key, width, times, _heads(query.layout), causal or (isinstance(mask, Ref) and self.is_causal(mask.node)), True)
+        beside = self.table.get(mask.node) if isinstance(mask, Ref) else None
+        if beside is not None and not isinstance(beside, Places):
+            raise Stop("a mask that is made of data", node.index)
+        masked = causal or (isinstance(mask, Ref) and beside is None and self.is_causal(mask.node))
+        rows = Logits(query, key, width, times, _heads(query.layout), masked, True, places=(beside,) if beside is not None else ())
         return self._attend(node, rows, value, None, None)
 
     def _missing(self, node: Node) -> Value:

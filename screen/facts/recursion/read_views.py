@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from screen.facts.recursion.layout import Layout, cut, viewed
+from screen.facts.recursion.layout import Axis, Layout, cut, holds_features, viewed
 from screen.facts.recursion.reading import Read, Reading
 from screen.facts.recursion.steps import Join, Part
-from screen.facts.recursion.values import Logits, Stop, Value
+from screen.facts.recursion.values import Logits, Places, Stop, Value
 from screen.graph import Node
 
 
@@ -19,11 +19,13 @@ class Views(Reading):
         if node.inputs[0] not in self.table:  # something fixed in the shape or type of data
             return None
         rows = self.table[node.inputs[0]]
-        if isinstance(rows, Logits):
+        if isinstance(rows, Logits | Places):
             return rows
         found = self.entries(node.inputs[0])
         if node.op == "pad" and node.shape == self.graph.nodes[node.inputs[0]].shape:
             return found
+        if node.op == "pad" and all(self.graph.nodes[u].op == "conv1d" for u in self.graph.users[node.index]):
+            return self._lengthened(node, found)
         layout = viewed(node, found.layout)
         if layout is None:
             raise Stop(f"`{node.op}` moves entries in a way that has no row in the recursion", node.index)
@@ -34,12 +36,24 @@ class Views(Reading):
         self.writer.steps.append(Part(settled.slot, slot, times))
         return replace(settled, slot=slot, layout=layout)
 
+    def _lengthened(self, node: Node, found: Value) -> Value:
+        """Zeros at the ends of a sequence, before a convolution runs over it."""
+        layout: list[Axis] = []
+        for axis, size in zip(found.layout, node.shape or (), strict=True):
+            longer = math.prod(n for n, _ in axis) != size
+            if longer and holds_features(axis):
+                raise Stop("`pad` puts zeros beside features", node.index)
+            layout.append(((size, "t"),) if longer else axis)
+        return replace(found, layout=tuple(layout))
+
     def part(self, node: Node) -> Read | None:
         if node.inputs[0] not in self.table:
             raise Stop(f"`{node.op}` picks entries of something fixed by data", node.index)
         rows = self.table[node.inputs[0]]
         if isinstance(rows, Logits):
             return replace(rows, masked=True) if node.op in ("tril", "triu") else rows
+        if isinstance(rows, Places):
+            return rows
         found = self.entries(node.inputs[0])
         if node.shape is None:
             return found
@@ -78,8 +92,10 @@ class Views(Reading):
         return cropped
 
     def join(self, node: Node) -> Value:
-        """Parts of one value put together again are that value; else the mean over the parts."""
-        inputs = list(node.inputs)
+        """Parts of one value put together again are that value; else the mean over the parts. What has no entries is left out: an empty cache."""
+        inputs = [i for i in node.inputs if _numel(self.graph.nodes[i].shape) > 0]
+        if len(inputs) == 1 and self.graph.nodes[inputs[0]].shape == node.shape:
+            return self.value(inputs[0])
         for i in inputs:
             if i not in self.table and not (self.sources and self.weights.is_trained(i)):
                 raise Stop(f"`{node.op}` puts data beside something else", node.index)

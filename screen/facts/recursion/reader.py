@@ -45,11 +45,16 @@ class Reader(Views, Routes, Entries):
         return Program(tuple(self.writer.steps), self.writer.size, last, tuple(self.writer.given))
 
     def _region(self, output: int) -> list[int]:
+        """What the output is made of. What a weight that starts at zero multiplies is left out, unless that is all of the branch."""
+        found = self._above(output, cut=True)
+        return found if self.sources or any(n in self.leaves for n in found) else self._above(output, cut=False)
+
+    def _above(self, output: int, *, cut: bool) -> list[int]:
         seen: set[int] = set()
         stack = [output]
         while stack:
             node = stack.pop()
-            if node in seen or self.weights.is_trained(node):
+            if node in seen or self.weights.is_trained(node) or (cut and self._is_nothing(node)):
                 continue
             seen.add(node)
             if node in self.leaves or self.foreign.holds(node):
@@ -57,6 +62,9 @@ class Reader(Views, Routes, Entries):
             norm = self.norms.get(node)
             stack.extend((norm.source,) if norm is not None else self.graph.nodes[node].inputs)
         return sorted(seen)
+
+    def _is_nothing(self, node: int) -> bool:
+        return self.graph.nodes[node].op == "mul" and self.weights.constant(node) == 0.0
 
     # -- one node ----------------------------------------------------------------------------------------------------------------------
 

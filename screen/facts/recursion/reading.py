@@ -12,14 +12,17 @@ from screen.facts.recursion.layout import Layout, stream_layout
 from screen.facts.recursion.memory import ARGUMENT, NOTHING, Foreign, argument_layout
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.steps import Stretch
-from screen.facts.recursion.values import Logits, Order, Partial, Routed, Stop, Value, Weighted, Writer
+from screen.facts.recursion.values import Logits, Order, Partial, Places, Routed, Stop, Value, Weighted, Writer
 from screen.facts.recursion.weights import Weights
 from screen.graph import Graph, Node
 
-Read = Value | Logits | Routed | Order | Weighted | Partial
+Read = Value | Logits | Places | Routed | Order | Weighted | Partial
 MASKED = "a mask on the logits is taken as causal; gradients count tokens as exchangeable, so that an exponential ratio is too large"
 OPEN = "a mask on the logits that compares no positions is taken as open"
-ORDERS = frozenset({"tril", "triu", "le", "lt", "ge", "gt", "tril_indices", "triu_indices"})
+COMPARISONS = frozenset({"le", "lt", "ge", "gt"})
+ORDERS = COMPARISONS | {"tril", "triu", "tril_indices", "triu_indices"}
+POSITIONS = frozenset({"arange", "cumsum", "buffer", "constant"})
+"""Where positions come from; a comparison of positions with lengths hides padding alone."""
 LOOKUPS = frozenset({"embedding", "index_select", "gather", "index", "getitem"})
 BIASED = "a learned bias on the logits is taken as zero"
 
@@ -84,16 +87,29 @@ class Reading:
         stack = [node]
         while stack:
             here = self.graph.nodes[stack.pop()]
-            if here.index in seen:
+            if here.index in seen or here.index in self.table:  # data lend their shape alone
                 continue
             seen.add(here.index)
-            if here.op in LOOKUPS and any(self.weights.is_trained(i) for i in here.inputs):
+            if here.op in LOOKUPS and self._holds(here.inputs[0], frozenset({"parameter"})):
                 self.assumptions.add(BIASED)
+                continue
+            if here.op in COMPARISONS and len(set(here.inputs)) > 1 and not all(self._holds(i, POSITIONS | ORDERS) for i in here.inputs):
                 continue
             if here.op in ORDERS or here.op in ("buffer", "constant"):
                 return True
             stack.extend(here.inputs)
         self.assumptions.add(OPEN)
+        return False
+
+    def _holds(self, node: int, wanted: frozenset[str]) -> bool:
+        """Whether one of these ops is among what a node is made of."""
+        stack, seen = [node], set[int]()
+        while stack:
+            here = self.graph.nodes[stack.pop()]
+            if here.op in wanted:
+                return True
+            stack.extend(i for i in here.inputs if i not in seen)
+            seen.update(here.inputs)
         return False
 
     def beyond(self, node: Node) -> Value | None:

@@ -9,7 +9,7 @@ mean zero and variance σ²):
     Product    q' = q₁q₂, r' = r₁r₂, m' = m₁m₂                    g₁ = q₂·g', ḡ₁ = r₂·ḡ'
     Sum        q' = Σq + 2Σm_a m_b, δ' = Σδ (independent terms)   g' to each
     Stretch    q' = a²q                                           g = a²g'
-    Shift      q' = q + b², δ' = δ + b² where it differs by token  g'
+    Shift      q' = q + b² + 2m·m_b, δ' = δ + δ_b                 g'
     Part       as its whole                                       the whole receives g' on that fraction of its entries
     Copies     as its source                                      k·g', the copies' readers being independent
     Join       mean over its parts, by their shares               each part receives g'
@@ -19,7 +19,7 @@ mean zero and variance σ²):
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -155,16 +155,17 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Shift:
-    """A bias of mean zero: b², of which `gap` differs between tokens (0 for a bias over features, b² for one per position)."""
+    """A bias: b², of which `gap` differs between tokens (0 for a bias over features, b² for one per position), and its mean."""
 
     source: int
     target: int
     square: float
     gap: float
+    mean: float = 0.0
 
     def forward(self, slots: Slots) -> None:
         x = slots[self.source]
-        slots[self.target] = Moments(x.power + self.square, x.gap + self.gap, x.mean)
+        slots[self.target] = Moments(x.power + self.square + 2 * x.mean * self.mean, x.gap + self.gap, x.mean + self.mean)
 
     def backward(self, slots: Slots, backs: Backs) -> None:
         _give(backs, self.source, backs[self.target])
@@ -211,14 +212,22 @@ class Attend:
     value: int
     target: int
     core: Softmax
+    places: tuple[tuple[int, float], ...] = ()
+    """Queries of relative positions, each with τ²·d_h·δ of the rows that it meets."""
+
+    def variance(self, slots: Mapping[int, Moments] | Slots) -> float:
+        """What relative positions add to the variance of the logits."""
+        return math.fsum(slots[query].power * square for query, square in self.places)
 
     def forward(self, slots: Slots) -> None:
-        slots[self.target] = self.core.forward(slots[self.query], slots[self.key], slots[self.value])
+        slots[self.target] = self.core.forward(slots[self.query], slots[self.key], slots[self.value], self.variance(slots))
 
     def backward(self, slots: Slots, backs: Backs) -> None:
-        found = self.core.backward(slots[self.query], slots[self.key], slots[self.value], backs[self.target])
-        for slot, gradient in zip((self.query, self.key, self.value), found, strict=True):
+        three, places, g = (slots[self.query], slots[self.key], slots[self.value]), self.variance(slots), backs[self.target]
+        for slot, gradient in zip((self.query, self.key, self.value), self.core.backward(*three, g, places), strict=True):
             _give(backs, slot, gradient)
+        for slot, square in self.places:
+            _give(backs, slot, Gradient(square * self.core.steepness(*three, places) * g.power, 0.0))
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,19 @@ _PASSED = frozenset({"view", "part", "join"})
 
 
 def turns(graph: Graph, node: int) -> Turn | None:
-    """What an operand without data is: cosines, sines, or a table whose numbers are not in the graph; None for anything else."""
+    """What an operand without data is: cosines or sines, times a number, or a table whose numbers are not in the graph; None for anything else."""
+    factor = 1.0
     for _ in range(64):
         here = graph.nodes[node]
         if here.op in ("cos", "sin"):
-            return Turn(here.op, _angle(graph, here.inputs[0]))
+            return Turn(here.op, _angle(graph, here.inputs[0]), factor)
         if here.op in ("buffer", "constant"):
-            return Turn("table", node)
+            return Turn("table", node) if factor == 1.0 else None
         kind = ops.CLASSES.get(here.op)
-        unit = here.op == "mul" and len(set(here.inputs)) == 1 and 1.0 in here.args
-        if not (kind in _PASSED or unit) or not here.inputs:
+        number = next((a for a in here.args if isinstance(a, int | float)), None) if here.op == "mul" and len(here.inputs) == 1 else None
+        if not (kind in _PASSED or number is not None) or not here.inputs:
             return None
+        factor *= number if number is not None else 1.0
         node = here.inputs[0]
     return None
 
@@ -43,10 +45,10 @@ def turned(node: Node, left: Value, right: Value) -> Value:
     assert left.turn is not None and right.turn is not None
     kinds = {left.turn.kind, right.turn.kind}
     same = left.slot == right.slot or (left.whole is not None and left.whole == right.whole)
-    angles = kinds == {"cos", "sin"} and left.turn.source == right.turn.source
+    angles = kinds == {"cos", "sin"} and (left.turn.source, left.turn.factor) == (right.turn.source, right.turn.factor)
     if not same or not (angles or kinds == {"table"}):
         raise Stop("a sum of two values times fixed tables is no rotation", node.index)
-    return replace(left, turn=None)
+    return replace(left, turn=None).times(left.turn.factor)
 
 
 __all__ = ["turned", "turns"]

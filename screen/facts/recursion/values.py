@@ -34,6 +34,8 @@ class Turn:
     """`cos`, `sin`, or `table` when its numbers are not in the graph."""
     source: int
     """The node of the angles; of a table the table itself."""
+    factor: float = 1.0
+    """A number that multiplies cosines and sines alike."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,15 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Places:
+    """τ·q·p with rows p of a table of relative positions: a part of the logits."""
+
+    query: Value
+    square: float
+    """τ²·d_h·δ_p."""
+
+
+@dataclass(frozen=True)
 class Logits:
     """τ·q·k before or (as `rows`) after the softmax."""
 
@@ -88,6 +99,13 @@ class Logits:
     rows: bool = False
     cap: float = 0.0
     """c of c·tanh(u): a cap on the logits; 0 without one."""
+    places: tuple[Places, ...] = ()
+
+    def times(self, number: float) -> Logits:
+        """These logits times a number."""
+        if self.cap:
+            return replace(self, cap=self.cap * number)
+        return replace(self, scale=self.scale * number, places=tuple(replace(p, square=p.square * number**2) for p in self.places))
 
 
 @dataclass(frozen=True)
@@ -169,4 +187,4 @@ class Writer:
         return replace(value, slot=self.made[key], factor=1.0, whole=None)
 
 
-__all__ = ["Function", "Logits", "Order", "Partial", "Routed", "Stop", "Turn", "Value", "Weighted", "Writer"]
+__all__ = ["Function", "Logits", "Order", "Partial", "Places", "Routed", "Stop", "Turn", "Value", "Weighted", "Writer"]

@@ -81,8 +81,10 @@ class Weights:
     def constant(self, node: int) -> float | None:
         """The one number that sums, products and functions of constants come to: `1 + w`, `exp(clamp(t))`, `0 * x`."""
         here = self.graph.nodes[node]
-        if here.op == "parameter":
+        if here.op in ("parameter", "buffer", "constant"):
             return starting_value(self.graph, (here.name,)) if here.name in self.histories else None
+        if here.op == "tensor":
+            return float(here.args[0]) if here.args and isinstance(here.args[0], int | float) else None
         if ops.CLASSES.get(here.op) in CARRIES or here.op == "alias":
             return self.constant(here.inputs[0]) if len(set(here.inputs)) == 1 else None
         if len(here.inputs) == 1 and (here.op in FUNCTIONS or here.op == "clamp"):
@@ -112,7 +114,11 @@ class Weights:
     def signature(self, first: int, last: int) -> tuple[object, ...]:
         """Shapes and recorded laws of the parameters that are first read between two nodes, in order."""
         found = [n for n in self.graph.nodes[first + 1 : last + 1] if n.op == "parameter"]
-        return tuple((n.shape, tuple((c.op, c.args) for c in self.histories.get(n.name, ()))) for n in found)
+        return tuple((n.shape, tuple((c.op, _numbers(c)) for c in self.histories.get(n.name, ()))) for n in found)
+
+
+def _numbers(call: Initialiser) -> tuple[object, ...]:
+    return tuple(a for a in call.args if not isinstance(a, str))
 
 
 def _applied(node: Node, value: float | None) -> float | None:

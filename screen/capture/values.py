@@ -1,0 +1,168 @@
+"""Values of tensors that a constructor computes from numbers alone: tables of positions, scales and masks that are kept in buffers.
+
+On meta nothing has a value, so every op on such tensors runs once more on the CPU beside it (`screen.capture.oracle`). What touches a weight, a
+random number or a tensor that is too large is not known. Of a known buffer the graph keeps a few numbers, in the form of a recorded call:
+
+    fill_(v)                  all entries are v
+    rows_(n, q, r, m)         of n rows in a row, n = 8, 16, … 256: E x_ia² and E x_ia x_ja (i ≠ j), wherever they begin; the rms of the rows'
+                              means, of the first n. Rows of zeros (padding) are left out
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from screen.capture.oracle import Oracle
+from screen.graph import Initialiser
+
+LARGEST = 1 << 23
+"""Entries of a tensor that is computed."""
+MOST = 1 << 28
+"""Bytes that values take at one time."""
+COUNTS = (8, 16, 32, 64, 128, 256)
+"""Numbers of rows whose moments are kept."""
+EVEN = 0.02
+"""Largest difference of the first and the last rows' moments, in units of q, at which it does not matter where rows begin."""
+
+Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
+Form = tuple[object, ...]
+"""Type, shape and place in the storage."""
+
+
+class Known(Oracle):
+    """Values by storage: a view, or a parameter made of a tensor, has those of its tensor. They go when their tensor goes."""
+
+    def __init__(self) -> None:
+        super().__init__(largest=LARGEST)
+        self.places: dict[int, dict[int, Form]] = {}
+        """Storage -> known tensors that use it."""
+        self.held = 0
+
+    def learn(self, meta: Tensor, real: Tensor) -> None:
+        """From now on `meta` has the value `real`."""
+        place, size = _storage(meta), 0 if _storage(meta) in self.places else real.untyped_storage().nbytes()
+        if self.held + size > MOST:
+            return
+        self.held += size
+        self.known[id(meta)] = real
+        self.places.setdefault(place, {})[id(meta)] = _form(meta)
+        weakref.finalize(meta, self._gone, place, id(meta)).atexit = False
+
+    def value(self, tensor: Tensor) -> Tensor | None:
+        """The value of a tensor, or None."""
+        if tensor.device.type != "meta":
+            return tensor
+        form = _form(tensor)
+        return next((self.known[other] for other, known in self.places.get(_storage(tensor), {}).items() if known == form), None)
+
+    def _gone(self, place: int, tensor: int) -> None:
+        real = self.known.pop(tensor, None)
+        self.places.get(place, {}).pop(tensor, None)
+        if real is not None and not self.places.get(place):
+            self.places.pop(place, None)
+            self.held -= real.untyped_storage().nbytes()
+
+    def _drop_storage(self, tensor: Tensor) -> None:
+        place = _storage(tensor)
+        for other in list(self.places.get(place, ())):
+            self._gone(place, other)
+
+
+class Values(TorchDispatchMode):
+    """Active while a model is built."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known = Known()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing here is ever compiled (see `screen.capture.session`)."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.known.follow(func, args, kwargs or {}, result)
+        return result
+
+    def literal(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
+        """A tensor that was made of numbers of the program."""
+        self.known.literal(func, args, kwargs, result)
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether anything is known of the storage of a tensor."""
+        return bool(self.known.places) and _storage(tensor) in self.known.places
+
+    def forget(self, tensor: Tensor) -> None:
+        """Its entries are no longer what they were."""
+        self.known._drop_storage(tensor)
+
+    def of(self, model: nn.Module) -> Record:
+        """Buffer -> what is kept of its values."""
+        return _record((name, self.known.value(tensor)) for name, tensor in _fixed(model))
+
+
+def buffers(model: nn.Module) -> Record:
+    """What is kept of the buffers of a live model."""
+    return _record((name, tensor if tensor.device.type != "meta" and tensor.numel() <= LARGEST else None) for name, tensor in _fixed(model))
+
+
+def _fixed(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Buffers, and tensors in attributes."""
+    yield from model.named_buffers()
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor):
+                yield f"{path}.{name}".removeprefix("."), value
+
+
+def _record(values: Iterator[tuple[str, Tensor | None]]) -> Record:
+    found = ((name, summary(value.detach())) for name, value in values if value is not None)
+    return tuple((name, calls) for name, calls in found if calls)
+
+
+def _storage(tensor: Tensor) -> int:
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return -1
+
+
+def _form(tensor: Tensor) -> Form:
+    return tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
+
+
+def summary(value: Tensor) -> tuple[Initialiser, ...]:
+    """What is kept of one float tensor; nothing where its rows are not alike."""
+    if not value.is_floating_point() or value.numel() == 0 or not bool(torch.isfinite(value).all()):
+        return ()
+    low, high = (float(v) for v in torch.aminmax(value))
+    if low == high:
+        return (Initialiser("fill_", (low,)),)
+    rows = value.reshape(value.shape[-2:]) if value.dim() > 1 and value.shape[:-2].numel() == 1 else value.new_empty(0, 0)
+    rows = rows[rows.any(1)]  # a padding row is zero
+    calls = []
+    for count in (c for c in COUNTS if c <= len(rows)):
+        one, two = _moments(rows[:count]), _moments(rows[-count:])
+        if one[0] <= 0 or max(abs(a - b) for a, b in zip(one[:2], two[:2], strict=True)) > EVEN * one[0]:
+            return ()
+        calls.append(Initialiser("rows_", (count, *one)))
+    return tuple(calls)
+
+
+def _moments(rows: Tensor) -> tuple[float, float, float]:
+    """(q, r, m) of some rows."""
+    count, width = rows.shape
+    x = rows.double()
+    power = float(x.square().mean())
+    both = float(x.sum(0).square().sum()) / (count * (count - 1) * width) - power / (count - 1)
+    return power, both, float(x.mean(1).square().mean().sqrt())
+
+
+__all__ = ["Record", "Values", "buffers", "summary"]
