@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from screen.facts.bounds.fold import Fold, Made, Rows, Share
+from screen.facts.bounds.pairs import Logit, Through
 from screen.facts.bounds.quantities import Part, Quantity
 from screen.facts.branches import Branch
 from screen.facts.nouns import Norm
@@ -26,6 +27,10 @@ def _made(fold: Made) -> MadePlan:
         return MadePlan("map", _parts(fold.matrix, fold.gain), fold.centred)
     if isinstance(fold, Rows):
         return MadePlan("rows", _parts(fold.matrix, fold.gains))
+    if isinstance(fold, Logit):
+        return MadePlan("logit", _parts(*fold.parts), heads=fold.heads)
+    if isinstance(fold, Through):
+        return MadePlan("through", _parts(*fold.parts))
     assert isinstance(fold, Share)
     if fold.left is not None:
         return MadePlan("share", _parts(fold.matrix, fold.gain, fold.left, fold.right))

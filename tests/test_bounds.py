@@ -106,7 +106,8 @@ def bounds(*args: Any, **kwargs: Any) -> BranchBounds:
 def test_pre_attention_has_the_form_of_theorem_5_1() -> None:
     """‖W_O‖ √(Σ_h ‖W_V^h‖²) √d γ; slope: the value path, and θ · (logit slope) · value."""
     found = bounds(Attention, rms)
-    assert str(found.magnitude) == "4*W3n_rss*W4" and str(found.plain(found.magnitude)) == "4*W3_rss*W4*g0_abs"
+    assert str(found.magnitude) == "4*W4W3n" and str(found.plain(found.magnitude)) == "4*W3_rss*W4*g0_abs"
+    assert str(found.coarse["W4W3n"]) == "W3n_rss*W4"
     q, k, v, o, g, s = (sym(n) for n in ("W1_max", "W2_max", "W3_rss", "W4", "g0_abs", "sigma_0"))
     value = mul(power(s, -1), g, v, o)
     logits = mul(num(2 * 4 * 4 / math.sqrt(WIDTH // HEADS)), power(g, 3), power(s, -1), q, k, v, o, sym("theta_0"))

@@ -5,6 +5,10 @@
     rows       g_i v_i/‖v_i‖              of (v, g)
     share      γW/(uᵀWv)                  of (W, γ, u, v), infinite where uᵀWv is 0
     spectral, frobenius   γW/‖W‖          of (W, γ)
+    logit      A_hᵀC_h, by head           of (A, C), matrices [heads …, rows, columns] or vectors [heads …, rows]
+    through    √(Σ‖A_h‖²) [W_1 A_1/‖A_1‖, …]   of (W [out, heads …, rows], A)
+
+The last two up to orthonormal columns on the right (of `logit` on both sides), which no norm over them sees: with Aᵀ = Q R, R stands for A.
 
 Written apart from `screen.facts.bounds`, on torch. Parameters are read by name.
 """
@@ -32,11 +36,14 @@ def entries(part: PartPlan, weights: Weights) -> Tensor:
 def rounding(part: PartPlan, weights: Weights) -> float:
     """What rounding can leave of `entries` where they cancel: 64·ulp of the sizes that went in."""
     made = part.made
-    if made is None or made.how not in ("map", "constant"):
+    if made is None or made.how not in ("map", "constant", "logit", "through"):
         return 0.0
-    first, second, *more = [0.0 if p is None else _size(entries(p, weights)) for p in made.parts]
-    product = first * (second if made.parts[1] is not None else 1.0)
-    return 64 * torch.finfo(weights[part.parameter].dtype).eps * (product + sum(more))
+    there = [p for p in made.parts if p is not None]
+    sizes = [_size(entries(p, weights)) for p in there]
+    lost = [rounding(p, weights) for p in there]
+    ulp = 64 * torch.finfo(weights[part.parameter].dtype).eps
+    first, second = sizes[0], sizes[1] if len(sizes) > 1 else 1.0
+    return ulp * (first * second + sum(sizes[2:])) + lost[0] * second + (lost[1] * first if len(lost) > 1 else 0.0) + sum(lost[2:])
 
 
 def _size(t: Tensor) -> float:
@@ -58,9 +65,38 @@ def _array(made: MadePlan, weights: Weights) -> Tensor:
         length = torch.linalg.vector_norm(first.flatten(1), dim=1)
         unit: Tensor = first / length.reshape(-1, *(1,) * (first.dim() - 1))
         return unit * others[0]
+    if made.how in ("logit", "through"):
+        assert others[0] is not None
+        return _logit(first, others[0], made.heads) if made.how == "logit" else _through(first, others[0])
     share = first / _divisor(made.how, first.flatten(1), others[1:])
     share = share if others[0] is None else share * others[0]
     return torch.where(torch.isfinite(share), share, math.inf)
+
+
+def _logit(a: Tensor, c: Tensor, heads: int) -> Tensor:
+    """A_hᵀC_h: [heads …], then an axis for each matrix."""
+    left, right = (_small(w) if w.dim() > heads + 1 else w[..., None, :] for w in (a, c))
+    made: Tensor = left @ right.mT
+    made = made if c.dim() > heads + 1 else made.squeeze(-1)
+    return made if a.dim() > heads + 1 else made.squeeze(-1 if c.dim() <= heads + 1 else -2)
+
+
+def _through(w: Tensor, a: Tensor) -> Tensor:
+    """[out, heads · n]."""
+    small = _small(a.flatten(0, -3) if a.dim() > 2 else a[None])  # [heads, n, rows]
+    size = torch.linalg.matrix_norm(small, 2)
+    unit = small / torch.where(size > 0, size, 1.0)[:, None, None]
+    made: Tensor = torch.einsum("ohr,hnr->ohn", w.reshape(len(w), len(small), -1), unit).flatten(1) * torch.linalg.vector_norm(size)
+    return made
+
+
+def _small(a: Tensor) -> Tensor:
+    """R of Aᵀ = Q R: [heads …, n, rows], n = min(rows, columns)."""
+    turned: Tensor = a.mT
+    if turned.shape[-2] <= turned.shape[-1]:
+        return turned
+    found: Tensor = torch.linalg.qr(turned, mode="r")[1]
+    return found
 
 
 def _divisor(how: str, w: Tensor, vectors: list[Tensor | None]) -> Tensor:

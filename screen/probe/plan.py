@@ -71,11 +71,14 @@ class PartPlan:
 @dataclass(frozen=True)
 class MadePlan:
     """An array that is made of parts, dense and row-major. map: W Γ Π of (W, γ); constant: W β + b of (W, β, b); rows: g v/‖v‖ of (v, g); share:
-    γW/(uᵀWv) of (W, γ, u, v); spectral, frobenius: γW over that norm of W, of (W, γ). None where there is none."""
+    γW/(uᵀWv) of (W, γ, u, v); spectral, frobenius: γW over that norm of W, of (W, γ); logit: AᵀC of
+    (A, C), and through: W A of (W, A), by heads and up to orthonormal columns. None where there is none."""
 
-    how: Literal["map", "constant", "rows", "share", "spectral", "frobenius"]
+    how: Literal["map", "constant", "rows", "share", "spectral", "frobenius", "logit", "through"]
     parts: tuple[PartPlan | None, ...]
     centred: bool = False
+    heads: int = 0
+    """logit: axes of heads."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,10 @@ class BlockPlan:
     """The residual add of each of `outputs`."""
 
 
+Place = tuple[str, str, str, str]
+"""(name of an experiment, stream, kind, sublayer); empty where it belongs to none."""
+
+
 @dataclass(frozen=True)
 class ProbePlan:
     """Everything that is to be measured of one model."""
@@ -205,6 +212,12 @@ class ProbePlan:
     """Digest of the ops of the graph that the plan was made from."""
     sublayers: tuple[SublayerPlan, ...]
     blocks: tuple[BlockPlan, ...] = ()
+    only: tuple[Place, ...] | None = None
+    """What is to be measured; None: everything."""
+
+    def asks(self, *place: str) -> bool:
+        """Whether an experiment is to be made: (name, stream, kind, sublayer)."""
+        return self.only is None or place in self.only
 
 
 @dataclass(frozen=True)
@@ -269,6 +282,6 @@ def rounded(value: float) -> float | str:
 
 
 __all__ = [
-    "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "MadePlan", "NormPlan", "Options", "Outcome", "PartPlan", "ProbePlan", "Program",
+    "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "MadePlan", "NormPlan", "Options", "Outcome", "PartPlan", "Place", "ProbePlan", "Program",
     "QuantityPlan", "SpreadPlan", "SublayerPlan", "from_json", "rounded", "to_json",
 ]  # fmt: skip

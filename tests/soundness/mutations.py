@@ -67,6 +67,13 @@ MUTATIONS = (
     Mutation("a gain is not folded into the map after it", "rows_pointwise.py", "replace(known, gain=flat)", "known"),
     Mutation("values move attention by half of their spread", "rows_linear.py",
              "sharp = Fact(sym(symbol),", "sharp = Fact(mul(num(0.5), sym(symbol)),"),
+    Mutation("constants of queries and keys count nothing", "pairs.py",
+             "mul(both, q.magnitude, k.magnitude), mul(left, q.magnitude), mul(right, k.magnitude), rest)", "mul(both, q.magnitude, k.magnitude))"),
+    Mutation("logits do not move with queries", "pairs.py", "slope = add(mul(q.derivative, add(mul(both, k.magnitude), left)), ", "slope = add("),
+    Mutation("any matrix of weights mixes values as a convex one does", "rows_linear.py",
+             "if a.balanced and a.balanced == a.axis(-1) and a.low >= 0:", "if True:"),
+    Mutation("the constant of the values does not reach the output", "pairs.py",
+             "constant = bias if flat is None else vector_of(weight, flat, bias)", "constant = bias"),
     Mutation("what is scattered keeps norms of other axes", "rows_write.py", "if along and along <= f.inner and same", "if along and same"),
 )
 

@@ -101,7 +101,9 @@ class BranchBounds:
     def plain(self, claim: Expr | Unknown) -> Expr | Unknown: ...
     def plain(self, claim: Expr | Unknown) -> Expr | Unknown:
         """A bound in norms of single parameters alone: never smaller."""
-        return claim if isinstance(claim, Unknown) else claim.substitute(self.coarse).substitute(self.coarse)
+        while isinstance(claim, Expr) and not self.coarse.keys().isdisjoint(claim.symbols()):
+            claim = claim.substitute(self.coarse)
+        return claim
 
     @property
     def plain_quantities(self) -> tuple[Quantity, ...]:
@@ -122,9 +124,7 @@ def bounds_of(branch: Branch) -> BranchBounds:
     logits = tuple(u.norm() for _, u in cores)
     internal = _internal(walk)
     coarse = {**walk.names.coarse, **{s.symbol: s.coarse for s in walk.spreads}}
-    sharp = _used(magnitude, local, lipschitz, internal, *logits)
-    under = _used(*(coarse[s] for s in sharp if s in coarse))
-    used = frozenset((*sharp, *under, *_used(*(coarse[s] for s in under if s in coarse))))
+    used = _with_coarse(_used(magnitude, local, lipschitz, internal, *logits), coarse)
     quantities = tuple(q for s, q in walk.names.quantities.items() if s in used)
     names = {q.symbol: q.parameter for q in walk.names.quantities.values()}
     return BranchBounds(
@@ -186,6 +186,15 @@ def _internal(walk: Walk) -> Expr | Unknown:
             return entry
         found.append(entry)
     return largest(*found) if found else Unknown("the branch holds no data")
+
+
+def _with_coarse(symbols: list[str], coarse: Mapping[str, Expr]) -> frozenset[str]:
+    """Symbols, and those of their bounds in plainer ones."""
+    found, new = set[str](), symbols
+    while new:
+        found.update(new)
+        new = [s for s in _used(*(coarse[s] for s in new if s in coarse)) if s not in found]
+    return frozenset(found)
 
 
 def _used(*exprs: Expr | Unknown) -> list[str]:

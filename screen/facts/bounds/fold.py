@@ -52,6 +52,11 @@ class Made:
         """All parts that it is made of."""
         raise NotImplementedError
 
+    @property
+    def factors(self) -> tuple[Part, ...]:
+        """The two parts whose names make its name; else none."""
+        return ()
+
     def array(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
         """Its value."""
         raise NotImplementedError
@@ -234,27 +239,28 @@ class Share(Made):
 
 def matrix_of(matrix: Part, gain: Part | None, centred: bool) -> Part:
     """W Γ Π as a part."""
-    return _dense(matrix, matrix.sizes, Fold(matrix, gain, centred))
+    return dense(matrix, matrix.sizes, Fold(matrix, gain, centred))
 
 
 def vector_of(matrix: Part, shift: Part, bias: Part | None) -> Part:
     """W β + b as a part."""
-    return _dense(matrix, matrix.sizes[:1], Fold(matrix, shift=shift, bias=bias))
+    return dense(matrix, matrix.sizes[:1], Fold(matrix, shift=shift, bias=bias))
 
 
-def _dense(matrix: Part, sizes: tuple[int, ...], fold: Made) -> Part:
+def dense(matrix: Part, sizes: tuple[int, ...], fold: Made) -> Part:
+    """An array of its own, under the name of its first parameter."""
     strides = tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
     return replace(matrix, whole=sizes, offset=0, sizes=sizes, strides=strides, shift=0.0, fold=fold)
 
 
 def rows_of(v: Part, gains: Part) -> Part:
     """g v/‖v‖ as a part of g."""
-    return replace(_dense(v, v.sizes, Rows(v, gains)), parameter=gains.parameter)
+    return replace(dense(v, v.sizes, Rows(v, gains)), parameter=gains.parameter)
 
 
 def share_of(matrix: Part, left: Part | None, right: Part | None, gain: Part | None = None, frobenius: bool = False) -> Part:
     """γW/σ as a part of W."""
-    return _dense(matrix, matrix.sizes, Share(matrix, left, right, gain, frobenius))
+    return dense(matrix, matrix.sizes, Share(matrix, left, right, gain, frobenius))
 
 
 def unfolded(part: Part) -> Part:
@@ -271,4 +277,4 @@ def unfolded(part: Part) -> Part:
                    strides=strides)
 
 
-__all__ = ["Fold", "Made", "Rows", "Share", "matrix_of", "rows_of", "share_of", "unfolded", "vector_of"]
+__all__ = ["Fold", "Made", "Rows", "Share", "dense", "matrix_of", "rows_of", "share_of", "unfolded", "vector_of"]

@@ -252,8 +252,14 @@ class Names:
     def _base(self, part: Part) -> str:
         from screen.facts.bounds.fold import Fold, unfolded
 
-        rows = (part.parameter, part.offset, math.prod(part.sizes), part.shift, part.fold)
-        if rows not in self._bases and part.fold is not None and len(part.fold.matrix.sizes) == len(part.whole):
+        once = math.prod(n for n, step in zip(part.sizes, part.strides, strict=True) if step)  # heads that share a part of it stand there once
+        rows = (part.parameter, part.offset, once, part.shift, part.fold)
+        if rows not in self._bases and part.fold is not None and len(part.fold.factors) == 2:
+            found = "".join(map(self._base, part.fold.factors))
+            while found in self._bases.values():
+                found += "x"
+            self._bases[rows] = found
+        elif rows not in self._bases and part.fold is not None and len(part.fold.matrix.sizes) == len(part.whole):
             found = self._base(unfolded(part) if isinstance(part.fold, Fold) else part.fold.matrix) + part.fold.letter
             while found in self._bases.values():  # another part, or another norm before it: symbols of one base are compared with each other
                 found += part.fold.letter

@@ -19,7 +19,7 @@ from screen.facts.bounds.rows_linear import constrained
 from screen.facts.bounds.value import Value, of_part
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.facts.flow import number, strip
-from screen.graph import Node, Ref
+from screen.graph import Node
 
 
 @row("_weight_norm _weight_norm_interface")

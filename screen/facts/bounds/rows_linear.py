@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from screen.facts.bounds.align import align
+from screen.facts.bounds.align import Aligned, align
 from screen.facts.bounds.bilinear import product
-from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, query, tidy, zero
+from screen.facts.bounds.domain import NONE, Bound, Fact, Facts, is_zero, plus, query, tidy, zero
 from screen.facts.bounds.expr import Expr, mul, num, sym
 from screen.facts.bounds.fold import matrix_of, vector_of
+from screen.facts.bounds.pairs import logit_facts, through
 from screen.facts.bounds.layout import Layout, atoms, plain, sizes
 from screen.facts.bounds.quantities import Part
 from screen.facts.bounds.rows_pointwise import added
-from screen.facts.bounds.value import Projection, Value, permuted, recut, reshaped, scaled, spread_of, with_projection
+from screen.facts.bounds.value import Projection, Value, permuted, recut, renamed, reshaped, scaled, spread_of, with_projection
 from screen.facts.bounds.walk import NotUnderstood, Spread, Walk, row
 from screen.facts.nouns import Unknown
 from screen.graph import Node
@@ -52,22 +53,40 @@ def mapped(walk: Walk, x: Value, w: Value, bias: Value | None, jump: int | None 
     if part is not None and bias is not None:  # the facts of W·x alone plus those of b
         made = replace(made, mag=plus(made.mag, _as_last(bias, layout), flat))
     if rows:
-        made = with_projection(made, _projected(x, w.part, part, rows), walk.names)
+        made = with_projection(made, _projected(walk, x, w.part, part, rows), walk.names)
+    sharp = _through_heads(walk, x, w.part, part, rows) if part is not None or bias is None else None
+    if sharp is not None and not isinstance(made.mag, Unknown):
+        made = replace(made, mag=instead(made.mag, sharp, flat))
     if bias is not None and part is None:
         made = added(walk, made, bias)
     return made
 
 
-def _projected(x: Value, weight: Part, bias: Part | None, rows: tuple[int, ...]) -> Projection:
+def _projected(walk: Walk, x: Value, weight: Part, bias: Part | None, rows: tuple[int, ...]) -> Projection:
     """W x + b; of a norm's output with the gain and the bias of the norm folded in (T5)."""
     known, columns = x.normed, weight.sizes[1]
     plain_gain = known is None or (known.gain is None and not known.centred)
     small = columns < 2 or weight.sizes[0] < 2
-    if known is None or isinstance(known.slope, Unknown) or weight.fold is not None or small or (plain_gain and known.bias is None):
+    fixed = weight.fold is not None or weight.parameter in walk.names.buffers  # more is known of it than of a map of trained weights
+    if known is None or isinstance(known.slope, Unknown) or fixed or small or (plain_gain and known.bias is None):
         return Projection(weight, bias, rows, x.norm(-1), x.slope(-1))
     map_ = weight if plain_gain else matrix_of(weight, known.gain, known.centred)
     constant = bias if known.bias is None else vector_of(weight, known.bias, bias)
     return Projection(map_, constant, rows, num(known.radius), known.slope)
+
+
+def _through_heads(walk: Walk, x: Value, weight: Part, bias: Part | None, rows: tuple[int, ...]) -> Facts | None:
+    """W (A z + a) + b of what an attention mixed, head by head (`pairs`)."""
+    want = atoms(x.layout, -1)
+    if x.mixture is None or not rows or not want:
+        return None
+    return through(weight, bias, x.mixture, want, tuple(x.flat[a] for a in want), rows, walk.names)
+
+
+def instead(facts: Facts, sharp: Facts, flat: tuple[int, ...]) -> Facts:
+    """Facts with some in the place of those that speak of the same norm."""
+    keys = {f.key for f in sharp}
+    return tidy([*sharp, *(f for f in facts if f.key not in keys)], flat)
 
 
 def _constrained(walk: Walk, x: Value, w: Value) -> Value:
@@ -214,7 +233,24 @@ def multiplied_matrices(walk: Walk, a: Value, b: Value, spread: Value | None = N
     der = plus(times_(left.der, moved), times_(left.mag, right.der), sizes(layout))
     low = 0.0 if a.low >= 0 and b.low >= 0 else float("-inf")
     jump = a.jump if a.jump is not None else b.jump
-    return Value(shape, layout, times_(left.mag, right.mag), der, low, jump=jump)
+    made = Value(shape, layout, times_(left.mag, right.mag), der, low, jump=jump)
+    if a.balanced and a.balanced == a.axis(-1) and a.low >= 0:
+        return replace(made, mixture=renamed(right.projection, {i: out.index(at) for i, at in enumerate(found.labels[1]) if at in out}))
+    return _paired(walk, made, found, contracted)
+
+
+def _paired(walk: Walk, made: Value, found: Aligned, contracted: frozenset[int]) -> Value:
+    """Entries of q·k, where both are maps of the same heads (`pairs`)."""
+    q, k = found.left.projection, found.right.projection
+    if q is None or k is None or isinstance(made.mag, Unknown) or isinstance(made.der, Unknown):
+        return made
+    labels = [[names[a] for a in p.atoms] for p, names in zip((q, k), found.labels, strict=True)]
+    sharp = logit_facts(q, k, (labels[0], labels[1]), contracted, walk.names)
+    if sharp is None:
+        return made
+    mag, der = sharp
+    moved = made.der if isinstance(der, Unknown) or is_zero(made.der) else instead(made.der, der, made.flat)
+    return replace(made, mag=instead(made.mag, mag, made.flat), der=moved)
 
 
 def _aligned_like(walk: Walk, wide_a: Value, spread: Value, shape: tuple[int, ...]) -> Value:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from screen.facts.bounds.domain import relabel
 from screen.facts.bounds.layout import atoms, plain
-from screen.facts.bounds.value import Value, of_part, permuted, recut, reshaped
+from screen.facts.bounds.value import Value, of_part, permuted, recut, renamed, reshaped
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.graph import Node
 
@@ -95,7 +95,7 @@ def spread(value: Value, shape: tuple[int, ...]) -> Value:
         else:
             raise NotUnderstood("shapes do not broadcast")
     return replace(value.bare(), shape=shape, layout=tuple(groups), mag=relabel(value.mag, names), der=relabel(value.der, names),
-                   after=value.after, gain=value.gain)
+                   after=value.after, gain=value.gain, projection=renamed(value.projection, names))
 
 
 @row("repeat tile repeat_interleave")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from screen.facts.bounds.domain import Bound, Fact, Facts, plus, query, relabel, tidy, times, zero
@@ -66,6 +67,8 @@ class Value:
     part: Part | None = None
     """It is this part of a parameter."""
     projection: Projection | None = None
+    mixture: Projection | None = None
+    """It is such a map of a convex mixture of vectors, another one for each head (and each place that the atoms leave out)."""
     piece: Piece | None = None
     after: str = ""
     """`norm`: a norm's output up to gains; `biased`: also a bias."""
@@ -105,7 +108,8 @@ class Value:
 
     def bare(self) -> Value:
         """Without what only holds for the value as it stands."""
-        return replace(self, part=None, projection=None, piece=None, after="", gain=(), normed=None, balanced=frozenset(), operator=None)
+        made = replace(self, part=None, projection=None, mixture=None, piece=None, after="", gain=())
+        return replace(made, normed=None, balanced=frozenset(), operator=None)
 
 
 def unknown(shape: tuple[int, ...], reason: str, node: int, der: Bound | None = None) -> Value:
@@ -157,6 +161,7 @@ def recut(value: Value, layout: Layout, shape: tuple[int, ...], names: Names) ->
     made = replace(
         value.bare(), shape=shape, layout=layout, mag=recast(value.mag, old, new), der=recast(value.der, old, new), after=value.after,
         normed=value.normed if shape and shape[-1:] == value.shape[-1:] else None, balanced=value.balanced if old == new else frozenset(),
+        mixture=None if value.mixture is None else _follow(value.mixture, old, new),
     )
     if value.projection is None:
         return made
@@ -224,12 +229,6 @@ def permuted(value: Value, order: tuple[int, ...]) -> Value:
     layout = tuple(value.layout[o] for o in order)
     where = [a for o in order for a in atoms(value.layout, o)]
     names = {old: new for new, old in enumerate(where)}
-    projection = value.projection
-    if projection is not None:
-        projection = replace(projection, atoms=tuple(names[a] for a in projection.atoms))
-    piece = value.piece
-    if piece is not None:
-        piece = None
     part = value.part.permuted(order) if value.part is not None else None
     return replace(
         value,
@@ -237,8 +236,9 @@ def permuted(value: Value, order: tuple[int, ...]) -> Value:
         layout=layout,
         mag=relabel(value.mag, names),
         der=relabel(value.der, names),
-        projection=projection,
-        piece=piece,
+        projection=renamed(value.projection, names),
+        mixture=renamed(value.mixture, names),
+        piece=None,
         part=part,
         normed=None,
         operator=value.operator if set(order[-2:]) == {len(order) - 2, len(order) - 1} else None,
@@ -246,13 +246,21 @@ def permuted(value: Value, order: tuple[int, ...]) -> Value:
     )
 
 
+def renamed(projection: Projection | None, names: Mapping[int, int]) -> Projection | None:
+    """A projection whose atoms stand elsewhere; None where one is lost."""
+    if projection is None or any(a not in names for a in projection.atoms):
+        return None
+    return replace(projection, atoms=tuple(names[a] for a in projection.atoms))
+
+
 def scaled(value: Value, factor: float) -> Value:
     """factor · value."""
     size = num(abs(factor))
     ends = sorted((value.low * factor, value.high * factor)) if factor else [0.0, 0.0]
-    projection = replace(value.projection, factor=value.projection.factor * factor) if value.projection is not None else None
+    maps = (None if p is None else replace(p, factor=p.factor * factor) for p in (value.projection, value.mixture))
+    projection, mixture = maps
     return replace(
-        value, mag=times(value.mag, size), der=times(value.der, size), low=ends[0], high=ends[1], projection=projection, part=None,
+        value, mag=times(value.mag, size), der=times(value.der, size), low=ends[0], high=ends[1], projection=projection, mixture=mixture, part=None,
         piece=value.piece if abs(factor) == 1.0 else None, normed=_scaled(value.normed, factor), balanced=frozenset(),
         operator=mul(num(abs(factor)), value.operator) if value.operator is not None else None,
     )
