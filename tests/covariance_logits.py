@@ -35,6 +35,20 @@ BY_COSINE = "u = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -
 PLAIN = "u = q @ k.transpose(-2, -1) / math.sqrt(D // H)"
 EMPTY = "k, v = (torch.cat((torch.tensor([]), t), dim=-2) for t in (k, v)); " + PLAIN
 
+BUCKETS = "self.bias = nn.Embedding(2 * N - 1, H)"
+BY_BUCKET = PLAIN + """
+        t = torch.arange(n)[None, :] - torch.arange(n)[:, None]
+        u = u + self.bias(torch.where(t > 0, t + N - 1, t.abs())).permute(2, 0, 1)"""
+OFFSETS = """self.bias = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, H))
+        self.register_buffer('offsets', torch.rand(2 * N - 1, 2))
+        self.register_buffer('index', (torch.arange(N)[None, :] - torch.arange(N)[:, None] + N - 1).flatten())"""
+BY_OFFSET = PLAIN + """
+        u = u + self.bias(self.offsets)[self.index].view(N, N, H)[:n, :n].permute(2, 0, 1)"""
+LENGTHS = PLAIN + """
+        u = u.masked_fill((torch.arange(n) >= torch.full((b, 1), n))[:, None, None, :], -1e9)"""
+ORDERED = PLAIN + """
+        u = u.masked_fill(torch.arange(n)[None, :] > torch.arange(n)[:, None], -1e9)"""
+
 GATED = """
 class MLP(nn.Module):
     def __init__(self):
@@ -84,6 +98,14 @@ SCALED = FRAME.replace(EMBED, EMBED + """
 TABLE = FRAME.replace(EMBED, EMBED + """
         t = torch.arange(512)[:, None] * 10000.0 ** (-torch.arange(0, D, 2) / D)
         self.register_buffer('table', 2 * torch.stack((t.sin(), t.cos()), -1).flatten(1))""").replace(READ, READ + " + self.table[: ids.shape[1]]")
+
+MASKS: dict[str, tuple[str, bool]] = {
+    "bias by bucket": (_model(_attention(BUCKETS, BY_BUCKET)), False),
+    "bias by stored offset": (_model(_attention(OFFSETS, BY_OFFSET)), False),
+    "lengths": (_model(_attention(logits=LENGTHS)), False),
+    "positions": (_model(_attention(logits=ORDERED)), True),
+}
+"""What is done to the logits -> a source, and whether it hides the future."""
 
 MODELS: dict[str, str] = {
     "distances": _model(_attention(DISTANCES, BY_DISTANCE)),

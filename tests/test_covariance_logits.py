@@ -11,7 +11,8 @@ from torch import Tensor
 
 from screen.facts.recursion.attention import Softmax
 from screen.facts.recursion.moments import Gradient, Moments
-from tests.covariance_logits import MODELS
+from screen.facts.recursion.reading import MASKED
+from tests.covariance_logits import MASKS, MODELS
 from tests.covariance_models import trained_run
 from tests.covariance_stacks import geometric, number
 from tests.test_covariance import _gap, _pair
@@ -32,6 +33,12 @@ def test_a_block_starts_as_its_facts_say(name: str) -> None:
         assert said.rms[layer] == pytest.approx(statistics.fmean(s.rms[layer] for s in seen), rel=0.12)
     assert number(said.cosine) == pytest.approx(statistics.fmean(s.cosine[-1] for s in seen), abs=APART)
     assert number(said.gradient_ratio) == pytest.approx(geometric([s.ratio for s in seen]), rel=0.35)
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_only_a_comparison_of_positions_hides_the_future(name: str) -> None:
+    source, hides = MASKS[name]
+    assert (MASKED in said_of(source).assumptions) is hides
 
 
 @pytest.mark.parametrize("repeats", [1, 3])

@@ -90,7 +90,7 @@ class Reading:
             if here.index in seen or here.index in self.table:  # data lend their shape alone
                 continue
             seen.add(here.index)
-            if here.op in LOOKUPS and self._holds(here.inputs[0], frozenset({"parameter"})):
+            if here.op in LOOKUPS and any(self._holds(i, frozenset({"parameter"})) for i in here.inputs):
                 self.assumptions.add(BIASED)
                 continue
             if here.op in COMPARISONS and len(set(here.inputs)) > 1 and not all(self._holds(i, POSITIONS | ORDERS) for i in here.inputs):
