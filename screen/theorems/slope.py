@@ -4,12 +4,14 @@ The norm's output is y = x̂ Γ + β with ‖x̂‖ ≤ √d and x̂ = x̂ Π, �
 the next map: y W + b = x̂ (ΠΓW) + (βW + b), hence ‖y W + b‖ ≤ √d ‖ΠΓW‖ + ‖βW + b‖. A row of attention is a convex combination,
 which keeps this bound (of every value vector), and concatenated heads add as root of the sum of squares:
 
-    attention  (1/√d) min{ ‖W_O‖ √Σ_h (√d‖ΠΓW_V^h‖ + ‖βW_V^h + b_V^h‖)² + ‖b_O‖,
-                           Σ_h √d‖ΠΓW_V^h W_O^h‖ + ‖Σ_h (βW_V^h + b_V^h) W_O^h + b_O‖ }
+    attention  (1/√d) min{ ‖W_O‖ √Σ_h (√d‖A_h‖ + ‖βW_V^h + b_V^h‖)² + ‖b_O‖,
+                           Σ_h √d‖A_h W_O^h‖ + ‖Σ_h (βW_V^h + b_V^h) W_O^h + b_O‖,
+                           √d √(Σ_h‖A_h‖²) ‖[A_1W_O^1/‖A_1‖; …; A_HW_O^H/‖A_H‖]‖ + ‖Σ_h (βW_V^h + b_V^h) W_O^h + b_O‖ },   A_h = ΠΓW_V^h
     FFN        (1/√d) ( ‖W_2‖ (sup|φ(t) − φ(0)|/|t| (√d‖ΠΓW_1‖ + ‖βW_1 + b_1‖) + |φ(0)|√width) + ‖b_2‖ )
     gated      ‖u⊙v‖ ≤ min(‖u‖_∞ ‖v‖, ‖u‖ ‖v‖_∞) in the place of φ(…)
 
-The second line of "attention" needs rows that sum to 1; with rows that may sum to less (sinks, softmax1, empty rows) the norms of the
+The third line is Cauchy–Schwarz over heads, and never more than ‖W_O‖ √(Σ_h‖A_h‖²). The constants of the second and third need rows that
+sum to 1; with rows that may sum to less (sinks, softmax1, empty rows) the norms of the
 constant parts add up over heads. Trained gains have outliers: ‖ΠΓW‖ against max|γ| ‖W‖ is what the sharper form wins.
 Grouped-query attention: one entry of `heads` per *query* head, with the values of its group.
 """
@@ -77,8 +79,11 @@ def attention_bound(norm: InputNorm, heads: Sequence[Head], output_bias: ArrayLi
     apart = _norm(whole) * math.sqrt(sum((root * _norm(w) + _length(c)) ** 2 for w, c, _ in folded)) + _length(bias)
     constants = [c @ out for _, c, out in folded]
     constant = _length(sum(constants, start=bias)) if stochastic else sum(map(_length, constants)) + _length(bias)
-    joined = sum(root * _product_norm(w, out) for w, _, out in folded) + constant
-    return min(apart, joined) / root
+    joined = sum(root * _product_norm(w, out) for w, _, out in folded)
+    sizes = [_norm(w) for w, _, _ in folded]
+    small = [np.linalg.qr(w, mode="r") @ out / max(size, 1e-300) for size, (w, _, out) in zip(sizes, folded, strict=True)]
+    stacked = root * math.hypot(*sizes) * _norm(np.concatenate(small))
+    return min(apart, joined + constant, stacked + constant) / root
 
 
 def ffn_bound(
