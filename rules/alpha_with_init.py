@@ -14,7 +14,7 @@ Source: Wang et al. 2022 (DeepNet), section 4.
 from __future__ import annotations
 
 from screen.facts.path_gains import smallest_pair
-from screen.facts.questions import UPDATE_LIMIT, is_renormalised
+from screen.facts.questions import UPDATE_LIMIT, branches, is_renormalised
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("D102", "alpha-with-init", "backward", "D", "warning", ("streams.kinds.sublayers", "graph.initialisers"), "Wang et al. 2022, section 4")
@@ -77,9 +77,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if isinstance(pair, Unknown):
         message = f"The stream at {name} is multiplied by {alpha:.4g}, and whether the branch's weights start smaller is unknown: {pair.reason}."
         return Outcome("cannot_tell", message, site, basis="declared", numbers=(("alpha", alpha),))
-    branches = sum(k.count * len(k.sublayers) for k in stream.kinds)
-    update = branches * sum(pair) / alpha**2
-    numbers = (("alpha", alpha), ("v_squared", pair[0]), ("w_squared", pair[1]), ("branches", branches), ("update", update))
+    count = branches(facts, stream)
+    update = count * sum(pair) / alpha**2
+    numbers = (("alpha", alpha), ("v_squared", pair[0]), ("w_squared", pair[1]), ("branches", count), ("update", update))
     common = {
         "site": site,
         "basis": "declared",

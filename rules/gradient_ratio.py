@@ -74,7 +74,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
-    placed = [(k.count, s) for k in stream.kinds for s in k.sublayers if not is_renormalised(s) and not starts_at_zero(s)]
+    placed = [(facts.passes(stream, k), s) for k in stream.kinds for s in k.sublayers if not is_renormalised(s) and not starts_at_zero(s)]
     for _, sub in placed:
         if sub.placement == "unknown":
             return Outcome("cannot_tell", f"`{stream.name}`: the placement of `{sub.name}` is unknown.", at(stream, None, sub))
@@ -87,7 +87,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
             return _scaled(stream, scaled)
         gain = constant_gain(facts, stream)
         return _polynomial(facts, stream) if gain <= MODEST_GAIN else _multiplied(stream, gain)
-    times = sum(n for n, s in raw if s in bare) * (facts.stacked or 1)
+    times = sum(n for n, s in raw if s in bare)
     if not fed and times <= FEW:
         often = "once" if times == 1 else f"{times} times"
         message = f"`{bare[0].name}` multiplies `{stream.name}`, which no norm bounds for it, {often} over the whole depth."

@@ -19,9 +19,9 @@ import math
 
 from screen.facts.path_gains import start_product
 from screen.facts.quotients import cone, divides
-from screen.facts.questions import BOUNDED, held_by, is_input_bounded, is_output_bounded
+from screen.facts.questions import BOUNDED, branches, held_by, is_input_bounded, is_output_bounded
 from screen.ops import CLASSES
-from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, first_reason, or_not_applicable
+from screen.rule import Example, Facts, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, first_reason, or_not_applicable
 
 RULE = Rule(
     "R101", "norm-on-stream", "forward", "R", "error", ("streams", "graph", "guessed_nodes", "analyses"), "Zhang et al. 2019 (Fixup), section 2"
@@ -92,7 +92,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
     if excuse := _excuse(facts, stream, subs):
         why, condition = excuse
-        return Outcome("conditional", f"No norm stands on `{stream.name}`; {why}.", site, numbers=(("depth", stream.depth),), condition=condition)
+        numbers = (("depth", facts.depth(stream)),)
+        return Outcome("conditional", f"No norm stands on `{stream.name}`; {why}.", site, numbers=numbers, condition=condition)
     if stream.depth == 1 and len(facts.streams) > 1:
         message = f"No norm stands on `{stream.name}`, which is one block deep beside other streams."
         return Outcome("conditional", message, site, condition="small-gain")
@@ -101,14 +102,13 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
 
 def _grown(facts: Facts, stream: Stream, subs: list[Sublayer], site: Site) -> Outcome:
     """What the recorded initialisation says: branches that start small for this depth, or the exponential."""
-    depth = 1 if stream.role == "inner" else facts.depth(stream)
-    branches = sum(_times(facts, stream, k) * len(k.sublayers) for k in stream.kinds)
+    depth = facts.depth(stream)
     found = _square_gains(facts, stream, subs)
     if isinstance(found, Unknown):
         message = f"No norm stands on `{stream.name}`, and how large its branches start is unknown: {found.reason}."
         return Outcome("cannot_tell", message, blame(facts, site, found.nodes))
     total, largest = found
-    numbers = (("depth", depth), ("branches", branches), ("square_gains", total))
+    numbers = (("depth", depth), ("branches", branches(facts, stream)), ("square_gains", total))
     if total <= GROWTH_LIMIT and largest < 0.9 * USUAL_GAIN:
         why = f"the branches start small for this depth: their mean-square gains add up to {total:.3g}"
         return Outcome("conditional", f"No norm stands on `{stream.name}`; {why}.", site, numbers=numbers, condition="initialisation")
@@ -123,11 +123,6 @@ def _grown(facts: Facts, stream: Stream, subs: list[Sublayer], site: Site) -> Ou
     )
 
 
-def _times(facts: Facts, stream: Stream, kind: Kind) -> int:
-    """How often a value passes blocks of this kind: once where the stream starts anew in every block."""
-    return 1 if stream.role == "inner" else kind.count * (facts.stacked or 1)
-
-
 def _doubt(facts: Facts, stream: Stream, subs: list[Sublayer]) -> str:
     """Why nothing can be said, in words; empty when something can."""
     for s in subs:
@@ -135,13 +130,31 @@ def _doubt(facts: Facts, stream: Stream, subs: list[Sublayer]) -> str:
             return f"the placement of `{s.name}` is unknown: {first_reason(s).reason}"
         if s.alpha.kind == "data":
             return f"the stream is gated by the data at `{s.name}`, and what the gate keeps is not derived"
+        if any(p.normed == "partly" for p in s.ports):
+            return f"`{s.name}` reads it with a norm on some ways and without on others"
         if divides(facts, stream, s):
             return f"`{s.name}` divides by what it makes from its own input, and whether that bounds it is not known"
         if s.branch.kind == "learned" and s.branch.init is None:
             return f"the learned scale of `{s.name}` starts at a value that was not recorded"
+        if s.alpha.kind == "constant" and s.alpha.value is not None and abs(s.alpha.value) < 1:
+            return f"it is multiplied by {s.alpha.value:.4g} at `{s.name}`, and whether the branches make up for that is not derived"
+    if _is_touched(facts, stream, subs):
+        return "a norm acts on some of its entries"
     if facts.guessed_nodes & {*stream.states, *(s.output for s in subs)}:
         return "a value that was guessed decides what runs on it"
     return ""
+
+
+def _is_touched(facts: Facts, stream: Stream, subs: list[Sublayer]) -> bool:
+    """A norm that reads part of the stream and is none of a branch: its values are written back."""
+    known, states = {norm.node for s in subs for _, norm in s.norms}, set(stream.states[:-1])
+    for norm in facts.norms:
+        node = norm.source
+        while node not in states and CLASSES.get(facts.graph.nodes[node].op) in ("view", "part") and facts.graph.nodes[node].inputs:
+            node = facts.graph.nodes[node].inputs[0]
+        if node in states and norm.node not in known | states:
+            return True
+    return False
 
 
 def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[str, str] | None:
@@ -158,7 +171,7 @@ def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[str, st
 
 def _square_gains(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[float, float] | Unknown:
     """Σ g² over the branches that a value passes, and the largest: of the weights, or else of the growth that the recursion finds."""
-    gains = [(g, _times(facts, stream, k)) for k in stream.kinds for s in k.sublayers for g in (_square_gain(facts, s),)]
+    gains = [(g, facts.passes(stream, k)) for k in stream.kinds for s in k.sublayers for g in (_square_gain(facts, s),)]
     unknown = next((g for g, _ in gains if isinstance(g, Unknown)), None)
     if unknown is None:
         known = [(g, times) for g, times in gains if isinstance(g, float)]

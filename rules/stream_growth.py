@@ -53,7 +53,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
-    placed = [(kind.count * (facts.stacked or 1), s) for kind in stream.kinds for s in kind.sublayers]
+    placed = [(facts.passes(stream, kind), s) for kind in stream.kinds for s in kind.sublayers]
     subs = [s for _, s in placed]
     site, depth = at(stream, None, subs[0]), facts.depth(stream)
     if all(is_renormalised(s) for s in subs):

@@ -255,6 +255,21 @@ def test_alpha_goes_with_small_weights(gain: float, expected: str) -> None:
         assert dict(found.numbers)["update"] == pytest.approx(1.0)  # DeepNorm's constants solve 2N(v² + w²)/α² = 1
 
 
+def test_a_block_counts_as_often_as_it_is_stacked() -> None:
+    gain, alpha = (8 * 18) ** -0.25, Scale("constant", (2 * 18) ** 0.25)
+    facts = replace(initialised(0.125 * gain, 1, alpha=alpha, positions=("C",), placement="post"), stacked=36)
+    assert dict(check("D102", facts)[0].numbers)["update"] == pytest.approx(1.0)
+
+
+def test_an_inner_stream_starts_anew_in_every_block() -> None:
+    std = 0.124 * 12**-0.25  # small enough for 12 branches in a row, and 48 are no more where they stand in four blocks
+    facts = initialised(std, 48)
+    inner = replace(facts.streams[0], role="inner", copies=4)
+    assert outcomes("R101", facts) == ["violated"]
+    (found,) = check("R101", replace(facts, streams=(inner,)))
+    assert found.result == "conditional" and dict(found.numbers)["branches"] == 12
+
+
 def test_alpha_below_one_is_no_deepnorm() -> None:
     assert outcomes("D102", initialised(0.125, alpha=Scale("constant", 0.7))) == ["not_applicable"]
 

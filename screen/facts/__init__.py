@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from screen.facts.analysis import analyses_of, sure
 from screen.facts.assemble import readers_of, streams_of
 from screen.facts.coverage import coverage_of, doubled_norms, guessed, hollow_norms
@@ -21,7 +23,7 @@ def derive(graph: Graph, depth: int | None = None) -> Facts:
     chains = Chains(flow, Edges(flow, norms))
     readers = readers_of(chains)
     streams = streams_of(readers)
-    return Facts(
+    facts = Facts(
         graph=graph,
         streams=streams,
         norms=tuple(norms.by_node.values()),
@@ -30,9 +32,10 @@ def derive(graph: Graph, depth: int | None = None) -> Facts:
         coverage=coverage_of(chains, streams),
         guessed_nodes=guessed(graph),
         analyses=analyses_of(readers, streams),
-        recursions=tuple(sure(recursion_of, stream, graph, depth, streams=streams, norms=norms.by_node) for stream in streams),
         stacked=depth,
     )
+    found = tuple(sure(recursion_of, s, graph, facts.depth(s), streams=streams, norms=norms.by_node) for s in streams)
+    return replace(facts, recursions=found)
 
 
 __all__ = ["Facts", "derive"]

@@ -40,7 +40,8 @@ def _merged(streams: tuple[Stream, ...]) -> tuple[Stream, ...]:
             old = kept[position]
             depth = old.depth + stream.depth
             first = replace(old.kinds[0], count=old.kinds[0].count + stream.kinds[0].count, layers=((0, depth - 1),))
-            kept[position] = replace(old, depth=depth, kinds=(first,) if len(old.kinds) == 1 else old.kinds)
+            kinds = (first,) if len(old.kinds) == 1 else old.kinds
+            kept[position] = replace(old, depth=depth, copies=old.copies + 1, kinds=kinds)
             continue
         kept.append(stream)
         shapes.append(shape)

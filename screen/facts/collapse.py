@@ -24,7 +24,7 @@ def least_one_minus_cos(facts: Facts, stream: Stream) -> float | Unknown:
     total = 0.0
     for kind in stream.kinds:
         for sublayer in kind.sublayers:
-            times = kind.count * (facts.stacked or 1)
+            times = facts.passes(stream, kind)
             if sublayer.role in NEUTRAL or (sublayer.role not in MIXERS and times <= FEW):
                 continue
             gain = value_gain(facts, sublayer) if sublayer.role in MIXERS else Unknown(f"`{sublayer.name}` is no attention", (sublayer.output,))

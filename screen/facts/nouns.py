@@ -200,6 +200,8 @@ class Stream:
     """Nodes of the stream from its source to its sink, in order."""
     end_norm: Norm | None = None
     """The last norm on the stream behind its last add: its final norm, or the C of its last sum."""
+    copies: int = 1
+    """Of an inner stream, in how many outer blocks it starts anew: `depth` and the counts of its kinds are those of all of them."""
 
 
 @dataclass(frozen=True)
@@ -263,8 +265,12 @@ class Facts:
         return self.analyses.get((sublayer.add, sublayer.output)) or Unknown("its branch was not analysed", (sublayer.output,))
 
     def depth(self, stream: Stream) -> int:
-        """Blocks of a stream, a block target's as often as it is stacked."""
-        return stream.depth * (self.stacked or 1)
+        """Blocks that a value passes on a stream, a block target's as often as it is stacked; an inner stream starts anew in every outer block."""
+        return stream.depth // stream.copies if stream.role == "inner" else stream.depth * (self.stacked or 1)
+
+    def passes(self, stream: Stream, kind: Kind) -> int:
+        """How many of them are of one kind."""
+        return max(kind.count // stream.copies, 1) if stream.role == "inner" else kind.count * (self.stacked or 1)
 
     def recursion(self, stream: Stream) -> Recursion | Unknown:
         """The covariance recursion of a stream."""

@@ -45,13 +45,15 @@ def constant_gain(facts: Facts, stream: Stream) -> float:
     """Largest product of the constants that multiply the stream between two norms on it (over its depth where there is none); at most e^700."""
     layers = {layer: kind for kind in stream.kinds for first, last in kind.layers for layer in range(first, last + 1)}
     order = [layers[i] for i in sorted(layers)] or list(stream.kinds)
+    stacked = 1 if stream.role == "inner" else facts.stacked or 1
+    order = order[: facts.depth(stream)] if stream.role == "inner" else order
     resets = any(is_renormalised(s) for kind in order for s in kind.sublayers)
     largest = here = 0.0
-    for kind in order * (min(facts.stacked or 1, 2) if resets else 1):
+    for kind in order * (min(stacked, 2) if resets else 1):
         for s in kind.sublayers:
             here = 0.0 if is_renormalised(s) else here + (math.log(abs(s.alpha.value)) if s.alpha.value else 0.0)
             largest = max(largest, here)
-    return math.exp(min(700.0, largest if resets else here * (facts.stacked or 1)))
+    return math.exp(min(700.0, largest if resets else here * stacked))
 
 
 def is_output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
@@ -134,8 +136,8 @@ def starts_at_zero(sublayer: Sublayer) -> bool:
 
 
 def branches(facts: Facts, stream: Stream) -> int:
-    """Residual branches over the whole depth."""
-    return sum(kind.count * len(kind.sublayers) for kind in stream.kinds) * (facts.stacked or 1)
+    """Residual branches that a value passes over the whole depth."""
+    return sum(facts.passes(stream, kind) * len(kind.sublayers) for kind in stream.kinds)
 
 
 def is_unit(norm: Norm) -> bool:
@@ -155,7 +157,7 @@ def normed_total(facts: Facts, stream: Stream) -> float | None:
                 return None
             if abs(1.0 if s.alpha.value is None else s.alpha.value) != 1.0:
                 return None
-            total += kind.count * (facts.stacked or 1) * abs(1.0 if s.branch.value is None else s.branch.value)
+            total += facts.passes(stream, kind) * abs(1.0 if s.branch.value is None else s.branch.value)
     return total or None
 
 
