@@ -93,6 +93,26 @@ class Block(nn.Module):
         y: Tensor = after(x + self.ffn(before(x)))
         return y
 
+    def half_written(self, x: Tensor) -> Tensor:
+        y = (x + self.ffn(x)).clone()
+        y[..., :16] = torch.nn.functional.layer_norm(y[..., :16], (16,))
+        return y
+
+    def gated_copies(self, x: Tensor) -> Tensor:
+        """A factor of any size before the norm."""
+        return x + self.ffn(self.norm(x * self.gate(x)))
+
+    def fused_gate(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        return x + torch.sigmoid(self.gate(x) + 1.0) * self.ffn(y)
+
+    def unbounded_gate(self, x: Tensor) -> Tensor:
+        return x + self.gate(x) * self.ffn(self.norm(x))
+
+    def idle(self, x: Tensor) -> Tensor:
+        y = self.ffn(x)
+        return x + y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e6)
+
     def pooled_bias(self, x: Tensor) -> Tensor:
         gain, bias = self.gate(x.mean(1, keepdim=True)).chunk(2, -1)
         return x + self.ffn(self.norm(x)) * gain.repeat(1, 1, 2) + bias.repeat(1, 1, 2)
@@ -156,6 +176,27 @@ def test_no_growth_is_claimed_that_is_not_there(how: str) -> None:
     """Bounded gates and inputs grow linearly, a scale-free input does not grow with the stream, a tanh on the stream bounds it."""
     report = report_of(how)
     assert states(report)["R"] != "open" and not [f for f in report.findings if "exponential" in f.message]
+
+
+@pytest.mark.parametrize(
+    ("how", "placement"), [("gated_copies", "pre"), ("fused_gate", "pre"), ("gated_by_stream", "pre"), ("unbounded_gate", "none")]
+)
+def test_gates_that_read_the_stream_itself(how: str, placement: str) -> None:
+    """A bounded factor on the branch, or any factor before its norm, takes nothing away from the norm; an unbounded one on the branch does."""
+    [sub] = subs_of(report_of(how))
+    assert sub.placement == placement
+
+
+def test_a_norm_with_an_epsilon_that_is_never_reached() -> None:
+    """ε = 1e6 under the root: the output is the branch over 1000, of degree 1 in its weights at every usual size."""
+    report = report_of("idle")
+    [sub] = subs_of(report)
+    assert {d.status for d in sub.degrees.values()} != {"exact"} and report.verdict != "stable"
+    assert [f for f in report.findings if "1e+06" in f.message]
+
+
+def test_a_norm_on_half_of_the_stream_that_is_written_back() -> None:
+    assert states(report_of("half_written"))["R"] != "open"
 
 
 @pytest.mark.parametrize("how", ["clamped", "tanh_on_stream"])

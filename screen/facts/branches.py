@@ -166,8 +166,9 @@ class Branch:
         return tuple(found[n] for n in sorted(found))
 
     def has_input_norm(self) -> Tri | str:
-        """Position A: every entry from this stream is normed; `partly` when some are."""
-        own = NOTHING.union(*(e.ways for e in self.entries)) if self.entries else NOTHING
+        """Position A: every entry from this stream is normed, but for bounded gates; `partly` when some are."""
+        counted = [e for e in self.entries if e.node not in self.gates] or list(self.entries)
+        own = NOTHING.union(*(e.ways for e in counted)) if counted else NOTHING
         blockers = self.opaque_entries()
         if blockers and "raw" in own:
             return Unknown("an op without a row stands between the stream and the branch", blockers)
@@ -177,6 +178,26 @@ class Branch:
         if ways == {"normed"}:
             return True
         return "partly" if len(ways) == 2 else False
+
+    @cached_property
+    def gates(self) -> frozenset[int]:
+        """Entries that read the stream and do no more than gate: with a bounded factor what the branch gives, or with any factor what a norm at its
+        input then normalises. Both are multipliers with a place of their own (s of the branch, copies of a stream)."""
+        closed = {e.node: e.scale for e in self.exit.scales if e.kind == "gate" and e.scale is not None and is_bounded_gate(self.flow, e.scale)}
+        found = set()
+        for entry in self.entries:
+            reach, stack = {entry.node}, [entry.node] if entry.node != self.output else []
+            while stack:
+                node = stack.pop()
+                for user in self.flow.graph.users[node]:
+                    norm = self.norms.by_node.get(user)
+                    normed = norm is not None and not norm.across and self.way(norm.source) & {"raw"}
+                    if user in self.members and user not in reach and not normed and closed.get(user) != node:
+                        reach.add(user)
+                        stack.append(user)
+            if self.output not in reach:
+                found.add(entry.node)
+        return frozenset(found)
 
     def opaque_entries(self) -> tuple[int, ...]:
         """Ops without a row that read the stream raw: they may be norms."""
@@ -205,6 +226,18 @@ class Exit:
 
 
 _BOUNDED = frozenset({"sigmoid", "tanh", "hardsigmoid", "hardtanh", "softmax"})
+
+
+def is_bounded_gate(flow: Flow, node: int) -> bool:
+    """A bounded function, perhaps times a number or plus one."""
+    while True:
+        here = flow.graph.nodes[node]
+        if here.op in _BOUNDED:
+            return True
+        plain = flow.classes[node] == "view" or (here.op in ("add", "sub", "mul", "div") and len(here.inputs) == 1)
+        if not plain or not here.inputs:
+            return False
+        node = here.inputs[0]
 
 
 def _walk_out(branch: Branch) -> Exit:
@@ -266,7 +299,7 @@ def _out_edges(branch: Branch, node: int) -> tuple[Edge, ...]:
     if here.op != "mul" or len(data) != 2 or node in branch.norms.by_node:
         return edges
     fed = [i for i in data if branch.flow.depends(i, branch.chain.nodes[0])]
-    own = fed if len(fed) == 1 else [i for i in data if branch.flow.graph.nodes[branch.flow.root(i)].op not in _BOUNDED]
+    own = fed if len(fed) == 1 else [i for i in data if not is_bounded_gate(branch.flow, i)]
     if len(own) != 1:
         return ()
     gate = next(i for i in data if i != own[0])

@@ -56,6 +56,10 @@ def _adds_data(flow: Flow, node: int) -> bool:
     return sum(flow.data[i] for i in flow.graph.nodes[node].inputs) > 1
 
 
+IDLE_EPSILON = 100.0
+"""An ε above it stands far over the mean square of any ordinary stream (convention)."""
+
+
 def hollow_norms(chains: Chains, streams: tuple[Stream, ...]) -> tuple[HollowNorm, ...]:
     """Norms over one entry, scale-free quotients, and affines without statistics that stand between two blocks."""
     flow = chains.flow
@@ -63,6 +67,9 @@ def hollow_norms(chains: Chains, streams: tuple[Stream, ...]) -> tuple[HollowNor
     for norm in chains.edges.norms.by_node.values():
         if norm.size == 1:
             found.append(HollowNorm("a norm over one entry gives a constant: the value is lost", place_of(flow.graph, norm.node)))
+        if norm.eps is not None and norm.eps > IDLE_EPSILON:
+            why = f"its ε of {norm.eps:g} is so large that it only divides by a constant until the value is as large"
+            found.append(HollowNorm(why, place_of(flow.graph, norm.node)))
     for node in chains.edges.norms.scale_free:
         if flow.graph.nodes[node].shape != (flow.graph.nodes[chains.edges.norms.scale_free[node]].shape):
             continue

@@ -201,10 +201,9 @@ def _reduced_stack(flow: Flow, node: Node) -> list[Edge]:
 
 
 def _summed_copies(flow: Flow, node: Node, shape: tuple[int, ...]) -> list[Edge]:
-    """A sum over an axis of at most eight that comes before the tokens, or where a matrix mixed copies: copies of a stream become one."""
+    """A sum over an axis of at most eight that comes before the tokens: copies of a stream become one."""
     axes = axes_of(flow.operand(node, 1, "dim", "axis"), len(shape))
-    few = len(axes) == 1 and len(shape) >= 4 and shape[axes[0]] <= 8 and axes[0] < -1
-    few = few and (axes[0] < -2 or any(flow.mixes_copies(n) for n in flow.graph.nodes if flow.depends(node.index, n.index)))
+    few = len(axes) == 1 and len(shape) >= 4 and shape[axes[0]] <= 8 and axes[0] < -2
     return [Edge(node.inputs[0], node.index, "same")] if few else []
 
 

@@ -174,6 +174,9 @@ class Maps:
             if flow.key[node] or (split and len({first[i] for i in arrived}) > 1):
                 yield from ((node, first[i]) for i in arrived if first[i])
                 continue
+            if here.op == "mul" and len(arrived) == 2 and first[arrived[0]] and self._differ(*arrived):
+                yield from ((node, frozenset[object]((cut, i) for cut in first[i])) for i in arrived)
+                continue
             if here.op == "glu":
                 yield node, frozenset({"gate"})
                 yield node, frozenset({"up"})
@@ -183,6 +186,13 @@ class Maps:
             before = frozenset[object]().union(*(first[i] for i in arrived))
             cut = frozenset({self.cut_of(node)}) if not before and is_slice(self.branch, node) else before
             first[node] = cut
+
+    def _differ(self, one: int, other: int) -> bool:
+        """Two halves of one slice: gate and up of a map that holds more than them."""
+        flow = self.branch.flow
+        parts = sum(1 << i for i in self.branch.region if is_slice(self.branch, i))
+        a, b = flow.ancestors[one] & parts, flow.ancestors[other] & parts
+        return bool(a & ~b) and bool(b & ~a)
 
     def _root_cut(self, node: int) -> object:
         """The call that a slice belongs to, so that equal slices of one value are one."""

@@ -58,7 +58,7 @@ class Mixer:
         if "grid_sample" in self.ops and any(self.branch.flow.classes[i] == "softmax" for i in self.branch.region):  # deformable attention
             return "cross_attention" if any("memory" in w for e in self.branch.entries for w in e.ways) else "attention"
         if self._is_state_space():
-            return "ssm"
+            return "ssm" if self._has_steps() or not self._products() else "linear_attention"
         if self._is_recurrent():
             return "rnn"
         if self._products():
@@ -91,6 +91,27 @@ class Mixer:
             return False
         scans = {"cumsum", "logcumsumexp", "cumprod", "segment_sum"} & self.ops
         return bool(scans) or self._carries_state()
+
+    def _has_steps(self) -> bool:
+        """A step Δ = softplus(·) of the data that sets a decay multiplies the input as well (a discretised state space). Where the decay alone
+        forgets, beside products of two maps of the data, it is a gated linear attention."""
+        flow, members = self.branch.flow, self.branch.members
+        steps = {i for i in self.branch.region if flow.graph.nodes[i].op == "softplus" and flow.data[i]}
+        for index in self.branch.region:
+            node = flow.graph.nodes[index]
+            if node.op != "mul" or len(node.inputs) != 2:
+                continue
+            for step, other in (node.inputs, node.inputs[::-1]):
+                if self._behind_views(step) in steps and flow.data[other] and other in members:
+                    return True
+        return False
+
+    def _behind_views(self, node: int) -> int:
+        """The value behind views, parts and clamps."""
+        flow = self.branch.flow
+        while (flow.classes[node] in ("view", "part", "alias") or flow.graph.nodes[node].op == "clamp") and flow.graph.nodes[node].inputs:
+            node = flow.graph.nodes[node].inputs[0]
+        return node
 
     def _carries_state(self) -> bool:
         """A chain of adds of data, each on a product with the one before: s ← a·s + b."""

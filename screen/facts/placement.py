@@ -8,7 +8,7 @@ from functools import cached_property
 
 from screen.facts.branches import Branch
 from screen.facts.edges import FUSED_ADDS, Edge
-from screen.facts.flow import Flow, strip
+from screen.facts.flow import Flow, axes_of, strip
 from screen.facts.mixers import Mixer
 from screen.facts.norms import place_of
 from screen.facts.nouns import Norm, Port, Sublayer, Unknown
@@ -70,7 +70,7 @@ class Reader:
         for _ in range(64):
             steps = [e for u in self.flow.graph.users[node] for e in self.chains.into[u] if e.source == node]
             ways = [e for e in steps if e.kind in _TAIL or (e.kind == "add" and not self.chains.is_residual(e, self.chain.nodes[0]))]
-            ways = ways or [e for e in steps if e.kind == "activation"]
+            ways = ways or self._collapsed(node) or [e for e in steps if e.kind == "activation"]
             ways.sort(key=lambda e: self.flow.graph.nodes[e.node].shape != self.flow.graph.nodes[node].shape)
             norms = list(self._norms_of(node))
             chosen = norms[0] if norms else (ways[0] if ways else None)
@@ -81,6 +81,14 @@ class Reader:
         normed = max((i for i, e in enumerate(edges) if e.kind == "norm"), default=-1)
         cut = next((i for i, e in enumerate(edges) if i > normed and e.kind == "activation"), len(edges))
         return edges[:cut]  # behind the last norm an activation is the beginning of a head
+
+    def _collapsed(self, node: int) -> list[Edge]:
+        """A sum of at most eight copies [tokens, copies, features] that ends a stream of several."""
+        graph = self.flow.graph
+        shape = graph.nodes[node].shape or ()
+        sums = [u for u in graph.users[node] if graph.nodes[u].op == "sum" and len(shape) >= 4 and shape[-2] <= 8]
+        sums = [u for u in sums if axes_of(self.flow.operand(graph.nodes[u], 1, "dim", "axis"), len(shape)) == (-2,)]
+        return [Edge(node, u, "same") for u in sums]
 
     def _norms_of(self, node: int) -> Iterator[Edge]:
         """Norms that read a node, behind their statistics."""
@@ -353,6 +361,8 @@ class Reader:
             if seen and name == "x":
                 answer = branch.has_input_norm()
                 ports.append(Port(name, answer if not isinstance(answer, str) else "partly", "stream"))
+                if answer is True and any("raw" in e.ways for e in branch.entries):
+                    ports.append(Port("gate", False, "stream"))
             elif name == "memory" and seen:
                 ports.append(Port(name, "partly" if len(seen) == 2 else "memory normed" in seen, name))
             elif seen:

@@ -20,13 +20,17 @@ Row = Callable[[Walk, Node], Value]
 MASKED = -1e4
 """A constant fill at or below it stands for −∞ under a softmax: it is the same at every scale, as zero is."""
 
+LARGE_EPSILON = 0.02
+"""Above it a weight before a norm does not cancel to within 0.02 at unit variance: the exponent is ε/(σ² + ε) too large (review, item 10)."""
+
 
 def evaluate(walk: Walk, index: int) -> Value:
     """The value of one node of the branch, its operands being known."""
     flow, node = walk.flow, walk.flow.graph.nodes[index]
     norm = walk.branch.norms.by_node.get(index)
     if norm is not None:
-        return normalised(walk.value(norm.source))
+        large = (norm.eps or 0.0) > LARGE_EPSILON
+        return normalised(powered(walk.value(norm.source), 1, exact=False) if large else walk.value(norm.source))
     if index in walk.branch.norms.scale_free:
         return normalised(walk.value(walk.branch.norms.scale_free[index]))
     if not flow.data[index]:
