@@ -26,11 +26,11 @@ LARGE = 1_000_000
 """Weights of a block from which it is stacked in float32: laws of depth need no more digits, and half of the time went into the others."""
 
 
-def wants(plan: BlockPlan, session: Session) -> Iterator[Want]:
-    """What is to be measured of one block."""
+def wants(plan: BlockPlan, session: Session, in_depth: bool) -> Iterator[Want]:
+    """What is to be measured of one block; `in_depth`: its stacks too, for which models of other depths are built."""
     load, budget = _load(plan, session), session.budget
-    yield Want(_key("start", plan), (_seconds(load, budget.rate, 1, []),))
-    if _not_stacked(plan, session):
+    yield Want(_key("start", plan), (_seconds(load, budget.rate, 1, []) / 4,))
+    if not in_depth or _not_stacked(plan, session):
         return
     within = _stacked_in(plan, session)
     rate = RATES[budget.device] * FASTER[within.dtype or budget.dtype]
@@ -130,10 +130,11 @@ def _fits(budget: Budget, count: int) -> bool:
 
 
 def _seconds(load: Load, rate: float, layers: int, depths: list[int]) -> float:
-    """Counted work of two networks: weights drawn twice per layer (about 100 operations an entry), each layer run twice forward, and once back for
-    each depth that it is in."""
+    """Counted work of two networks: weights drawn twice per layer (about 100 operations an entry, whatever the type), each layer run twice forward,
+    and once back for each depth that it is in."""
     runs = layers + sum(depths)
-    return 2.0 * (load.weights * (layers * 200.0 + runs * 4.0 * load.tokens) / rate + runs * load.calls * CALL)
+    drawing, running = layers * 200.0 / RATES["cpu"], runs * 4.0 * load.tokens / rate
+    return 2.0 * (load.weights * (drawing + running) + runs * load.calls * CALL)
 
 
 def _not_stacked(plan: BlockPlan, session: Session) -> str:

@@ -33,7 +33,7 @@ SWEEP = 84.0
 """Operations for each weight and token of the experiment that a type must leave time for: 14 passes, one weight group."""
 CALL = 4e-5
 """Seconds of a recorded call forward and backward, whatever its size."""
-BUILT = 1.5e-3
+BUILT = 1e-3
 """Seconds for each node of a program that is built and traced on meta."""
 TYPES = {"float64": torch.float64, "float32": torch.float32}
 

@@ -99,21 +99,21 @@ def _features(plan: BlockPlan, graph: Graph) -> int:
     return (graph.nodes[plan.entry].shape or (0,))[plan.axis]
 
 
-def each_once(session: Session) -> Maker:
+def each_once(session: Session, same: bool = True) -> Maker:
     """`at` for one session, with what was built kept."""
     kept: dict[str, Session | None] = {}
 
     def made(settings: Mapping[str, Any]) -> Session | None:
         key = repr(sorted(settings.items()))
         if key not in kept:
-            kept[key] = at(session, settings)
+            kept[key] = at(session, settings, same)
         return kept[key]
 
     return made
 
 
-def at(session: Session, settings: Mapping[str, Any]) -> Session | None:
-    """The same program with other sizes; None where it is another program or none."""
+def at(session: Session, settings: Mapping[str, Any], same: bool = True) -> Session | None:
+    """The same program with other sizes; None where it is another program (unless that is asked for with `same` = False) or none."""
     assert session.built.again is not None
     try:
         with Watch() as watch:
@@ -121,7 +121,8 @@ def at(session: Session, settings: Mapping[str, Any]) -> Session | None:
         trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
     except Exception:  # the user's code, with sizes that it may refuse
         return None
-    return replace(session, trace=trace, built=built, watch=watch) if same_ops(session.trace.graph, trace.graph) else None
+    alike = not same or same_ops(session.trace.graph, trace.graph)
+    return replace(session, trace=trace, built=built, watch=watch) if alike else None
 
 
 def widened(plans: tuple[BlockPlan, ...], session: Session) -> Iterator[Experiment]:
@@ -132,16 +133,14 @@ def widened(plans: tuple[BlockPlan, ...], session: Session) -> Iterator[Experime
         yield from attempts.tried(partial(coordinates, plan, session, made), [empty], session.budget, _key(plan))
 
 
-def wants(plans: tuple[BlockPlan, ...], session: Session) -> Iterator[Want]:
+def wants(plan: BlockPlan, session: Session) -> Iterator[Want]:
     """The whole experiment, from the block at its own width: weights go with its square, and all widths take twice the widest. Every width is built
-    and traced once for all blocks."""
+    and traced, once for all blocks."""
     graph = session.trace.graph
-    for place, plan in enumerate(plans):
-        load, own = load_of(graph, [plan.exit, *plan.outputs], [plan.entry, *plan.cuts]), _features(plan, graph)
-        top = max(ladder(own, 1)) if own > LARGEST else own
-        work = 2.0 * SEEDS * load.weights * (top / max(own, 1)) ** 2 * (WORK * load.tokens + DRAWING)
-        calls = WIDTHS * (2.0 * SEEDS * CALL * load.calls + (0.0 if place else BUILT * len(graph.nodes)))
-        yield Want(_key(plan), (work / session.budget.rate + calls,))
+    load, own = load_of(graph, [plan.exit, *plan.outputs], [plan.entry, *plan.cuts]), _features(plan, graph)
+    top = max(ladder(own, 1)) if own > LARGEST else own
+    work = 2.0 * SEEDS * load.weights * (top / max(own, 1)) ** 2 * (WORK * load.tokens + DRAWING)
+    yield Want(_key(plan), (work / session.budget.rate + WIDTHS * (2.0 * SEEDS * CALL * load.calls + BUILT * len(graph.nodes)),))
 
 
 def _key(plan: BlockPlan) -> Key:
@@ -227,4 +226,4 @@ def verdict(low: float, high: float, slope: float) -> str:
     return "cannot be told: the interval holds growth and none"
 
 
-__all__ = ["coordinates", "family", "ladder", "verdict", "wants", "widened"]
+__all__ = ["coordinates", "each_once", "family", "ladder", "verdict", "wants", "widened"]

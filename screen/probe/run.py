@@ -57,14 +57,15 @@ def sizes(built: Built) -> dict[str, int] | None:
 
 
 def wants(plan: ProbePlan, session: Session, is_made: bool) -> Iterator[Want]:
-    """Everything that could be measured, with its counted work."""
-    yield from record.wants(session) if is_made else ()
+    """Everything that is to be measured, with its counted work."""
+    yield from record.wants(session) if is_made and plan.asks("init", "", "", "") else ()
     for block in plan.blocks:
-        yield from blocks.wants(block, session)
-    for sublayer in plan.sublayers:
-        yield from branches.wants(sublayer, session)
-    yield from precision.wants(plan, session)
-    yield from coordinates.wants(plan.blocks, session)
+        in_depth = plan.asks("depth", block.stream, block.kind, "")
+        found = [*blocks.wants(block, session, in_depth), *precision.wants(block, plan, session), *coordinates.wants(block, session)]
+        yield from (w for w in found if plan.asks(w.key[0], block.stream, block.kind, ""))
+    each = [(s, w) for s in plan.sublayers for w in branches.wants(s, session) if plan.asks(w.key[0], s.stream, s.kind, s.name)]
+    yield from (w for s, w in each if not branches.is_bound(s, w))
+    yield from (w for s, w in each if branches.is_bound(s, w))  # slopes first
 
 
 def in_order(plan: ProbePlan, session: Session) -> Iterator[Experiment]:

@@ -41,13 +41,8 @@ def advised(found: Sequence[Found], advice: str) -> list[Found]:
 
 
 def without_the_rest(plan: ProbePlan, found: Sequence[Found]) -> ProbePlan:
-    """The plan of a narrower model, cut to the branches and blocks of which something was lost."""
-    branches = {(e["stream"], e["kind"], e["sublayer"]) for e in found if is_lost(e) and e["sublayer"]}
-    blocks = {(e["stream"], e["kind"]) for e in found if is_lost(e) and not e["sublayer"]}
-    return replace(
-        plan, sublayers=tuple(s for s in plan.sublayers if (s.stream, s.kind, s.name) in branches),
-        blocks=tuple(b for b in plan.blocks if (b.stream, b.kind) in blocks),
-    )  # fmt: skip
+    """The plan of a narrower model, cut to what was lost."""
+    return replace(plan, only=tuple(sorted({(e["name"], e["stream"], e["kind"], e["sublayer"]) for e in found if is_lost(e)})))
 
 
 def filled(found: Sequence[Found], narrower: Sequence[Found], width: int, own: int) -> list[Found]:

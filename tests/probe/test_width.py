@@ -138,8 +138,10 @@ def test_only_what_was_lost_is_planned_again() -> None:
     block = BlockPlan("s", "k", 0, 1, 1, 1, (), (), True, None)
     plan = ProbePlan(2, "", (sub("a"), sub("b")), (block,))
     lost = part("bounds", "not_measured", "too large: …", sublayer="b")
-    assert [s.name for s in without_the_rest(plan, [lost]).sublayers] == ["b"] and not without_the_rest(plan, [lost]).blocks
-    assert without_the_rest(plan, [part("depth", "not_measured", "too large: …")]).blocks == (block,)
+    cut = without_the_rest(plan, [lost, part("depth", "not_measured", "too large: …"), part("start", "observed")])
+    assert cut.sublayers == plan.sublayers and cut.blocks == plan.blocks  # precision reads the bounds of all
+    assert cut.only == (("bounds", "s", "k", "b"), ("depth", "s", "k", "")) and cut.asks("bounds", "s", "k", "b")
+    assert not cut.asks("bounds", "s", "k", "a") and not cut.asks("start", "s", "k", "") and plan.asks("start", "s", "k", "")
 
 
 def test_a_block_beyond_the_memory_is_measured_narrower(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ def page(results: Sequence[Result]) -> str:
     rows = [f"| `{r.name}` | {r.seconds:.0f} | {_said(r)} |" for r in results if _said(r)]
     heading = ["", "Models that stand out:", "", "| model | seconds | why |", "|---|---|---|", *rows] if rows else []
     why = Counter(e["reason"] for r in run for e in r.found if e["outcome"] == "not_measured")
-    reasons = ["", "Why something was not measured:", "", "| predictions | reason |", "|---|---|", *(f"| {n} | {_cell(w)} |" for w, n in why.most_common())]
-    return "\n".join([*lines, *heading, *reasons])
+    reasons = [f"| {n} | {_cell(w)} |" for w, n in why.most_common()]
+    return "\n".join([*lines, *heading, "", "Why something was not measured:", "", "| predictions | reason |", "|---|---|", *reasons])
 
 
 def _totals(results: Sequence[Result]) -> int:
