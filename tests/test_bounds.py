@@ -115,8 +115,8 @@ def test_pre_attention_has_the_form_of_theorem_5_1() -> None:
     plain, spread = found.plain(found.lipschitz_local), found.lipschitz_local
     assert isinstance(plain, Expr) and isinstance(spread, Expr)
     assert plain.evaluate(where) == pytest.approx(add(value, logits).evaluate(where), rel=1e-12)
-    assert str(spread) == "W4*(4*W1n_max*W2n_max*spread_0*theta_0*sigma_0**(-1) + W3n_rss*sigma_0**(-1))"  # T10
-    assert str(found.logits[0]) == "8*W1n_max*W2n_max" and found.logits_bounded is False
+    assert str(spread) == "W4*(4*W1nW2n_max*spread_0*theta_0*sigma_0**(-1) + W3n_rss*sigma_0**(-1))"  # T10
+    assert str(found.logits[0]) == "8*W1nW2n_max" and found.logits_bounded is False
 
 
 def test_global_slopes_count_the_smallest_divisor() -> None:

@@ -70,6 +70,17 @@ class Made:
         raise NotImplementedError
 
 
+def said(part: Part) -> str:
+    """A part in words: the rows of the parameter where it is not all of it, and what is done to them."""
+    base = part if part.fold is None else part.fold.matrix
+    once = math.prod(n for n, step in zip(base.sizes, base.strides, strict=True) if step)
+    rows = ""
+    if len(base.whole) == 2 and once != math.prod(base.whole) and base.strides[-1] == 1:
+        first = base.offset // base.whole[1]
+        rows = f"[{first}:{first + once // base.whole[1]}]"
+    return f"{part.parameter}{rows}" + ("" if part.fold is None else f" {part.fold.told}".rstrip())
+
+
 @dataclass(frozen=True)
 class Fold(Made):
     """W Γ Π or W β + b."""
@@ -89,7 +100,7 @@ class Fold(Made):
         """W Γ Π or W β + b."""
         if self.shift is not None:
             added = "" if self.bias is None else f" + {self.bias.parameter}"
-            return f"· {self.shift.parameter}{added}"
+            return f"· ({said(self.shift)}){added}" if self.shift.fold is not None else f"· {self.shift.parameter}{added}"
         gain = "" if self.gain is None else f" · diag({self.gain.parameter}{f' + {self.gain.shift:g}' if self.gain.shift else ''})"
         return f"{gain}{', without its mean over the inputs' if self.centred else ''}".strip(" ")
 
@@ -277,4 +288,4 @@ def unfolded(part: Part) -> Part:
                    strides=strides)
 
 
-__all__ = ["Fold", "Made", "Rows", "Share", "dense", "matrix_of", "rows_of", "share_of", "unfolded", "vector_of"]
+__all__ = ["Fold", "Made", "Rows", "Share", "dense", "matrix_of", "rows_of", "said", "share_of", "unfolded", "vector_of"]

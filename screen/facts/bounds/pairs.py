@@ -27,18 +27,13 @@ from typing import TYPE_CHECKING
 
 from screen.facts.bounds.domain import Bound, Fact, Facts
 from screen.facts.bounds.expr import Expr, add, mul, num, sym
-from screen.facts.bounds.fold import Fold, Made, dense, vector_of
+from screen.facts.bounds.fold import Fold, Made, dense, said, vector_of
 from screen.facts.bounds.quantities import Names, Part
 from screen.facts.bounds.value import Projection
 from screen.facts.nouns import Unknown
 
 if TYPE_CHECKING:
     import numpy
-
-
-def said(part: Part) -> str:
-    """A part in words."""
-    return part.parameter if part.fold is None else f"{part.parameter} {part.fold.told}"
 
 
 @dataclass(frozen=True)
@@ -57,6 +52,11 @@ class Two(Made):
         """Both."""
         return self.parts
 
+    @property
+    def first(self) -> str:
+        """The first without its name."""
+        return said(self.matrix).removeprefix(self.matrix.parameter).strip()
+
 
 @dataclass(frozen=True)
 class Logit(Two):
@@ -68,8 +68,7 @@ class Logit(Two):
     @property
     def told(self) -> str:
         """After the name of the first."""
-        first = "" if self.matrix.fold is None else f"{self.matrix.fold.told} "
-        return f"{first}transposed times {said(self.other)}, by heads"
+        return f"{self.first}, transposed, times {said(self.other)}, by heads"
 
     def array(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
         """[heads …], then for each matrix one axis."""
@@ -103,8 +102,7 @@ class Through(Two):
     @property
     def told(self) -> str:
         """After the name of the first."""
-        first = "" if self.matrix.fold is None else f"{self.matrix.fold.told} "
-        return f"{first}times {said(self.other)}, by heads"
+        return f"{self.first} times {said(self.other)}, by heads: each over its norm, times the root of the sum of their squares".strip()
 
     def array(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
         """[out, heads · n]."""
