@@ -41,6 +41,7 @@ def stream_part(facts: Facts, stream: Stream, root: str) -> model.StreamPart:
         dtype=stream.dtype,
         embed_norm=_tri(stream.embed_norm),
         embed_scale=_tri(stream.embed_scale),
+        embed_factor=stream.embed_factor,
         final_norm=_tri(stream.final_norm),
         identity_path=model.IdentityPathPart(
             exists=_tri(identity.exists),

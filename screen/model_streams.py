@@ -181,6 +181,8 @@ class StreamPart(Part):
     dtype: str
     embed_norm: bool | None
     embed_scale: bool | None
+    embed_factor: float | None = None
+    """What the embedding is multiplied by, where it is a number."""
     final_norm: bool | None
     identity_path: IdentityPathPart
     long_skips: list[Source] = []

@@ -24,7 +24,7 @@ CONTRACT: dict[str, set[str]] = {
     "target": {"spec", "kind", "model_class", "parameters", "dtype", "depth", "depth_from", "weights", "changed"},
     "channels.0": {"id", "state", "reason", "codes", "conditions", "risk"},
     "conditions.0": {"id", "text", "needed_by", "recipe"},
-    "streams.0": {"name", "role", "width", "depth", "embed_norm", "embed_scale", "final_norm", "identity_path", "kinds"},
+    "streams.0": {"name", "role", "width", "depth", "embed_norm", "embed_scale", "embed_factor", "final_norm", "identity_path", "kinds"},
     "streams.0.identity_path": {"exists", "gain", "norms_crossed"},
     "streams.0.kinds.0": {"id", "count", "layers", "module", "sublayers"},
     "streams.0.kinds.0.sublayers.0": {"name", "role", "placement", "positions", "norm_type", "qk_norm", "v_norm", "parallel_group", "residual", "m",

@@ -12,6 +12,7 @@ from typing import Literal
 
 from screen.facts.flow import Flow, axes_of, number
 from screen.facts.norms import Norms
+from screen.facts.starts import start_of
 from screen.graph import Node, numel
 
 EdgeKind = Literal["same", "add", "scale", "gate", "norm", "activation", "part", "join", "free", "opaque"]
@@ -120,13 +121,13 @@ def _is_made_mask(flow: Flow, node: int) -> bool:
 
 
 def _filled(flow: Flow, gate: int) -> float | None:
-    """The number in a factory or a zero-dimensional constant; None where it is not known."""
+    """The number in a factory, a zero-dimensional constant or a buffer that holds one; None where it is not known."""
     here = flow.graph.nodes[gate]
     if here.op in ("full", "full_like", "new_full"):
         return number(here.args[-1])
     if here.op in ("scalar_tensor", "tensor", "as_tensor"):
         return number(flow.operand(here, 0, "data"))
-    return None
+    return start_of(flow.graph, gate) if here.op in ("buffer", "constant") else None
 
 
 def _as_large(flow: Flow, carried: int, node: Node) -> bool:

@@ -200,6 +200,8 @@ class Stream:
     """Nodes of the stream from its source to its sink, in order."""
     end_norm: Norm | None = None
     """The last norm on the stream behind its last add: its final norm, or the C of its last sum."""
+    embed_factor: float | None = None
+    """What the state that the first branch reads has been multiplied by, where it is a number."""
     copies: int = 1
     """Of an inner stream, in how many outer blocks it starts anew: `depth` and the counts of its kinds are those of all of them."""
 

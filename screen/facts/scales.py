@@ -43,11 +43,16 @@ class Scales:
             found = [e for e in self.reader.segments[-1].edges if self._twin_scales(position)]
         return [e for e in found if not self.is_affine(e)]
 
-    def scales_embedding(self) -> bool:
-        """Whether the state that the first branch reads has been multiplied since the stream's start; the first skip's own multiplier is none."""
+    def on_embedding(self) -> list[Edge]:
+        """What the state that the first branch reads has been multiplied by since the stream's start; the first skip's own multiplier is none."""
         read, adds = self.reader.reads(0), self.reader.chain.adds
         edges = [e for e in self.reader.segments[0].edges if e.kind == "scale" and e.node not in adds and not self._skip_only(e, read)]
-        return any(not self.is_affine(e) and (e.factor != 1.0 or e.scale is not None) for e in edges)
+        return [e for e in edges if not self.is_affine(e) and (e.factor != 1.0 or e.scale is not None)]
+
+    def embedding_factor(self) -> float | None:
+        """Their product where it is a number."""
+        found = [e.factor for e in self.on_embedding()]
+        return math.prod(f for f in found if f is not None) if found and None not in found else None
 
     def _sum_of_paths(self, edges: list[Edge], paths: list[tuple[Edge, ...]]) -> Scale:
         """Several identity paths from one state to the next: their coefficients add up."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from screen.facts.inits import starting_value_of
-from screen.graph import Graph, Ref
+from screen.graph import SOURCES, Graph, Ref
 from screen.ops import CLASSES
 
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
@@ -17,12 +17,16 @@ _OPERATORS: dict[str, Callable[[float, float], float]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b if b else math.nan,
 }  # fmt: skip
 
+LITERALS = frozenset({"tensor", "scalar_tensor", "as_tensor"})
+
 
 def start_of(graph: Graph, index: int) -> float | None:
-    """The number that a function of parameters starts at, `sigmoid(g)`, `1 + w`; None when its entries are not all one known number."""
+    """The number that a function of parameters and buffers starts at, `sigmoid(g)`, `1 + w`; None where entries are not all one known number."""
     node = graph.nodes[index]
-    if node.op == "parameter":
+    if node.op in SOURCES:
         return starting_value_of(next((h for name, h in graph.initialisers if name == node.name), ()))
+    if node.op in LITERALS:
+        return float(node.args[0]) if node.args and isinstance(node.args[0], int | float) else None
     values = [start_of(graph, a.node) if isinstance(a, Ref) else a for a in node.args]
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if node.op in _FUNCTIONS and len(values) == len(numbers) == 1 and not node.kwargs and abs(numbers[0]) < 700:

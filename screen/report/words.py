@@ -233,7 +233,7 @@ def stream_facts(stream: StreamPart) -> list[tuple[str, str]]:
     facts = [
         ("identity path", identity(stream.identity_path)),
         ("embedding norm (E)", yes_no(stream.embed_norm)),
-        ("embedding scale", yes_no(stream.embed_scale)),
+        ("embedding scale", yes_no(stream.embed_scale) + (f", × {stream.embed_factor:.4g}" if stream.embed_factor is not None else "")),
         ("final norm (F)", yes_no(stream.final_norm)),
         ("long skips", str(len(stream.long_skips)) if stream.long_skips else "none"),
         ("at initialisation", derived.start(stream.initialisation)),
