@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from screen.facts.bounds.fold import matrix_of, rows_of, share_of, vector_of
+from screen.facts.bounds.fold import dense, matrix_of, rows_of, share_of, vector_of
+from screen.facts.bounds.pairs import Logit, Through
 from screen.facts.bounds.quantities import Part, Quantity
 from screen.plan_quantities import quantity_plan
 from screen.probe import adversary
@@ -34,6 +35,26 @@ FOLDS = {
     "share with a gain": share_of(W, part("c", 6), part("b", 4), part("y")), "spectral": share_of(W, None, None),
     "spectral with a gain": share_of(W, None, None, part("y")), "frobenius": share_of(W, None, None, part("y"), True),
 }  # fmt: skip
+
+
+Q, K, P, V = (part(n, *shape) for n, shape in (("q", (2, 3, 5)), ("k", (2, 3, 4)), ("p", (2, 3)), ("v", (2, 3, 5))))
+PAIRS = {
+    "two maps": (dense(Q, (2, 3, 3), Logit(Q, K, 1)), "src"), "two small maps": (dense(Q, (2, 3, 2), Logit(Q, K.sliced(2, 0, 2), 1)), "src"),
+    "a map and a constant": (dense(Q, (2, 3), Logit(Q, P, 1)), "sr"), "a constant and a map": (dense(P, (2, 3), Logit(P, K, 1)), "sr"),
+    "two constants": (dense(P, (2,), Logit(P, K.dropped(2), 1)), "s"), "one head": (dense(W, (4, 4), Logit(W, part("w", 6, 4), 0)), "rc"),
+    "values": (dense(W, (6, 6), Through(part("o", 6, 2, 3), V)), "rc"), "entries": (dense(W, (6, 6), Through(part("o", 6, 2, 3), V)), "sc"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_products_by_heads_are_measured_alike(name: str) -> None:
+    rng = np.random.default_rng(2)
+    shapes = {"w": (6, 4), "q": (2, 3, 5), "k": (2, 3, 4), "p": (2, 3), "v": (2, 3, 5), "o": (6, 2, 3)}
+    weights = {n: rng.standard_normal(shape) for n, shape in shapes.items()}
+    made, roles = PAIRS[name]
+    asked = Quantity("W0", "spectral", made, roles)
+    ours = quantity(quantity_plan(asked), {n: torch.from_numpy(w) for n, w in weights.items()})
+    assert ours == pytest.approx(asked.of(weights), rel=1e-8) and ours > 0
 
 
 @pytest.mark.parametrize("name", FOLDS)
