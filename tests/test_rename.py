@@ -8,11 +8,12 @@ import io
 import random
 import re
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from screen.capture.build import build
 from screen.capture.tracer import trace
@@ -22,18 +23,24 @@ from screen.facts.nouns import Facts
 from screen.graph import Graph, rename
 from screen.target import parse
 from tests.shared import ROOT
+from tests.test_odd_blocks import TOKENS, WIDTH, Model
 
 ZOO = (
     "hf:gpt2", "hf:bert:BertModel", "hf:gemma2", "hf:olmo2", "hf:cohere", "hf:mixtral", "hf:mobilebert:MobileBertModel", "hf:swinv2:Swinv2Model",
-    "hf:t5:T5Model", "hf:mamba",
+    "hf:t5:T5Model", "hf:mamba", "hf:xglm", "hf:longt5", "hf:canine", "hf:poolformer:PoolFormerModel", "hf:deberta:DebertaModel",
 )  # fmt: skip
+ODD = (
+    "learned_alpha", "tanh_after_norm", "sigmoid_scale", "scaled_sum", "detached", "gated_by_stream", "clamped", "parallel_post", "alternating",
+    "pooled_bias", "gated_copies", "idle",
+)  # fmt: skip
+"""Blocks of `tests/test_odd_blocks.py`."""
 EXAMPLES = ("pre", "peri", "moe")
 KEPT = frozenset({"weight", "bias", "forward", "__init__", "training", "apply", "eps"})
 """Attribute names that torch gives a meaning to."""
 
 LABELS = frozenset({
     "module", "path", "parameters", "group", "biases", "smallest_path", "sensitivity", "given", "gain", "bias", "gains", "parameter", "text",
-    "maximiser",
+    "maximiser", "reason",
 })  # fmt: skip
 """Fields of facts that repeat names of the graph. In any other field a name of the user's is a fault, and makes the test fail."""
 
@@ -54,7 +61,7 @@ def nameless(facts: Facts) -> Any:
     order = {name: f"<{index}>" for index, name in enumerate(names(facts.graph))}
     # In a longer text a name stands alone, in brackets or between bars, with its rows after it: a word of a sentence is none.
     alone = "|".join(map(re.escape, sorted(order, key=len, reverse=True)))
-    pattern = re.compile(rf"(?:^|(?<=[(‖]))(?:{alone})(?=$|[)‖\[])")
+    pattern = re.compile(rf"(?:^|(?<=[(‖`]))(?:{alone})(?=$|[)‖`\[])")
 
     def hidden(text: str) -> str:
         return order.get(text) or pattern.sub(lambda match: order[match[0]], text)
@@ -74,9 +81,13 @@ def nameless(facts: Facts) -> Any:
     return plain(facts)
 
 
-@pytest.mark.parametrize("target", ZOO)
-def test_random_names_in_the_graph(target: str) -> None:
-    graph = graph_of(target)
+def odd(how: str) -> Graph:
+    return trace(Model(how).to("meta").eval(), (torch.zeros(2, TOKENS, WIDTH, device="meta"),), {})
+
+
+@pytest.mark.parametrize(("make", "target"), [*((graph_of, t) for t in ZOO), *((odd, t) for t in ODD)])
+def test_random_names_in_the_graph(make: Callable[[str], Graph], target: str) -> None:
+    graph = make(target)
     words = random.Random(target)
     labels = {name: "".join(words.choices("abcdefghijklmnopqrstuvwxyz_.0123456789", k=12)) + str(i) for i, name in enumerate(names(graph))}
     renamed = rename(graph, labels)
