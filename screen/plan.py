@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from screen.facts.analysis import Analysis
 from screen.facts.assemble import readers_of
 from screen.facts.attention import Attention
-from screen.facts.bounds import BranchBounds
+from screen.facts.bounds import BranchBounds, HamiltonianForm
 from screen.facts.bounds.expr import Expr
 from screen.facts.branches import Branch
 from screen.facts.edges import FUSED_ADDS, Edges
@@ -18,7 +19,7 @@ from screen.facts.streams import Chains
 from screen.graph import ops_digest
 from screen.plan_blocks import block_plan, cuts_of
 from screen.plan_quantities import norm_plan, quantity_plan
-from screen.probe.plan import BoundPlan, DegreePlan, NormPlan, ProbePlan, Program, SpreadPlan, SublayerPlan
+from screen.probe.plan import BoundPlan, DegreePlan, HamiltonianPlan, NormPlan, ProbePlan, Program, SpreadPlan, SublayerPlan
 
 NAMES = ("magnitude", "lipschitz", "lipschitz_local", "internal")
 
@@ -56,7 +57,7 @@ def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, bran
         degrees=tuple(DegreePlan(d.group, d.parameters, d.rows, d.axis, d.biases, d.predicted, d.status) for d in analysis.degrees.groups),
         norms=_norms(branch, analysis), quantities=tuple(map(quantity_plan, analysis.bounds.quantities)), bounds=bounds,
         unknown=(*((("degrees", lost.reason),) if lost is not None else ()), *unknown), ops=analysis.bounds.ops, softmaxes=softmaxes,
-        axis=analysis.bounds.axis, closed=_closed(analysis), plain=plain,
+        axis=analysis.bounds.axis, closed=_closed(analysis), plain=plain, hamiltonian=_hamiltonian(analysis.bounds.hamiltonian),
         spreads=tuple(SpreadPlan(s.symbol, s.node, program_of(s.coarse)) for s in analysis.bounds.spreads),
         inside=tuple(i for i in branch.region if branch.flow.data[i]),
     )  # fmt: skip
@@ -78,6 +79,13 @@ def _bounds(bounds: BranchBounds, branch: Branch, *, plain: bool = False) -> tup
         else:
             found.append(BoundPlan(name, node, program_of(bounds.plain(claim) if plain else claim)))
     return tuple(found), tuple(unknown)
+
+
+def _hamiltonian(form: HamiltonianForm | None) -> HamiltonianPlan | None:
+    if form is None:
+        return None
+    radius = 1.0 if form.kind == "l2" else math.sqrt(form.width)
+    return HamiltonianPlan(form.width, radius, form.kind == "layer", tuple((s.kind, s.parameter, s.number) for s in form.steps))
 
 
 def _closed(analysis: Analysis) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from screen.probe.attention import bounded_logit
 from screen.probe.branch import BranchRun, fibre
+from screen.probe.branch_hamiltonian import hamiltonian
 from screen.probe.climb import Objective, Spot, climbed, inner, jacobian, logit, size, slope
 from screen.probe.measures import evaluate, is_exact, quantity, slack, symbols
 from screen.probe.place import divisor, half_diameter, largest_entry, norm_blur, spread_blur
@@ -83,7 +84,7 @@ def attack(run: BranchRun) -> list[Experiment]:
             compare(run, spot, numbers, best)
     for bound in run.plan.bounds:
         _on_weights(run, bound, best)
-    return [*(verdict(run, b, best[b.name, b.node]) for b in run.plan.bounds), *closed(run)]
+    return [*(verdict(run, b, best[b.name, b.node]) for b in run.plan.bounds), *closed(run), *hamiltonian(run, movable, blurred, allowed(run))]
 
 
 def _objectives(run: BranchRun, spot: Spot) -> Iterator[Objective]:

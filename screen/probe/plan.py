@@ -122,6 +122,17 @@ class SpreadPlan:
 
 
 @dataclass(frozen=True)
+class HamiltonianPlan:
+    """H(P) of a branch that ends in a norm: Σ_j r‖CΓp_j‖ − ⟨p_j, b⟩ (`screen.facts.bounds.hamiltonian`)."""
+
+    width: int
+    radius: float
+    centred: bool
+    steps: tuple[tuple[str, str, float], ...]
+    """Behind the norm: (gain, bias or scale; parameter; number added to it, or the scale)."""
+
+
+@dataclass(frozen=True)
 class SublayerPlan:
     """One distinct residual branch."""
 
@@ -150,6 +161,7 @@ class SublayerPlan:
     """Bounds by name that hold over all weights but the gains and biases of norms."""
     plain: tuple[BoundPlan, ...] = ()
     """Bounds in norms of single parameters: what rounding of each, or its growth without limit, does to a bound can be said of them."""
+    hamiltonian: HamiltonianPlan | None = None
     spreads: tuple[SpreadPlan, ...] = ()
     inside: tuple[int, ...] = ()
     """Nodes of the branch that carry data: `internal` speaks of their entries."""
@@ -282,6 +294,6 @@ def rounded(value: float) -> float | str:
 
 
 __all__ = [
-    "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "MadePlan", "NormPlan", "Options", "Outcome", "PartPlan", "Place", "ProbePlan", "Program",
+    "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "HamiltonianPlan", "MadePlan", "NormPlan", "Options", "Outcome", "PartPlan", "Place", "ProbePlan", "Program",
     "QuantityPlan", "SpreadPlan", "SublayerPlan", "from_json", "rounded", "to_json",
 ]  # fmt: skip

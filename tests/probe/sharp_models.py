@@ -53,6 +53,24 @@ def outlying() -> tuple[nn.Module, tuple[Tensor, ...]]:
     return model.eval(), (torch.randn(2, TOKENS, WIDTH),)
 
 
+class Behind(nn.Module):
+    """x + N(F(x)), with gains and a bias that are not 1 and 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branch, self.norm = nn.Linear(WIDTH, WIDTH), _outlying(nn.LayerNorm(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [batch, tokens, WIDTH]."""
+        return x + self.norm(self.branch(x))  # type: ignore[no-any-return]
+
+
+def behind() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A branch that ends in a norm: its Hamiltonian has a closed form."""
+    torch.manual_seed(6)
+    return nn.Sequential(Behind(), Behind()).eval(), (torch.randn(2, TOKENS, WIDTH),)
+
+
 def spectral() -> tuple[nn.Module, tuple[Tensor, ...]]:
     """A feed-forward whose maps are divided by an estimate of their norm."""
     return _constrained(parametrizations.spectral_norm)

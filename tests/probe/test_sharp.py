@@ -128,3 +128,14 @@ def test_rows_of_trained_length_are_measured() -> None:
     found = attacked("rows", 1.0)
     assert {e["outcome"] for e in found} == {"confirmed"} and sum(e["status"] == "all weights" for e in found) == 1, found
     assert {e["outcome"] for e in attacked("rows", 0.2) if "‖F(x)‖" in e["what"] and not e["status"]} == {"refuted"}
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1.0, "confirmed"), (0.97, "refuted")])
+def test_hamiltonian(factor: float, outcome: str) -> None:
+    """A LayerNorm with outlying gains and a bias: the branch reaches H(P) for the P that its own output maximises."""
+    built, plan, watch = living(*sharp_models.behind())
+    forms = [s.hamiltonian for s in plan.sublayers]
+    assert all(h is not None and h.centred and [kind for kind, _, _ in h.steps] == ["gain", "bias"] for h in forms)
+    subs = tuple(replace(s, hamiltonian=replace(h, radius=h.radius * factor)) for s, h in zip(plan.sublayers, forms, strict=True) if h is not None)
+    found = [e for e in list(experiments(bounds_only(replace(plan, sublayers=subs)), built, watch, CPU))[1:] if "Hamiltonian" in e["what"]]
+    assert found and {e["outcome"] for e in found} == {outcome} and all(e["measured"] > 0.95 for e in found), found

@@ -58,7 +58,7 @@ MUTATIONS = (
     Mutation("a product moves with its first factor only", "rows_pointwise.py",
              "der = plus(times_(a.left.der, a.right.mag), times_(a.left.mag, a.right.der), a.flat)", "der = times_(a.left.der, a.right.mag)"),
     Mutation("1/b has slope 1/b", "rows_quotient.py", "steep = num(1.0 / least**2)", "steep = num(1.0 / least)"),
-    Mutation("a filter counts its largest tap", "rows_linear.py", '"src" + "t" * taps', '"src" + "s" * taps'),
+    Mutation("a filter counts its largest tap", "rows_filter.py", '"src" + "t" * taps', '"src" + "s" * taps'),
     Mutation("a rotation keeps the largest entry", "rotary.py", "entry = mul(num(size * math.sqrt(2.0))", "entry = mul(num(size)"),
     Mutation("parts side by side count as the largest", "rows_joins.py", "return add(*found) if p == 1 else rss(*found)", "return largest(*found)"),
     Mutation("free weights are held fixed", "closed.py",

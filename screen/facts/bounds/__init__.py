@@ -21,6 +21,7 @@ from screen.facts.bounds import (
     rows_complex,
     rows_constrained,
     rows_factory,
+    rows_filter,
     rows_joins,
     rows_linear,
     rows_norm,
@@ -42,7 +43,7 @@ from screen.facts.branches import Branch
 from screen.facts.nouns import Place, Tri, Unknown
 
 _RULES = (
-    _rotary, rows_activation, rows_choice, rows_complex, rows_constrained, rows_factory, rows_joins, rows_linear, rows_norm, rows_parts,
+    _rotary, rows_activation, rows_choice, rows_complex, rows_constrained, rows_factory, rows_filter, rows_joins, rows_linear, rows_norm, rows_parts,
     rows_pointwise, rows_quotient, rows_reduce, rows_statistic, rows_views, rows_write,
 )
 """Imported so that their rows are entered."""

@@ -281,38 +281,3 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     rank = max(len(a), len(b))
     wide = [(1,) * (rank - len(s)) + s for s in (a, b)]
     return tuple(max(m, n) if 0 not in (m, n) else 0 for m, n in zip(*wide, strict=True))
-
-
-@row("conv1d conv2d convolution conv3d")
-def convolution(walk: Walk, node: Node) -> Value:
-    """Σ over taps t of W_t x shifted: ‖·‖ over channels <= Σ_t ‖W_t‖ (of groups: the largest group) · ‖x‖ + ‖b‖; zeros around add nothing."""
-    x, w, b = walk.first(node), walk.operand(node, 1, "weight"), walk.operand(node, 2, "bias")
-    position = 8 if node.op == "convolution" else 6
-    groups = walk.integer(node, position, "groups") or 1
-    if not isinstance(w, Value) or w.part is None or len(w.shape) != len(x.shape):
-        raise NotUnderstood("a filter that is no parameter")
-    if node.op == "convolution" and walk.flow.operand(node, 6, "transposed") is True:
-        raise NotUnderstood("a transposed convolution")
-    if isinstance(walk.flow.operand(node, 4, "padding"), str) and walk.flow.operand(node, 4, "padding") not in ("same", "valid"):
-        raise NotUnderstood("a padding that is not by zeros")
-    shape = node.shape or ()
-    taps = len(w.shape) - 2
-    part = w.part.split(0, (groups, w.shape[0] // groups))
-    norm = sym(walk.names.symbol(part, "src" + "t" * taps))
-    layout = plain(shape)
-    channels = frozenset(atoms(layout, 1))
-    mag, der = _filtered(x, x.mag, norm, channels, len(sizes(layout))), _filtered(x, x.der, norm, channels, len(sizes(layout)))
-    made = Value(shape, layout, mag, der, jump=x.jump)
-    if isinstance(b, Value):
-        made = added(walk, made, reshaped(b, (b.shape[0], *(1,) * taps), walk.names))
-    return made
-
-
-def _filtered(x: Value, bound: Bound, norm: Expr, channels: frozenset[int], rank: int) -> Bound:
-    if isinstance(bound, Unknown):
-        return bound
-    if is_zero(bound):
-        return zero(rank)
-    return (Fact(mul(norm, query(bound, x.flat, x.axis(1))), channels),)
-
-
