@@ -294,6 +294,6 @@ def rounded(value: float) -> float | str:
 
 
 __all__ = [
-    "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "HamiltonianPlan", "MadePlan", "NormPlan", "Options", "Outcome", "PartPlan", "Place", "ProbePlan", "Program",
-    "QuantityPlan", "SpreadPlan", "SublayerPlan", "from_json", "rounded", "to_json",
+    "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "HamiltonianPlan", "MadePlan", "NormPlan", "Options", "Outcome", "PartPlan",
+    "Place", "ProbePlan", "Program", "QuantityPlan", "SpreadPlan", "SublayerPlan", "from_json", "rounded", "to_json",
 ]  # fmt: skip
