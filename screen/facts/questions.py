@@ -145,9 +145,15 @@ def is_unit(norm: Norm) -> bool:
     return norm.type in ("layernorm", "rmsnorm") and norm.radius is not None and abs(norm.radius - 1.0) < 1e-3
 
 
+SUMS = frozenset({"add", "sub", "rsub", "lerp", "addcmul", "addcdiv", "addmm", "baddbmm", "addbmm", "addmv", "index_add", "sum", "mean", "stack"})
+ROUNDING = 1e-9
+
+
 def normed_total(facts: Facts, stream: Stream) -> float | None:
-    """Σ s over all branches of the stream, where each ends in a norm per token and is added with a constant factor s to a stream of gain 1, so that
-    its rms is at most s·(max|γ| + rms β); None for any other stream."""
+    """Σ s over all branches of the stream, where each ends in one norm per token and is added with a constant factor s to a stream of gain 1, so that
+    its rms is at most s·(max|γ| + rms β), and nothing else is added; None for any other stream."""
+    if not _adds_branches_only(facts, stream):
+        return None
     total = 0.0
     for kind in stream.kinds:
         for s in kind.sublayers:
@@ -157,8 +163,39 @@ def normed_total(facts: Facts, stream: Stream) -> float | None:
                 return None
             if abs(1.0 if s.alpha.value is None else s.alpha.value) != 1.0:
                 return None
-            total += facts.passes(stream, kind) * abs(1.0 if s.branch.value is None else s.branch.value)
+            scale = abs(1.0 if s.branch.value is None else s.branch.value)
+            if not _is_of_size(facts, s, scale * math.sqrt(stream.width or 1)):
+                return None
+            total += facts.passes(stream, kind) * scale
     return total or None
+
+
+def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
+    """Whether the bound that is derived for what the branch adds is no more than `size` at gains 1 and biases 0: two norms may stand before one add.
+
+    A gain that is 1 + w is 1 at w = 0, and 2 at w = 1."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown) or isinstance(analysis.bounds.magnitude, Unknown):
+        return False
+    magnitude = analysis.bounds.magnitude
+    kinds = {q.symbol: q.kind for q in analysis.bounds.quantities}
+    if any(kinds.get(name) not in ("max_abs", "l2") for name in magnitude.symbols()):
+        return False
+    none, one = (magnitude.evaluate({n: w if kinds[n] == "max_abs" else 0.0 for n in magnitude.symbols()}) / size for w in (0.0, 1.0))
+    return one <= 1 + ROUNDING or (0 < none <= 1 + ROUNDING and one <= 2 + ROUNDING)
+
+
+def _adds_branches_only(facts: Facts, stream: Stream) -> bool:
+    """Whether every add on the stream, from its first branch on, is that of a branch, or of a parameter (a bias, which may be 0).
+
+    Blocks that did not run have no adds; they are counted where all kinds have equally many branches."""
+    nodes, states = facts.graph.nodes, set(stream.states)
+    first = min((s.add for k in stream.kinds for s in k.sublayers), default=0)
+    others = [[i for i in nodes[state].inputs if i not in states] for state in stream.states if state >= first and nodes[state].op in SUMS]
+    found = sum(not there or any(nodes[i].op != "parameter" for i in there) for there in others)
+    absent = sum(module != run for repeat in facts.graph.repeats for module, run in repeat.members)
+    each = {len(k.sublayers) for k in stream.kinds}
+    return (not absent or len(each) == 1) and found == sum(k.count * len(k.sublayers) for k in stream.kinds) - absent * max(each)
 
 
 __all__ = [

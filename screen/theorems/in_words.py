@@ -1,12 +1,14 @@
 """What the closed forms say of one stream in numbers, as (name, sentence): lines of the report, for designs that meet their assumptions.
 
 All are per unit of the gains: a norm's output is max|γ| + rms β per token in rms, and γ = 1, β = 0 stand for the start of training. `total` is
-Σ s over the branches of the stream that end in a norm, s the constant factor after the norm; the stream itself has gain 1.
+Σ s over the branches of the stream that end in a norm, s the constant factor after the norm; the stream itself has gain 1. Bounds are rounded
+upwards, and the factor that keeps one downwards.
 """
 
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 
 from screen.theorems.generalisation import generalisation
 from screen.theorems.growth import Sublayer, kan_mean_absolute, kan_variance, repeated, step_for
@@ -20,14 +22,26 @@ SAMPLES = 10**12
 Lines = tuple[tuple[str, str], ...]
 
 
+def upwards(value: float, digits: int = 4) -> str:
+    """The smallest number of so many digits that is not below a value, but for its last bits."""
+    with localcontext(prec=digits, rounding=ROUND_CEILING):
+        return f"{float(+Decimal(f'{value:.12g}')):.{digits}g}"
+
+
+def downwards(value: float, digits: int = 2) -> str:
+    """The largest one that is not above it."""
+    with localcontext(prec=digits, rounding=ROUND_FLOOR):
+        return f"{float(+Decimal(f'{value:.12g}')):.{digits}g}"
+
+
 def growth(total: float) -> Lines:
     """Of a stream whose branches all end in a norm, from a start of rms 1 at γ = 1 (step 2)."""
     whole = Sublayer(1.0, scale=total)
     bound = repeated(1.0, whole, 1)
-    found = [("forward bound", f"rms at most {bound:.4g} per token from a start of 1, at gains 1 and biases 0.")]
+    found = [("forward bound", f"rms at most {upwards(bound)} per token from a start of 1, at gains 1 and biases 0.")]
     if bound > TARGET:
         step = step_for(1.0, whole, 1, TARGET)
-        found.append(("branch scale", f"Δt = {step:.2g} after each output norm keeps that at {TARGET:g} (Kan et al., section 5)."))
+        found.append(("branch scale", f"Δt = {downwards(step)} after each output norm keeps that at {TARGET:g} (Kan et al., section 5)."))
     return tuple(found)
 
 
@@ -35,7 +49,8 @@ def growth_of_kan(total: float, width: int) -> Lines:
     """K's theorem 4 beside `growth`, from a state with all entries ±1: Δt = total/2 in one block of two sublayers; at one token (12) is largest."""
     start = math.sqrt(width)
     mean, variance = kan_mean_absolute(start, 1, width, 1, total / 2), kan_variance(start, 1, width, 1, total / 2)
-    return (("Kan et al., theorem 4", f"mean |entry| at most {mean:.4g} (11), variance at most {variance:.4g} (12), of all tokens together."),)
+    said = f"mean |entry| at most {upwards(mean)} (11), variance at most {upwards(variance)} (12), of all tokens together."
+    return (("Kan et al., theorem 4", said),)
 
 
 def growth_of_kan_pre() -> Lines:
@@ -47,9 +62,9 @@ def distance(total: float, width: int, final_norm: bool) -> Lines:
     """T2 at p = 2, per √tokens, beside (14) of K (step 4)."""
     unit = diameter(1, width, 2.0)
     reach = NormedBranch(1.0, scale=total).reach * unit
-    ours = f"W_2 grows by at most {reach:.4g}·√n over the stream, n tokens, at gains 1"
+    ours = f"W_2 grows by at most {upwards(reach)}·√n over the stream, n tokens, at gains 1"
     if final_norm:
-        ours += f"; after the final norm it is at most {wasserstein_after_norm(1.0, 1, width, 2.0):.4g}·√n in all"
+        ours += f"; after the final norm it is at most {upwards(wasserstein_after_norm(1.0, 1, width, 2.0))}·√n in all"
     theirs = kan_printed(0.0, total / 2, 1.0, 1, width, 2.0)
     return (("Wasserstein", f"{ours} (T2). Kan et al., (14), has {theirs:.4g}·√n and √2·W_2 of the start."),)
 
@@ -62,4 +77,4 @@ def generalising(total: float, width: int) -> Lines:
     return (("generalisation", f"Kan et al., (129), is {word}: with {SAMPLES:.0e} samples {said}."),)
 
 
-__all__ = ["TARGET", "distance", "generalising", "growth", "growth_of_kan", "growth_of_kan_pre"]
+__all__ = ["TARGET", "distance", "downwards", "generalising", "growth", "growth_of_kan", "growth_of_kan_pre", "upwards"]
