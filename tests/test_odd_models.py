@@ -157,3 +157,21 @@ def test_multipliers_between_two_norms_on_the_stream_do_not_add_up_over_depth() 
     report = screen.check(Container(nn.ModuleList(Conformer() for _ in range(24))), example_inputs=torch.zeros(2, TOKENS, WIDTH))
     assert [s.placement for s in report.streams[0].kinds[0].sublayers] == ["pre", "pre_post"] and len(report.streams[0].kinds) == 1
     assert next(c.state for c in report.channels if c.id == "R") != "open"
+
+
+class Entry(nn.Module):
+    """The first block of a stage begins with a projection, so that one branch of it stands on the new stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project, self.norm, self.ffn = nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), FFN()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.project(x)
+        return x + self.ffn(self.norm(x))
+
+
+def test_a_stage_in_a_list_is_no_block() -> None:
+    stages = (Container(nn.ModuleList([Entry(), Pre(), Pre()])) for _ in range(2))
+    report = screen.check(Container(nn.ModuleList(stages)), example_inputs=torch.zeros(2, TOKENS, WIDTH))
+    assert [s.depth for s in report.streams] == [3, 3]

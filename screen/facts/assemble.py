@@ -187,7 +187,7 @@ def _final_norm(reader: Reader) -> Tri:
     failure = reader.flow.graph.failure
     if failure is not None:
         return Unknown(f"the forward failed: {failure.message}", (reader.chain.adds[-1],))
-    norms = segment.norms[1:] if reader.last_is_stream_norm else segment.norms
+    norms = segment.norms[1:] if reader.stream_norms.is_last_on_sum else segment.norms
     if norms:
         return True
     if segment.opaque:
@@ -199,7 +199,7 @@ def _identity(reader: Reader) -> IdentityPath:
     """Gain and breaks of the path through all adds (theory, section 5)."""
     graph = reader.flow.graph
     inner = [e for s in reader.segments[1:-1] for e in s.edges]
-    last = [n for n in reader.segments[-1].norms[:1] if reader.last_is_stream_norm]
+    last = [n for n in reader.segments[-1].norms[:1] if reader.stream_norms.is_last_on_sum]
     crossed = sum(e.kind == "norm" for e in inner) + len(last)
     cut = ("detach", "data")  # no gradient comes back through these
     breaks = tuple(place_of(graph, e.node) for e in inner if e.kind == "activation" or graph.nodes[e.node].op in cut)

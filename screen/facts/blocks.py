@@ -27,7 +27,7 @@ def blocks(graph: Graph, adds: Sequence[int], signatures: Sequence[Signature]) -
 
 def _refine(graph: Graph, members: list[int], adds: Sequence[int], signatures: Sequence[Signature]) -> list[Block]:
     top = _common(graph, [graph.nodes[adds[m]].call for m in members])
-    if _is_member(graph, top) and not _repeats(graph, top, members, adds, signatures):
+    if _is_member(graph, top) and not _repeats(graph, top, members, adds, signatures) and not _holds_blocks(graph, top, members, adds):
         return [Block(tuple(members), top)]
     periodic = _period([signatures[m] for m in members]) < len(members)
     apart = [m for m in members if graph.nodes[adds[m]].call == top]
@@ -56,6 +56,12 @@ def _repeats(graph: Graph, call: int, members: list[int], adds: Sequence[int], s
     """Whether a call holds several blocks: its branches repeat, and in a member of a list so do the lines of code that add them."""
     lines = [(graph.nodes[adds[m]].file, graph.nodes[adds[m]].line) if _is_member(graph, call) else None for m in members]
     return _period([(signatures[m], line) for m, line in zip(members, lines, strict=True)]) < len(members)
+
+
+def _holds_blocks(graph: Graph, top: int, members: list[int], adds: Sequence[int]) -> bool:
+    """Whether a member of a list holds a list of blocks itself (the stages of a pyramid): some of several of its members has several branches."""
+    groups = _children(graph, top, members, adds) or []
+    return all(_is_member(graph, call) for call, _ in groups) and any(len(group) > 1 for _, group in groups)
 
 
 def _common(graph: Graph, calls: list[int]) -> int:

@@ -13,6 +13,7 @@ from screen.facts.mixers import Mixer
 from screen.facts.norms import place_of
 from screen.facts.nouns import Norm, Port, Sublayer, Unknown
 from screen.facts.scales import Scales
+from screen.facts.stream_norms import StreamNorms
 from screen.facts.streams import Chain, Chains
 
 PLACEMENTS = {"": "none", "A": "pre", "C": "post", "AB": "peri", "B": "output_only", "AC": "pre_post"}
@@ -58,6 +59,11 @@ class Reader:
                 groups[-1].append(edge)
         groups[-1] = self._tail()
         return tuple(self._segment(g) for g in groups)
+
+    @cached_property
+    def stream_norms(self) -> StreamNorms:
+        """Which norms on the chain are a C."""
+        return StreamNorms(self)
 
     def _segment(self, edges: list[Edge]) -> Segment:
         norms = tuple(self.chains.edges.norms.by_node[e.node] for e in edges if e.kind == "norm")
@@ -165,7 +171,7 @@ class Reader:
             gated_output=branch.exit.gated,
             m=mixer.maps,
             depends_on_stream=bool(branch.entries),
-            normed_skip=self._is_normed_skip(position),
+            normed_skip=self.stream_norms.is_normed_skip(position),
             add=branch.add,
             output=branch.output,
             place=place_of(self.flow.graph, branch.add),
@@ -177,9 +183,9 @@ class Reader:
         found: list[tuple[str, Norm]] = []
         unknown: list[Unknown] = []
         at_input, at_output = branch.has_input_norm(), branch.exit.normed
-        shared = self._end_of_group(position)
-        after = self.has_stream_norm(shared)
-        skipped = self._is_normed_skip(position)
+        shared = self.stream_norms.end_of_group(position)
+        after = self.stream_norms.is_on_sum(shared)
+        skipped = self.stream_norms.is_normed_skip(position)
         after = True if skipped and after is False else after
         for answer in (at_input, at_output, after):
             if isinstance(answer, Unknown):
@@ -201,147 +207,6 @@ class Reader:
             letters.discard("A")
         order = tuple(p for p in ("A", "A2", "S", "B", "C") if p in letters)
         return tuple(found), order, tuple(unknown)
-
-    def _end_of_group(self, position: int) -> int:
-        """The last add of parallel branches, where no norm stands between theirs: x + F(x) + G(x) is one sum."""
-        number = next((n for n, (p, _) in enumerate(self.branches) if p == position), None)
-        if number is None:
-            return position
-        last = max(p for n, (p, _) in enumerate(self.branches) if self._groups[n] == self._groups[number])
-        return position if any(self.segments[p + 1].norms for p in range(position, last)) else last
-
-    def has_stream_norm(self, position: int) -> bool | Unknown:
-        """Position C of the add: the normed sum carries the stream on. A norm after the last add is C when others have one."""
-        segment = self.segments[position + 1]
-        if segment.opaque and not segment.norms:
-            return Unknown("an op without a row stands on the stream", segment.opaque)
-        last = position + 1 == len(self.chain.adds)
-        if last and self.flow.graph.failure is not None:
-            return Unknown("the forward failed after this add", (self.chain.adds[-1],))
-        if not segment.norms:
-            return False
-        part = self._partly_normed(segment)
-        across = [n.node for n in segment.norms if n.across]
-        if across:
-            return Unknown("a norm over tokens or samples stands on the stream", tuple(across))
-        if part is not None:
-            return Unknown("a norm acts on some entries of the stream, and others go on without one", (part,))
-        return self.last_is_stream_norm if last else True
-
-    def _partly_normed(self, segment: Segment) -> int | None:
-        """The join behind the norms of a segment that also takes in entries of the stream that no norm reached."""
-        first = segment.norms[0].node
-        for edge in segment.edges:
-            if edge.kind == "join" and edge.node > first:
-                for other in self.flow.graph.nodes[edge.node].inputs:
-                    if other != edge.source and self._reaches_bare(other, segment.edges[0].source):
-                        return edge.node
-        return None
-
-    def _reaches_bare(self, node: int, start: int) -> bool:
-        """Whether identity edges lead back from a node to the start of a segment without a norm."""
-        todo, seen = [node], {node}
-        while todo:
-            here = todo.pop()
-            if here == start:
-                return True
-            for edge in self.chains.into[here]:
-                if edge.kind != "norm" and edge.source >= start and edge.source not in seen:
-                    seen.add(edge.source)
-                    todo.append(edge.source)
-        return False
-
-    @cached_property
-    def last_is_stream_norm(self) -> bool:
-        """Whether the norm after the last add is a C: others at the same place have one; with no other to compare, it runs in the call of the add."""
-        segment = self.segments[-1]
-        if not segment.norms:
-            return False
-        total = len(self.chain.adds)
-        others = [bool(self.segments[i + 1].norms) for i in range(total - 1)]
-        twins = [i for i in range(total - 1) if self.is_twin(i, total - 1) and self._left_in_block(i) == self._left_in_block(total - 1)]
-        if twins:
-            twin = twins[-1]
-            if others[twin] and self._runs_with(twin) and not self._runs_with(total - 1):
-                return False  # the twin's norm stands in its own block, this one behind all blocks
-            return others[twin] and not self._belongs_to_next(twin)
-        alike = [i for i in range(total - 1) if self._ending(i) == self._ending(total - 1)]
-        if alike and not others[alike[-1]]:
-            return False
-        if any(others):
-            return True
-        return self._inside_block(segment.norms[0].node, self.chain.adds[-1])
-
-    def _left_in_block(self, position: int) -> int:
-        """How many adds follow in the same member of a list of blocks."""
-        graph, adds = self.flow.graph, self.chain.adds
-        members = [c for c in graph.call_path(graph.nodes[adds[position]].call) if self._is_member(c)]
-        return sum(bool(members) and members[-1] in graph.call_path(graph.nodes[a].call) for a in adds[position + 1 :])
-
-    def _runs_with(self, position: int) -> bool:
-        """Whether the norm after an add runs in the same member of a list of blocks."""
-        graph = self.flow.graph
-        members = [c for c in graph.call_path(graph.nodes[self.chain.adds[position]].call) if self._is_member(c)]
-        norm = self.segments[position + 1].norms[0].node
-        return bool(members) and members[-1] in graph.call_path(graph.nodes[norm].call)
-
-    def is_twin(self, one: int, other: int) -> bool:
-        """Whether two adds end the same kind of call at the same distance from the end of their blocks: the same line of code."""
-        a, b = (self.flow.graph.nodes[self.chain.adds[i]] for i in (one, other))
-        return (a.file, a.line) == (b.file, b.line) and self._ending(one) == self._ending(other)
-
-    def _ending(self, position: int) -> object:
-        roles = [Mixer(b).role for p, b in self.branches if p == position]
-        return tuple(roles)
-
-    def _inside_block(self, norm: int, add: int) -> bool:
-        """For a single block: the norm runs inside a call that also holds the add and is not the root, or there is no other call."""
-        graph = self.flow.graph
-        mine, its = graph.call_path(graph.nodes[norm].call), graph.call_path(graph.nodes[add].call)
-        shared = [c for c, d in zip(mine, its, strict=False) if c == d]
-        deepest = shared[-1]
-        whole = graph.nodes[self.chain.nodes[0]].op == "input"
-        return whole or (deepest != 0 and graph.modules[graph.calls[deepest].module].parent is not None and self._is_member(deepest))
-
-    def _is_member(self, call: int) -> bool:
-        parent = self.flow.graph.modules[self.flow.graph.calls[call].module].parent
-        return parent is not None and self.flow.graph.modules[parent].container == "list"
-
-    def _belongs_to_next(self, position: int) -> bool:
-        """Whether the norm after an add stands in the block of the add after it, and not in its own."""
-        graph = self.flow.graph
-        norms = self.segments[position + 1].norms
-        if not norms or position + 1 >= len(self.chain.adds):
-            return False
-        here = set(graph.call_path(graph.nodes[norms[-1].node].call))
-        own = here & set(graph.call_path(graph.nodes[self.chain.adds[position]].call))
-        following = here & set(graph.call_path(graph.nodes[self.chain.adds[position + 1]].call))
-        return len(following) > len(own)
-
-    def _is_normed_skip(self, position: int) -> bool:
-        """y = N(x); x' = y + F(y): the norm before an add belongs to the block of that add."""
-        norms = self.segments[position].norms
-        if not norms:
-            return False
-        if position:
-            if self._belongs_to_next(position - 1):
-                return True
-            return self._in_one_block(position - 1, position) and self._is_normed_skip(position - 1)
-        graph = self.flow.graph
-        norm, add = graph.nodes[norms[-1].node], graph.nodes[self.chain.adds[0]]
-        if any(b.has_input_norm() is True for place, b in self.branches if place == position):
-            return False  # an embedding norm that stands in the first block (RWKV): the branch has a norm of its own
-        block = [c for c in graph.call_path(add.call) if self._is_member(c)]
-        if block:
-            source = graph.call_path(graph.nodes[self.chain.nodes[0]].call)
-            return block[-1] in graph.call_path(norm.call) and block[-1] not in source
-        return graph.nodes[self.chain.nodes[0]].op == "input" and not self.segments[-1].norms
-
-    def _in_one_block(self, one: int, other: int) -> bool:
-        graph = self.flow.graph
-        paths = [graph.call_path(graph.nodes[self.chain.adds[i]].call) for i in (one, other)]
-        shared = set(paths[0]) & set(paths[1])
-        return any(self._is_member(c) for c in shared) or max(map(len, paths)) == 1
 
     # -- the rest ---------------------------------------------------------------------------------------------------------------------
 
@@ -371,12 +236,13 @@ class Reader:
 
     def _parallel(self, number: int) -> int | None:
         """Branches that read the same state of the stream and are added to it one after the other."""
-        groups = self._groups
+        groups = self.groups
         group = groups[number]
         return group if groups.count(group) > 1 else None
 
     @cached_property
-    def _groups(self) -> list[int]:
+    def groups(self) -> list[int]:
+        """For each branch the number of its parallel group."""
         groups: list[int] = []
         for number, (position, _) in enumerate(self.branches):
             if number == 0:

@@ -64,7 +64,7 @@ class Scales:
 
     def _twin_scales(self, position: int) -> bool:
         """Multipliers after the last add count when an earlier add of the same line has them after it."""
-        twins = [other for other in range(position) if self.reader.is_twin(other, position)]
+        twins = [other for other in range(position) if self.reader.stream_norms.is_twin(other, position)]
         return any(e.kind == "scale" for other in twins for e in self.reader.segments[other + 1].edges)
 
     def _skip_only(self, edge: Edge, read: frozenset[int]) -> bool:

@@ -23,14 +23,19 @@ MASKED = -1e4
 LARGE_EPSILON = 0.02
 """Above it a weight before a norm does not cancel to within 0.02 at unit variance: the exponent is ε/(σ² + ε) too large (review, item 10)."""
 
+IDLE_EPSILON = 1.0
+"""Above it nothing cancels at an ordinary size: the norm is a bounded function like any other."""
+
 
 def evaluate(walk: Walk, index: int) -> Value:
     """The value of one node of the branch, its operands being known."""
     flow, node = walk.flow, walk.flow.graph.nodes[index]
     norm = walk.branch.norms.by_node.get(index)
     if norm is not None:
-        large = (norm.eps or 0.0) > LARGE_EPSILON
-        return normalised(powered(walk.value(norm.source), 1, exact=False) if large else walk.value(norm.source))
+        source, floor = walk.value(norm.source), norm.eps or 0.0
+        if floor > IDLE_EPSILON:
+            return bounded(source)
+        return normalised(powered(source, 1, exact=False) if floor > LARGE_EPSILON else source)
     if index in walk.branch.norms.scale_free:
         return normalised(walk.value(walk.branch.norms.scale_free[index]))
     if not flow.data[index]:
