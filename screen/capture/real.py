@@ -9,7 +9,8 @@ import contextlib
 import copy
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,13 +24,14 @@ from screen.errors import LoadError
 from screen.target import TargetSpec, parse
 
 
-def real(request: Request, built: Built, seed: int) -> nn.Module:
-    """A fresh model for each seed, or a copy of the live one. Raises `LoadError`; exceptions of the user's code pass through."""
+def real(request: Request, built: Built, seed: int, more: Mapping[str, Any] | None = None) -> nn.Module:
+    """A fresh model for each seed, with more settings (as of `--set`) or without, or a copy of the live one. Raises `LoadError`; exceptions of the
+    user's code pass through."""
     if built.original is not None:
         model = copy.deepcopy(built.original)
     else:
         with seeded(seed):
-            model = _made(parse(request.target), request, built)
+            model = _made(parse(request.target), request, built, more or {})
     if any(t.device.type == "meta" for t in [*model.parameters(), *model.buffers()]):
         raise LoadError("a model that is trained must have weights", f"`{built.name}` builds itself without them")
     for tensor in [*model.parameters(), *model.buffers()]:
@@ -56,24 +58,24 @@ def seeded(seed: int, device: str = "cpu") -> Iterator[None]:
                 numpy.set_state(numbers)
 
 
-def _made(spec: TargetSpec, request: Request, built: Built) -> nn.Module:
+def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, Any]) -> nn.Module:
     """As `screen.capture.build` makes it, on the CPU in place of meta."""
     if spec.kind in ("hf", "config"):
         from screen.capture import hf
 
         sizes = {key: new for key, (_, new) in built.info.changed.items()} if request.width is not None else {}
-        return hf.real(spec, {**request.set, **sizes})
+        return hf.real(spec, {**request.set, **sizes, **more})
     if spec.kind == "timm":
         from screen.capture import libraries
 
-        made: nn.Module = libraries.timm().create_model(spec.name, pretrained=False, **request.set)
+        made: nn.Module = libraries.timm().create_model(spec.name, pretrained=False, **request.set, **more)
         return made
     module = files.load(spec)
     found = files.find(module, spec)
     name, entry = next((f for f in found if built.name == f"{spec.text}::{f[0]}"), found[0])
     if isinstance(entry, nn.Module):
         return copy.deepcopy(entry)
-    args, kwargs, _ = arguments(name, entry, nest(request.set), module)
+    args, kwargs, _ = arguments(name, entry, nest({**request.set, **more}), module)
     model: nn.Module = entry(*args, **kwargs)
     return model
 

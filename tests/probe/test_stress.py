@@ -15,18 +15,26 @@ import torch
 from torch import Tensor, nn
 
 import screen
-from screen.capture.build import build_object
+from screen.capture.build import build, build_object
 from screen.capture.real import real, seeded
 from screen.capture.protocol import Request
+from screen.capture.tracer import run
 from screen.cli import main
 from screen.config import load
+from screen.facts import derive
 from screen.pipeline import job_of
+from screen.plan import plan_of
+from screen.probe.attempts import Session
+from screen.probe.budget import Budget
+from screen.probe.material import Missing, Watch
+from screen.probe.plan import Options
 from screen.probe.stress import sweep as module
-from screen.probe.material import Missing
-from screen.probe.stress.sweep import PLANS, StressPlan, Sweep, affordable, learns, limits
+from screen.probe.stress.smaller import smaller
+from screen.probe.stress.sweep import PLANS, StressPlan, Sweep, affordable, chosen, learns, limits
 from screen.probe.stress.tasks import KEYS, NOISE, Task, task_of
 from screen.probe.stress.training import Run, diverged, means, train
 from screen.probing import probe_request
+from screen.target import parse
 
 IDS = torch.arange(32).reshape(2, 16)
 TASK = Task("", 1.0, 3.0, None, None, None)  # type: ignore[arg-type]  # only the two losses are read
@@ -246,3 +254,62 @@ def test_the_command_trains_a_stack_of_blocks(tmp_path: Path, capsys: pytest.Cap
     found = [e for e in json.loads(capsys.readouterr().out)["probe"]["experiments"] if e["name"] == "stress"]
     assert code == 0 and found[0]["outcome"] == "observed" and "loss_at_0" in found[0]["numbers"]
     assert found[-2]["what"] == "largest stable learning rate, warm-up of 5 steps" and found[-2]["numbers"]["blocks_stacked"] == 2
+
+
+GPT = """
+import torch
+from torch import nn
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(self.norm(x))))
+class Model(nn.Module):
+    def __init__(self, breadth=256, symbols=3000, layers=6, other=6):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(symbols, breadth), nn.Linear(breadth, symbols)
+        self.blocks, self.norm = nn.ModuleList(Block(breadth) for _ in range(layers)), nn.LayerNorm(breadth)
+    def forward(self, ids: torch.LongTensor):
+        x = self.embed(ids)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+"""
+
+
+def session_of(path: Path, seconds: float) -> tuple[Any, Any, Any]:
+    """The plan, the session and the maker of a target."""
+    target = f"{path}::Model"
+    with Watch() as watch:
+        (built,) = build(parse(target), set={}, inputs=(), depth=None)
+    trace = run(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+    session = Session(trace, built, watch, Options(0, "cpu", seconds=seconds), Budget(seconds, 0, "cpu"))
+    return plan_of(derive(trace.graph)), session, partial(real, Request(target), built)
+
+
+def test_a_smaller_model_is_trained_where_the_model_itself_is_beyond_the_budget(tmp_path: Path) -> None:
+    """The vocabulary, then the width, then the depth; another number of the same value is no depth."""
+    path = tmp_path / "gpt.py"
+    path.write_text(GPT, encoding="utf-8")
+    plan, session, make = session_of(path, 1e6)
+    assert not chosen(plan, session, make).words
+    found = list(smaller(plan, session))
+    assert [f.settings for f in found] == [
+        {"symbols": 256}, {"symbols": 256, "breadth": 128}, {"symbols": 256, "breadth": 64}, {"symbols": 256, "breadth": 32},
+        {"symbols": 256, "breadth": 32, "layers": 4}, {"symbols": 256, "breadth": 32, "layers": 2},
+    ]  # fmt: skip
+    assert found[-1].words == "256 ids in place of 3000, width 32 in place of 256, 2 blocks in place of 6"
+    plan, session, make = session_of(path, 12.0)
+    trained = chosen(plan, session, make)
+    assert trained.plan.seeds == 2 and trained.words.startswith("256 ids in place of 3000, width ") and "affords it" in trained.words
+    assert sum(w.numel() for w in trained.make(0).parameters()) == trained.weights < session.built.info.parameters
+
+
+def test_a_budget_that_is_too_small_for_any_of_them_says_what_would_do(tmp_path: Path) -> None:
+    path = tmp_path / "gpt.py"
+    path.write_text(GPT, encoding="utf-8")
+    with pytest.raises(Missing, match=r"it takes \d+ s of counted work: `--probe-seconds \d+` affords it") as caught:
+        chosen(*session_of(path, 0.1))
+    seconds = float(str(caught.value).split("--probe-seconds ")[1].split("`")[0])
+    assert not chosen(*session_of(path, seconds)).words

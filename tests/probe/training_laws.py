@@ -128,11 +128,10 @@ def training_float16(size: Size) -> list[Row]:
     for norms, low, high in (("A", 1.0, 3.0), ("AB", -0.2, 1.2), ("C", -0.2, 1.2)):
         slope = math.log(max(runs[norms, CROSSING].largest) / max(runs[norms, 0.1].largest)) / math.log(CROSSING / 0.1)
         rows.append(within(NAMES[norms], f"exponent of the largest entry in the rate, 0.1 … {CROSSING}", [slope], low, high))
+    rows += _extrapolated(runs)
     rows += [_crossing(f"{NAMES[n]}, rate {CROSSING}", runs[n, CROSSING], n) for n in NAMES]
-    if not small:
-        inside = max(x.inside for x in runs["AB", 1.0].after)
-        rows.append(within("peri, rate 1", "largest entry of a branch, before its output norm", [inside], FLOAT16, math.inf, "above 65504"))
-        rows.append(within("peri, rate 1", "entries of the stream lost in float16", [float(runs["AB", 1.0].lost)], 1, math.inf, "above 0"))
+    inside = max(x.inside for x in runs["AB", rates[-1]].after)
+    rows.append(observed(f"peri, rate {rates[-1]:g}", "largest entry of a branch after training, before its output norm", [inside]))
     return [*rows, *_levers(base, runs), *_gradients(runs), *_growth(runs)]
 
 
@@ -142,6 +141,17 @@ def _crossing(design: str, run: Training, norms: str) -> Row:
     if norms == "C":
         return observed(design, quantity, [float(run.lost)])
     return within(design, quantity, [float(run.lost)], *((1.0, math.inf, "above 0") if norms == "A" else (0.0, 0.0, "0")))
+
+
+def _extrapolated(runs: dict[tuple[str, float], Training]) -> list[Row]:
+    """The rate at which the largest entry would pass 65504, by the power law between 0.01 and 0.1; pre is then run on both sides of it."""
+    rows = []
+    for norms in ("A", "AB"):
+        low, high = (max(runs[norms, rate].largest) for rate in (1e-2, 1e-1))
+        rate = 0.1 * 10 ** (math.log10(FLOAT16 / high) / math.log10(high / low))
+        quantity = "rate at which it passes 65504, from those at 0.01 and 0.1"
+        rows.append(within("pre", quantity, [rate], 0.1, CROSSING) if norms == "A" else observed("peri", quantity, [rate]))
+    return rows
 
 
 def _levers(base: Recipe, runs: dict[tuple[str, float], Training]) -> list[Row]:

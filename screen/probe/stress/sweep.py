@@ -14,15 +14,19 @@ of attention logits (L), of output logits (O), effects of the schedule (S) and o
 (theory, section 10).
 
 Counted work before it runs: 3 times the operations of one forward (matrix products and convolutions) and 40 µs for each recorded call, for every step
-of every training. The first of `PLANS` that the budget affords is run; `stress` has a budget of its own, as large as that of the rest.
+of every training. The first of `PLANS` that the budget affords is run; `stress` has a budget of its own, as large as that of the rest. Where it
+affords none, or the memory is too small, a smaller model is trained (`screen.probe.stress.smaller`), and the first line says which.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -33,6 +37,7 @@ from screen.probe.attempts import Session, said
 from screen.probe.budget import RATES
 from screen.probe.material import Missing
 from screen.probe.plan import Experiment, ProbePlan, rounded
+from screen.probe.stress.smaller import smaller
 from screen.probe.stress.tasks import Task, task_of
 from screen.probe.stress.training import Run, means, train
 
@@ -48,8 +53,14 @@ GAIN, LEAST = 0.5, 0.1
 """Share of the best rate's gain from which a rate learns; share of what there is to learn that the best must gain."""
 POINTS = 30
 """Of a curve in a report."""
-Make = Callable[[int], nn.Module]
-"""The model with weights from a seed."""
+
+
+class Make(Protocol):
+    """The model with weights from a seed, and with more settings where it is to be a smaller one."""
+
+    def __call__(self, seed: int, more: Mapping[str, Any] | None = None) -> nn.Module: ...
+
+
 MAY_SHOW = "growth of logits (L, O) and effects of schedule and start (S, I) show in so short a run, others do not"
 
 
@@ -76,7 +87,7 @@ PLANS = (StressPlan(200, 2, (WARMUP, 0.0)), StressPlan(100, 2, (WARMUP, 0.0)), S
 class Sweep:
     """Trainings of one model."""
 
-    make: Make
+    make: Callable[[int], nn.Module]
     task: Task
     plan: StressPlan
     device: str
@@ -111,26 +122,65 @@ class Sweep:
         yield from sorted(between.items())
 
 
+@dataclass(frozen=True)
+class Trained:
+    """What is trained: the model itself, or a smaller one."""
+
+    make: Callable[[int], nn.Module]
+    task: Task
+    plan: StressPlan
+    weights: int
+    copies: int
+    """Of a block that is stacked."""
+    words: str = ""
+    """What of it is smaller, and why; empty for the model itself."""
+
+
 def stress(plan: ProbePlan, session: Session, make: Make) -> Iterator[Experiment]:
-    """Each learning rate when it is done, the limits last."""
+    """What is trained where it is not the model itself, each learning rate when it is done, the limits last."""
     empty = Experiment("stress", "a short training over learning rates", "not_measured")
-    device, seed = session.budget.device, session.options.seed
-    copies = max((b.depth for b in plan.blocks), default=1) if session.built.info.block and session.built.original is None else 1
     try:
-        room(session.built.info.parameters * copies, session)
-        build = (lambda number: stacked(make, number, copies)) if copies > 1 else make
-        with seeded(seed):
-            model = build(seed).eval()
-            task = task_of(session.built, model, seed)
-            step = operations(model.train(), task) / RATES[device] + CALL * len(session.trace.graph.nodes) * copies
-        del model
-        chosen = affordable(step, session.options.seconds)
-        yield from _sweeps(Sweep(build, task, chosen, device, seed), copies)
+        found = chosen(plan, session, make)
+        if found.words:
+            yield Experiment("stress", "weights of the model that is trained", "observed", measured=float(found.weights), reason=found.words)
+        yield from _sweeps(Sweep(found.make, found.task, found.plan, session.budget.device, session.options.seed), found.copies)
     except Exception as error:  # the user's own code runs here
         yield replace(empty, reason=said(error).replace("the replay raised", "it raised"))
 
 
-def stacked(make: Make, number: int, copies: int) -> nn.Module:
+def chosen(plan: ProbePlan, session: Session, make: Make) -> Trained:
+    """The model itself, or the largest smaller one of which the budget affords two seeds, or the last that it affords at all. Raises `Missing`."""
+    copies = max((b.depth for b in plan.blocks), default=1) if session.built.info.block and session.built.original is None else 1
+    try:
+        return prepared(session, make, copies)
+    except Missing as error:
+        lost = error
+    found: Trained | None = None
+    for other in smaller(plan, session):
+        with contextlib.suppress(Missing):
+            made = prepared(other.session, partial(make, more=other.settings), copies)
+            found = replace(made, words=f"{other.words}; the model itself: {lost}")
+        if found is not None and found.plan.seeds > 1:
+            break
+    if found is None:
+        raise lost
+    return found
+
+
+def prepared(session: Session, make: Callable[[int], nn.Module], copies: int) -> Trained:
+    """One model with its task, and as many trainings as the budget affords. Raises `Missing`."""
+    device, seed = session.budget.device, session.options.seed
+    count = session.built.info.parameters * copies
+    room(count, session)
+    build = partial(stacked, make, copies=copies) if copies > 1 else make
+    with seeded(seed):
+        model = build(seed).eval()
+        task = task_of(session.built, model, seed)
+        step = operations(model.train(), task) / RATES[device] + CALL * len(session.trace.graph.nodes) * copies
+    return Trained(build, task, affordable(step, session.options.seconds), count, copies)
+
+
+def stacked(make: Callable[[int], nn.Module], number: int, copies: int) -> nn.Module:
     """A block as often as it is stacked, each with a start of its own."""
     return nn.ModuleList([make(number * 1009 + place) for place in range(copies)])
 
@@ -158,8 +208,14 @@ def affordable(step: float, seconds: float) -> StressPlan:
         if plan.trainings * plan.steps * step <= seconds:
             return plan
     least = PLANS[-1].trainings * PLANS[-1].steps * step
-    how = "raise `--probe-seconds`, or make it smaller with `--depth` (a block), `--width` (a config) or `--set`"
-    raise Missing(f"it takes {least:.2g} s of counted work: {how}")
+    how = "or make it smaller with `--depth` (a block), `--width` (a config) or `--set`"
+    raise Missing(f"it takes {least:.2g} s of counted work: `--probe-seconds {upwards(least):g}` affords it, {how}")
+
+
+def upwards(seconds: float) -> float:
+    """Two digits, rounded up."""
+    unit = 10.0 ** (math.floor(math.log10(seconds)) - 1)
+    return math.ceil(seconds / unit) * unit
 
 
 def _sweeps(sweep: Sweep, copies: int) -> Iterator[Experiment]:
@@ -235,4 +291,4 @@ def _mean(values: list[float] | tuple[float, ...]) -> float:
     return sum(values) / len(values)
 
 
-__all__ = ["GRID", "PLANS", "StressPlan", "Sweep", "affordable", "learns", "limits", "means", "operations", "stacked", "stress"]
+__all__ = ["GRID", "PLANS", "StressPlan", "Sweep", "affordable", "chosen", "learns", "limits", "means", "operations", "prepared", "stacked", "stress"]

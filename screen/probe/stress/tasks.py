@@ -9,9 +9,9 @@ All of them ask for the same two things: find out which of a few maps is meant (
 * `sequence`, floats [b, n, d] → [b, n, d'] or [b, d']: the first vector is one of 4 fixed random vectors c_k, the others are N(0, 1). Target:
   tanh(x·W_k), or its mean over the tokens times √n; where the output has the form of the input, x + tanh(x·W_k), which a stream that carries x can
   reach. Loss: mean square error over that of tanh(x·W_k). Floor 0, and 1 for the constant answer (x where x is a part of the target).
-* `image`, floats [b, c, h, w] → [b, C], or [b, n, C] or [b, C, h', w'], of which the mean is taken: a pattern of N(0, 1) on a
-  4 × 4 grid, and noise of 0.3 on every pixel; the label is the largest of C (at most 8) random linear functions
-  of the pattern. Floor 0 without the noise; the best constant answer has about ln C.
+* `image`, floats [b, c, h, w] → [b, C], or [b, n, C] or [b, C, h', w'], of which the mean is taken: one of C (at most 8) fixed patterns of N(0, 1) on
+  a 4 × 4 grid with noise of 0.5 on each of its fields and 0.3 on every pixel; the label is the pattern. Floor about 0; the best constant answer has
+  ln C.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SYMBOLS = (32, 16, 8)
 NOISE = 0.2
 GRID = 4
 CLASSES = 8
-PIXEL_NOISE = 0.3
+FIELD_NOISE, PIXEL_NOISE = 0.5, 0.3
 
 Batch = tuple[Tensor, Tensor]
 """Input and target."""
@@ -188,18 +188,18 @@ def _sequence(call: _Call, shape: torch.Size, seed: int) -> Task:
 def _image(call: _Call, shape: torch.Size, seed: int) -> Task:
     _, c, h, w = call.leaves[call.main].shape
     count = min(CLASSES, _width(shape))
-    maps = torch.randn(c * GRID * GRID, count, generator=_generator(seed, 0))
+    patterns = torch.randn(count, c, GRID, GRID, generator=_generator(seed, 0))
 
     def batch(g: torch.Generator) -> Batch:
-        pattern = torch.randn(BATCH, c, GRID, GRID, generator=g)
-        x = F.interpolate(pattern, (h, w)) + PIXEL_NOISE * torch.randn(BATCH, c, h, w, generator=g)
-        return x, (pattern.flatten(1) @ maps).argmax(1)
+        y = torch.randint(count, (BATCH,), generator=g)
+        fields = patterns[y] + FIELD_NOISE * torch.randn(BATCH, c, GRID, GRID, generator=g)
+        return F.interpolate(fields, (h, w)) + PIXEL_NOISE * torch.randn(BATCH, c, h, w, generator=g), y
 
     def loss(out: Tensor, y: Tensor) -> Tensor:
         pooled = out.mean(1) if out.dim() == 3 else out.flatten(2).mean(2) if out.dim() == 4 else out
         return F.cross_entropy(pooled.float(), y)
 
-    return Task(f"{count} classes of a {GRID} by {GRID} pattern by a linear rule", 0.0, math.log(count), batch, _answer(call, shape), loss)
+    return Task(f"{count} patterns on a {GRID} by {GRID} grid under noise", 0.0, math.log(count), batch, _answer(call, shape), loss)
 
 
 def _width(shape: torch.Size) -> int:
