@@ -66,14 +66,14 @@ def _fork(reader: Reader, position: int) -> int:
 
 
 def _nearest_weight(branch: Branch) -> str | None:
-    """The matrix used last in the branch."""
+    """The matrix used last in the branch; one of a single row (a gate) has a gradient that varies far more between networks than others do."""
     graph = branch.flow.graph
     for index in reversed(branch.region):
         if not branch.flow.weighted[index]:
             continue
         for source in graph.nodes[index].inputs:
             root = branch.flow.root(source)
-            if graph.nodes[root].op == "parameter" and len(graph.nodes[root].shape or ()) > 1:
+            if graph.nodes[root].op == "parameter" and sum(n > 1 for n in graph.nodes[root].shape or ()) > 1:
                 return graph.nodes[root].name
     return None
 

@@ -15,6 +15,7 @@ from screen.probe.budget import load_of, norms_work
 from screen.probe.drawn import attempted, key, too_large
 from screen.probe.invariance import SLOPE, invariance
 from screen.probe.jacobian import norms
+from screen.probe.material import Missing
 from screen.probe.plan import Experiment, SublayerPlan
 
 PASSES = {"jacobian": 25.0, "invariance": 14.0, "scaled": 30.0, "attack": 100.0, "bound": 20.0, "drawn": 16.0}
@@ -81,6 +82,8 @@ def _run(plan: SublayerPlan, session: Session) -> BranchRun | str:
     try:
         session.budget.room(plan, session.trace.graph)
         run = branch_run(plan, session.material())
+        if not run.own:
+            raise Missing("the branch reads no state of its own stream")
         run.output()
     except Exception as error:
         return said(error)

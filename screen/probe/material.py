@@ -19,15 +19,11 @@ from screen.capture.built import Built
 from screen.capture.oracle import Oracle
 from screen.capture.record import region_of
 from screen.graph import Initialiser
-from screen.probe.replay import Env, Tape, attribute
+from screen.probe.replay import Env, Missing, Tape, attribute
 from screen.probe.weights import drawn
 
 LEAVES = 1_000_003
 """Seeds of leaves lie this far apart for different seeds of the command."""
-
-
-class Missing(Exception):
-    """A leaf without a value: what was asked for cannot be measured, for the reason given."""
 
 
 class _Literals(TorchFunctionMode):

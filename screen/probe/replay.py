@@ -7,6 +7,7 @@ names become the dtype of the run, so that a branch that says `.to(torch.float32
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,10 +16,15 @@ import torch.fx
 from torch import Tensor, nn
 
 from screen.capture.tracer import Trace
+from screen.graph import Guess
 from screen.probe.kernels import called
 
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 _CASTS = frozenset({"float", "half", "bfloat16", "double"})
+class Missing(Exception):
+    """What was asked for cannot be measured, for the reason given."""
+
+
 Env = dict[int, Any]
 """Node -> value."""
 
@@ -28,6 +34,12 @@ def real_value(value: Any, device: str = "cpu") -> Any:
     if isinstance(value, torch.device) and value.type in ("meta", "cpu"):
         return torch.device(device)
     return device if isinstance(value, str) and value == "meta" else value
+
+
+def _guessed(guess: Guess, error: RuntimeError) -> str:
+    """Why numbers that a program reads of its data keep a replay from running."""
+    said = str(error).strip().partition("\n")[0][:120]
+    return f"`{os.path.basename(guess.file or '')}:{guess.line}` reads numbers of the data, where the trace took {guess.assumed}: {said}"
 
 
 def attribute(model: nn.Module, path: str) -> Any:
@@ -77,8 +89,16 @@ class Tape:
     def run(self, calls: Iterable[int], given: Mapping[int, Any]) -> Env:
         """The values of some calls, in order, from those of what they read."""
         env = {i: self._guarded(i, v) for i, v in given.items()}
+        first = None
         for index in calls:
-            env[index] = self._call(self.nodes[index], env)
+            first = index if first is None else first
+            try:
+                env[index] = self._call(self.nodes[index], env)
+            except RuntimeError as error:
+                read = next((g for g in self.graph.guesses if g.node is not None and first <= g.node <= index), None)
+                if read is None:
+                    raise
+                raise Missing(_guessed(read, error)) from error
         return env
 
     def _guarded(self, index: int, value: Any) -> Any:
@@ -108,4 +128,4 @@ class Tape:
         return value.detach().to(self.device, self.dtype if value.is_floating_point() else None)
 
 
-__all__ = ["FLOATS", "Env", "Tape", "attribute", "real_value"]
+__all__ = ["FLOATS", "Env", "Missing", "Tape", "attribute", "real_value"]

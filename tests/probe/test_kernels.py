@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from screen.capture.tracer import run
+from screen.graph import Guess
+from screen.probe.branch import branch_run
 from screen.probe.kernels import called, grouped
-from tests.probe.common import measured
+from screen.probe.material import Material, Missing
+from screen.probe.replay import Tape
+from tests.probe.common import measured, planned
 from tests.probe.zoo import small
 
 
@@ -33,3 +40,25 @@ def test_experts_behind_one_grouped_product_are_measured() -> None:
     degrees = [e for e in found if e["name"] == "invariance" and e["sublayer"] == "moe"]
     assert len(degrees) == 4 and {e["outcome"] for e in degrees} == {"confirmed"}
     assert any(e["name"] == "precision" and e["outcome"] == "confirmed" for e in found)
+
+
+def test_numbers_of_the_data_that_the_trace_guessed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay that fails behind such a read says where it stands; one without a read says what it raised."""
+    built, plan, watch = planned("examples/pre.py")
+    trace = run(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+    sublayer = plan.sublayers[0]
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("split_with_sizes expects …")
+
+    def said(guesses: tuple[Guess, ...]) -> Exception:
+        tape = Tape(replace(trace, graph=replace(trace.graph, guesses=guesses)))
+        with pytest.raises((RuntimeError, Missing)) as caught:
+            branch_run(sublayer, Material(tape, built, watch, 0)).output()
+        return caught.value
+
+    first = Tape(trace).steps([sublayer.output], [i for i, _ in sublayer.cuts])[0][0]
+    monkeypatch.setattr("screen.probe.replay.called", fails)
+    inside = Guess("/there/model.py", 7, "every entry of `tolist()` = 1", node=first)
+    assert "`model.py:7` reads numbers of the data" in str(said((inside,)))
+    assert isinstance(said((replace(inside, node=len(trace.graph.nodes)),)), RuntimeError) and isinstance(said(()), RuntimeError)

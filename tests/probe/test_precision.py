@@ -226,8 +226,8 @@ def test_a_forward_that_does_not_run_in_the_type(tmp_path: Path) -> None:
 def test_a_program_is_aligned_with_itself() -> None:
     built = build(parse("examples/post.py"), set={}, inputs=(), depth=None)[0]
     graph = run(built.model, built.args, built.kwargs).graph
-    assert aligned(graph, graph) == {i: i for i in range(len(graph.nodes))}
-    assert aligned(graph, replace(graph, nodes=graph.nodes[:-1])) is None
+    assert aligned(graph, graph) == ({i: i for i in range(len(graph.nodes))}, frozenset())
+    assert aligned(graph, replace(graph, nodes=graph.nodes[:-1])) == (None, frozenset())
 
 
 @pytest.mark.parametrize("name", ["pre", "post", "parallel", "moe", "mamba", "vit_block", "none"])
@@ -238,6 +238,45 @@ def test_examples(name: str) -> None:
     assert {t for t in ("float16", "bfloat16") if any(t in e.what for e in mine)} == {"float16", "bfloat16"}
     assert not [e for e in mine if e.outcome in ("refuted", "not_measured")]
     assert [e for e in mine if e.outcome == "confirmed"]
+
+
+CLAMPED = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, d: int = 16) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Linear(d, d) for _ in range(4)])
+        self.embed = nn.Linear(d, d)
+
+    def forward(self, x):
+        x = self.embed(x)
+        for block in self.blocks:
+            x = x + block(torch.nn.functional.layer_norm(x, (x.shape[-1],)))
+            if x.dtype == torch.float16:
+                top = torch.finfo(x.dtype).max
+                top = torch.where(torch.isinf(x).any(), top - 1000, top)
+                x = torch.clamp(x, min=-top, max=top)
+        return x
+"""
+
+
+def test_a_stream_that_is_clamped_in_float16_alone(tmp_path: Path) -> None:
+    """The clamp is found to be one, and what goes on is behind it; a program that does something else is still another one."""
+    file = tmp_path / "clamped.py"
+    file.write_text(CLAMPED)
+    plan, made = session(f"{file}::Model")
+    with torch.no_grad():
+        found = list(precise(plan, made))
+        half = halved(made.trace, made.built, torch.float16, "cpu")
+    assert {e.outcome for e in found} <= {"confirmed", "observed"} and any(e.outcome == "confirmed" for e in found if "float16" in e.what)
+    graph, exit_ = half.tape.graph, plan.blocks[0].exit
+    assert len(half.clamped) == 4 and graph.nodes[half.end(exit_)].op == "clamp" and graph.nodes[half.of[exit_]].op == "add"
+    file.write_text(CLAMPED.replace("x = torch.clamp(x, min=-top, max=top)", "x = torch.tanh(x)"))
+    with torch.no_grad():
+        assert "another program in float16" in next(e.reason for e in precise(*session(f"{file}::Model")))
 
 
 def test_what_does_not_run_and_what_is_beyond_the_budget() -> None:

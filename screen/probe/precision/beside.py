@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from screen.graph import SOURCES
-from screen.probe.precision.program import CASTS, Half, name_of
+from screen.probe.precision.program import CASTS, SATURATING, Half, name_of
 from screen.probe.measures import evaluate, quantity, symbols
 from screen.probe.plan import BoundPlan, SublayerPlan
 from screen.probe.replay import Env
@@ -19,7 +19,7 @@ from screen.theorems.precision import format_of, possibly_lost
 
 MASK = 1e30
 """An entry of the float64 run beyond this was masked out."""
-PLAIN = CASTS | {
+PLAIN = CASTS | SATURATING | {
     "add", "sub", "alias", "clone", "contiguous", "detach", "dropout", "expand", "flatten", "getitem", "permute", "reshape", "squeeze", "t",
     "transpose", "unflatten", "unsqueeze", "view",
 }  # fmt: skip
@@ -58,11 +58,11 @@ class Precision:
         plan, of, tape = self.stack.plan, self.half.of, self.half.tape
         self.leaves = self.stack.drawn(0)
         self.true = {**self.exact(self.x), plan.entry: self.x}
-        self.exit, self.entry = of[plan.exit], of[plan.entry]
+        self.exit, self.entry = self.half.end(plan.exit), of[plan.entry]
         wanted = [self.exit, *(of[o] for o in plan.outputs), *(of[a] for a in plan.adds)]
         self.calls, leaves, met = tape.steps(wanted, [self.entry, *(of[c] for c in plan.cuts)])
         tape.watched = frozenset(of[a] for a in plan.adds)
-        self.given = self.half.given([j for j in (*leaves, *met) if j != self.entry], self.true)
+        self.given = self.half.given([j for j in (*leaves, *met) if j != self.entry], self.true, self.calls)
         self.stream = tape.dtype_of(self.entry) or self.dtype
         self.masks = {i: ~(torch.isfinite(v) & (v.abs() < MASK)) for i, v in self.true.items() if is_float(v)}
         self.weights: dict[str, float] = {}
@@ -88,7 +88,7 @@ class Precision:
         """The block of another layer in the type."""
         values = {**self.true, **self.stack.drawn(layer)}
         read = [j for j in self.given if self.half.tape.graph.nodes[j].op in SOURCES]
-        env = self.half.tape.run(self.calls, {**self.given, **self.half.given(read, values), self.entry: x})
+        env = self.half.tape.run(self.calls, {**self.given, **self.half.given(read, values, self.calls), self.entry: x})
         env[self.entry] = x
         return env
 

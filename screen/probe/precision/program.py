@@ -27,6 +27,8 @@ from screen.probe.material import Missing
 from screen.probe.replay import Env, Tape, real_value
 
 CASTS = frozenset({"to", "type", "float", "half", "bfloat16", "double", "type_as"})
+SATURATING = frozenset({"isinf", "any", "where", "neg", "clamp"})
+"""Calls that a program adds in float16 to keep a value inside of the type: x clamped to ± a number that is chosen by whether x holds an infinity."""
 Both = dict[int, int]
 """Node of the first trace -> node of the same value in the second."""
 
@@ -64,25 +66,36 @@ class Half:
     tape: Written
     of: Both
     """Node of the first trace -> node here."""
+    clamped: frozenset[int] = frozenset()
+    """Nodes here that clamp a value that the first trace leaves as it is."""
     back: Both = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.back = {j: i for i, j in reversed(self.of.items())}
 
-    def given(self, nodes: list[int], values: Env) -> Env:
-        """Leaves and cuts in their types, from the values of the first program."""
+    def given(self, nodes: list[int], values: Env, calls: list[int]) -> Env:
+        """Leaves and cuts in their types, from the values of the first program; of one that the calls ask only for its type, nothing."""
         found: Env = {}
+        graph = self.tape.graph.nodes
         for j in nodes:
+            if all(graph[i].op == "type_as" and graph[i].inputs[0] != j for i in calls if j in graph[i].inputs):
+                found[j] = torch.empty(0, dtype=self.tape.dtype_of(j), device=self.tape.device)
+                continue
             if j not in self.back or self.back[j] not in values:
                 raise Missing(f"node {j} is read in this type alone")
             value = values[self.back[j]]
             found[j] = value.detach().to(self.tape.dtype_of(j)) if isinstance(value, Tensor) else value
         return found
 
+    def end(self, index: int) -> int:
+        """The node here whose value goes on as that of a node of the first program: behind its clamp, where there is one."""
+        here = self.of[index]
+        return min((j for j in self.clamped if self.tape.graph.nodes[j].inputs[0] == here), default=here)
+
     def source(self, index: int) -> int | None:
         """The node of the first program that has the value of a node here, through casts; None where there is none."""
         nodes = self.tape.graph.nodes
-        while index not in self.back and nodes[index].op in CASTS and nodes[index].inputs:
+        while index not in self.back and (nodes[index].op in CASTS or index in self.clamped) and nodes[index].inputs:
             index = nodes[index].inputs[0]
         return self.back.get(index)
 
@@ -95,10 +108,10 @@ def halved(trace: Trace, built: Built, dtype: torch.dtype, device: str) -> Half:
     if again.error is not None or again.graph.failure is not None:
         why = str(again.error or again.graph.failure).strip().partition("\n")[0][:160]
         raise Missing(f"its forward does not run in {name_of(dtype)}: {why}")
-    found = aligned(trace.graph, again.graph)
+    found, clamped = aligned(trace.graph, again.graph)
     if found is None:
         raise Missing(f"it is another program in {name_of(dtype)}")
-    return Half(Written(again, device), found)
+    return Half(Written(again, device), found, clamped)
 
 
 def name_of(dtype: torch.dtype) -> str:
@@ -124,30 +137,33 @@ def _converted(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
             t.data = data
 
 
-def aligned(one: Graph, two: Graph) -> Both | None:
-    """The nodes of two traces that differ in casts alone, side by side; None where they differ in more.
+def aligned(one: Graph, two: Graph) -> tuple[Both | None, frozenset[int]]:
+    """The nodes of two traces that differ in casts, and in values that the second clamps, side by side (None where they differ in more), and the
+    nodes of the second that clamp.
 
-    A cast of one that the other lacks (a cast to the type that a value has already makes no node) is the value that it casts.
+    A cast of one that the other lacks (a cast to the type that a value has already makes no node) is the value that it casts, and so is a clamp.
+    What a clamp's ends are made of is read by nothing else: a call that read it would not be that of the first trace.
     """
-    found = _leaves(one, two)
+    found, clamped = _leaves(one, two), set[int]()
     if found is None:
-        return None
+        return None, frozenset()
     mine, theirs = ([n for n in g.nodes if n.op not in SOURCES] for g in (one, two))
     i = j = 0
     while i < len(mine) or j < len(theirs):
         a = mine[i] if i < len(mine) else None
         b = theirs[j] if j < len(theirs) else None
-        if a is not None and b is not None and (a.op, a.shape) == (b.op, b.shape) and _same_inputs(one, two, a.index, b.index, found):
+        if a is not None and b is not None and (a.op, a.shape) == (b.op, b.shape) and _same_inputs(one, two, (a.index, b.index), found, clamped):
             found[a.index] = b.index
             i, j = i + 1, j + 1
-        elif b is not None and b.op in CASTS:
+        elif b is not None and b.op in CASTS | SATURATING:
+            clamped |= {b.index} if b.op == "clamp" else set()
             j += 1
         elif a is not None and a.op in CASTS and a.inputs:
             found[a.index] = found[a.inputs[0]]
             i += 1
         else:
-            return None
-    return found
+            return None, frozenset()
+    return found, frozenset(clamped)
 
 
 def _leaves(one: Graph, two: Graph) -> Both | None:
@@ -161,16 +177,16 @@ def _leaves(one: Graph, two: Graph) -> Both | None:
     return found
 
 
-def _same_inputs(one: Graph, two: Graph, i: int, j: int, found: Both) -> bool:
-    """Whether two calls read the same values, casts left aside."""
-    mine = [_bare(two, found[k]) for k in one.nodes[i].inputs]
-    return mine == [_bare(two, k) for k in two.nodes[j].inputs]
+def _same_inputs(one: Graph, two: Graph, calls: tuple[int, int], found: Both, clamped: set[int]) -> bool:
+    """Whether two calls read the same values, casts and clamps left aside."""
+    mine = [_bare(two, found[k], clamped) for k in one.nodes[calls[0]].inputs]
+    return mine == [_bare(two, k, clamped) for k in two.nodes[calls[1]].inputs]
 
 
-def _bare(graph: Graph, index: int) -> int:
-    while graph.nodes[index].op in CASTS and graph.nodes[index].inputs:
+def _bare(graph: Graph, index: int, clamped: set[int]) -> int:
+    while (graph.nodes[index].op in CASTS or index in clamped) and graph.nodes[index].inputs:
         index = graph.nodes[index].inputs[0]
     return index
 
 
-__all__ = ["CASTS", "Half", "Written", "aligned", "halved", "name_of"]
+__all__ = ["CASTS", "SATURATING", "Half", "Written", "aligned", "halved", "name_of"]
