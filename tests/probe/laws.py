@@ -210,7 +210,8 @@ def table(rows: list[Row]) -> str:
     lines = ["| design | quantity | asked | found | interval | n | |", "|---|---|---|---|---|---|---|"]
     for r in rows:
         interval = "" if r.interval is None else f"[{r.interval[0]:.3g}, {r.interval[1]:.3g}]"
-        lines.append(f"| {r.design} | {r.quantity} | {r.asked} | {r.found:.3g} | {interval} | {r.samples} | {VERDICTS[r.holds]} |")
+        cells = (r.design, r.quantity.replace("|", r"\|"), r.asked, f"{r.found:.3g}", interval, str(r.samples), VERDICTS[r.holds])
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
