@@ -134,7 +134,7 @@ def _seconds(load: Load, rate: float, layers: int, depths: list[int]) -> float:
     and once back for each depth that it is in."""
     runs = layers + sum(depths)
     drawing, running = layers * 200.0 / RATES["cpu"], runs * 4.0 * load.tokens / rate
-    return 2.0 * (load.weights * (drawing + running) + runs * load.calls * CALL)
+    return 2.0 * (load.weights * (drawing + running) + runs * (load.calls * CALL + load.values / rate))
 
 
 def _not_stacked(plan: BlockPlan, session: Session) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from screen.graph import SOURCES, Graph, numel
+from screen.graph import SOURCES, Graph, Node, numel
 from screen.probe.allot import Key, Want, allotted
 from screen.probe.material import Missing
 from screen.probe.measures import STARTS, is_exact, steps, symbols
@@ -33,6 +33,8 @@ SWEEP = 84.0
 """Operations for each weight and token of the experiment that a type must leave time for: 14 passes, one weight group."""
 CALL = 4e-5
 """Seconds of a recorded call forward and backward, whatever its size."""
+ENTRY = 30.0
+"""Operations of an entry of a value forward and backward, which wait for memory: 1.5 ns on a CPU."""
 BUILT = 1e-3
 """Seconds for each node of a program that is built and traced on meta."""
 TYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -76,6 +78,8 @@ class Load:
     """Entries of parameters."""
     calls: int
     tokens: int
+    values: float = 0.0
+    """Operations of a forward and backward pass that belong to no weight: `ENTRY` for an entry of a value, 6 for each term of a product of values."""
 
 
 class Budget:
@@ -121,8 +125,8 @@ class Budget:
             raise Missing(f"{TOO_LARGE}: {count:,} weights need {need / 2**30:.3g} GiB at true width, and {where} {self.space / 2**30:.3g} GiB")
 
     def passes(self, load: Load, count: float) -> float:
-        """Seconds of so many forward and backward passes: 6 operations for each weight and token, and `CALL` for each call."""
-        return count * (6.0 * load.weights * load.tokens / self.rate + CALL * load.calls)
+        """Seconds of so many forward and backward passes: 6 operations for each weight and token, those of values, and `CALL` for each call."""
+        return count * ((6.0 * load.weights * load.tokens + load.values) / self.rate + CALL * load.calls)
 
 
 def bytes_of(count: int, dtype: torch.dtype, copies: int = COPIES) -> int:
@@ -165,7 +169,7 @@ def parameters_below(graph: Graph, target: int, cuts: list[int]) -> int:
 
 def load_of(graph: Graph, targets: list[int], cuts: Iterable[int]) -> Load:
     """What some nodes depend on, back to the cuts, with the tokens of the first of them."""
-    stop, seen, weights, calls = set(cuts), set[int](), 0, 0
+    stop, seen, weights, calls, values = set(cuts), set[int](), 0, 0, 0.0
     stack = list(targets)
     while stack:
         index = stack.pop()
@@ -174,9 +178,19 @@ def load_of(graph: Graph, targets: list[int], cuts: Iterable[int]) -> Load:
         seen.add(index)
         node = graph.nodes[index]
         weights += numel(node.shape) if node.op == "parameter" else 0
-        calls += node.op not in SOURCES
+        if node.op not in SOURCES:
+            calls, values = calls + 1, values + _values(graph, node)
         stack.extend(node.inputs)
-    return Load(weights, calls, tokens(graph, targets[0]))
+    return Load(weights, calls, tokens(graph, targets[0]), values)
+
+
+def _values(graph: Graph, node: Node) -> float:
+    """Operations of one call, forward and backward, beside those of its weights."""
+    shapes = [s for i in node.inputs if len(s := graph.nodes[i].shape or ()) > 2]
+    if node.op == "scaled_dot_product_attention" and len(shapes) > 1:
+        return 12.0 * numel(shapes[0]) * shapes[1][-2]
+    products = 6.0 * shapes[0][-1] if node.op in ("matmul", "bmm", "baddbmm") and len(shapes) > 1 else 0.0
+    return (ENTRY + products) * numel(node.shape or ())
 
 
 __all__ = [

@@ -139,7 +139,7 @@ def wants(plan: BlockPlan, session: Session) -> Iterator[Want]:
     graph = session.trace.graph
     load, own = load_of(graph, [plan.exit, *plan.outputs], [plan.entry, *plan.cuts]), _features(plan, graph)
     top = max(ladder(own, 1)) if own > LARGEST else own
-    work = 2.0 * SEEDS * load.weights * (top / max(own, 1)) ** 2 * (WORK * load.tokens + DRAWING)
+    work = 2.0 * SEEDS * load.weights * (top / max(own, 1)) ** 2 * (WORK * load.tokens + DRAWING) + WIDTHS * 2.0 * SEEDS * load.values
     yield Want(_key(plan), (work / session.budget.rate + WIDTHS * (2.0 * SEEDS * CALL * load.calls + BUILT * len(graph.nodes)),))
 
 

@@ -32,7 +32,7 @@ def wants(block: BlockPlan, plan: ProbePlan, session: Session) -> Iterator[Want]
     norms = sum(norms_work(s.quantities, s.plain) for s in _sublayers(plan, block).values())
     for dtype in TYPES:
         deep = layers(block, name_of(dtype), (graph.nodes[block.entry].shape or (1,))[block.axis])
-        work = load.weights * ((RUNS + deep) * 2.0 * load.tokens + 100.0 * (1 + deep)) + norms
+        work = load.weights * ((RUNS + deep) * 2.0 * load.tokens + 100.0 * (1 + deep)) + (RUNS + deep) * load.values / 3 + norms
         yield Want(_key(block, dtype), (work / budget.rate + (RUNS + deep) * load.calls * CALL / 3,))
 
 
