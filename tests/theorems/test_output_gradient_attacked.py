@@ -44,6 +44,7 @@ class Model(nn.Module):
         """(max|γ|, σ) of a norm at its input."""
         return float(norm.weight.abs().amax()), float((self.seen[of].var(unbiased=False) + norm.eps).sqrt())
 
+    @torch.no_grad()
     def bound(self, norms: str, final: bool) -> float:
         """Of the gradient at this point."""
         ffn, size = self.body.blocks[1].ffn, float(self.seen["h"].norm())
