@@ -10,7 +10,7 @@ Source: Kan et al., theorem 6, with the sharp constant: docs/theory.md, uncertai
 from __future__ import annotations
 
 from screen.facts.questions import branches, is_output_bounded, is_renormalised, is_unit, normed_total
-from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
+from screen.rule import Example, Facts, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, or_not_applicable
 from screen.theorems.in_words import distance, generalising
 
 RULE = Rule("R401", "token-distance", "uncertainty", "R", "note", ("streams", "analyses"), "Kan et al., theorem 6")
@@ -59,6 +59,12 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         more = "whatever the depth" if normed else "b the largest value of that norm, whatever the depth"
         message = f"Two inputs of `{stream.name}` end at most 2·{size} apart per token, in rms: a norm stands at its end, {more}."
         return Outcome("holds", message, site, theorem=f"‖y − y'‖ ≤ 2·{size} per token after a norm", numbers=(("branches", count), *lines))
+    if any(is_renormalised(s) for s in subs):
+        return _after_the_last_norm(facts, stream, subs, site)
+    scaled = next((s for s in subs if not _keeps_distances(s)), None)
+    if scaled is not None:
+        message = f"How far apart two inputs of `{stream.name}` end is not derived: the stream is multiplied at `{scaled.name}`."
+        return Outcome("cannot_tell", message, at(stream, None, scaled))
     bounded = [is_output_bounded(facts, s) for s in subs if not is_renormalised(s)]
     if all(b is True for b in bounded):
         reach, one = ("Σ 2·b_l", "Σ 2·b_l") if total is None else (f"{2 * count}·s·max|γ|", "Σ 2·s·max|γ|")
@@ -72,6 +78,24 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         message = f"Nothing but its weights bounds how far `{stream.name}` carries two inputs apart: `{bare[0].name}` reads it without a norm."
         return Outcome("violated", message, at(stream, None, bare[0]), theorem="‖x_N − x_N'‖ ≤ (1 + L)^N·‖x_0 − x_0'‖")
     return Outcome("cannot_tell", f"Whether `{bare[0].name}` of `{stream.name}` is bounded is unknown.", at(stream, None, bare[0]))
+
+
+def _keeps_distances(sublayer: Sublayer) -> bool:
+    """The skip itself carries two states no further apart."""
+    alpha = sublayer.alpha
+    return alpha.kind == "none" or (alpha.kind == "constant" and alpha.value is not None and abs(alpha.value) <= 1)
+
+
+def _after_the_last_norm(facts: Facts, stream: Stream, subs: list[Sublayer], site: Site) -> Outcome:
+    """Two inputs leave a norm on the stream at most twice its size apart, however near they came; only what is added behind it counts."""
+    lost = next((s for s in subs if not _has_bound(facts, s) and is_output_bounded(facts, s) is not True), None)
+    if lost is not None:
+        return Outcome("cannot_tell", f"Whether `{lost.name}` of `{stream.name}` is bounded is unknown.", at(stream, None, lost))
+    message = (
+        f"Two inputs of `{stream.name}` end at most 2·b₀ + Σ 2·b_l apart per token: b₀ is the largest value of the last norm on it, "
+        "b_l the bound of each branch behind that norm."
+    )
+    return Outcome("holds", message, site, theorem="‖x_N − x_N'‖ ≤ 2·b₀ + Σ 2·b_l per token")
 
 
 def _has_bound(facts: Facts, sublayer: Sublayer) -> bool:

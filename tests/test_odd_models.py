@@ -175,3 +175,32 @@ def test_a_stage_in_a_list_is_no_block() -> None:
     stages = (Container(nn.ModuleList([Entry(), Pre(), Pre()])) for _ in range(2))
     report = screen.check(Container(nn.ModuleList(stages)), example_inputs=torch.zeros(2, TOKENS, WIDTH))
     assert [s.depth for s in report.streams] == [3, 3]
+
+
+class Skipped(nn.Module):
+    """y = N(x); x' = α·y + F(y), or x' = α·x + F(N(x))."""
+
+    def __init__(self, normed: bool, alpha: float) -> None:
+        super().__init__()
+        self.norm, self.ffn, self.normed, self.alpha = nn.LayerNorm(WIDTH), FFN(), normed, alpha
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        return self.alpha * (y if self.normed else x) + self.ffn(y)
+
+
+def test_what_is_said_of_the_distance_of_two_inputs() -> None:
+    """A normed skip takes two inputs that nearly meet as far apart as any other two, and a multiplier above 1 takes all apart."""
+
+    def said(normed: bool, alpha: float) -> tuple[str, str]:
+        model = Container(nn.ModuleList(Skipped(normed, alpha) for _ in range(3)))
+        report = screen.check(model, example_inputs=torch.zeros(2, TOKENS, WIDTH))
+        return next((f.outcome, f.theorem) for f in report.findings if f.code == "R401")
+
+    close = torch.randn(2, TOKENS, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 1e-6
+    skip = Container(nn.ModuleList(Skipped(True, 1.0) for _ in range(3))).double()
+    ends = skip(close)
+    assert float((ends[0] - ends[1]).detach().norm()) > 1e3 * float((close[0] - close[1]).norm())
+    assert said(True, 1.0) == ("holds", "‖x_N − x_N'‖ ≤ 2·b₀ + Σ 2·b_l per token")
+    assert said(False, 1.0) == ("holds", "‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + Σ 2·b_l")
+    assert said(False, 1.2)[0] == "cannot_tell"
