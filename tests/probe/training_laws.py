@@ -46,7 +46,7 @@ def _order(run: Training) -> float:
 def training_proxy(size: Size) -> list[Row]:
     """E, E.5–E.6: how the parts of log S change in training, pre against post, from GPT-2's start, from half of it, and post from 1.4 times it."""
     small = size.networks == 1
-    base = Recipe("A", rate=3e-3, steps=100 if small else 400, start=GPT2, depth=4 if small else 12, clip=1.0)
+    base = Recipe("A", rate=3e-3, steps=80 if small else 400, start=GPT2, depth=4 if small else 12, clip=1.0)
     runs = {n: [trained(replace(base, norms=n, seed=s)) for s in range(size.networks)] for n in ("A", "C")}
     rows = [row for norms, found in runs.items() for row in _terms(NAMES[norms], found)]
     pre, post = runs["A"], runs["C"]
