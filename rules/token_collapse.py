@@ -6,7 +6,8 @@ loss stays at its first value. With smaller weights, or a stream multiplied by �
 DeepNorm's condition.
 Assumes: independent random weights at the recorded initialisation, tokens that are exchangeable; the thresholds on 1 − cos are provisional, and
 a condition in between is warm-up and a lower learning rate.
-Cannot tell: when the initialisation was not recorded, or a branch is none that the recursion covers.
+Cannot tell: when the initialisation was not recorded, or a branch is none that the recursion covers; when tokens collapse in blocks whose weights
+serve at several depths, since the thresholds were set on blocks with weights of their own.
 Source: the token covariance recursion in docs/theory.md; Wang et al. 2022 (DeepNet), section 4; Xiong et al. 2020, theorem 1.
 """
 
@@ -87,7 +88,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
             return _bounded_below(facts, stream, least)
     if isinstance(found, Unknown):
         return _untold(facts, stream, f"{name} has no identity path, and how fast its tokens grow alike is not known:", found)
-    return _compensated(facts, stream, found.deepnorm_number) if scaled else _collapse(facts, stream, found.one_minus_cos)
+    return _compensated(facts, stream, found.deepnorm_number) if scaled else _collapse(facts, stream, found.one_minus_cos, found.tied)
 
 
 def _untold(facts: Facts, stream: Stream, what: str, why: Unknown) -> Outcome:
@@ -119,7 +120,7 @@ def _compensated(facts: Facts, stream: Stream, number: float | Unknown) -> Outco
     return Outcome("conditional", message, site, "declared", UPDATE, numbers=numbers, condition="warm-up", remedy=remedy)
 
 
-def _collapse(facts: Facts, stream: Stream, apart: float | Unknown) -> Outcome:
+def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) -> Outcome:
     site, depth = at(stream, place=_last(stream).place), facts.depth(stream)
     crossed = stream.identity.norms_crossed * (facts.stacked or 1)
     if isinstance(apart, Unknown):
@@ -128,6 +129,9 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown) -> Outcome:
     where = f"no identity path runs through `{stream.name}` (every path crosses {crossed} norms)"
     size = f"1 − cos between tokens is {apart:.2g} after {depth} blocks"
     theorem = "one block multiplies 1 − cos by about 1/(1 + v), v the gain of V and O"
+    if apart < COLLAPSED and tied:
+        message = f"{where[0].upper()}{where[1:]}, and {size}; what that does where the same weights serve at several depths was not measured."
+        return Outcome("cannot_tell", message, site, numbers=numbers)
     if apart < COLLAPSED:
         message = f"At the recorded initialisation {where}, and {size}: all tokens are the same."
         remedy = "smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches"

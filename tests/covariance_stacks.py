@@ -10,9 +10,10 @@ from screen.facts.nouns import Unknown
 from screen.facts.recursion.attention import Softmax
 from screen.facts.recursion.kernels import kernel
 from screen.facts.recursion.moments import Moments
+from screen.facts.recursion.program import Program
 from screen.facts.recursion.result import Recursion, read
 from screen.facts.recursion.stack import Add, Inlet, Stack
-from screen.facts.recursion.steps import Attend, Entrywise, Linear, Normalise, Product, Program, Step
+from screen.facts.recursion.steps import Attend, Entrywise, Linear, Normalise, Product, Step
 from tests.simulation import Design, Sample, simulate
 
 TOKENS = 32
@@ -71,7 +72,7 @@ def stack_of(design: Design, depth: int, *, width: int = 128, tokens: int = TOKE
     close = NORM if design.c else None
     adds = [Add((Inlet("attention", _attention(design, width, heads, tokens)),), design.alpha**2, close)] if design.attention else []
     adds += [Add((Inlet("ffn", _feed(design)),), design.alpha**2, close)] if design.feed else []
-    return Stack(Moments(1.0, 1.0), (tuple(adds),) * depth, NORM if design.final else None, design.tied, tokens)
+    return Stack(Moments(1.0, 1.0), (tuple(adds),) * depth, NORM if design.final else None, (0,) * depth if design.tied else (), tokens)
 
 
 def predicted(design: Design, depth: int, **sizes: int) -> Recursion:

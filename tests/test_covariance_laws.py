@@ -172,15 +172,32 @@ def test_without_a_final_norm_the_exponent_is_that_of_the_loss() -> None:
     assert _exponent(ends[True]) == pytest.approx(_exponent([predicted(design, n).rms[-1] for n in DEPTHS]), abs=0.12)
 
 
+TIED = {
+    "pre": Design(a=True, tied=True),
+    "pre, causal": Design(a=True, tied=True, causal=True),
+    "peri": Design(a=True, b=True, tied=True),
+    "post": Design(c=True, tied=True, qk=0.3, v=0.5, o=0.5),
+    "post, collapsed": Design(c=True, tied=True),
+    "A and C, gated": Design(a=True, c=True, tied=True, gated=True, act="silu", v=0.5, o=0.5),
+}
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_weights_that_serve_at_every_depth(name: str) -> None:
+    """rms within 10 % in every layer, log10(1 − cos) within 0.15, of three networks; gradients are not known. Without what the layers have in common
+    1 − cos would be 2 to 12 times larger."""
+    design = TIED[name]
+    said, seen = predicted(design, 12), [simulate(design, 12, width=256, seed=seed) for seed in range(3)]
+    for layer in range(12):
+        assert said.rms[layer] == pytest.approx(statistics.fmean(s.rms[layer] for s in seen), rel=0.1)
+    assert math.log10(number(said.one_minus_cos)) == pytest.approx(math.log10(geometric([1 - s.cosine[-1] for s in seen])), abs=0.15)
+    assert isinstance(said.gradient_ratio, Unknown)
+
+
 def test_weights_that_serve_at_every_depth_add_sums_and_not_root_sums() -> None:
     design = Design(a=True, tied=True)
-    said = predicted(design, 64)
-    seen = simulate(design, 64)
-    assert seen.rms[-1] < said.rms[-1] < 2 * seen.rms[-1]
-    assert number(said.rms_exponent) == pytest.approx(1.05, abs=0.15)
+    assert number(predicted(design, 64).rms_exponent) == pytest.approx(1.05, abs=0.15)
     assert number(predicted(replace(design, tied=False), 64).rms_exponent) == pytest.approx(0.53, abs=0.05)
-    assert isinstance(said.cosine, Unknown)
-    assert isinstance(said.gradient_ratio, Unknown)
 
 
 XAVIER = Design(a=True, act="relu", ratio=1, uniform=True)

@@ -119,7 +119,24 @@ def test_a_law_that_was_given_to_some_entries_alone_is_not_the_law_of_all() -> N
 
 
 def test_shared_blocks_are_found_without_their_names() -> None:
-    source = MODELS["pre"].replace("(Block() for _ in range(DEPTH))", "([Block()] * DEPTH)")
-    said = said_of(source)
-    assert isinstance(said.cosine, Unknown)
-    assert said.rms[-1] > 1.4 * said_of(MODELS["pre"]).rms[-1]
+    """One block for all layers, and two for six layers each, against three networks; hooks of one module fire for each of its places."""
+    whole, sizes = MODELS["pre"], list[float]()
+    for blocks, places in (("[Block()] * DEPTH", 12), ("[Block()] * 6 + [Block()] * 6", 6)):
+        source = whole.replace("(Block() for _ in range(DEPTH))", f"({blocks})")
+        said, seen = said_of(source, tokens=32), [trained_run(source, seed) for seed in range(3)]
+        assert said.tied
+        assert isinstance(said.gradient_ratio, Unknown)
+        for layer in range(12):
+            assert said.rms[layer] == pytest.approx(statistics.fmean(s.rms[places * layer] for s in seen), rel=0.1)
+        assert number(said.cosine) == pytest.approx(statistics.fmean(s.cosine[-1] for s in seen), abs=0.06)
+        sizes.append(said.rms[-1])
+    assert sizes[0] > 1.2 * sizes[1] > 1.2 * said_of(whole).rms[-1]
+
+
+def test_blocks_that_share_some_of_their_weights_are_not_told() -> None:
+    share = "for block in self.blocks[1:]:\n            block.mlp[2] = self.blocks[0].mlp[2]"
+    source = MODELS["pre"].replace("        self.final", f"        {share}\n        self.final", 1)
+    facts = traced(source)
+    found = recursion_of(facts.streams[0], facts.graph)
+    assert isinstance(found, Unknown)
+    assert "serve in another one" in found.reason

@@ -49,6 +49,19 @@ class Rows:
     pick: Array
     jump: Array
     meet: Array
+    own: Array
+    """As R, of two rows over the same keys."""
+
+    def own_at(self, spread: float, cosine: float) -> float:
+        """E Σ_j A_ij A'_ij of one token in two layers."""
+        return self._between(self.own, spread, cosine)
+
+    def _between(self, table: Array, spread: float, cosine: float) -> float:
+        place = min(max(spread, 0.0), SPREADS[-1])
+        high = min(max(int(np.searchsorted(SPREADS, place)), 1), len(SPREADS) - 1)
+        part = (place - SPREADS[high - 1]) / (SPREADS[high] - SPREADS[high - 1])
+        line = (1 - part) * table[high - 1] + part * table[high]
+        return float(np.interp(min(max(cosine, 0.0), 1.0), COSINES, line))
 
     def at(self, spread: float, cosine: float) -> tuple[float, float, float]:
         """(P, S, R) by linear interpolation."""
@@ -56,12 +69,11 @@ class Rows:
         fade = place / spread if spread > place else 1.0
         high = min(max(int(np.searchsorted(SPREADS, place)), 1), len(SPREADS) - 1)
         part = (place - SPREADS[high - 1]) / (SPREADS[high] - SPREADS[high - 1])
-        meet = (1 - part) * self.meet[high - 1] + part * self.meet[high]
         pick = float((1 - part) * self.pick[high - 1] + part * self.pick[high])
         return (
             1 - fade * (1 - pick),
             fade * float((1 - part) * self.jump[high - 1] + part * self.jump[high]),
-            float(np.interp(min(max(cosine, 0.0), 1.0), COSINES, meet)),
+            self._between(self.meet, spread, cosine),
         )
 
 
@@ -73,21 +85,23 @@ def rows(tokens: int, causal: bool) -> Rows:
     lengths = np.ceil((np.arange(ROWS) + 0.5) / ROWS * tokens) if causal else np.full(ROWS, tokens)
     other = draw.permutation(lengths)
     keys = np.arange(tokens)
-    pick, jump, meet = [], [], []
+    pick, jump, meet, own = [], [], [], []
     for spread in SPREADS:
         plain = _softmax(spread * shared, keys < lengths[:, None])
         squares = (plain**2).sum(1)
         pick.append(squares.mean())
         jump.append((squares - 2 * (plain**3).sum(1) + squares**2).mean())
-        line = []
+        line, near_line = [], []
         for cosine in COSINES[:-1]:
             near, far = math.sqrt(cosine), math.sqrt(1 - cosine)
             left = _softmax(spread * (near * shared + far * one), keys < lengths[:, None])
-            right = _softmax(spread * (near * shared + far * two), keys < other[:, None])
-            line.append((left * right).sum(1).mean())
+            right = spread * (near * shared + far * two)
+            line.append((left * _softmax(right, keys < other[:, None])).sum(1).mean())
+            near_line.append((left * _softmax(right, keys < lengths[:, None])).sum(1).mean() if causal else line[-1])
         same = _softmax(spread * shared, keys < other[:, None])
         meet.append([*line, (plain * same).sum(1).mean()])
-    return Rows(np.array(pick), np.array(jump), np.array(meet))
+        own.append([*near_line, squares.mean()])
+    return Rows(np.array(pick), np.array(jump), np.array(meet), np.array(own))
 
 
 def _softmax(logits: Array, allowed: NDArray[np.bool_]) -> Array:
@@ -121,8 +135,15 @@ class Softmax:
 
     def spread(self, query: Moments, key: Moments, places: float = 0.0) -> float:
         """s, the standard deviation of the logits over the keys; `places` is the variance that relative positions add."""
-        square = self._square(query, key) + places
-        return self.cap * math.sqrt(_tanh().forward(Moments(square, square)).power) if self.cap else math.sqrt(square)
+        return self.capped(self.uncapped(query, key, places))
+
+    def uncapped(self, query: Moments, key: Moments, places: float = 0.0) -> float:
+        """The same without the cap, where there is one."""
+        return math.sqrt(self._square(query, key) + places)
+
+    def capped(self, spread: float) -> float:
+        """Standard deviation behind the cap."""
+        return self.cap * math.sqrt(_tanh().forward(Moments(spread**2, spread**2)).power) if self.cap else spread
 
     def alike(self, query: Moments, key: Moments, places: float = 0.0) -> float:
         """ρ, the correlation of two queries' rows."""

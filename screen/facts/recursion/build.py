@@ -9,12 +9,14 @@ from itertools import pairwise
 
 from screen import ops
 from screen.facts.nouns import Kind, Norm, NormType, Place, Scale, Stream, Sublayer, Unknown
+from screen.facts.recursion import tied
 from screen.facts.recursion.layout import Layout, stream_layout
 from screen.facts.recursion.memory import Foreign, beside
 from screen.facts.recursion.moments import Moments
+from screen.facts.recursion.program import Program
 from screen.facts.recursion.reader import NORMS, Reader
 from screen.facts.recursion.stack import Add, Block, Inlet, Stack, forward
-from screen.facts.recursion.steps import Normalise, Program
+from screen.facts.recursion.steps import Mix, Normalise
 from screen.facts.recursion.values import Stop
 from screen.facts.recursion.weights import Weights, same_shapes
 from screen.graph import Graph, Node, Ref
@@ -65,10 +67,13 @@ class Builder:
             raise Stop("the stream has no blocks")
         blocks = {kind.id: self._block(kind) for kind in self.stream.kinds}
         layers = _layers(self.stream.kinds)
-        tied = self._sharing()
+        groups = self._groups()
         start = self._start()
         final = Normalise(0, 0, False, 0.0, 1.0) if self.stream.final_norm is True else None
-        return Stack(start, tuple(blocks[layers[n % len(layers)]] for n in range(depth)), final, tied, self.tokens)
+        if groups and any(isinstance(s, Mix) for b in blocks.values() for a in b for i in a.inlets for s in i.program.steps):
+            raise Stop("experts in blocks whose weights serve at several depths have no row in the recursion")
+        serving = tuple(groups[n % len(groups)] for n in range(depth)) if groups else ()
+        return Stack(start, tuple(blocks[layers[n % len(layers)]] for n in range(depth)), final, serving, self.tokens)
 
     # -- one block ---------------------------------------------------------------------------------------------------------------------
 
@@ -148,9 +153,7 @@ class Builder:
         rest = tuple(o for o in self.others if o is not other and o.states[-1] < other.states[-1])
         builder = Builder(other, self.graph, self.tokens, self.assumptions, others=rest, norms=self.norms)
         stack = builder.stack(other.depth)
-        if stack.tied:
-            raise Stop(f"the weights of `{other.name}` serve at several depths", other.states[-1])
-        return forward(stack).sums[-1]
+        return (tied.forward(stack) if stack.tied else forward(stack)).sums[-1]
 
     # -- ends of the stream ------------------------------------------------------------------------------------------------------------
 
@@ -184,21 +187,34 @@ class Builder:
                 stack.extend(self.graph.nodes[node].inputs)
         return False
 
-    def _sharing(self) -> bool:
-        """Whether weights serve at several depths; raises where equal blocks start differently."""
-        first = self.stream.kinds[0].sublayers
-        adds = [s for s in self.stream.states if s >= first[0].add and self._is_residual(s)]
+    def _groups(self) -> tuple[int, ...]:
+        """Group of each block, those with the same matrices; empty where none serves twice. Raises where equal blocks start differently, and where a
+        block has some of another's matrices and not all."""
+        per_block = len(self.stream.kinds[0].sublayers)
+        adds = [s for s in self.stream.states if s >= self.stream.kinds[0].sublayers[0].add and self._is_residual(s)]
+        self._compare_starts(adds, per_block)
+        used = [self.weights.matrices(one, two) for one, two in pairwise([-1, *adds])]
+        if sum(map(len, used)) == len(frozenset().union(*used)):
+            return ()
+        if len(adds) != per_block * self.stream.depth:
+            raise Stop("weights serve at several depths, and at which is not known")
+        blocks = [tuple(used[n : n + per_block]) for n in range(0, len(used), per_block)]
+        groups: list[int] = []
+        for place, block in enumerate(blocks):
+            met = [n for n in range(place) if frozenset().union(*block) & frozenset().union(*blocks[n])]
+            first = next((n for n in met if all(a <= b for a, b in zip(block, blocks[n], strict=True))), None)
+            if met and first is None:
+                raise Stop("some weights of a block serve in another one, and others do not", adds[place * per_block])
+            groups.append(place if first is None else groups[first])
+        return tuple(groups)
+
+    def _compare_starts(self, adds: list[int], per_block: int) -> None:
         seen: dict[tuple[int, int], tuple[object, ...]] = {}
-        tied = False
         for place, (one, two) in enumerate(pairwise(adds)):
-            mark = self.weights.signature(one, two)
-            position = (place + 1) % len(first)
-            for (other, _), known in seen.items():
-                if other == position and same_shapes(known, mark) and known != mark:
-                    raise Stop("blocks of one kind start from different initialisers", two)
-                tied = tied or (other == position and bool(known) and not mark)
+            mark, position = self.weights.signature(one, two), (place + 1) % per_block
+            if any(other == position and same_shapes(known, mark) and known != mark for (other, _), known in seen.items()):
+                raise Stop("blocks of one kind start from different initialisers", two)
             seen.setdefault((position, len(mark)), mark)
-        return tied
 
     def _is_residual(self, state: int) -> bool:
         node = self.graph.nodes[state]

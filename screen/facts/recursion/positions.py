@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from screen.facts.recursion.attention import SEED, SPREADS
 from screen.facts.recursion.kernels import Kernel
 from screen.facts.recursion.moments import Moments
+from screen.facts.recursion.program import Program
 from screen.facts.recursion.stack import Stack
-from screen.facts.recursion.steps import Attend, Entrywise, Join, Linear, Mix, Normalise, Part, Product, Program, Shift, Step, Stretch, Sum
+from screen.facts.recursion.steps import Attend, Entrywise, Join, Linear, Mix, Normalise, Part, Product, Shift, Step, Stretch, Sum
 
 Array = NDArray[np.float64]
 State = tuple[Array, Array]
@@ -131,12 +132,12 @@ def _through(kernel: Kernel, state: State) -> State:
     power = float(q.mean())
     if power <= 0:
         return np.full(len(q), kernel.forward(Moments(0.0, 0.0)).power), np.zeros_like(apart)
-    found, gaps = _gaps(kernel, float(f"{power:.6g}"))
-    return np.full(len(q), found), np.interp(apart / power, GRID, gaps)
+    found, table = gaps(kernel, float(f"{power:.6g}"))
+    return np.full(len(q), found), np.interp(apart / power, GRID, table)
 
 
 @lru_cache(maxsize=256)
-def _gaps(kernel: Kernel, power: float) -> tuple[float, Array]:
+def gaps(kernel: Kernel, power: float) -> tuple[float, Array]:
     """E φ² and the gaps of φ over the grid."""
     return kernel.forward(Moments(power, 0.0)).power, np.array([kernel.forward(Moments(power, power * lost)).gap for lost in GRID])
 
@@ -195,4 +196,4 @@ def _rows(tokens: int, spread: float, cosine: float) -> tuple[Array, Array]:
     return pick, np.asarray(upper + np.triu(upper, 1).T)
 
 
-__all__ = ["is_causal", "last_one_minus_cos"]
+__all__ = ["GRID", "gaps", "is_causal", "last_one_minus_cos"]

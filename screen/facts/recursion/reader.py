@@ -15,11 +15,12 @@ from screen import ops
 from screen.facts.nouns import Norm, Unknown
 from screen.facts.recursion.layout import is_features
 from screen.facts.recursion.memory import ARGUMENT
+from screen.facts.recursion.program import Program
 from screen.facts.recursion.read_entries import Entries
 from screen.facts.recursion.read_routes import Routes
 from screen.facts.recursion.read_views import Views
 from screen.facts.recursion.reading import Read
-from screen.facts.recursion.steps import Normalise, Program, Shift
+from screen.facts.recursion.steps import Normalise, Shift
 from screen.facts.recursion.values import Stop, Value
 from screen.graph import Node, Ref
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from screen.facts.nouns import Unknown
+from screen.facts.recursion import tied
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.positions import is_causal, last_one_minus_cos
 from screen.facts.recursion.stack import Backward, Block, Forward, Stack, backward, forward, value_gains
@@ -24,6 +25,7 @@ ALIKE = 0.2
 """1 − cos from which down a causal stack is followed position by position."""
 EXCHANGEABLE = "tokens count as exchangeable under a causal mask, so that 1 - cos below 0.02 is too small"
 
+DEPENDENT = Unknown("the same weights serve at several depths, so that gradients of layers are not independent")
 NOT_COMPUTED = Unknown("it was not computed")
 Law = Literal["polynomial", "exponential"]
 
@@ -52,6 +54,8 @@ class Recursion:
     gains: Mapping[str, tuple[float, ...]]
     """Sublayer -> σ²·√(in·out) of its weights along the value path, output last."""
     assumptions: tuple[str, ...]
+    tied: bool = False
+    """Whether weights serve at several depths."""
     ratio_without_logits: float | Unknown = NOT_COMPUTED
     """`gradient_ratio` with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is
     the mark of channel L."""
@@ -62,10 +66,11 @@ GRADIENTS = ("gradient_ratio", "ratio_without_logits", "ratio_law", "last_gradie
 
 def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tuple[str, ...]) -> Recursion:
     """Run the recursion and read it off."""
-    run, depth = forward(stack), len(stack.blocks)
+    run, depth = tied.forward(stack) if stack.tied else forward(stack), len(stack.blocks)
     rms = [math.sqrt(s.power) for s in run.states]
     rms += [math.inf] * (depth - len(rms))
-    blame = _blame(stack, rms[-1])
+    blame = _blame(rms[-1])
+    silent = DEPENDENT if blame is None and stack.tied else blame
     last = run.states[-1]
     apart, more = _apart(stack, last) if blame is None else (0.0, ())
     whole = math.isfinite(rms[-1]) and min(rms) > 0
@@ -80,7 +85,8 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         deepnorm_number=_deepnorm(stack),
         gains=MappingProxyType(dict(gains)),
         assumptions=(*assumptions, *more),
-        **(_gradients(stack, run, depth) if blame is None else dict.fromkeys(GRADIENTS, blame)),
+        tied=bool(stack.tied),
+        **(_gradients(stack, run, depth) if silent is None else dict.fromkeys(GRADIENTS, silent)),
     )
 
 
@@ -89,7 +95,7 @@ def _apart(stack: Stack, last: Moments) -> tuple[float, tuple[str, ...]]:
     apart = last.gap / last.power
     if apart >= ALIKE or not is_causal(stack):
         return apart, ()
-    found = last_one_minus_cos(stack)
+    found = None if stack.tied else last_one_minus_cos(stack)
     return (apart, (EXCHANGEABLE,)) if found is None else (found, ())
 
 
@@ -103,13 +109,13 @@ def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
     return dict(zip(GRADIENTS, found, strict=True))
 
 
-def _blame(stack: Stack, end: float) -> Unknown | None:
+def _blame(end: float) -> Unknown | None:
     """Why nothing but the size of the stream can be told, if so."""
     if not math.isfinite(end):
         return Unknown("the stream leaves the range of floats")
     if end == 0:
         return Unknown("the stream is zero")
-    return Unknown("the same weights serve at several depths, so that layers are not independent") if stack.tied else None
+    return None
 
 
 def _ratio(back: Backward) -> float | Unknown:

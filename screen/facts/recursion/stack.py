@@ -5,9 +5,7 @@ F_b are independent of x and of each other, so with (q, δ, m) the moments of x 
 
     q ← α²q + Σ s_b²q_b      δ ← α²δ + Σ s_b²δ_b      (ḡ and g alike, backwards)
 
-up to the cross terms of the means, which are kept; C is a `Normalise`. Weights that serve at every depth (tied) are not independent: there
-rms ← α·rms + Σ s_b·rms_b with equal tokens, all branches in line, is what the stream comes near to from below (sums in place of root
-sums: linear growth); nothing else is claimed of such a stream.
+up to the cross terms of the means, which are kept; C is a `Normalise`. Weights that serve at several depths are not independent: see `tied`.
 
 Backward, the gradient enters the last state as (1, 0): equal size at every token and independent between tokens (a loss per token),
 through the final norm when there is one. With homogeneous branches g_l is then proportional to 1/q_l: first over last = rms_N/rms_1
@@ -21,7 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from screen.facts.recursion.moments import Gradient, Moments
-from screen.facts.recursion.steps import Attend, Join, Linear, Mix, Normalise, Product, Program, Slots, Step, Sum, weight_gradient
+from screen.facts.recursion.program import Program, weight_gradient
+from screen.facts.recursion.steps import Attend, Join, Linear, Mix, Normalise, Product, Slots, Step, Sum
 
 LARGEST = 1e300
 """A power above this is not carried on: the next product would be infinite."""
@@ -62,7 +61,8 @@ class Stack:
     start: Moments
     blocks: tuple[Block, ...]
     final: Normalise | None = None
-    tied: bool = False
+    tied: tuple[int, ...] = ()
+    """Group of each block, those of one group having the same weights; empty where all are independent (see `tied`)."""
     tokens: int = 64
 
 
@@ -88,7 +88,7 @@ def forward(stack: Stack) -> Forward:
         for add in block:
             slots = tuple(inlet.program.forward(state) for inlet in add.inlets)
             terms = [s[i.program.output].scaled(i.square) for s, i in zip(slots, add.inlets, strict=True)]
-            total = _sum(state.scaled(add.identity), terms, stack.tied)
+            total = _sum(state.scaled(add.identity), terms)
             adds.append(add)
             kept.append(slots)
             sums.append(total)
@@ -100,10 +100,7 @@ def forward(stack: Stack) -> Forward:
     return Forward(tuple(adds), tuple(kept), tuple(sums), tuple(states), tuple(ends))
 
 
-def _sum(identity: Moments, terms: Sequence[Moments], tied: bool) -> Moments:
-    if tied:
-        rms = math.sqrt(identity.power) + math.fsum(math.sqrt(t.power) for t in terms)
-        return Moments(rms**2, 0.0)
+def _sum(identity: Moments, terms: Sequence[Moments]) -> Moments:
     every = (identity, *terms)
     mean = math.fsum(t.mean for t in every)
     return Moments(math.fsum(t.power - t.mean**2 for t in every) + mean**2, math.fsum(t.gap for t in every), mean)

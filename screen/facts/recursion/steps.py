@@ -1,4 +1,4 @@
-"""One step of a branch at initialisation: how it carries moments forward and gradients back. A branch is a list of them.
+"""One step of a branch at initialisation: how it carries moments forward and gradients back. A branch is a list of them (`program`).
 
 A step reads and writes numbered slots. Formulas (q, δ, m as in `moments`; primes are the results; weights have independent entries of
 mean zero and variance σ²):
@@ -19,9 +19,8 @@ mean zero and variance σ²):
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from screen.facts.recursion.attention import Softmax
 from screen.facts.recursion.kernels import Kernel
@@ -69,18 +68,19 @@ class Normalise:
     gain: float
     """γ², divided by the width for a norm to length one."""
 
-    def _factor(self, slots: Slots) -> float:
+    def factor(self, slots: Slots) -> float:
+        """γ²/(size + ε)."""
         x = slots[self.source]
         size = x.power - x.mean**2 if self.centred else x.power
         return self.gain / (size + self.eps) if size + self.eps > 0 else 0.0
 
     def forward(self, slots: Slots) -> None:
-        x, factor = slots[self.source], self._factor(slots)
+        x, factor = slots[self.source], self.factor(slots)
         power, mean = (x.power - x.mean**2, 0.0) if self.centred else (x.power, x.mean)
         slots[self.target] = Moments(power * factor, x.gap * factor, mean * math.sqrt(factor))
 
     def backward(self, slots: Slots, backs: Backs) -> None:
-        _give(backs, self.source, backs[self.target].scaled(self._factor(slots)))
+        _give(backs, self.source, backs[self.target].scaled(self.factor(slots)))
 
 
 @dataclass(frozen=True)
@@ -256,53 +256,4 @@ class Mix:
 
 Step = Linear | Normalise | Entrywise | Product | Sum | Stretch | Shift | Part | Join | Attend | Mix
 
-ZERO = Moments(0.0, 0.0)
-
-
-@dataclass(frozen=True)
-class Program:
-    """A branch as steps; slot 0 is the stream's state, `output` the slot that is added to it."""
-
-    steps: tuple[Step, ...]
-    size: int
-    """Number of slots."""
-    output: int
-    given: tuple[tuple[int, Moments], ...] = ()
-    """Slots that hold the last state of another stream, with its moments."""
-
-    def forward(self, state: Moments) -> Slots:
-        """All slots, from the state that the branch reads."""
-        slots = [state, *([ZERO] * (self.size - 1))]
-        for slot, moments in self.given:
-            slots[slot] = moments
-        for step in self.steps:
-            step.forward(slots)
-        return slots
-
-    def backward(self, slots: Slots, gradient: Gradient) -> Backs:
-        """Gradients at all slots, from the one at the output; slot 0 holds what the branch gives back to the stream."""
-        backs = [Gradient(0.0, 0.0)] * self.size
-        backs[self.output] = gradient
-        for step in reversed(self.steps):
-            step.backward(slots, backs)
-        return backs
-
-    def silenced(self) -> Program:
-        """The same branch with no gradient through the logits."""
-        return replace(self, steps=tuple(replace(s, core=replace(s.core, silent=True)) if isinstance(s, Attend) else s for s in self.steps))
-
-    @cached_property
-    def last(self) -> Linear | None:
-        """The weight nearest to the output."""
-        return next((s for s in reversed(self.steps) if isinstance(s, Linear)), None)
-
-
-def weight_gradient(step: Linear, slots: Sequence[Moments], backs: Sequence[Gradient], tokens: int) -> float:
-    """E‖∂L/∂W‖² per entry and token: g·q + (n−1)·ḡ·r, with g at the output and q, r at the input of W."""
-    x, g = slots[step.source], backs[step.target]
-    return max(g.power * x.power + (tokens - 1) * g.shared * (x.power - x.gap), 0.0)
-
-
-__all__ = [
-    "Attend", "Entrywise", "Join", "Linear", "Mix", "Normalise", "Part", "Product", "Program", "Shift", "Step", "Stretch", "Sum", "weight_gradient",
-]
+__all__ = ["Attend", "Backs", "Entrywise", "Join", "Linear", "Mix", "Normalise", "Part", "Product", "Shift", "Slots", "Step", "Stretch", "Sum"]

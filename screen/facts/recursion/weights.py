@@ -111,6 +111,11 @@ class Weights:
             table.append(node.op == "parameter" or (bool(node.inputs) and not fixed and all(table[i] for i in node.inputs)))
         return table
 
+    def matrices(self, first: int, last: int) -> frozenset[int]:
+        """Parameters of more than one axis that are read between two nodes."""
+        found = {i for n in self.graph.nodes[first + 1 : last + 1] for i in n.inputs if self.graph.nodes[i].op == "parameter"}
+        return frozenset(i for i in found if len(self.graph.nodes[i].shape or ()) > 1)
+
     def signature(self, first: int, last: int) -> tuple[object, ...]:
         """Shapes and recorded laws of the parameters that are first read between two nodes, in order."""
         found = [n for n in self.graph.nodes[first + 1 : last + 1] if n.op == "parameter"]
