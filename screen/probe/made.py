@@ -34,21 +34,24 @@ def entries(part: PartPlan, weights: Weights) -> Tensor:
 
 
 def rounding(part: PartPlan, weights: Weights) -> float:
-    """What rounding can leave of `entries` where they cancel: 64·ulp of the sizes that went in."""
+    """What rounding can leave of `entries` where they cancel: 16·ulp of the Frobenius norms of what is multiplied and added, and the
+    same of the parts."""
     made = part.made
     if made is None or made.how not in ("map", "constant", "logit", "through"):
         return 0.0
     there = [p for p in made.parts if p is not None]
-    sizes = [_size(entries(p, weights)) for p in there]
-    lost = [rounding(p, weights) for p in there]
-    ulp = 64 * torch.finfo(weights[part.parameter].dtype).eps
-    first, second = sizes[0], sizes[1] if len(sizes) > 1 else 1.0
-    return ulp * (first * second + sum(sizes[2:])) + lost[0] * second + (lost[1] * first if len(lost) > 1 else 0.0) + sum(lost[2:])
+    arrays = [entries(p, weights) for p in there]
+    ulp = 16 * torch.finfo(arrays[0].dtype).eps
+    if made.how == "map":  # entry by entry; only the mean cancels
+        return ulp * _size(arrays[0] if len(arrays) < 2 else arrays[0] * arrays[1]) if made.centred else 0.0
+    sizes, lost = list(map(_size, arrays)), [rounding(p, weights) for p in there]
+    return ulp * (sizes[0] * sizes[1] + sum(sizes[2:])) + lost[0] * sizes[1] + lost[1] * sizes[0] + sum(lost[2:])
 
 
 def _size(t: Tensor) -> float:
-    """√n times the largest entry: at least the 2-norm, without overflow of squares."""
-    return float(t.abs().max()) * math.sqrt(t.numel()) if t.numel() else 0.0
+    """The Frobenius norm, without overflow of squares."""
+    top = float(t.abs().max()) if t.numel() else 0.0
+    return top * float(torch.linalg.vector_norm(t / top, dtype=torch.float64)) if 0.0 < top < math.inf else top
 
 
 def _array(made: MadePlan, weights: Weights) -> Tensor:
