@@ -2,8 +2,8 @@
 
 Every axis is a product of atoms `(size, holds features?)`, outer first. Atoms are followed through views and sums; a lookup in a table
 makes its last axis features, a map by a weight keeps what is features under it and makes the axis that it contracts features where
-nothing was known. A float argument of up to three axes is taken as [samples, tokens, features] until a convolution says otherwise;
-where statements differ nothing is known.
+nothing was known. A float argument of three axes is taken as [samples, tokens, features] until a convolution says otherwise; where
+statements differ, and where no axis holds features, nothing is known.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Features:
         table: list[Layout | None] = []
         for node in self.flow.graph.nodes:
             found = self._layout(node, table)
-            table.append(found if found is None or node.shape is None or _fits(found, node.shape) else None)
+            known = found is not None and any(found.any(a) for a in range(-len(found.axes), 0))
+            table.append(found if known and found is not None and (node.shape is None or _fits(found, node.shape)) else None)
         return tuple(table)
 
     def spans_others(self, node: int, axes: tuple[int, ...]) -> bool:
@@ -63,7 +64,7 @@ class Features:
     def _layout(self, node: Node, table: list[Layout | None]) -> Layout | None:
         kind = self.flow.classes[node.index]
         if node.op == "input":
-            return plain(node.shape, (-1,), False) if node.shape and 2 <= len(node.shape) <= 3 and self.flow.is_float(node) else None
+            return plain(node.shape, (-1,), False) if node.shape and len(node.shape) == 3 and self.flow.is_float(node) else None
         if not self.flow.data[node.index] or not node.inputs:
             return None
         if kind == "weighted" or self.flow.weighted[node.index]:

@@ -191,8 +191,20 @@ class Maps:
         """Two halves of one slice: gate and up of a map that holds more than them."""
         flow = self.branch.flow
         parts = sum(1 << i for i in self.branch.region if is_slice(self.branch, i))
-        a, b = flow.ancestors[one] & parts, flow.ancestors[other] & parts
-        return bool(a & ~b) and bool(b & ~a)
+        both = flow.ancestors[one] & parts, flow.ancestors[other] & parts
+        cuts = [found & ~rest for found, rest in (both, both[::-1])]
+        if any(cut.bit_count() != 1 for cut in cuts):
+            return False
+        nodes = [flow.graph.nodes[cut.bit_length() - 1] for cut in cuts]
+        wholes = {self._whole(n.index) for n in nodes}
+        shapes = [n.shape or (0,) for n in (*nodes, *(flow.graph.nodes[w] for w in wholes))]
+        return len(wholes) == 1 and shapes[0] == shapes[1] and shapes[-1][-1] > shapes[0][-1]
+
+    def _whole(self, part: int) -> int:
+        """The value that a slice was cut from."""
+        flow = self.branch.flow
+        above = flow.graph.nodes[flow.graph.nodes[part].inputs[0]]
+        return above.inputs[0] if above.shape is None and above.inputs else above.index
 
     def _root_cut(self, node: int) -> object:
         """The call that a slice belongs to, so that equal slices of one value are one."""
