@@ -16,7 +16,7 @@ from screen.probe.budget import Budget
 from screen.probe.material import Material, Missing, Watch
 from screen.probe.plan import Experiment, Options
 from screen.probe.replay import Tape
-from screen.probe.width import BEYOND
+from screen.probe.width import BEYOND, TOO_LARGE
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,11 @@ def tried(measure: Callable[[], Experiment | list[Experiment]], nothing: list[Ex
 
 
 def said(error: BaseException) -> str:
-    """The reason in one line."""
+    """The reason in one line. Memory that was not there is told as what does not fit is."""
     text = str(error).strip().splitlines()
     line = text[0] if text else ""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in line:
+        return f"{TOO_LARGE}: there was no memory for it ({line[:100]})"
     return line if isinstance(error, Missing) else f"the replay raised `{type(error).__name__}: {line[:160]}`"
 
 

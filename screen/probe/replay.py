@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ from screen.probe.kernels import called
 
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 _CASTS = frozenset({"float", "half", "bfloat16", "double"})
+MOVES = frozenset({"cpu", "cuda"})
+_DEVICE = re.compile(r"(meta|cpu|cuda)(:\d+)?")
 class Missing(Exception):
     """What was asked for cannot be measured, for the reason given."""
 
@@ -30,10 +33,10 @@ Env = dict[int, Any]
 
 
 def real_value(value: Any, device: str = "cpu") -> Any:
-    """An argument with the meta device replaced by a real one."""
-    if isinstance(value, torch.device) and value.type in ("meta", "cpu"):
+    """An argument with every device replaced by that of the run, so that all values stand on one."""
+    if isinstance(value, torch.device):
         return torch.device(device)
-    return device if isinstance(value, str) and value == "meta" else value
+    return device if isinstance(value, str) and _DEVICE.fullmatch(value) else value
 
 
 def _guessed(guess: Guess, error: RuntimeError) -> str:
@@ -112,6 +115,8 @@ class Tape:
             return args[0][args[1]]
         if name in _CASTS and len(args) == 1 and isinstance(args[0], Tensor):
             return args[0].to(self.dtype)
+        if name in MOVES and isinstance(args[0], Tensor):
+            return args[0].to(self.device)
         return called(node.target, args, kwargs)
 
     def _values(self, argument: Any, env: Env) -> Any:
@@ -128,4 +133,4 @@ class Tape:
         return value.detach().to(self.device, self.dtype if value.is_floating_point() else None)
 
 
-__all__ = ["FLOATS", "Env", "Missing", "Tape", "attribute", "real_value"]
+__all__ = ["FLOATS", "MOVES", "Env", "Missing", "Tape", "attribute", "real_value"]

@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-
 from screen.capture.built import Built
 from screen.capture.tracer import run as traced
 from screen.errors import UsageError
@@ -17,17 +14,18 @@ from screen.graph import Graph, ops_digest
 from screen.probe import blocks, branches, coordinates, record
 from screen.probe.allot import Want
 from screen.probe.attempts import Session
-from screen.probe.budget import RATES, THREADS, Budget, device_of, dtype_of, room_of
+from screen.probe.budget import RATES, Budget, device_of, dtype_of, room_of
 from screen.probe.precision import run as precision
 from screen.probe.material import Watch
 from screen.probe.plan import Experiment, Options, ProbePlan
+from screen.probe.settled import settled
 from screen.probe.stress.sweep import Make, stress
 
 
 def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options, make: Make | None = None) -> Iterator[dict[str, Any]]:
     """What was measured, as plain data, each when it is done; first a line about the device. `make` builds the model with weights from a seed."""
     device, words = device_of(options.device)
-    with _settled():
+    with settled(device, options.seed):
         trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
         room = room_of(options.memory, device)
         dtype = dtype_of(options.dtype, plan, trace.graph, room, options.seconds * RATES[device])
@@ -84,19 +82,6 @@ def in_order(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
 def same_program(plan: ProbePlan, graph: Graph) -> bool:
     """Whether the plan's nodes are those of this graph."""
     return len(graph.nodes) == plan.nodes and ops_digest(graph) == plan.ops
-
-
-@contextlib.contextmanager
-def _settled() -> Iterator[None]:
-    """A fixed number of threads, exact attention, no gradient unless asked for; the global random state as it was found."""
-    before, kept = torch.get_num_threads(), torch.random.get_rng_state()
-    torch.set_num_threads(THREADS)
-    try:
-        with sdpa_kernel(SDPBackend.MATH), torch.no_grad():
-            yield
-    finally:
-        torch.set_num_threads(before)
-        torch.random.set_rng_state(kept)
 
 
 __all__ = ["experiments", "in_order", "same_program"]

@@ -2,7 +2,7 @@
 
 Without a group all but the labels are run. Prints one line for each model, then a table by experiment, every disagreement, and every reason why
 something was not measured. Exits 1 when a prediction is refuted. With `--record FILE` each model is kept in it when it is done, and what FILE holds
-already is not run again; `--write` puts the table of all that FILE holds into docs/probe.md.
+already is not run again; `--write` puts the table into docs/probe.md, without names that of what FILE holds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.probe.zoo import GROUPS, Result, Subject, kept, outcomes, run, table
+from tests.probe.zoo import GROUPS, Subject, kept, outcomes, run, table
 from tests.probe.zoo_page import write
 
 
@@ -22,8 +22,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--write", action="store_true", help="put the table into docs/probe.md")
     asked = parser.parse_args(words)
     before = kept(asked.record)
-    results = list[Result]()
-    for subject in subjects(asked.names):
+    results = list(before.values()) if asked.write and not asked.names else []
+    for subject in () if results else subjects(asked.names):
         result = before.get(subject.name)
         if result is None:
             result = run(subject)

@@ -29,7 +29,7 @@ SIZES: dict[str, int] = {
 }  # fmt: skip
 """Deep enough for what the recursion says of the last block, and sizes of fields that few types have."""
 HEADS = ("num_key_value_heads",)
-"""A label's number of these belongs to its own heads."""
+"""A label's number of these belongs to its own heads, and here to small ones."""
 BUDGET = Options(device="cpu", seconds=20.0)
 """Of each model, in counted work."""
 
@@ -124,7 +124,7 @@ def labelled() -> Iterator[Subject]:
     for label in labels() if LABELS.exists() else ():
         kind = label["target"].split(":")[1]
         if kind not in TYPES and kind in CONFIG_MAPPING:
-            asked = {k: v for k, v in label["config_overrides"].items() if k not in HEADS}
+            asked = {k: SIZES[k] if k in HEADS else v for k, v in label["config_overrides"].items()}
             yield Subject(f"label/{label['id']}", label["target"], small(kind, asked))
 
 

@@ -24,7 +24,7 @@ from screen.capture.tracer import run as traced
 from screen.graph import SOURCES, Graph
 from screen.probe.kernels import called
 from screen.probe.material import Missing
-from screen.probe.replay import Env, Tape, real_value
+from screen.probe.replay import MOVES, Env, Tape, real_value
 
 CASTS = frozenset({"to", "type", "float", "half", "bfloat16", "double", "type_as"})
 SATURATING = frozenset({"isinf", "any", "where", "neg", "clamp"})
@@ -53,6 +53,8 @@ class Written(Tape):
             self.seen[self.order[node]] = [a.detach().clone() for a in args if isinstance(a, Tensor)]
         if node.target is operator.getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]
+        if getattr(node.target, "__name__", "") in MOVES and isinstance(args[0], Tensor):
+            return args[0].to(self.device)
         return called(node.target, args, kwargs)
 
     def _plain(self, value: Any) -> Any:
