@@ -146,6 +146,8 @@ def is_unit(norm: Norm) -> bool:
 
 
 SUMS = frozenset({"add", "sub", "rsub", "lerp", "addcmul", "addcdiv", "addmm", "baddbmm", "addbmm", "addmv", "index_add", "sum", "mean", "stack"})
+NORMING = frozenset({"sub", "rsub", "sum", "mean"})
+"""Of these, what a norm behind the stream is written with."""
 ROUNDING = 1e-9
 
 
@@ -190,8 +192,10 @@ def _adds_branches_only(facts: Facts, stream: Stream) -> bool:
 
     Blocks that did not run have no adds; they are counted where all kinds have equally many branches."""
     nodes, states = facts.graph.nodes, set(stream.states)
-    first = min((s.add for k in stream.kinds for s in k.sublayers), default=0)
-    others = [[i for i in nodes[state].inputs if i not in states] for state in stream.states if state >= first and nodes[state].op in SUMS]
+    first, last = min((s.add for k in stream.kinds for s in k.sublayers), default=0), stream.states[-1]
+    behind = [n.index for n in nodes[last + 1 :] if n.op in SUMS - NORMING and last in n.inputs]
+    sums = [state for state in stream.states if state >= first and nodes[state].op in SUMS]
+    others = [[i for i in nodes[place].inputs if i not in states] for place in (*sums, *behind)]
     found = sum(not there or any(nodes[i].op != "parameter" for i in there) for there in others)
     absent = sum(module != run for repeat in facts.graph.repeats for module, run in repeat.members)
     each = {len(k.sublayers) for k in stream.kinds}

@@ -65,7 +65,8 @@ def numbers(target: str) -> dict[str, float]:
     """What the report says, by what it is of."""
     text = {k: v for f in report_of(target).findings for k, v in f.numbers.items() if isinstance(v, str)}
     patterns = {
-        "rms": ("forward bound", r"at most ([\d.]+)"), "apart": ("Wasserstein", r"by at most ([\d.]+)"), "end": ("Wasserstein", r"it is at most ([\d.]+)"),
+        "rms": ("forward bound", r"at most ([\d.]+)"),
+        "apart": ("Wasserstein", r"by at most ([\d.]+)"), "end": ("Wasserstein", r"it is at most ([\d.]+)"),
         "mean": ("Kan et al., theorem 4", r"at most ([\d.]+) \(11"), "variance": ("Kan et al., theorem 4", r"at most ([\d.]+) \(12"),
     }  # fmt: skip
     return {name: float(m[1]) for name, (key, pattern) in patterns.items() if key in text and (m := re.search(pattern, text[key]))}
@@ -110,6 +111,12 @@ def test_no_attack_passes_a_printed_number(model: tuple[str, nn.Module], total: 
 def test_no_number_where_more_is_added_than_one_norm_for_each_branch(model: tuple[str, nn.Module]) -> None:
     """Two norms before one add, one output added twice, a sum over tokens, a shifted stream."""
     assert not {"rms", "apart", "mean", "variance"} & set(numbers(model[0]))
+    assert not numbers(model[0].replace("Model", "Block"))
+
+
+@pytest.mark.parametrize("model", ["x + y"], indirect=True)
+def test_a_block_is_counted_as_often_as_it_is_stacked(model: tuple[str, nn.Module]) -> None:
+    assert numbers(model[0].replace("Model", "Block"))["rms"] == 1 + 24
 
 
 @pytest.mark.parametrize("value", [235.151, 12.0, 19.5959, 0.375, 1e-3, 3e7 / 7])
