@@ -71,13 +71,15 @@ class Made:
 
 
 def said(part: Part) -> str:
-    """A part in words: the rows of the parameter where it is not all of it, and what is done to them."""
+    """A part in words: the rows of the parameter where it is not all of them, and what is done to them."""
     base = part if part.fold is None else part.fold.matrix
-    once = math.prod(n for n, step in zip(base.sizes, base.strides, strict=True) if step)
-    rows = ""
-    if len(base.whole) == 2 and once != math.prod(base.whole) and base.strides[-1] == 1:
-        first = base.offset // base.whole[1]
-        rows = f"[{first}:{first + once // base.whole[1]}]"
+    if len(base.whole) != 2 or base.strides[-1] != 1:
+        rows = ""
+    else:
+        across = 1 if part.fold is not None and len(part.whole) == 1 else base.whole[1]
+        count = math.prod(n for n, step in zip(part.sizes, part.strides, strict=True) if step) // across
+        first = part.offset // across + (0 if part.fold is None else base.offset // base.whole[1])
+        rows = f"[{first}:{first + count}]" if count != base.whole[0] else ""
     return f"{part.parameter}{rows}" + ("" if part.fold is None else f" {part.fold.told}".rstrip())
 
 

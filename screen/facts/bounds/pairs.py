@@ -68,7 +68,7 @@ class Logit(Two):
     @property
     def told(self) -> str:
         """After the name of the first."""
-        return f"{self.first}, transposed, times {said(self.other)}, by heads"
+        return f"{self.first} (transposed) times {said(self.other)}, by heads".strip()
 
     def array(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
         """[heads …], then for each matrix one axis."""
