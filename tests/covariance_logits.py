@@ -122,3 +122,14 @@ MODELS: dict[str, str] = {
     "stored positions, post": _model(_attention(), POST, frame=TABLE, std="0.06"),
 }
 """Design -> source of a module that holds `Model`."""
+MIXING = """
+class Attention(nn.Module):
+    def forward(self, x):
+        return torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real
+"""
+FOURIER: dict[str, str] = {
+    "post": _model(MIXING, POST, std="0.05"),
+    "post, large maps": _model(MIXING, POST, std="0.3"),
+    "pre": _model(MIXING),
+}
+"""Fourier mixing in place of attention."""

@@ -13,13 +13,15 @@ from torch import Tensor
 from screen.capture.build import build
 from screen.capture.tracer import trace
 from screen.facts import derive
+from screen.facts.nouns import Unknown
+from screen.facts.recursion import recursion_of
 from screen.facts.recursion.attention import Softmax
 from screen.facts.recursion.moments import Gradient, Moments
 from screen.facts.recursion.reading import MASKED
 from screen.facts.recursion.result import Recursion
 from screen.target import parse
-from tests.covariance_logits import MASKS, MODELS
-from tests.covariance_models import trained_run
+from tests.covariance_logits import FOURIER, MASKS, MODELS
+from tests.covariance_models import traced, trained_run
 from tests.covariance_stacks import geometric, number
 from tests.shared import ROOT
 from tests.simulation import mean_cosine
@@ -96,3 +98,21 @@ def test_sinusoids_make_tokens_more_alike() -> None:
         model(torch.randperm(200)[None, :64])
         seen.append(1 - mean_cosine(states[0][0].detach().double()))
     assert 0.5 < number(found.one_minus_cos) / geometric(seen) < 2
+
+
+@pytest.mark.parametrize("name", ["post", "post, large maps"])
+def test_fourier_mixing_keeps_tokens_apart_under_a_norm_on_the_stream(name: str) -> None:
+    """1 − cos within 0.03 after every block's end, of three networks: what tokens have in common goes to one frequency. Large maps of the FFN
+    make them alike by more in each block, and each transform undoes it."""
+    said = said_of(FOURIER[name], tokens=32)
+    seen = [trained_run(FOURIER[name], seed) for seed in range(3)]
+    assert number(said.cosine) == pytest.approx(statistics.fmean(s.cosine[-1] for s in seen), abs=0.03)
+    assert said.rms[-1] == pytest.approx(1.0, rel=0.02)
+    assert isinstance(said.gradient_ratio, Unknown)
+
+
+def test_fourier_mixing_on_a_plain_stream_is_not_told() -> None:
+    facts = traced(FOURIER["pre"])
+    found = recursion_of(facts.streams[0], facts.graph)
+    assert isinstance(found, Unknown)
+    assert "no norm on the stream follows" in found.reason

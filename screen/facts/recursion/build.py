@@ -16,7 +16,7 @@ from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.program import Program
 from screen.facts.recursion.reader import NORMS, Reader
 from screen.facts.recursion.stack import Add, Block, Inlet, Stack, forward
-from screen.facts.recursion.steps import Mix, Normalise
+from screen.facts.recursion.steps import Fourier, Mix, Normalise
 from screen.facts.recursion.values import Stop
 from screen.facts.recursion.weights import Weights, same_shapes
 from screen.graph import Graph, Node, Ref
@@ -25,7 +25,7 @@ BEYOND = {
     "ssm": "a state is carried from token to token by a decay that depends on the tokens and starts at values that are no draw",
     "rnn": "a state is carried from token to token, how far depends on the tokens",
     "linear_attention": "sums over the tokens so far grow with the position, and divided by each other they are no average of independent rows",
-    "fourier": "a fixed mixing of tokens and features makes no independent sums",
+    "fourier": "a fixed mixing of tokens and features makes no independent sums, and no norm on the stream follows",
 }
 """Role -> why exchangeable tokens and independent weights do not give its law."""
 JOINS = frozenset({"add", "sub", "lerp", "addcmul", "index_add"})
@@ -70,8 +70,8 @@ class Builder:
         groups = self._groups()
         start = self._start()
         final = Normalise(0, 0, False, 0.0, 1.0) if self.stream.final_norm is True else None
-        if groups and any(isinstance(s, Mix) for b in blocks.values() for a in b for i in a.inlets for s in i.program.steps):
-            raise Stop("experts in blocks whose weights serve at several depths have no row in the recursion")
+        if groups and any(isinstance(s, Mix | Fourier) for b in blocks.values() for a in b for i in a.inlets for s in i.program.steps):
+            raise Stop("experts, or a Fourier mixing, in blocks whose weights serve at several depths have no row in the recursion")
         serving = tuple(groups[n % len(groups)] for n in range(depth)) if groups else ()
         return Stack(start, tuple(blocks[layers[n % len(layers)]] for n in range(depth)), final, serving, self.tokens)
 
@@ -94,7 +94,10 @@ class Builder:
         for sub in group:
             identity *= _number(sub.alpha, f"the multiplier of the stream at `{sub.name}`", sub.add) ** 2
         inlets = tuple(Inlet(s.name, self._program(s, {g.add for g in group}), self._factor(s)) for s in group)
-        return Add(inlets, identity, self._close(group[-1]))
+        close = self._close(group[-1])
+        if close is None and any(isinstance(s, Fourier) for i in inlets for s in i.program.steps):
+            raise Stop(f"`{group[-1].name}`: {BEYOND['fourier']}", group[-1].output)
+        return Add(inlets, identity, close)
 
     def _close(self, sub: Sublayer) -> Normalise | None:
         norm = next((n for position, n in sub.norms if position == "C"), None)

@@ -28,7 +28,7 @@ from screen.facts.recursion.kernels import Kernel
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.program import Program
 from screen.facts.recursion.stack import Stack
-from screen.facts.recursion.steps import Attend, Entrywise, Join, Linear, Mix, Normalise, Part, Product, Shift, Step, Stretch, Sum
+from screen.facts.recursion.steps import Attend, Entrywise, Fourier, Join, Linear, Mix, Normalise, Part, Product, Shift, Step, Stretch, Sum
 
 Array = NDArray[np.float64]
 State = tuple[Array, Array]
@@ -104,6 +104,9 @@ def _step(step: Step, slots: dict[int, State]) -> State:
         return _added([slots[s] for s in step.sources])
     if isinstance(step, Join):
         return _added([_scaled(slots[s], w) for s, w in zip(step.sources, step.shares, strict=True)])
+    if isinstance(step, Fourier):
+        gap = _mean(slots[step.source]).gap * step.size
+        return _even(Moments(gap, gap), len(slots[step.source][0]))
     if isinstance(step, Product):
         return _product(slots[step.left], slots[step.right])
     if isinstance(step, Mix):

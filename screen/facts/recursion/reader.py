@@ -17,18 +17,18 @@ from screen.facts.recursion.layout import is_features
 from screen.facts.recursion.memory import ARGUMENT
 from screen.facts.recursion.program import Program
 from screen.facts.recursion.read_entries import Entries
-from screen.facts.recursion.read_routes import Routes
+from screen.facts.recursion.read_spectra import TRANSFORMS, Spectra
 from screen.facts.recursion.read_views import Views
 from screen.facts.recursion.reading import Read
 from screen.facts.recursion.steps import Normalise, Shift
-from screen.facts.recursion.values import Stop, Value
+from screen.facts.recursion.values import Spectrum, Stop, Value
 from screen.graph import Node, Ref
 
 NORMS = {"layernorm": True, "rmsnorm": False, "l2": False}
 """Type -> whether it centres."""
 
 
-class Reader(Views, Routes, Entries):
+class Reader(Views, Spectra, Entries):
     """Reads one branch of one graph."""
 
     def program(self, output: int) -> Program | Unknown:
@@ -85,6 +85,10 @@ class Reader(Views, Routes, Entries):
         if self.is_route(node):
             return self.route(node)
         kind = ops.CLASSES.get(node.op, node.op)
+        if node.op in TRANSFORMS:
+            return self.spectrum(node)
+        if node.op == "real" and isinstance(self.table[node.inputs[0]], Spectrum):
+            return self.real_part(node)
         if node.op == "scaled_dot_product_attention":
             return self.fused(node)
         if node.op == "alias" and len(set(node.inputs)) > 1:

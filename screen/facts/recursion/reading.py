@@ -12,11 +12,11 @@ from screen.facts.recursion.layout import Layout, stream_layout
 from screen.facts.recursion.memory import ARGUMENT, NOTHING, Foreign, argument_layout
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.steps import Stretch
-from screen.facts.recursion.values import Logits, Order, Partial, Places, Routed, Stop, Value, Weighted, Writer
+from screen.facts.recursion.values import Logits, Order, Partial, Places, Routed, Spectrum, Stop, Value, Weighted, Writer
 from screen.facts.recursion.weights import Weights
 from screen.graph import Graph, Node
 
-Read = Value | Logits | Places | Routed | Order | Weighted | Partial
+Read = Value | Logits | Places | Spectrum | Routed | Order | Weighted | Partial
 MASKED = "a mask on the logits is taken as causal; gradients count tokens as exchangeable, so that an exponential ratio is too large"
 OPEN = "a mask on the logits that compares no positions is taken as open"
 COMPARISONS = frozenset({"le", "lt", "ge", "gt"})

@@ -13,6 +13,7 @@ from screen.facts.recursion import tied
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.positions import is_causal, last_one_minus_cos
 from screen.facts.recursion.stack import Backward, Block, Forward, Stack, backward, forward, value_gains
+from screen.facts.recursion.steps import Fourier
 
 CUTS = (16, 8, 4, 2, 1)
 """Depths N/16 … N at which exponents are fitted."""
@@ -26,6 +27,7 @@ ALIKE = 0.2
 EXCHANGEABLE = "tokens count as exchangeable under a causal mask, so that 1 - cos below 0.02 is too small"
 
 DEPENDENT = Unknown("the same weights serve at several depths, so that gradients of layers are not independent")
+MIRRORED = Unknown("gradients through a Fourier mixing depend on what a state has in common with its mirror image")
 NOT_COMPUTED = Unknown("it was not computed")
 Law = Literal["polynomial", "exponential"]
 
@@ -70,7 +72,7 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
     rms = [math.sqrt(s.power) for s in run.states]
     rms += [math.inf] * (depth - len(rms))
     blame = _blame(rms[-1])
-    silent = DEPENDENT if blame is None and stack.tied else blame
+    silent = blame if blame is not None else _silent(stack)
     last = run.states[-1]
     apart, more = _apart(stack, last) if blame is None else (0.0, ())
     whole = math.isfinite(rms[-1]) and min(rms) > 0
@@ -107,6 +109,12 @@ def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
     quiet = replace(run, adds=tuple(silent[id(add)] for add in run.adds))
     found = _ratio(backs[depth]), _ratio(backward(stack, quiet, depth)), _law(backs, depth), _slope(ends, depth)
     return dict(zip(GRADIENTS, found, strict=True))
+
+
+def _silent(stack: Stack) -> Unknown | None:
+    """Why nothing can be told of gradients, if so."""
+    steps = [s for b in {id(b): b for b in stack.blocks}.values() for a in b for i in a.inlets for s in i.program.steps]
+    return DEPENDENT if stack.tied else MIRRORED if any(isinstance(s, Fourier) for s in steps) else None
 
 
 def _blame(end: float) -> Unknown | None:

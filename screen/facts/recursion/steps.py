@@ -13,7 +13,7 @@ mean zero and variance σ²):
     Part       as its whole                                       the whole receives g' on that fraction of its entries
     Copies     as its source                                      k·g', the copies' readers being independent
     Join       mean over its parts, by their shares               each part receives g'
-    Attend     see `attention`; Mix: see `mixture`
+    Attend     see `attention`; Mix: see `mixture`; Fourier: see `read_spectra`
 """
 
 from __future__ import annotations
@@ -254,6 +254,25 @@ class Mix:
             _give(backs, value, to_value.scaled(1 / len(self.values)))
 
 
-Step = Linear | Normalise | Entrywise | Product | Sum | Stretch | Shift | Part | Join | Attend | Mix
+@dataclass(frozen=True)
+class Fourier:
+    """Re F x over tokens and features: the differences between tokens, spread over all; forward only (see `read_spectra`)."""
 
-__all__ = ["Attend", "Backs", "Entrywise", "Join", "Linear", "Mix", "Normalise", "Part", "Product", "Shift", "Slots", "Step", "Stretch", "Sum"]
+    source: int
+    target: int
+    size: float
+    """n·d/2."""
+
+    def forward(self, slots: Slots) -> None:
+        gap = slots[self.source].gap * self.size
+        slots[self.target] = Moments(gap, gap)
+
+    def backward(self, slots: Slots, backs: Backs) -> None:
+        raise NotImplementedError("gradients through a Fourier mixing are not told")
+
+
+Step = Fourier | Linear | Normalise | Entrywise | Product | Sum | Stretch | Shift | Part | Join | Attend | Mix
+
+__all__ = [
+    "Attend", "Backs", "Entrywise", "Fourier", "Join", "Linear", "Mix", "Normalise", "Part", "Product", "Shift", "Slots", "Step", "Stretch", "Sum",
+]

@@ -123,6 +123,15 @@ class Routed:
 
 
 @dataclass(frozen=True)
+class Spectrum:
+    """A discrete Fourier transform of a real value."""
+
+    value: Value
+    axes: frozenset[int]
+    """Along which it was taken."""
+
+
+@dataclass(frozen=True)
 class Order:
     """Places of tokens by the experts that were chosen for them."""
 
@@ -187,4 +196,4 @@ class Writer:
         return replace(value, slot=self.made[key], factor=1.0, whole=None)
 
 
-__all__ = ["Function", "Logits", "Order", "Partial", "Places", "Routed", "Stop", "Turn", "Value", "Weighted", "Writer"]
+__all__ = ["Function", "Logits", "Order", "Partial", "Places", "Routed", "Spectrum", "Stop", "Turn", "Value", "Weighted", "Writer"]
