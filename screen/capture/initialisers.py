@@ -163,7 +163,7 @@ class Recorder(TorchFunctionMode):
             table[function] = lambda r, a, k, f=function: self._values.literal(f, a, k, r)  # type: ignore[misc]
         for name in ("clone", "to", "float", "contiguous"):
             table[getattr(Tensor, name)] = lambda r, a, k: self._copied(r, a[0])
-        table[Tensor.copy_] = lambda r, a, k: self._copied(a[0], a[1]) if len(a) > 1 else None
+        table[Tensor.copy_] = lambda r, a, k: self._filled(a[0], a[1] if len(a) > 1 else k.get("src"))
         for name in _WHOLE:
             table[getattr(nn.init, name)] = lambda r, a, k, n=name: self._law(n, a, k)  # type: ignore[misc]
         table[torch.norm_except_dim] = lambda r, a, k: self._normed(r, a[0], k.get("dim", a[2] if len(a) > 2 else 0))
@@ -221,6 +221,13 @@ class Recorder(TorchFunctionMode):
     def _normed(self, result: Any, source: Any, dim: int) -> None:
         self._lengths[_key(result)] = _key(source), len(self._histories.get(_key(source), ())), dim
         self._alive.append(result.untyped_storage())
+
+    def _filled(self, target: Any, source: Any) -> None:
+        """`weight.copy_(values)`: the law of the source, or none."""
+        if _whole(target) and self._histories.get(_key(source)):
+            self._copied(target, source)
+        else:
+            self._append(target, "copy_", ())
 
     def _append(self, tensor: Any, op: str, values: tuple[object, ...]) -> None:
         key = _key(tensor)
