@@ -52,6 +52,10 @@ class Block(nn.Module):
     def tanh_after_norm(self, x: Tensor) -> Tensor:
         return x + torch.tanh(self.gain) * self.norm(self.ffn(x))
 
+    def sigmoid_after_bare_norm(self, x: Tensor) -> Tensor:
+        y = self.ffn(x)
+        return x + torch.sigmoid(self.vector - 2.0) * (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6))
+
     def layer_scale_after_norm(self, x: Tensor) -> Tensor:
         return x + self.vector * self.norm(self.ffn(x))
 
@@ -148,6 +152,7 @@ def states(report: Report) -> dict[str, str]:
         ("learned_alpha", 2.0, 1.0),
         ("tanh_after_norm", 1.0, 0.0),
         ("layer_scale_after_norm", 1.0, 2.0),
+        ("sigmoid_after_bare_norm", 1.0, 0.5),
         ("sigmoid_scale", 1.0, 0.5),
         ("learned_lerp", 1 - 1 / (1 + math.exp(-1)), 1 / (1 + math.exp(-1))),
     ],

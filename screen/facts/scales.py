@@ -80,10 +80,20 @@ class Scales:
         if edge.scale is None or not flow.trained[edge.scale]:
             return False
         source = flow.graph.nodes[strip(flow, edge.source)]
-        if source.index not in norms:
+        if source.index not in norms or not self._is_gain(edge.scale):
             return False
         call = flow.graph.nodes[source.inputs[0]] if source.op == "getitem" else source
         return not (call.op in ("layer_norm", "rms_norm") and flow.ref(call, 2, "weight") is not None)
+
+    def _is_gain(self, node: int) -> bool:
+        """A parameter, perhaps plus or times a number: `w`, `1 + w`; a sigmoid of one is a scale."""
+        flow = self.reader.flow
+        while flow.graph.nodes[node].op != "parameter":
+            here = flow.graph.nodes[node]
+            if len(here.inputs) != 1 or not (flow.classes[node] == "view" or here.op in ("add", "sub", "mul", "div", "neg")):
+                return False
+            node = here.inputs[0]
+        return True
 
     def of_branch(self, position: int, branch: Branch) -> Scale:
         """Multipliers at the end of a branch, that of the add itself (`alpha=`, `lerp`, a minus) and those of the sum included."""
