@@ -101,3 +101,21 @@ def test_moments_of_rows_are_kept(make: Make) -> None:
     if make is sines:
         both = (real @ real.T)[~torch.eye(64, dtype=torch.bool)].mean() / 32
         assert found[-1].args[1:] == pytest.approx((0.5, float(both), float(real.mean(1).square().mean().sqrt())), rel=1e-6)
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+def test_buffers_without_a_shape_or_without_dense_entries_are_left_out(device: str) -> None:
+    """Lazy and sparse ones, which have no form to be read."""
+
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lazy = nn.LazyBatchNorm1d()
+            if device == "cpu":  # torch makes none on meta
+                self.register_buffer("sparse", torch.eye(3).to_sparse())
+            self.register_buffer("times", torch.tensor(2.0))
+
+    with torch.device(device), Recorder() as recorder:
+        net = Odd()
+    found = recorder.of(net) if device == "meta" else buffers(net)
+    assert [name for name, _ in found if name not in dict(net.named_parameters())] == ["times"]

@@ -10,6 +10,7 @@ random number or a tensor that is too large is not known. Of a known buffer the 
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -114,17 +115,21 @@ def buffers(model: nn.Module) -> Record:
 
 
 def _fixed(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Buffers, and tensors in attributes."""
-    yield from model.named_buffers()
-    for path, module in model.named_modules():
-        for name, value in vars(module).items():
-            if isinstance(value, Tensor):
-                yield f"{path}.{name}".removeprefix("."), value
+    """Buffers, and tensors in attributes: float ones that have entries in memory."""
+    found = [*model.named_buffers()]
+    found += [(f"{path}.{n}".removeprefix("."), v) for path, m in model.named_modules() for n, v in vars(m).items() if isinstance(v, Tensor)]
+    for name, tensor in found:
+        if not nn.parameter.is_lazy(tensor) and tensor.layout == torch.strided and tensor.is_floating_point():
+            yield name, tensor
 
 
 def _record(values: Iterator[tuple[str, Tensor | None]]) -> Record:
-    found = ((name, summary(value.detach())) for name, value in values if value is not None)
-    return tuple((name, calls) for name, calls in found if calls)
+    found = list[tuple[str, tuple[Initialiser, ...]]]()
+    for name, value in values:
+        with contextlib.suppress(RuntimeError, NotImplementedError, TypeError):  # a kind of tensor that cannot be read is not known
+            if value is not None and (calls := summary(value.detach())):
+                found.append((name, calls))
+    return tuple(found)
 
 
 def _storage(tensor: Tensor) -> int:
