@@ -78,7 +78,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     names = tuple(dict.fromkeys(p.partition("[")[0] for p in sublayer.m.path))
     laws = {p: deviations(facts.graph, p) for p in names}
     known = {p: law for p, law in laws.items() if law}
-    if not known and not {p for p, _ in facts.graph.initialisers} & set(names):
+    if not known and not facts.graph.histories.keys() & set(names):
         return Outcome("cannot_tell", f"{name}: no initialiser of its weights was recorded.", site, basis="declared")
     last, fans = _last_maps(facts, sublayer), _fans(facts, known)
     ends = {(fans[p], law[-1]) for p, law in known.items()}
@@ -96,8 +96,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
 
 def _fans(facts: Facts, names: Iterable[str]) -> dict[str, int]:
     """Fan-in of each parameter, as `nn.init` counts it."""
-    wanted = set(names)
-    return {n.name: math.prod((n.shape or (1,))[1:]) for n in facts.graph.nodes if n.op == "parameter" and n.name in wanted}
+    nodes = facts.graph.parameters
+    return {name: math.prod((nodes[name].shape or (1,))[1:]) for name in names}
 
 
 def _fault(parameter: str, law: tuple[float, ...], base: float, depth: int, is_last: bool, normed: bool) -> str:

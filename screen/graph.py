@@ -10,7 +10,6 @@ differ only in names must give the same facts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -59,19 +58,23 @@ class Node:
     @cached_property
     def inputs(self) -> tuple[int, ...]:
         """The nodes that this one reads, in argument order, with repetitions."""
-        return tuple(_refs(self.args)) + tuple(_refs(tuple(v for _, v in self.kwargs)))
+        found: list[int] = []
+        _collect(self.args, found)
+        if self.kwargs:
+            _collect(tuple([v for _, v in self.kwargs]), found)
+        return tuple(found)
 
     def kwarg(self, key: str, default: object = None) -> object:
         """The keyword argument `key`, or `default`."""
         return next((v for k, v in self.kwargs if k == key), default)
 
 
-def _refs(value: object) -> Iterator[int]:
-    if isinstance(value, Ref):
-        yield value.node
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _refs(item)
+def _collect(values: tuple[object, ...], found: list[int]) -> None:
+    for value in values:
+        if type(value) is Ref:
+            found.append(value.node)
+        elif type(value) is tuple:
+            _collect(value, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,16 @@ class Graph:
             for source in dict.fromkeys(node.inputs):
                 table[source].append(node.index)
         return tuple(map(tuple, table))
+
+    @cached_property
+    def parameters(self) -> dict[str, Node]:
+        """The node of each parameter, by name; the last one where there are several."""
+        return {n.name: n for n in self.nodes if n.op == "parameter"}
+
+    @cached_property
+    def histories(self) -> dict[str, tuple[Initialiser, ...]]:
+        """`initialisers` by name."""
+        return dict(self.initialisers)
 
     def scope(self, node: int) -> Module:
         """The innermost module that a node ran in."""

@@ -6,11 +6,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from screen import ops
 from screen.graph import SOURCES, Graph, Node, Ref
+
+
+
+def mask_of(nodes: Iterable[int]) -> int:
+    """A set of nodes as a mask."""
+    chosen = sorted(nodes)
+    table = bytearray(chosen[-1] // 8 + 1) if chosen else bytearray()
+    for node in chosen:
+        table[node >> 3] |= 1 << (node & 7)
+    return int.from_bytes(table, "little")
+
+
+def nodes_of(mask: int) -> Iterator[int]:
+    """The nodes of a mask, ascending."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
+
 
 FLOATS = frozenset({"float64", "float32", "float16", "bfloat16", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "complex32"})
 
@@ -46,6 +66,13 @@ class Flow:
 
     def value_inputs(self, node: Node) -> tuple[int, ...]:
         """The inputs whose values count: `expand_as(x)`, `type_as(x)` and `zeros_like(x)` read a shape or a type only."""
+        return self._value_inputs[node.index]
+
+    @cached_property
+    def _value_inputs(self) -> tuple[tuple[int, ...], ...]:
+        return tuple([self._counting(n) for n in self.graph.nodes])
+
+    def _counting(self, node: Node) -> tuple[int, ...]:
         if node.op.endswith("_as") and node.op != "as_":
             return node.inputs[:1]
         return () if (self.classes[node.index] == "factory" and node.op.endswith(("_like",))) or node.op.startswith("new_") else node.inputs
@@ -59,7 +86,7 @@ class Flow:
     @cached_property
     def factory_made(self) -> tuple[bool, ...]:
         """Whether a node depends on no argument, weight, buffer or tensor from outside."""
-        outside = sum(1 << n.index for n in self.graph.nodes if n.op in SOURCES)
+        outside = mask_of(n.index for n in self.graph.nodes if n.op in SOURCES)
         return tuple(not m & outside for m in self.ancestors)
 
     @cached_property
@@ -162,8 +189,11 @@ class Flow:
 
     def _has_key_above(self, node: int) -> bool:
         """Whether an index was computed with weights (asked while `weighted` is being made, so by class alone)."""
-        mask = self.ancestors[node]
-        return any(mask >> n.index & 1 and self.classes[n.index] == "weighted" for n in self.graph.nodes[: node + 1])
+        return bool(self.ancestors[node] & self._weighted_by_class)
+
+    @cached_property
+    def _weighted_by_class(self) -> int:
+        return mask_of(i for i, kind in enumerate(self.classes) if kind == "weighted")
 
     @cached_property
     def mixing(self) -> tuple[bool, ...]:
@@ -184,8 +214,8 @@ class Flow:
     @cached_property
     def keys(self) -> tuple[int, ...]:
         """For each node the set of key nodes among its ancestors, itself included."""
-        mask = sum(1 << i for i, key in enumerate(self.key) if key)
-        return tuple(a & mask for a in self.ancestors)
+        mask = mask_of(i for i, key in enumerate(self.key) if key)
+        return tuple([a & mask for a in self.ancestors])
 
     def depends(self, node: int, on: int) -> bool:
         """Whether the value of `node` depends on that of `on`."""

@@ -30,8 +30,7 @@ STEPS: dict[str, Callable[[float, float], float]] = {
 def square_gains(graph: Graph, parameters: tuple[str, ...]) -> dict[str, float | Unknown]:
     """g² of each named matrix at its recorded initialisation; `Unknown` when nothing was recorded or its law is not known."""
     wanted = set(parameters)
-    histories = {name: history for name, history in graph.initialisers if name in wanted}
-    nodes = {n.name: n for n in graph.nodes if n.op == "parameter" and n.name in wanted}
+    histories, nodes = graph.histories, {name: graph.parameters[name] for name in wanted if name in graph.parameters}
     return {name: _square_gain(graph, name, histories.get(name, ()), nodes.get(name)) for name in dict.fromkeys(parameters)}
 
 
@@ -82,8 +81,7 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
 
 def starting_value(graph: Graph, parameters: tuple[str, ...]) -> float | None:
     """The number that a learned scale starts at: the product of its parameters where each is one constant throughout; else None."""
-    histories = {name: history for name, history in graph.initialisers if name in parameters}
-    values = [starting_value_of(histories.get(name, ())) for name in parameters]
+    values = [starting_value_of(graph.histories.get(name, ())) for name in parameters]
     return math.prod(v for v in values if v is not None) if values and None not in values else None
 
 
@@ -128,8 +126,8 @@ def partly(history: tuple[Initialiser, ...]) -> str | None:
 def deviations(graph: Graph, parameter: str) -> tuple[float, ...]:
     """σ of one parameter after each recorded call that names a width of its own, in order: torch's default (`uniform_`, by fan) is none, and
     neither is what was measured on a live model."""
-    history = next((h for name, h in graph.initialisers if name == parameter), ())
-    shape = next((n.shape for n in graph.nodes if n.op == "parameter" and n.name == parameter), None)
+    history, node = graph.histories.get(parameter, ()), graph.parameters.get(parameter)
+    shape = node.shape if node is not None else None
     if not shape or len(shape) < 2:
         return ()
     found = (deviation(history[: i + 1], *fans(shape)) for i, call in enumerate(history) if call.op not in ("uniform_", "sample_"))

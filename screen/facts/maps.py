@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import heapq
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -163,13 +164,9 @@ class Maps:
         """For each operand of a key op (or of a product entry by entry) that slices of a weighted op's output reach: which slices."""
         flow = self.branch.flow
         first: dict[int, frozenset[object]] = {index: frozenset()}
-        for node in range(index + 1, self.branch.output + 1):
-            if node not in self.branch.members:
-                continue
+        for node in self._reached(index, first):
             here = flow.graph.nodes[node]
             arrived = [i for i in dict.fromkeys(here.inputs) if i in first]
-            if not arrived:
-                continue
             split = here.op in ("mul", "glu") and len([i for i in here.inputs if first.get(i)]) > 1
             if flow.key[node] or (split and len({first[i] for i in arrived}) > 1):
                 yield from ((node, first[i]) for i in arrived if first[i])
@@ -205,6 +202,20 @@ class Maps:
         flow = self.branch.flow
         above = flow.graph.nodes[flow.graph.nodes[part].inputs[0]]
         return above.inputs[0] if above.shape is None and above.inputs else above.index
+
+    def _reached(self, index: int, passed: Container[int]) -> Iterator[int]:
+        """Nodes of the branch after a node, ascending, that read it or one of those before them that are in `passed` by then."""
+        users, members = self.branch.flow.graph.users, self.branch.members
+        waiting, seen = list(users[index]), set(users[index])  # ascending, so that it is a heap
+        while waiting:
+            node = heapq.heappop(waiting)
+            if node not in members:
+                continue
+            yield node
+            for user in users[node] if node in passed else ():
+                if user not in seen:
+                    seen.add(user)
+                    heapq.heappush(waiting, user)
 
     def _root_cut(self, node: int) -> object:
         """The call that a slice belongs to, so that equal slices of one value are one."""

@@ -56,7 +56,7 @@ def _share(facts: Facts, degree: Degree) -> float:
         return 1.0
     span, _, period = degree.rows.partition(" of every ")
     first, last = (int(n) for n in span.split(":"))
-    shape = next(n.shape for n in facts.graph.nodes if n.op == "parameter" and n.name == degree.parameters[0]) or (1,)
+    shape = facts.graph.parameters[degree.parameters[0]].shape or (1,)
     return math.sqrt((last - first) / (int(period) if period else shape[degree.axis]))
 
 

@@ -133,8 +133,24 @@ class Reader:
         if not all(fresh) or fresh[0] & fresh[1]:
             return [branch]
         parts = [p for i in data for p in self._split(self._branch(branch.add, branch.state, i))]
-        roles = {Mixer(p).role for p in parts}
+        roles = {self.mixer(p).role for p in parts}
         return parts if len(roles) > 1 and roles & _MIXERS else [branch]
+
+    @cached_property
+    def _mixers(self) -> dict[tuple[int, int], Mixer]:
+        return {}
+
+    def mixer(self, branch: Branch) -> Mixer:
+        """What a branch computes, read once."""
+        return self._mixers.setdefault((branch.add, branch.output), Mixer(branch))
+
+    @cached_property
+    def at(self) -> dict[int, list[Branch]]:
+        """The branches of each add."""
+        table: dict[int, list[Branch]] = {}
+        for position, branch in self.branches:
+            table.setdefault(position, []).append(branch)
+        return table
 
     # -- sublayers --------------------------------------------------------------------------------------------------------------------
 
@@ -147,7 +163,7 @@ class Reader:
         return tuple(found)
 
     def _sublayer(self, number: int, position: int, branch: Branch) -> Sublayer:
-        mixer = Mixer(branch)
+        mixer = self.mixer(branch)
         norms, letters, unknown = self._positions(position, branch, mixer)
         qk, q, k, v = mixer.attention.qk
         around = "".join(p for p in letters if p in "ABC")
@@ -212,12 +228,13 @@ class Reader:
 
     def reads(self, position: int) -> frozenset[int]:
         """States that the branches of an add read."""
-        found: set[int] = set()
-        for place, branch in self.branches:
-            if place == position:
-                for node in branch.region:
-                    found.update(i for i in self.flow.graph.nodes[node].inputs if i in branch.states)
-        return frozenset(found)
+        return self._reads[position]
+
+    @cached_property
+    def _reads(self) -> tuple[frozenset[int], ...]:
+        nodes = self.flow.graph.nodes
+        read = [{i for b in self.at.get(p, ()) for n in b.region for i in nodes[n].inputs if i in b.states} for p in range(len(self.chain.adds))]
+        return tuple(map(frozenset, read))
 
     def _ports(self, branch: Branch) -> tuple[Port, ...]:
         ports = []

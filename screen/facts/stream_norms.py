@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from screen.facts.mixers import Mixer
 from screen.facts.nouns import Unknown
 
 if TYPE_CHECKING:
@@ -112,8 +111,7 @@ class StreamNorms:
         return (a.file, a.line) == (b.file, b.line) and self._ending(one) == self._ending(other)
 
     def _ending(self, position: int) -> object:
-        roles = [Mixer(b).role for p, b in self.reader.branches if p == position]
-        return tuple(roles)
+        return tuple(self.reader.mixer(b).role for b in self.reader.at.get(position, ()))
 
     def _inside_block(self, norm: int, add: int) -> bool:
         """For a single block: the norm runs inside a call that also holds the add and is not the root, or there is no other call."""
@@ -150,7 +148,7 @@ class StreamNorms:
             return self._in_one_block(position - 1, position) and self.is_normed_skip(position - 1)
         graph = self.reader.flow.graph
         norm, add = graph.nodes[norms[-1].node], graph.nodes[self.reader.chain.adds[0]]
-        if any(b.has_input_norm() is True for place, b in self.reader.branches if place == position):
+        if any(b.has_input_norm() is True for b in self.reader.at.get(position, ())):
             return False  # an embedding norm that stands in the first block (RWKV): the branch has a norm of its own
         block = [c for c in graph.call_path(add.call) if self._is_member(c)]
         if block:

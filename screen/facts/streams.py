@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from screen.facts.edges import FUSED_ADDS, Edge, Edges
-from screen.facts.flow import Flow
+from screen.facts.flow import Flow, nodes_of
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Best:
     length: int
     source: int
     edge: Edge | None
+    adds: bool = False
+    """Whether that edge is a residual add."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,11 @@ class Chains:
             choice = Best(0, index, None)
             for edge in edges:
                 before = table[edge.source]
-                length = before.length + self.is_residual(edge, before.source)
+                adds = self.is_residual(edge, before.source)
+                length = before.length + adds
                 old = choice.edge
                 if old is None or length > choice.length or (length == choice.length and self._older(edge, old)):
-                    choice = Best(length, before.source, edge)
+                    choice = Best(length, before.source, edge, adds)
             table.append(choice)
         return tuple(table)
 
@@ -101,8 +104,7 @@ class Chains:
         if node.op != "sub" or edge.source != node.inputs[0]:
             return False
         fresh = [self.flow.keys[o] & ~passed for o in self.others(edge)]
-        names = {n.op for mask in fresh for n in self.flow.graph.nodes if mask >> n.index & 1} if any(fresh) else set()
-        pooled = all(o.startswith("avg_pool") for o in names) and bool(names)
+        pooled = any(fresh) and all(self.flow.graph.nodes[i].op.startswith("avg_pool") for mask in fresh for i in nodes_of(mask))
         return pooled and all(self._linear_from(o, edge.source) for o in self.others(edge))
 
     def _linear_from(self, node: int, source: int) -> bool:
@@ -143,7 +145,7 @@ class Chains:
         """Walk the best chain back from a node."""
         nodes, edges, adds = [end], [], []
         while (edge := self.best[nodes[-1]].edge) is not None:
-            if self.is_residual(edge, self.best[edge.source].source):
+            if self.best[edge.node].adds:
                 adds.append(edge.node)
             edges.append(edge)
             nodes.append(edge.source)
@@ -169,20 +171,31 @@ class Chains:
         live = -1  # everything, when the forward did not come to its outputs
         if graph.outputs and graph.failure is None:
             live = functools.reduce(operator.or_, (self.flow.ancestors[o] for o in graph.outputs))
-        ends = [i for i, b in enumerate(self.best) if b.edge is not None and live >> i & 1 and self._is_add_end(i)]
-        taken: set[int] = set()
+        ends = [i for i, b in enumerate(self.best) if b.adds and live >> i & 1]
+        walked: set[int] = set()
         found: list[Chain] = []
         for end in sorted(ends, key=lambda i: (-self.best[i].length, -i)):
-            if end in taken:
+            if end in walked:
+                continue
+            length, fresh = self.best[end].length, self._fresh_adds(end, walked)
+            if fresh < length and not self._leaves(length, fresh):
                 continue
             chain = self.chain(end)
-            fresh = [a for a in chain.adds if a not in taken]
-            taken.update(chain.adds)
-            if len(fresh) < len(chain.adds) and not self._leaves(chain, taken, fresh):
-                continue
             if not found or self._brings_key(chain, found):
                 found.append(chain)
         return found
+
+    def _fresh_adds(self, end: int, walked: set[int]) -> int:
+        """How many adds stand on the best chain before it meets one that was walked earlier (from there on they are one); walks it."""
+        node, fresh = end, 0
+        while node not in walked:
+            walked.add(node)
+            fresh += self.best[node].adds
+            edge = self.best[node].edge
+            if edge is None:
+                break
+            node = edge.source
+        return fresh
 
     @cached_property
     def on_streams(self) -> frozenset[int]:
@@ -194,10 +207,6 @@ class Chains:
         """Nodes of the streams that are not inside a branch of another."""
         return frozenset(n for c in self.streams if not c.inner for n in c.nodes)
 
-    def _is_add_end(self, node: int) -> bool:
-        edge = self.best[node].edge
-        return edge is not None and edge.kind == "add" and self.is_residual(edge, self.best[edge.source].source)
-
     def _brings_key(self, chain: Chain, chosen: list[Chain]) -> bool:
         """Whether some branch passes a key op after it left the streams found so far: a shift by another stream's state is no branch."""
         known = {n for c in chosen for n in c.nodes} | set(chain.nodes)
@@ -205,10 +214,10 @@ class Chains:
         for add in chain.adds:
             if self.flow.graph.nodes[add].op in FUSED_ADDS:
                 return True
-            stack, seen = list(self.others(edges[add])), set(known)
+            stack, seen = list(self.others(edges[add])), set[int]()
             while stack:
                 node = stack.pop()
-                if node in seen or not self.flow.data[node]:
+                if node in seen or node in known or not self.flow.data[node]:
                     continue
                 seen.add(node)
                 if self.flow.key[node]:
@@ -216,9 +225,9 @@ class Chains:
                 stack.extend(self.flow.graph.nodes[node].inputs)
         return False
 
-    def _leaves(self, chain: Chain, taken: set[int], fresh: list[int]) -> bool:
+    def _leaves(self, length: int, fresh: int) -> bool:
         """A chain that shares its beginning with a stream and goes its own way for at least two adds of its own."""
-        return len(fresh) >= 2 and len(fresh) * 2 > len(chain.adds)
+        return fresh >= 2 and fresh * 2 > length
 
     def _is_network(self, chain: Chain) -> bool:
         """Whether an inner chain holds real branches: some branch passes two key ops one after the other."""

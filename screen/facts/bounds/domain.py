@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from screen.facts.bounds.expr import ONE, ZERO, Expr, add, mul, num, smallest
+from screen.facts.bounds.memo import memo
 from screen.facts.bounds.order import at_most
 from screen.facts.nouns import Unknown
 
@@ -28,8 +29,7 @@ ALTERNATIVES = 2
 """Alternatives kept in one minimum."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """See the module."""
 
     bound: Expr
@@ -72,7 +72,11 @@ def _cost(fact: Fact, sizes: tuple[int, ...], inner: Atoms, outer: Atoms, p: int
 
 def query(facts: Facts, sizes: tuple[int, ...], inner: Iterable[int] = (), outer: Iterable[int] = (), p: int = 2) -> Expr:
     """The bound that the facts give for a norm: that of the norm itself, else of the cheapest facts the smallest."""
-    into, out = frozenset(inner), frozenset(outer)
+    return _query(facts, sizes, frozenset(inner), frozenset(outer), p)
+
+
+@memo
+def _query(facts: Facts, sizes: tuple[int, ...], into: Atoms, out: Atoms, p: int) -> Expr:
     exact = [f.bound for f in facts if f.key == (into, out, p if into else 2)]
     if exact:
         return smallest(*exact)
@@ -86,6 +90,11 @@ def query(facts: Facts, sizes: tuple[int, ...], inner: Iterable[int] = (), outer
 
 def tidy(facts: Iterable[Fact], sizes: tuple[int, ...] = ()) -> Facts:
     """Facts with one entry per norm: the smallest bound; at most `LIMIT` of them."""
+    return _tidy(tuple(facts), sizes)
+
+
+@memo
+def _tidy(facts: Facts, sizes: tuple[int, ...]) -> Facts:
     table: dict[tuple[Atoms, Atoms, int], list[Expr]] = {}
     for f in facts:
         alternatives = table.setdefault(f.key, [])
@@ -107,6 +116,7 @@ def _implies(g: Fact, f: Fact) -> bool:
     return larger and at_most(g.bound, f.bound)
 
 
+@memo
 def plus(left: Bound, right: Bound, sizes: tuple[int, ...]) -> Bound:
     """Bounds of a sum: the triangle inequality for every norm that one of them speaks of."""
     if isinstance(left, Unknown):

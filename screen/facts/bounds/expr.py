@@ -15,6 +15,7 @@ from itertools import count
 from weakref import WeakValueDictionary
 
 from screen.facts.bounds.evaluation import code_of, exp_of, log_node, plain_node
+from screen.facts.bounds.memo import memo
 
 _SERIAL = count()
 
@@ -119,7 +120,7 @@ _TABLE: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
 
 
 def _make(kind: str, value: float = 0.0, name: str = "", args: tuple[Expr, ...] = (), powers: tuple[float, ...] = ()) -> Expr:
-    key = (kind, value, name, tuple(a.serial for a in args), powers)
+    key = (kind, value, name, args, powers)
     found = _TABLE.get(key)
     if found is None:
         text = f"{kind} {value!r} {name} {powers!r} ".encode()
@@ -129,6 +130,7 @@ def _make(kind: str, value: float = 0.0, name: str = "", args: tuple[Expr, ...] 
     return found
 
 
+@memo
 def num(value: float) -> Expr:
     """A number >= 0."""
     if math.isnan(value) or value < 0:
@@ -136,6 +138,7 @@ def num(value: float) -> Expr:
     return _make("num", float(value))
 
 
+@memo
 def sym(name: str) -> Expr:
     """A symbol that stands for a number >= 0."""
     return _make("sym", name=name)
@@ -157,6 +160,7 @@ def _split(e: Expr) -> tuple[float, Expr]:
     return 1.0, e
 
 
+@memo
 def add(*terms: Expr) -> Expr:
     """Sum; like terms are collected."""
     cores: dict[int, tuple[Expr, float]] = {}
@@ -177,6 +181,7 @@ def add(*terms: Expr) -> Expr:
     return _make("add", constant, args=tuple(sorted(parts, key=lambda e: e.digest)))
 
 
+@memo
 def mul(*factors: Expr) -> Expr:
     """Product; powers of equal factors are collected."""
     factors = tuple(f for f in factors if f is not ONE)
@@ -200,6 +205,7 @@ def mul(*factors: Expr) -> Expr:
     return _make("mul", coefficient, args=tuple(b for b, _ in kept), powers=tuple(p for _, p in kept))
 
 
+@memo
 def power(base: Expr, exponent: float) -> Expr:
     """base ** exponent."""
     if base.kind == "num":
@@ -225,11 +231,13 @@ def rss(*terms: Expr) -> Expr:
     return kept[0] if len(kept) == 1 else root(add(*(power(t, 2.0) for t in kept)))
 
 
+@memo
 def smallest(*items: Expr) -> Expr:
     """Minimum."""
     return _extreme("min", items, min, math.inf)
 
 
+@memo
 def largest(*items: Expr) -> Expr:
     """Maximum."""
     return _extreme("max", items, max, 0.0)

@@ -12,21 +12,25 @@ import math
 
 from screen.facts.bounds.domain import Bound, Fact, Facts, tidy
 from screen.facts.bounds.expr import mul, num
+from screen.facts.bounds.memo import memo
 from screen.facts.nouns import Unknown
 
 Layout = tuple[tuple[int, ...], ...]
 
 
+@memo
 def plain(shape: tuple[int, ...]) -> Layout:
     """One atom per axis."""
     return tuple((n,) if n != 1 else () for n in shape)
 
 
+@memo
 def sizes(layout: Layout) -> tuple[int, ...]:
     """Sizes of all atoms."""
     return tuple(n for group in layout for n in group)
 
 
+@memo
 def atoms(layout: Layout, axis: int) -> tuple[int, ...]:
     """Positions of the atoms of one axis."""
     axis %= max(len(layout), 1)
@@ -46,6 +50,7 @@ def _is_chain(edges: list[int]) -> bool:
     return all(b % a == 0 for a, b in itertools.pairwise(edges))
 
 
+@memo
 def refine(old: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
     """Atoms with every boundary of `wanted`, and of `old` those that fit between them."""
     have, want = _edges(old), _edges(wanted)
@@ -57,6 +62,7 @@ def refine(old: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(b // a for a, b in reversed(list(itertools.pairwise(found))))
 
 
+@memo
 def recast(bound: Bound, old: tuple[int, ...], new: tuple[int, ...]) -> Bound:
     """Facts on the atoms `old` as facts on the atoms `new` of the same total (row-major)."""
     if isinstance(bound, Unknown) or old == new:

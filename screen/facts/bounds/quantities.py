@@ -12,6 +12,7 @@ A part of a parameter is a strided view of it (offset, sizes, strides: slices of
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -223,6 +224,9 @@ class Names:
         self.quantities: dict[str, Quantity] = {}
         self._symbols: dict[tuple[object, ...], str] = {}
         self._bases: dict[tuple[object, ...], str] = {}
+        self._taken: set[str] = set()
+        self._counts: Counter[str] = Counter()
+        """How many bases begin with a letter and end in a number."""
         self.coarse: dict[str, Expr] = {}
         """Symbol of a folded quantity (`fold`) -> a bound of it in norms of single parameters."""
         self.buffers: set[str] = set()
@@ -255,20 +259,22 @@ class Names:
         once = math.prod(n for n, step in zip(part.sizes, part.strides, strict=True) if step)  # heads that share a part of it stand there once
         rows = (part.parameter, part.offset, once, part.shift, part.fold)
         if rows not in self._bases and part.fold is not None and len(part.fold.factors) == 2:
-            found = "".join(map(self._base, part.fold.factors))
-            while found in self._bases.values():
-                found += "x"
-            self._bases[rows] = found
+            self._enter(rows, "".join(map(self._base, part.fold.factors)), "x")
         elif rows not in self._bases and part.fold is not None and len(part.fold.matrix.sizes) == len(part.whole):
             found = self._base(unfolded(part) if isinstance(part.fold, Fold) else part.fold.matrix) + part.fold.letter
-            while found in self._bases.values():  # another part, or another norm before it: symbols of one base are compared with each other
-                found += part.fold.letter
-            self._bases[rows] = found
+            self._enter(rows, found, part.fold.letter)
         elif rows not in self._bases:
             letter = "c" if part.fold is not None else "g" if part.parameter in self.gains else "W" if sum(n != 1 for n in part.whole) > 1 else "b"
-            number = sum(b.startswith(letter) and b[-1].isdigit() for b in self._bases.values())
-            self._bases[rows] = f"{letter}{number}"
+            self._enter(rows, f"{letter}{self._counts[letter]}", "")
         return self._bases[rows]
+
+    def _enter(self, rows: tuple[object, ...], base: str, letter: str) -> None:
+        """A base of its own: symbols of one base are compared with each other, so that another part, or another norm before it, has another."""
+        while letter and base in self._taken:
+            base += letter
+        self._taken.add(base)
+        self._counts[base[0]] += base[-1].isdigit()
+        self._bases[rows] = base
 
 
 def values_of(quantities: tuple[Quantity, ...], weights: Mapping[str, numpy.ndarray]) -> dict[str, float]:
