@@ -39,12 +39,12 @@ class Branch:
     state: int
     output: int
 
-    @property
+    @cached_property
     def flow(self) -> Flow:
         """The graph's data flow."""
         return self.chains.flow
 
-    @property
+    @cached_property
     def norms(self) -> Norms:
         """The graph's norms."""
         return self.chains.edges.norms
@@ -64,8 +64,7 @@ class Branch:
 
     def sources(self, node: int) -> tuple[int, ...]:
         """What a node of the branch reads: not the stream that a fused `addmm` adds to."""
-        here = self.flow.graph.nodes[node]
-        return here.inputs[1:] if node == self.add else self.flow.value_inputs(here)
+        return self.flow.graph.nodes[node].inputs[1:] if node == self.add else self.flow.counting[node]
 
     def _projections(self, inside: set[int]) -> set[int]:
         """Maps of another stream's value that only this branch uses (keys and values of cross-attention)."""
@@ -115,13 +114,15 @@ class Branch:
     def ways(self) -> dict[int, Way]:
         """For each node of the region how the stream reaches it without passing a key op."""
         table: dict[int, Way] = {}
+        key, norms, members = self.flow.key, self.norms.by_node, self.members
         for node in self.region:
-            if self.flow.key[node]:
+            if key[node]:
                 table[node] = NOTHING
                 continue
-            norm = self.norms.by_node.get(node)
-            inputs = (norm.source,) if norm is not None else self.sources(node)
-            ways = NOTHING.union(*(self.way(i, table) for i in inputs)) if inputs else NOTHING
+            norm = norms.get(node)
+            ways = NOTHING
+            for source in (norm.source,) if norm is not None else self.sources(node):
+                ways |= table.get(source, NOTHING) if source in members else self.way(source, table)
             if norm is not None and ways and not norm.across:
                 ways = frozenset(_NORMED.get(w, w) for w in ways)
             table[node] = ways

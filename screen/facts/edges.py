@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from screen.facts.flow import Flow, axes_of, number
 from screen.facts.norms import Norms
@@ -18,8 +18,7 @@ from screen.graph import Node, numel
 EdgeKind = Literal["same", "add", "scale", "gate", "norm", "activation", "part", "join", "free", "opaque"]
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(NamedTuple):
     """`node` carries the value of `source`."""
 
     source: int

@@ -57,20 +57,21 @@ class Flow:
     def ancestors(self) -> tuple[int, ...]:
         """For each node the set of all nodes that its value depends on, itself included."""
         table: list[int] = []
-        for node in self.graph.nodes:
-            mask = 1 << node.index
-            for source in self.value_inputs(node):
+        for index, sources in enumerate(self.counting):
+            mask = 1 << index
+            for source in sources:
                 mask |= table[source]
             table.append(mask)
         return tuple(table)
 
     def value_inputs(self, node: Node) -> tuple[int, ...]:
         """The inputs whose values count: `expand_as(x)`, `type_as(x)` and `zeros_like(x)` read a shape or a type only."""
-        return self._value_inputs[node.index]
+        return self.counting[node.index]
 
     @cached_property
-    def _value_inputs(self) -> tuple[tuple[int, ...], ...]:
-        return tuple([self._counting(n) for n in self.graph.nodes])
+    def counting(self) -> tuple[tuple[int, ...], ...]:
+        """For each node the inputs whose values count."""
+        return tuple([self._counting(n) if "_" in n.op else n.inputs for n in self.graph.nodes])
 
     def _counting(self, node: Node) -> tuple[int, ...]:
         if node.op.endswith("_as") and node.op != "as_":
@@ -80,8 +81,8 @@ class Flow:
     @cached_property
     def from_input(self) -> tuple[bool, ...]:
         """Whether a node depends on an argument of forward."""
-        inputs = sum(1 << n.index for n in self.graph.nodes if n.op == "input")
-        return tuple(bool(m & inputs) for m in self.ancestors)
+        inputs = mask_of(n.index for n in self.graph.nodes if n.op == "input")
+        return tuple([bool(m & inputs) for m in self.ancestors])
 
     @cached_property
     def factory_made(self) -> tuple[bool, ...]:
@@ -94,16 +95,17 @@ class Flow:
         """Whether a node is a float value that carries the model's data: from a float argument, or looked up by an integer one.
 
         Masks and positions made of integers are floats as well, and are not data."""
-        seeds = 0
+        begin: list[int] = []
         for node in self.graph.nodes:
             if (node.op == "input" and self.is_float(node)) or self._looks_up(node):
-                seeds |= 1 << node.index
-            seeds |= sum(1 << i for i in self._learned_states(node))
-        return tuple(bool(self.ancestors[n.index] & seeds) and self.is_float(n) for n in self.graph.nodes)
+                begin.append(node.index)
+            begin += self._learned_states(node) if node.op == "add" else ()
+        seeds = mask_of(begin)
+        return tuple([bool(m & seeds) and self.is_float(n) for m, n in zip(self.ancestors, self.graph.nodes, strict=True)])
 
     def _learned_states(self, node: Node) -> list[int]:
-        """Trained values that begin a stream (latents of a Perceiver, object queries): what is added to one depends on it and on an argument."""
-        if node.op != "add" or len(node.inputs) != 2 or not self.from_input[node.index]:
+        """Trained values that begin a stream (latents of a Perceiver, object queries): what an `add` adds to one depends on it and on an argument."""
+        if len(node.inputs) != 2 or not self.from_input[node.index]:
             return []
         return [
             state
@@ -130,11 +132,8 @@ class Flow:
     @cached_property
     def of_weights(self) -> tuple[bool, ...]:
         """Whether a node depends on a parameter and on no argument of forward."""
-        weights = inputs = 0
-        for node in self.graph.nodes:
-            weights |= (node.op == "parameter") << node.index
-            inputs |= (node.op == "input") << node.index
-        return tuple(bool(m & weights) and not m & inputs for m in self.ancestors)
+        weights = mask_of(n.index for n in self.graph.nodes if n.op == "parameter")
+        return tuple([bool(m & weights) and not fed for m, fed in zip(self.ancestors, self.from_input, strict=True)])
 
     @cached_property
     def weighted(self) -> tuple[bool, ...]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from screen.facts.attention import Attention
 from screen.facts.branches import Branch
 from screen.facts.nouns import MapCount, Role
-from screen.facts.weights import is_slice, weights_of
+from screen.facts.weights import is_slice, slices_of, weights_of
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,7 @@ class Maps:
     def _differ(self, one: int, other: int) -> bool:
         """Two halves of one slice: gate and up of a map that holds more than them."""
         flow = self.branch.flow
-        parts = sum(1 << i for i in self.branch.region if is_slice(self.branch, i))
-        both = flow.ancestors[one] & parts, flow.ancestors[other] & parts
+        both = flow.ancestors[one] & self._slices, flow.ancestors[other] & self._slices
         cuts = [found & ~rest for found, rest in (both, both[::-1])]
         if any(cut.bit_count() != 1 for cut in cuts):
             return False
@@ -202,6 +201,10 @@ class Maps:
         flow = self.branch.flow
         above = flow.graph.nodes[flow.graph.nodes[part].inputs[0]]
         return above.inputs[0] if above.shape is None and above.inputs else above.index
+
+    @cached_property
+    def _slices(self) -> int:
+        return slices_of(self.branch)
 
     def _reached(self, index: int, passed: Container[int]) -> Iterator[int]:
         """Nodes of the branch after a node, ascending, that read it or one of those before them that are in `passed` by then."""

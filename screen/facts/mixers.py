@@ -7,10 +7,10 @@ from functools import cached_property
 
 from screen.facts.attention import Attention
 from screen.facts.branches import Branch
-from screen.facts.flow import axes_of, strip
+from screen.facts.flow import axes_of, mask_of, strip
 from screen.facts.maps import Maps
 from screen.facts.nouns import MapCount, Role
-from screen.facts.weights import is_depthwise, is_slice, weights_of
+from screen.facts.weights import is_depthwise, slices_of, weights_of
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,10 @@ class Mixer:
     def attention(self) -> Attention:
         """Its attention, if it has one."""
         return Attention(self.branch)
+
+    @cached_property
+    def _slices(self) -> int:
+        return slices_of(self.branch)
 
     @cached_property
     def weights(self) -> list[int]:
@@ -165,7 +169,7 @@ class Mixer:
         chosen += [
             i for n in self.branch.region for i in flow.graph.nodes[n].inputs if flow.graph.nodes[i].op in ("topk", "argmax", "one_hot")
         ]
-        return any(flow.keys[i] & sum(1 << j for j in self.branch.region) for i in chosen)
+        return any(flow.keys[i] & mask_of(self.branch.region) for i in chosen)
 
     def _over_tokens(self, softmax: int) -> bool:
         """A softmax whose axis is known to hold tokens, so that it pools them; or one entry, so that it is 1."""
@@ -183,7 +187,7 @@ class Mixer:
     def _is_gated(self) -> bool:
         """A product, entry by entry, of two values that each come from a weighted op of the branch."""
         flow = self.branch.flow
-        mine = sum(1 << i for i in self.branch.region if flow.key[i])
+        mine = mask_of(i for i in self.branch.region if flow.key[i])
         for index in self.branch.region:
             node = flow.graph.nodes[index]
             if node.op == "glu":
@@ -201,7 +205,7 @@ class Mixer:
         flow = self.branch.flow
         if flow.keys[a] != flow.keys[b]:
             return False
-        parts = sum(1 << i for i in self.branch.region if is_slice(self.branch, i))
+        parts = self._slices
         return flow.ancestors[a] & parts == flow.ancestors[b] & parts
 
     def _has_activation(self) -> bool:

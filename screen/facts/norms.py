@@ -46,13 +46,13 @@ class Norms:
             reading: Reading = None
             if found is None and node.inputs:
                 reading = read(self.flow, node, readings)
-                found = _quotient(self.flow, node, readings, free)
+                found = _quotient(self.flow, node, readings, free) if node.op in ("mul", "div") else None
             readings.append(reading)
             if found is not None:
                 norms[node.index] = self._placed(found)
         return norms, free
 
-    @property
+    @cached_property
     def by_node(self) -> dict[int, Norm]:
         """Node of the normalised value -> norm."""
         return self._result[0]
@@ -130,7 +130,7 @@ def _fused_axes(flow: Flow, call: Node, shape: tuple[int, ...]) -> tuple[tuple[i
 
 def _quotient(flow: Flow, node: Node, readings: list[Reading], free: dict[int, int]) -> Norm | None:
     """x · Stat⁻¹(x) or x / Stat(x); a quotient of degree 0 that is none of these is noted as scale-free."""
-    if node.op not in ("mul", "div") or len(node.args) < 1:
+    if not node.args:
         return None
     left, right = flow.ref(node, 0, "input"), flow.ref(node, 1, "other")
     if left is None or right is None:

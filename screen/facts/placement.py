@@ -36,7 +36,7 @@ class Reader:
     chains: Chains
     chain: Chain
 
-    @property
+    @cached_property
     def flow(self) -> Flow:
         """The graph's data flow."""
         return self.chains.flow

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from screen.facts.edges import FUSED_ADDS, Edge, Edges
 from screen.facts.flow import Flow, nodes_of
@@ -30,8 +31,7 @@ class Chain:
     """A residual network inside a branch of another stream."""
 
 
-@dataclass(frozen=True)
-class Best:
+class Best(NamedTuple):
     """The longest chain that ends at a node."""
 
     length: int

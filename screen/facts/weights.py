@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from screen.facts.branches import Branch
+from screen.facts.flow import mask_of
 
 
 def weights_of(branch: Branch, *, filters: bool = True) -> list[int]:
@@ -37,6 +38,11 @@ def is_depthwise(branch: Branch, index: int) -> bool:
 def is_slice(branch: Branch, node: int) -> bool:
     here = branch.flow.graph.nodes[node]
     return branch.flow.classes[node] == "part" and here.shape is not None and here.op not in ("tril", "triu", "diagonal")
+
+
+def slices_of(branch: Branch) -> int:
+    """All of them in the branch, as a mask."""
+    return mask_of(i for i in branch.region if is_slice(branch, i))
 
 
 def is_table(branch: Branch, index: int) -> bool:

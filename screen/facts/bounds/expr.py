@@ -15,6 +15,7 @@ from itertools import count
 from weakref import WeakValueDictionary
 
 from screen.facts.bounds.evaluation import code_of, exp_of, log_node, plain_node
+from screen.facts.bounds.letters import letters
 from screen.facts.bounds.memo import memo
 
 _SERIAL = count()
@@ -33,6 +34,10 @@ class Expr:
     powers: tuple[float, ...]
     digest: bytes
     """Of the structure: operands are kept in its order, so that equal programs give equal expressions and equal roundings."""
+    has: int = 0
+    """Letters of its symbols, as a mask (`order`)."""
+    needs: int = 0
+    """Letters that everything has that the form shows to be at least as large (`order`)."""
     serial: int = field(default_factory=lambda: next(_SERIAL))
 
     @property
@@ -125,7 +130,7 @@ def _make(kind: str, value: float = 0.0, name: str = "", args: tuple[Expr, ...] 
     if found is None:
         text = f"{kind} {value!r} {name} {powers!r} ".encode()
         digest = blake2b(text + b"".join(a.digest for a in args), digest_size=8).digest()
-        found = Expr(kind, value, name, args, powers, digest)
+        found = Expr(kind, value, name, args, powers, digest, *letters(kind, name, args, powers))
         _TABLE[key] = found
     return found
 

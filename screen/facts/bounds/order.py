@@ -19,6 +19,8 @@ def at_most(a: Expr, b: Expr) -> bool:
         return True
     if a.kind == "num" and b.kind == "num":
         return a.value <= b.value
+    if a.needs & ~b.has:
+        return False
     key = (a.serial, b.serial)
     if key not in _KNOWN:
         if len(_KNOWN) > 200_000:
