@@ -15,7 +15,7 @@ from itertools import count
 from weakref import WeakValueDictionary
 
 from screen.facts.bounds.evaluation import code_of, exp_of, log_node, plain_node
-from screen.facts.bounds.letters import letters
+from screen.facts.bounds.form import Form, form_of
 from screen.facts.bounds.memo import memo
 
 _SERIAL = count()
@@ -34,10 +34,8 @@ class Expr:
     powers: tuple[float, ...]
     digest: bytes
     """Of the structure: operands are kept in its order, so that equal programs give equal expressions and equal roundings."""
-    has: int = 0
-    """Letters of its symbols, as a mask (`order`)."""
-    needs: int = 0
-    """Letters that everything has that the form shows to be at least as large (`order`)."""
+    form: Form
+    """What is compared first (`order`)."""
     serial: int = field(default_factory=lambda: next(_SERIAL))
 
     @property
@@ -130,7 +128,7 @@ def _make(kind: str, value: float = 0.0, name: str = "", args: tuple[Expr, ...] 
     if found is None:
         text = f"{kind} {value!r} {name} {powers!r} ".encode()
         digest = blake2b(text + b"".join(a.digest for a in args), digest_size=8).digest()
-        found = Expr(kind, value, name, args, powers, digest, *letters(kind, name, args, powers))
+        found = Expr(kind, value, name, args, powers, digest, form_of(kind, name, tuple([a.form for a in args]), powers))
         _TABLE[key] = found
     return found
 

@@ -19,7 +19,7 @@ def at_most(a: Expr, b: Expr) -> bool:
         return True
     if a.kind == "num" and b.kind == "num":
         return a.value <= b.value
-    if a.needs & ~b.has:
+    if not a.form.can_be_at_most(b.form) or (a.kind == b.kind == "mul" and (len(a.args) != len(b.args) or a.value > b.value)):
         return False
     key = (a.serial, b.serial)
     if key not in _KNOWN:
@@ -32,7 +32,7 @@ def at_most(a: Expr, b: Expr) -> bool:
 
 def _compare(a: Expr, b: Expr) -> bool:
     if b.kind == "min":
-        return all(at_most(a, x) for x in b.args) and ((a.kind == "num" and a.value <= b.value) or b.value == float("inf"))
+        return ((a.kind == "num" and a.value <= b.value) or b.value == float("inf")) and all(at_most(a, x) for x in b.args)
     if a.kind == "max":
         return a.value == 0.0 and all(at_most(x, b) for x in a.args)
     if a.kind == "min" and any(at_most(x, b) for x in a.args):
