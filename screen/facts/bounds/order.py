@@ -44,7 +44,7 @@ def _compare(a: Expr, b: Expr) -> bool:
     if b.kind == "add" and a.kind != "add":
         return any(at_most(a, x) for x in b.args)
     if a.kind == "add" and b.kind == "add":
-        return a.value <= b.value and _covered(a.args, b.args)
+        return a.value <= b.value and len(a.args) <= len(b.args) and _covered(a.args, b.args)
     return _products(a, b)
 
 
