@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from screen.capture.initialisers import Recorder
-from screen.capture.values import buffers
+from screen.capture.values import Known, buffers
 from screen.graph import Initialiser
 
 Make = Callable[[], Tensor]
@@ -60,6 +61,14 @@ def drawn(fill: Callable[[Tensor], Any]) -> Make:
     return make
 
 
+def broken() -> Tensor:
+    """A constructor that meets a tensor which the record cannot follow."""
+    table = torch.ones(4)
+    with patch.object(Known, "follow", side_effect=RuntimeError("no form")):
+        table.mul_(2.0)
+    return table
+
+
 CONSTANTS: dict[str, tuple[Make, float]] = {
     "a number": (lambda: torch.tensor(48.0), 48.0),
     "arithmetic": (lambda: torch.full((3,), 2.0) * 4 + 1, 9.0),
@@ -68,6 +77,7 @@ CONSTANTS: dict[str, tuple[Make, float]] = {
     "through a parameter of the same storage": (through_parameter, 3.0),
 }
 UNKNOWN: dict[str, Make] = {
+    "what was not followed": broken,
     "random": lambda: torch.randn(8, 4),
     "random in place": drawn(lambda t: t.normal_()),
     "random in place, through `data`": drawn(lambda t: t.data.uniform_()),

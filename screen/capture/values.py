@@ -89,7 +89,10 @@ class Values(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        self.known.follow(func, args, kwargs or {}, result)
+        try:
+            self.known.follow(func, args, kwargs or {}, result)
+        except Exception:  # a kind of tensor that cannot be followed: what it wrote to is not known either
+            self.known = Known()
         return result
 
     def literal(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
