@@ -43,6 +43,7 @@ SAID = {
     "lipschitz_local": "largest ‖J‖ over its bound at the point", "logits": "largest logit over its bound",
     "internal": "largest entry inside over its bound",
 }  # fmt: skip
+SCALED = "largest ‖J(c)‖ over its bound at the point"
 CLOSED = {
     "magnitude": "largest ‖F(x)‖ over its bound for all weights but norm gains",
     "logits": "largest logit over its bound for all weights but norm gains",
@@ -183,7 +184,7 @@ def scaled(run: BranchRun, degree: DegreePlan, empty: Experiment) -> Experiment:
         given = run.scaled(degree, c)
         compare(run, Spot(run.point, given), base | weights_of(run, given, changed), best)
     found = verdict(run, local, best[local.name, local.node])
-    return replace(found, name="invariance", group=degree.group, status="bound", what="largest ‖J(c)‖ over its bound at the point")
+    return replace(found, name="invariance", group=degree.group, status="bound", what=SCALED)
 
 
 def weights_of(run: BranchRun, given: Env, only: list[str] | None = None) -> dict[str, float]:
@@ -286,4 +287,4 @@ def verdict(run: BranchRun, bound: BoundPlan, best: Best) -> Experiment:
     return replace(found, outcome="refuted" if broken else "confirmed", measured=rounded(best.ratio), numbers=numbers, reason=reason)
 
 
-__all__ = ["attack", "scaled"]
+__all__ = ["SAID", "SCALED", "attack", "scaled"]

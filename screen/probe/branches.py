@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from screen.probe.adversary import SAID, scaled
+from screen.probe.adversary import SAID, SCALED, scaled
 from screen.probe.allot import Want
 from screen.probe.attempts import Session, said, tried
 from screen.probe.branch import BranchRun, branch_run
@@ -63,7 +63,7 @@ def attacked(plan: SublayerPlan, session: Session) -> Iterator[Experiment]:
     """Weight groups whose degree is a bound of the value, and the bounds themselves."""
     budget, here = session.budget, (plan.stream, plan.kind, plan.name)
     groups = [d for d in plan.degrees if d.status == "bound"]
-    asked = [Experiment("invariance", SAID["lipschitz_local"], "not_measured", *here, d.group, d.status, d.predicted) for d in groups]
+    asked = [Experiment("invariance", SCALED, "not_measured", *here, d.group, d.status, "at most 1") for d in groups]
     nothing = [Experiment("bounds", SAID[b.name], "not_measured", *here, predicted="at most 1") for b in plan.bounds]
     run = _run(plan, session) if plan.axis == -1 else "its features do not stand on the last axis, along which sizes are measured"
     if isinstance(run, str):

@@ -82,8 +82,8 @@ def drawn(shape: tuple[int, ...], history: tuple[Initialiser, ...], generator: t
 
 
 def _last_whole(history: tuple[Initialiser, ...]) -> int:
-    """The last call that sets every entry anew: what went before left nothing."""
-    return max((i for i, c in enumerate(history) if c.whole and (c.op in _DRAWS or c.op in _FIXED)), default=0)
+    """The last call that sets every entry anew, to a law that is known or not (`copy_`): what went before left nothing."""
+    return max((i for i, c in enumerate(history) if c.whole and c.op not in _STEPS), default=0)
 
 
 def _numbers(call: Initialiser) -> tuple[float, ...]:

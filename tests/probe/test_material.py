@@ -46,10 +46,17 @@ def test_laws(history: tuple[Initialiser, ...], deviation: float) -> None:
     assert bool(note) == (not history)
 
 
-@pytest.mark.parametrize("history", [(Initialiser("magic_", ()),), (Initialiser("normal_", ("<Tensor>",)),)])
+@pytest.mark.parametrize(
+    "history",
+    [
+        (Initialiser("magic_", ()),),
+        (Initialiser("normal_", ("<Tensor>",)),),
+        (Initialiser("zero_", ()), Initialiser("copy_", ()), Initialiser("mul_", (2.0,))),  # Mamba's bias of its time steps
+    ],
+)
 def test_what_cannot_be_replayed_is_noted(history: tuple[Initialiser, ...]) -> None:
     value, note = drawn((4, 4), history, generator())
-    assert "N(0, 1/fan_in)" in note and bool(torch.isfinite(value).all())
+    assert "N(0, 1/fan_in)" in note and bool(torch.isfinite(value).all()) and bool(value.any())
 
 
 def test_the_global_random_state_is_not_touched() -> None:

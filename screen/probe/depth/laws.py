@@ -22,11 +22,12 @@ from screen.probe.depth.starts import Depths
 from screen.probe.depth.fits import law, mean
 from screen.probe.plan import BlockPlan, Experiment, rounded
 from screen.probe.stack import Stack
+from screen.probe.width import BEYOND
 
 DEPTHS = (4, 8, 16, 32, 64)
 NETWORKS = 2
 NEAR, FAR = 1.3, 3.0
-"""A factor between measured and predicted within which they agree, and beyond which the prediction is refuted; between them single networks vary."""
+"""A factor between measured and predicted within which they agree, and beyond which the prediction is refuted; between them nothing is said."""
 EACH_NEAR, EACH_FAR = 0.1, 0.3
 """The same for 1 − cosine, a product over blocks, as shares of its logarithm where that is more."""
 APART = 1.1
@@ -166,7 +167,15 @@ def _compared(plan: BlockPlan, sample: Sample, empty: Experiment, unlike: str) -
     grown = plan.rms[n - 1] / plan.rms[3] if 4 < n <= len(plan.rms) and plan.rms[3] else None
     ratio, why = (None, unlike) if unlike and plan.ratio is not None else (plan.ratio, plan.unknown)
     rows = (("growth of rms from block 4 to the last", sample.grown, grown, plan.unknown), ("first over last gradient", sample.ratio, ratio, why))
-    return [_against(replace(empty, what=f"{what}, {n} blocks"), v.get(n, []) if n > 4 else [], said, no) for what, v, said, no in rows]
+    found = [(replace(empty, what=f"{what}, {n} blocks"), v.get(n, []) if n > 4 else [], said, why) for what, v, said, why in rows]
+    return [_against(e, v, said, why if v else _not_reached(n)) for e, v, said, why in found]
+
+
+def _not_reached(depth: int) -> str:
+    """Why there is no stack of the model's own depth."""
+    if depth <= DEPTHS[0]:
+        return f"the model has {depth} blocks, and more than {DEPTHS[0]} are compared"
+    return f"its {depth} blocks are more than the {DEPTHS[-1]} that are stacked" if depth > DEPTHS[-1] else f"{BEYOND}: fewer blocks were stacked"
 
 
 def _collapse(found: Depths, starts: dict[int, Tensor], sample: Sample, empty: Experiment, plan: BlockPlan) -> Experiment:
@@ -175,7 +184,7 @@ def _collapse(found: Depths, starts: dict[int, Tensor], sample: Sample, empty: E
     empty = replace(empty, what=f"1 − cosine of two tokens, {n} blocks")
     measured = [max(g, _rounding(found)) for g in sample.gap.get(n, [])]
     if not measured or plan.gap is None or plan.begun is None:
-        return _against(empty, measured, None, plan.unknown)
+        return _against(empty, measured, None, plan.unknown if measured else _not_reached(n))
     arrived = gap(found.stacks[n].tokens_of(starts[n]))
     if not plan.begun / APART <= arrived <= plan.begun * APART:
         return _against(empty, measured, None, f"tokens arrive {arrived:.3g} apart (1 − cosine), and the recursion starts from {plan.begun:.3g}")
@@ -191,7 +200,7 @@ def _rounding(found: Depths) -> float:
 
 def _against(empty: Experiment, measured: list[float], predicted: float | None, unknown: str, near: float = NEAR, far: float = FAR) -> Experiment:
     if not measured:
-        return replace(empty, outcome="not_measured", reason="the model's own depth is not among those that were measured")
+        return replace(empty, outcome="not_measured", reason=unknown)
     if any(not math.isfinite(m) or m <= 0 for m in measured):
         return replace(empty, outcome="not_measured", reason="a value is zero or leaves the range of floats")
     found = replace(empty, measured=rounded(mean(measured)), interval=(rounded(min(measured)), rounded(max(measured))))
@@ -207,7 +216,7 @@ def agreement(found: Experiment, factor: float, near: float = NEAR, far: float =
     if factor <= near:
         return replace(found, outcome="confirmed")
     if min(factor, factor if nearest is None else nearest) <= far:
-        return replace(found, outcome="observed", reason=f"a factor of {factor:.3g} apart, within what single networks of this size may vary")
+        return replace(found, outcome="observed", reason=f"a factor of {factor:.3g} apart: {near:.3g} confirm, {far:.3g} refute")
     return replace(found, outcome="refuted", reason=f"a factor of {factor:.3g} apart")
 
 
