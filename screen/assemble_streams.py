@@ -112,7 +112,7 @@ def _residual(s: Sublayer) -> model.Residual:
         alpha_kind=s.alpha.kind,
         branch_kind=s.branch.kind,
         no_op=kind == "constant" and all(v == 1.0 for v in constants),
-        parameters=[*s.alpha.parameters, *s.branch.parameters],
+        parameters=list(dict.fromkeys([*s.alpha.parameters, *s.branch.parameters])),
         gated=s.gated_output,
     )
 

@@ -6,6 +6,7 @@ the block of that add makes a normed skip, y = N(x); x' = y + F(y).
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -93,10 +94,11 @@ class StreamNorms:
         return self._inside_block(segment.norms[0].node, self.reader.chain.adds[-1])
 
     def _left_in_block(self, position: int) -> int:
-        """How many adds follow in the same member of a list of blocks."""
+        """How many adds follow at once in the same member of a list of blocks."""
         graph, adds = self.reader.flow.graph, self.reader.chain.adds
         members = [c for c in graph.call_path(graph.nodes[adds[position]].call) if self._is_member(c)]
-        return sum(bool(members) and members[-1] in graph.call_path(graph.nodes[a].call) for a in adds[position + 1 :])
+        same = (bool(members) and members[-1] in graph.call_path(graph.nodes[a].call) for a in adds[position + 1 :])
+        return sum(1 for _ in itertools.takewhile(bool, same))
 
     def _runs_with(self, position: int) -> bool:
         """Whether the norm after an add runs in the same member of a list of blocks."""
