@@ -80,7 +80,7 @@ def _start(facts: Facts, sublayer: Sublayer, count: int) -> str:
         return ""
     product = start_product(facts, sublayer)
     if isinstance(product, Unknown):
-        return f"Where its recorded initialisation starts is unknown: {product.reason}."
+        return f"How large it starts is not known: {product.reason}."
     start, mean, worst = math.sqrt(product), count**-0.5, 1 / count
     met = "both are met" if start <= worst else "(c) is met, (b) is not" if start <= mean else "neither is met"
     return f"Its recorded initialisation starts the smallest product at {start:.3g}, where (c) asks for {mean:.3g} and (b) for {worst:.3g}: {met}."
