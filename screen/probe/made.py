@@ -24,6 +24,8 @@ from torch import Tensor
 from screen.probe.plan import MadePlan, PartPlan
 
 Weights = Mapping[str, Tensor]
+LOST = {torch.float64: 1e-11, torch.float32: 64 * 2.0**-23}
+"""Of what cancels, the share that may be rounding: here, and where the program itself adds the same numbers up in another order."""
 
 
 def entries(part: PartPlan, weights: Weights) -> Tensor:
@@ -34,14 +36,14 @@ def entries(part: PartPlan, weights: Weights) -> Tensor:
 
 
 def rounding(part: PartPlan, weights: Weights) -> float:
-    """What rounding can leave of `entries` where they cancel: 16·ulp of the Frobenius norms of what is multiplied and added, and the
+    """What rounding can leave of `entries` where they cancel: a share of the Frobenius norms of what is multiplied and added, and the
     same of the parts."""
     made = part.made
     if made is None or made.how not in ("map", "constant", "logit", "through"):
         return 0.0
     there = [p for p in made.parts if p is not None]
     arrays = [entries(p, weights) for p in there]
-    ulp = 16 * torch.finfo(arrays[0].dtype).eps
+    ulp = LOST.get(arrays[0].dtype, 64 * torch.finfo(arrays[0].dtype).eps)
     if made.how == "map":  # entry by entry; only the mean cancels
         return ulp * _size(arrays[0] if len(arrays) < 2 else arrays[0] * arrays[1]) if made.centred else 0.0
     sizes, lost = list(map(_size, arrays)), [rounding(p, weights) for p in there]
