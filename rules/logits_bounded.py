@@ -77,10 +77,20 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if raw:
         message = f"{name}: the logits are made of a stream that no norm bounds: they grow with its square over depth, and with W_Q and W_K."
     else:
-        message = f"{name}: the logits still scale with W_Q and W_K; nothing in the structure bounds them."
+        message = f"{name}: the logits still scale with {_scaled_by(facts, sublayer)}; nothing in the structure bounds them."
     remedy = "a norm on queries and keys" + ("" if raw else ", or a logit cap")
     result: Result = "violated" if raw else "conditional"
     return Outcome(result, message, site, theorem=BOUND, numbers=numbers, remedy=remedy, condition="bounded-logits")
+
+
+def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
+    """What the logits scale with: W_Q and W_K, or the gains alone where these are divided by their norms (σReparam)."""
+    analysis = facts.analysis(sublayer)
+    groups = () if isinstance(analysis, Unknown) else analysis.degrees.groups
+    names = [d.parameters[0] for d in groups if d.status == "bound" and d.predicted > 0]
+    known = facts.graph.parameters
+    gains = [f"`{n}`" for n in names if n in known and sum(size > 1 for size in known[n].shape or ()) < 2]
+    return " and ".join(gains) if gains and len(gains) == len(names) else "W_Q and W_K"
 
 
 def _cap(facts: Facts, sublayer: Sublayer) -> float | None:

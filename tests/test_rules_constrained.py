@@ -53,3 +53,36 @@ def test_a_parametrised_branch_is_bounded_and_says_on_what_it_rests(tmp_path: Pa
         assert found.outcome == outcome and ("converged" in found.message) is (outcome == "conditional")
     assert any(c.id == "converged-iteration" for c in report.conditions) is (outcome == "conditional")
     assert "inf" not in str(report.streams[0].kinds[0].sublayers[0].growth.expression)
+
+
+REPARAM = """
+import torch, torch.nn.functional as F
+from torch import nn
+
+class Map(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight, self.gain = nn.Parameter(torch.randn(size, size) / size**0.5), nn.Parameter(torch.ones(()))
+        self.register_buffer("u", F.normalize(torch.randn(size), dim=0))
+        self.register_buffer("v", F.normalize(torch.randn(size), dim=0))
+
+    def forward(self, x):
+        return F.linear(x, self.gain * self.weight / torch.dot(self.u, self.weight @ self.v))
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.q, self.k, self.v = nn.LayerNorm(32), Map(32), Map(32), Map(32)
+
+    def forward(self, x):
+        y = self.norm(x)
+        return x + F.scaled_dot_product_attention(self.q(y), self.k(y), self.v(y))
+"""
+
+
+def test_logits_of_reparametrised_maps_scale_with_their_gains(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(REPARAM, encoding="utf-8")
+    report = report_of(f"{path}::Block")
+    (found,) = [f for f in report.findings if f.code == "L201"]
+    assert found.outcome == "conditional" and "scale with `q.gain` and `k.gain`;" in found.message
