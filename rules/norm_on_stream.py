@@ -97,13 +97,13 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if stream.depth == 1 and len(facts.streams) > 1:
         message = f"No norm stands on `{stream.name}`, which is one block deep beside other streams."
         return Outcome("conditional", message, site, condition="small-gain")
-    return _grown(facts, stream, subs, site)
+    return _grown(facts, stream, site)
 
 
-def _grown(facts: Facts, stream: Stream, subs: list[Sublayer], site: Site) -> Outcome:
+def _grown(facts: Facts, stream: Stream, site: Site) -> Outcome:
     """What the recorded initialisation says: branches that start small for this depth, or the exponential."""
     depth = facts.depth(stream)
-    found = _square_gains(facts, stream, subs)
+    found = _square_gains(facts, stream)
     if isinstance(found, Unknown):
         message = f"No norm stands on `{stream.name}`, and how large its branches start is unknown: {found.reason}."
         return Outcome("cannot_tell", message, blame(facts, site, found.nodes))
@@ -169,7 +169,7 @@ def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[str, st
     return None
 
 
-def _square_gains(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[float, float] | Unknown:
+def _square_gains(facts: Facts, stream: Stream) -> tuple[float, float] | Unknown:
     """Σ g² over the branches that a value passes, and the largest: of the weights, or else of the growth that the recursion finds."""
     gains = [(g, facts.passes(stream, k)) for k in stream.kinds for s in k.sublayers for g in (_square_gain(facts, s),)]
     unknown = next((g for g, _ in gains if isinstance(g, Unknown)), None)

@@ -124,7 +124,7 @@ def _law(parameter: Tensor) -> Initialiser | None:
     places = _places(parameter.numel())
     sample = parameter.detach().reshape(-1)[places.to(parameter.device)].double().cpu()
     mean, spread = float(sample.mean()), float(sample.std())
-    if not abs(mean) <= MEAN_LIMIT * spread / math.sqrt(sample.numel()) or not _is_even(sample, places, parameter.shape):
+    if not abs(mean) <= MEAN_LIMIT * spread / math.sqrt(sample.numel()) or not _is_even(sample, spread, places, parameter.shape):
         return None
     return Initialiser("sample_", (spread,))
 
@@ -136,7 +136,7 @@ def _places(entries: int) -> Tensor:
     return torch.randint(entries, (SAMPLE,), generator=torch.Generator("cpu").manual_seed(0), device="cpu")
 
 
-def _is_even(sample: Tensor, places: Tensor, shape: torch.Size) -> bool:
+def _is_even(sample: Tensor, spread: float, places: Tensor, shape: torch.Size) -> bool:
     """Whether the parts of a fused weight have one deviation: twelve bands of its rows, and of its columns, differ by no more than chance."""
     columns = math.prod(shape[1:])
     for place, size in ((places // columns, shape[0]), (places % columns, columns)):
@@ -144,7 +144,7 @@ def _is_even(sample: Tensor, places: Tensor, shape: torch.Size) -> bool:
         count = torch.bincount(band, minlength=BANDS)
         power = torch.bincount(band, sample**2, minlength=BANDS)
         for n, p in zip(count.tolist(), power.tolist(), strict=True):
-            if n >= FEWEST and not _is_chance(math.sqrt(p / n), float(sample.std()), n):
+            if n >= FEWEST and not _is_chance(math.sqrt(p / n), spread, n):
                 return False
     return True
 

@@ -6,14 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from screen import ops
-from screen.facts.inits import CARRIES, deviation, effective, fans, partly, starting_value, starting_value_of, without_zeroed_rows
+from screen.facts.inits import CARRIES, deviation, effective, fans, partly, starting_value_of, without_zeroed_rows
 from screen.facts.nouns import Unknown
-from screen.facts.recursion.entrywise import named_function
-from screen.facts.recursion.kernels import FUNCTIONS
-from screen.graph import Graph, Initialiser, Node
+from screen.facts.starts import start_of
+from screen.graph import Graph, Initialiser
 
 
 @dataclass(frozen=True)
@@ -80,24 +77,7 @@ class Weights:
 
     def constant(self, node: int) -> float | None:
         """The one number that sums, products and functions of constants come to: `1 + w`, `exp(clamp(t))`, `0 * x`."""
-        here = self.graph.nodes[node]
-        if here.op in ("parameter", "buffer", "constant"):
-            return starting_value(self.graph, (here.name,)) if here.name in self.histories else None
-        if here.op == "tensor":
-            return float(here.args[0]) if here.args and isinstance(here.args[0], int | float) else None
-        if ops.CLASSES.get(here.op) in CARRIES or here.op == "alias":
-            return self.constant(here.inputs[0]) if len(set(here.inputs)) == 1 else None
-        if len(here.inputs) == 1 and (here.op in FUNCTIONS or here.op == "clamp"):
-            return _applied(here, self.constant(here.inputs[0]))
-        if here.op not in ("add", "mul", "sub") or len(here.args) != 2:
-            return None
-        pair = [float(a) if isinstance(a, int | float) else self.constant(a.node) if hasattr(a, "node") else None for a in here.args]
-        left, right = pair
-        if here.op == "mul" and 0.0 in pair:  # whatever the other is
-            return 0.0
-        if left is None or right is None:
-            return None
-        return left + right if here.op == "add" else left - right if here.op == "sub" else left * right
+        return start_of(self.graph, node)
 
     def is_trained(self, node: int) -> bool:
         """Whether a node depends on parameters alone."""
@@ -124,18 +104,6 @@ class Weights:
 
 def _numbers(call: Initialiser) -> tuple[object, ...]:
     return tuple(a for a in call.args if not isinstance(a, str))
-
-
-def _applied(node: Node, value: float | None) -> float | None:
-    """A function of one number."""
-    if value is None:
-        return None
-    if node.op == "clamp":
-        low, high = ((node.args[p] if len(node.args) > p else node.kwarg(n)) for p, n in ((1, "min"), (2, "max")))
-        value = max(value, float(low)) if isinstance(low, int | float) else value
-        return min(value, float(high)) if isinstance(high, int | float) else value
-    _, function = named_function(node)
-    return None if function is None else float(function(np.array([value]))[0])
 
 
 def same_shapes(one: tuple[object, ...], two: tuple[object, ...]) -> bool:
