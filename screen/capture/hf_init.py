@@ -6,6 +6,7 @@ them is run and the others take its record: 1,000 layers cost little more than o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,40 +14,50 @@ from torch import nn
 
 from screen.capture.initialisers import Recorder
 
+_PLAIN = (bool, int, float, str)
+
 
 def initialise(model: nn.Module, recorder: Recorder) -> None:
     """Add to `recorder` what `_init_weights` of `model` and of the models in it does, children first, as transformers does."""
     from transformers import initialization
 
-    seen: dict[Any, dict[str, nn.Parameter]] = {}
-    with torch.no_grad(), torch.device("meta"), initialization.guard_torch_init_functions(), recorder.patched():
-        _walk(model, model, recorder, seen)
+    calls = list(_calls(model, model))
+    with torch.no_grad(), torch.device("meta"), initialization.guard_torch_init_functions(), recorder.patched(), recorder:
+        seen: dict[Any, dict[str, nn.Parameter]] = {}
+        for module, owner, key in calls:
+            twin = seen.get(key) if key is not None else None
+            if twin is not None:
+                for name, parameter in module._parameters.items():
+                    if parameter is not None:
+                        recorder.take(parameter, twin[name])
+                continue
+            _call(module, owner, recorder)
+            if key is not None:
+                seen[key] = {n: p for n, p in module._parameters.items() if p is not None}
 
 
-def _walk(module: nn.Module, owner: Any, recorder: Recorder, seen: dict[Any, dict[str, nn.Parameter]]) -> None:
+def _calls(module: nn.Module, owner: Any) -> Iterator[tuple[nn.Module, Any, Any]]:
+    """Every module with the model whose `_init_weights` it goes to, and with what decides its law; None where it must be run."""
     for child in module.children():
-        _walk(child, child if hasattr(child, "_init_weights") else owner, recorder, seen)
-    own = {n: p for n, p in module._parameters.items() if p is not None}
-    stored = [b for b in module._buffers.values() if b is not None]
-    key = _key(module, owner, own) if own and not stored else None
-    if key is not None and (twin := seen.get(key)) is not None:
-        for name, parameter in own.items():
-            recorder.take(parameter, twin[name])
-        return
+        yield from _calls(child, child if hasattr(child, "_init_weights") else owner)
+    own = tuple((n, p.shape) for n, p in module._parameters.items() if p is not None)
+    stored = any(b is not None for b in module._buffers.values())
+    yield module, owner, _key(module, owner, own) if own and not stored else None
+
+
+def _call(module: nn.Module, owner: Any, recorder: Recorder) -> None:
     try:
-        with recorder:
-            owner._init_weights(module)
+        owner._init_weights(module)
     except Exception:  # it reads values that meta does not have: nothing is known of these weights
-        for tensor in [*own.values(), *stored]:
-            recorder.forget(tensor)
-    if key is not None:
-        seen[key] = own
+        for tensor in (*module._parameters.values(), *module._buffers.values()):
+            if tensor is not None:
+                recorder.forget(tensor)
 
 
-def _key(module: nn.Module, owner: Any, own: dict[str, nn.Parameter]) -> Any:
+def _key(module: nn.Module, owner: Any, own: tuple[Any, ...]) -> Any:
     """What decides the law: classes, shapes, plain attributes."""
-    plain = tuple((k, v) for k, v in vars(module).items() if isinstance(v, bool | int | float | str))
-    return type(owner), type(module), tuple((n, p.shape) for n, p in own.items()), plain
+    plain = tuple((k, v) for k, v in vars(module).items() if isinstance(v, _PLAIN))
+    return type(owner), type(module), own, plain
 
 
 __all__ = ["initialise"]

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from screen.capture.values import Values
+from screen.capture.values import FACTORIES, Values
 from screen.graph import Initialiser
 
 SILENT = {
@@ -76,9 +76,12 @@ class Recorder(TorchFunctionMode):
             return value
         if handler is None:
             return func(*args, **kwargs) if kwargs else func(*args)
-        tensor = self._drawn(func, args, kwargs)
-        result = func(*args, **(kwargs or {})) if tensor is None else tensor
-        handler(result, args, kwargs or {})
+        kwargs = kwargs or {}
+        result = self._drawn(func, args, kwargs)
+        if result is None:
+            result = self._values.made(func, args, kwargs) if func in FACTORIES and "out" not in kwargs else func(*args, **kwargs)
+        with torch._C.DisableTorchFunction():
+            handler(result, args, kwargs)
         return result
 
     def _drawn(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -106,15 +109,15 @@ class Recorder(TorchFunctionMode):
 
     def of(self, model: nn.Module) -> tuple[tuple[str, tuple[Initialiser, ...]], ...]:
         """Parameter name -> what was done to it, in the order of the parameters, then what is kept of the values of buffers; others are absent."""
-        parameters = dict(model.named_parameters())
-        names = {_key(p): name for name, p in parameters.items()}
-        found = ((name, self._length(p, names) or self._histories.get(_key(p)) or _constant(p)) for name, p in parameters.items())
+        parameters = [(name, p, _key(p)) for name, p in model.named_parameters()]
+        names = {key: name for name, _, key in parameters}
+        found = ((name, self._histories.get(key) or self._length(key, names) or _constant(p)) for name, p, key in parameters)
         return tuple((name, tuple(history)) for name, history in found if history) + self._values.of(model)
 
-    def _length(self, parameter: nn.Parameter, names: dict[int, str]) -> tuple[Initialiser, ...]:
+    def _length(self, parameter: int, names: dict[int, str]) -> tuple[Initialiser, ...]:
         """Of weight norm: the lengths of another parameter, where neither has been changed since."""
-        other, calls, dim = self._lengths.get(_key(parameter), (_NONE, 0, 0))
-        if other not in names or _key(parameter) in self._histories or len(self._histories.get(other, ())) != calls:
+        other, calls, dim = self._lengths.get(parameter, (_NONE, 0, 0))
+        if other not in names or len(self._histories.get(other, ())) != calls:
             return ()
         return (Initialiser("norm_of", (names[other], dim)),)
 
@@ -142,7 +145,7 @@ class Recorder(TorchFunctionMode):
 
     def _table(self) -> dict[Any, Callable[[Any, Any, Any], None]]:
         """Function of torch -> what to do after it ran."""
-        table: dict[Any, Callable[[Any, Any, Any], None]] = {_IS_META: self._asked}
+        table: dict[Any, Callable[[Any, Any, Any], None]] = {_IS_META: self._asked, torch.empty: lambda r, a, k: None}
         for name in (*_LAWS, *_STEPS):
             if hasattr(Tensor, name):
                 table[getattr(Tensor, name)] = lambda r, a, k, n=name: self._in_place(n, a, k)  # type: ignore[misc]
@@ -236,15 +239,15 @@ class Recorder(TorchFunctionMode):
         history = self._histories.get(key)
         step = Initialiser(op, values, *_line(), whole=_whole(tensor))
         if history is None:
-            self._begin(tensor, (step,))
+            self._begin(tensor, (step,), key)
             return
         history.append(step)
         if op == "clamp_" and [s.op for s in history[-5:]] == ["uniform_", "erfinv_", "mul_", "add_", "clamp_"]:
             _, _, scale, shift, cut = history[-5:]  # a truncated normal written out
             history[-5:] = [Initialiser("trunc_normal_", (*shift.args, float(str(scale.args[0])) / math.sqrt(2.0), *cut.args), step.file, step.line)]
 
-    def _begin(self, tensor: Any, history: Iterable[Initialiser]) -> None:
-        key = _key(tensor)
+    def _begin(self, tensor: Any, history: Iterable[Initialiser], key: int | None = None) -> None:
+        key = _key(tensor) if key is None else key
         if key == _NONE:
             return
         if key not in self._histories:

@@ -66,9 +66,14 @@ for _name in _USES:
 # -- equality of members ------------------------------------------------------------------------------------------------------------------
 
 
+_THEMSELVES = (str, float, complex, bytes, torch.dtype, torch.device, torch.Size)
+
+
 def _key(value: Any, own: dict[int, int]) -> Any:
     """A comparable stand-in for a plain attribute; things that cannot be compared are equal to themselves alone."""
-    if value is None or isinstance(value, str | float | complex | bytes | torch.dtype | torch.device | torch.Size):
+    if type(value) is bool:
+        return ("int", int(value), True)
+    if value is None or isinstance(value, _THEMSELVES):
         return value
     if isinstance(value, Tensor):
         return ("tensor", tuple(value.shape), value.dtype)
@@ -79,7 +84,7 @@ def _key(value: Any, own: dict[int, int]) -> Any:
     if isinstance(value, dict):
         return ("dict", *((str(k), _key(v, own)) for k, v in value.items()))
     if isinstance(value, int):
-        return ("int", int(value), type(value) is bool)
+        return ("int", int(value), False)
     return _callable_key(value, own)
 
 
@@ -96,10 +101,11 @@ def _callable_key(value: Any, own: dict[int, int]) -> Any:
 
 def signature(member: nn.Module) -> tuple[Any, tuple[tuple[str, int], ...]]:
     """(everything but plain integers, the integers with their paths)."""
-    own = {id(m): n for n, m in enumerate(member.modules())}
+    modules = list(member.named_modules())
+    own = {id(m): n for n, (_, m) in enumerate(modules)}
     parts: list[Any] = []
     integers: list[tuple[str, int]] = []
-    for path, module in member.named_modules():
+    for path, module in modules:
         parts.append((path, type(module), module.training))
         for kind in ("_parameters", "_buffers"):
             parts.extend((n, None if t is None else (tuple(t.shape), t.dtype)) for n, t in getattr(module, kind).items())

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from screen.capture.lines import no_modes
 from screen.capture.oracle import Oracle
 from screen.graph import Initialiser
 
@@ -31,7 +32,11 @@ COUNTS = (8, 16, 32, 64, 128, 256)
 EVEN = 0.02
 """Largest difference of the first and the last rows' moments, in units of q, at which it does not matter where rows begin."""
 
+FACTORIES: dict[Callable[..., Any], float | None] = {torch.empty: None, torch.zeros: 0.0, torch.ones: 1.0}
+"""Makers of tensors whose entries are one number, or not known: nothing is to be followed in them."""
+
 Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
+_PLAIN = (bool, int, float, str, dict, type(None))
 Form = tuple[object, ...]
 """Type, shape and place in the storage."""
 
@@ -43,15 +48,27 @@ class Known(Oracle):
         super().__init__(largest=LARGEST)
         self.places: dict[int, dict[int, Form]] = {}
         """Storage -> known tensors that use it."""
+        self.constants: dict[int, float] = {}
+        """Known tensors whose value has not been asked for."""
         self.held = 0
 
     def learn(self, meta: Tensor, real: Tensor) -> None:
         """From now on `meta` has the value `real`."""
-        place, size = _storage(meta), 0 if _storage(meta) in self.places else real.untyped_storage().nbytes()
+        place = _storage(meta)
+        size = 0 if place in self.places else real.untyped_storage().nbytes()
         if self.held + size > MOST:
             return
         self.held += size
         self.known[id(meta)] = real
+        self._place(meta, place)
+
+    def constant(self, meta: Tensor, number: float) -> None:
+        """From now on all entries of `meta`, a new tensor, are `number`. Its value is made when somebody asks."""
+        if meta.device.type == "meta" and meta.numel() <= self.largest:
+            self.constants[id(meta)] = number
+            self._place(meta, _storage(meta))
+
+    def _place(self, meta: Tensor, place: int) -> None:
         self.places.setdefault(place, {})[id(meta)] = _form(meta)
         weakref.finalize(meta, self._gone, place, id(meta)).atexit = False
 
@@ -60,14 +77,25 @@ class Known(Oracle):
         if tensor.device.type != "meta":
             return tensor
         form = _form(tensor)
-        return next((self.known[other] for other, known in self.places.get(_storage(tensor), {}).items() if known == form), None)
+        found = next((other for other, known in self.places.get(_storage(tensor), {}).items() if known == form), None)
+        if found in self.constants:
+            self._make(found, tensor)
+        return None if found is None else self.known.get(found)
+
+    def _make(self, index: int, like: Tensor) -> None:
+        number = self.constants.pop(index)
+        if self.held + like.numel() * like.element_size() <= MOST:
+            with no_modes():
+                self.known[index] = torch.full(like.shape, number, dtype=like.dtype, device="cpu")
+            self.held += like.numel() * like.element_size()
 
     def _gone(self, place: int, tensor: int) -> None:
         real = self.known.pop(tensor, None)
+        self.constants.pop(tensor, None)
         self.places.get(place, {}).pop(tensor, None)
-        if real is not None and not self.places.get(place):
+        if not self.places.get(place):
             self.places.pop(place, None)
-            self.held -= real.untyped_storage().nbytes()
+            self.held -= real.untyped_storage().nbytes() if real is not None else 0
 
     def _drop_storage(self, tensor: Tensor) -> None:
         place = _storage(tensor)
@@ -95,6 +123,16 @@ class Values(TorchDispatchMode):
             self.known = Known()
         return result
 
+    def made(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+        """A tensor of one of the FACTORIES."""
+        with torch._C._DisableTorchDispatch():
+            made: Tensor = func(*args, **kwargs)
+        number = FACTORIES[func]
+        if number is not None:
+            with torch._C.DisableTorchFunction():
+                self.known.constant(made, number)
+        return made
+
     def literal(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
         """A tensor that was made of numbers of the program."""
         self.known.literal(func, args, kwargs, result)
@@ -120,7 +158,9 @@ def buffers(model: nn.Module) -> Record:
 def _fixed(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Buffers, and tensors in attributes: float ones that have entries in memory."""
     found = [*model.named_buffers()]
-    found += [(f"{path}.{n}".removeprefix("."), v) for path, m in model.named_modules() for n, v in vars(m).items() if isinstance(v, Tensor)]
+    for path, module in model.named_modules():
+        plain = (item for item in vars(module).items() if type(item[1]) not in _PLAIN)
+        found += [(f"{path}.{n}".removeprefix("."), v) for n, v in plain if isinstance(v, Tensor)]
     for name, tensor in found:
         if not nn.parameter.is_lazy(tensor) and tensor.layout == torch.strided and tensor.is_floating_point():
             yield name, tensor

@@ -24,6 +24,8 @@ nothing to what two queries' rows share: of the same key they see different rows
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -42,39 +44,48 @@ ROWS = 128
 SEED = 20_240_601
 
 
+Table = tuple[tuple[float, ...], ...]
+
+
 @dataclass(frozen=True)
 class Rows:
     """P, S over the grid of s, and R over the grid of (s, ρ)."""
 
-    pick: Array
-    jump: Array
-    meet: Array
-    own: Array
+    pick: tuple[float, ...]
+    jump: tuple[float, ...]
+    meet: Table
+    own: Table
     """As R, of two rows over the same keys."""
 
     def own_at(self, spread: float, cosine: float) -> float:
         """E Σ_j A_ij A'_ij of one token in two layers."""
-        return self._between(self.own, spread, cosine)
-
-    def _between(self, table: Array, spread: float, cosine: float) -> float:
-        place = min(max(spread, 0.0), SPREADS[-1])
-        high = min(max(int(np.searchsorted(SPREADS, place)), 1), len(SPREADS) - 1)
-        part = (place - SPREADS[high - 1]) / (SPREADS[high] - SPREADS[high - 1])
-        line = (1 - part) * table[high - 1] + part * table[high]
-        return float(np.interp(min(max(cosine, 0.0), 1.0), COSINES, line))
+        return _across(self.own, *_place(spread), cosine)
 
     def at(self, spread: float, cosine: float) -> tuple[float, float, float]:
         """(P, S, R) by linear interpolation."""
-        place = min(max(spread, 0.0), SPREADS[-1])
-        fade = place / spread if spread > place else 1.0
-        high = min(max(int(np.searchsorted(SPREADS, place)), 1), len(SPREADS) - 1)
-        part = (place - SPREADS[high - 1]) / (SPREADS[high] - SPREADS[high - 1])
-        pick = float((1 - part) * self.pick[high - 1] + part * self.pick[high])
-        return (
-            1 - fade * (1 - pick),
-            fade * float((1 - part) * self.jump[high - 1] + part * self.jump[high]),
-            self._between(self.meet, spread, cosine),
-        )
+        fade = SPREADS[-1] / spread if spread > SPREADS[-1] else 1.0
+        high, part = _place(spread)
+        pick = _between(self.pick, high, part)
+        return 1 - fade * (1 - pick), fade * _between(self.jump, high, part), _across(self.meet, high, part, cosine)
+
+
+def _place(spread: float) -> tuple[int, float]:
+    """The grid's first s above, and how far of the way to it."""
+    place = min(max(spread, 0.0), SPREADS[-1])
+    high = min(max(bisect_left(SPREADS, place), 1), len(SPREADS) - 1)
+    return high, (place - SPREADS[high - 1]) / (SPREADS[high] - SPREADS[high - 1])
+
+
+def _between(line: Sequence[float], high: int, part: float) -> float:
+    return (1 - part) * line[high - 1] + part * line[high]
+
+
+def _across(table: Table, high: int, part: float, cosine: float) -> float:
+    """One entry of a table of (s, ρ)."""
+    place = min(max(cosine, 0.0), 1.0)
+    right = min(max(bisect_left(COSINES, place), 1), len(COSINES) - 1)
+    near, far = (_between((table[high - 1][c], table[high][c]), 1, part) for c in (right - 1, right))
+    return near + (far - near) * ((place - COSINES[right - 1]) / (COSINES[right] - COSINES[right - 1]))
 
 
 @lru_cache(maxsize=16)
@@ -101,7 +112,11 @@ def rows(tokens: int, causal: bool) -> Rows:
         same = _softmax(spread * shared, keys < other[:, None])
         meet.append([*line, (plain * same).sum(1).mean()])
         own.append([*near_line, squares.mean()])
-    return Rows(np.array(pick), np.array(jump), np.array(meet), np.array(own))
+    return Rows(tuple(map(float, pick)), tuple(map(float, jump)), _table(meet), _table(own))
+
+
+def _table(lines: list[list[float]]) -> Table:
+    return tuple(tuple(map(float, line)) for line in lines)
 
 
 def _softmax(logits: Array, allowed: NDArray[np.bool_]) -> Array:
@@ -169,15 +184,19 @@ class Softmax:
         """Σ_j E(∂L/∂u_ij)² per d_h·g: δ_v·S·φ'²."""
         spread = self.spread(query, key, places)
         _, jump, _ = rows(self.tokens, self.causal).at(spread, self.alike(query, key, places))
+        return self._steep(jump, spread, query, key, value, places)
+
+    def _steep(self, jump: float, spread: float, query: Moments, key: Moments, value: Moments, places: float) -> float:
         return value.gap * jump * self._slope(query, key, places) if self._has_ties(spread) else 0.0
 
     def backward(self, query: Moments, key: Moments, value: Moments, gradient: Gradient, places: float = 0.0) -> tuple[Gradient, Gradient, Gradient]:
         """Gradients at q, k and v."""
-        pick, _, meet = rows(self.tokens, self.causal).at(self.spread(query, key, places), self.alike(query, key, places))
+        spread = self.spread(query, key, places)
+        pick, jump, meet = rows(self.tokens, self.causal).at(spread, self.alike(query, key, places))
         rest = self.tokens - 1
         power = pick * gradient.power + rest * meet * gradient.shared
         to_value = Gradient(power, (gradient.power + rest * gradient.shared - power) / rest)
-        steep, alike = self.scale**2 * self.width * self.steepness(query, key, value, places), meet / pick
+        steep, alike = self.scale**2 * self.width * self._steep(jump, spread, query, key, value, places), meet / pick
         to_query = Gradient(steep * key.gap * gradient.power, steep * key.gap * gradient.shared * alike)
         both = gradient.power * query.power + rest * gradient.shared * alike * (query.power - query.gap)
         to_key = Gradient(steep * both, -steep * both / rest)
