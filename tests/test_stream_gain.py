@@ -58,3 +58,22 @@ def test_the_criterion_of_deepnorm_is_not_asked_of_a_stream_without_norms() -> N
     """2N(v² + w²)/α² is about a sum that is normed."""
     report = screen.check(Stack(2.0), example_inputs=torch.zeros(2, 8, 32))
     assert {f.outcome for f in report.findings if f.code == "D102"} == {"not_applicable"}
+
+
+@pytest.mark.timeout(60)
+def test_a_scale_that_is_read_many_times_costs_one_look() -> None:
+    class Doubled(Stack):
+        def __init__(self) -> None:
+            super().__init__("learned", depth=2)
+            self.scale = nn.Parameter(torch.ones(()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            gain = self.scale
+            for _ in range(60):
+                gain = gain * gain  # 2^60 ways back to the parameter
+            for block in self.blocks:
+                x = x + gain * block(x)
+            return self.norm(x)
+
+    report = screen.check(Doubled(), example_inputs=torch.zeros(2, 8, 32))
+    assert "closed" not in {c.state for c in report.channels if c.id == "R"}

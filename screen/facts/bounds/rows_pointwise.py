@@ -101,7 +101,8 @@ def multiplied(walk: Walk, left: Value, right: Value) -> Value:
     low, high = min(ends), max(ends)
     if left is right:
         low = max(low, 0.0)
-    return Value(shape, a.layout, mag, der, low, high, jump=jump, after=after, gain=left.gain + right.gain if left.gain and right.gain else (),
+    names = tuple(dict.fromkeys(left.gain + right.gain)) if left.gain and right.gain else ()
+    return Value(shape, a.layout, mag, der, low, high, jump=jump, after=after, gain=names,
                  normed=_with_affine(left, right, False) or _with_affine(right, left, False), operator=operator)
 
 
