@@ -11,10 +11,14 @@ Source: docs/theory.md, gradient ratio; Kim et al. 2025, table 5; Groeneveld et 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from screen.facts.last_map import last_map
 from screen.facts.questions import EXPLOSIVE, are_logits_bounded, constant_gain, has_softmax, is_input_bounded, is_renormalised, starts_at_zero
 from screen.facts.questions import MODEST as MODEST_GAIN
 from screen.facts.recursion import Recursion
-from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
+from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable, scaled
+from screen.theorems.in_words import last_gradient
 
 RULE = Rule("D202", "gradient-ratio", "backward", "D", "error", ("streams", "recursions"), "docs/theory.md, gradient ratio")
 
@@ -64,13 +68,21 @@ VIOLATES = (_example("norms on outputs alone, weights of variance 1/fan_in", (""
 UNFILLED = "linear.weight = nn.Parameter(torch.empty(linear.weight.shape))"
 CANNOT_TELL = (_example("norms on outputs alone, weights that no initialiser fills", ("", ""), UNFILLED),)
 
+LAW = "in mean square over random weights, gradients follow a power of depth"
 THEOREM = "E‖∂L/∂x_l‖² / E‖∂L/∂x_N‖² = ‖x_N‖²/‖x_l‖² where the branches read bounded inputs"
 
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per stream with an identity path."""
     streams = [s for s in facts.streams if s.identity.exists is True and any(k.sublayers for k in s.kinds)]
-    return or_not_applicable([_judge(facts, s) for s in streams], "no stream has an identity path.")
+    return or_not_applicable([_with_last_map(facts, s, _judge(facts, s)) for s in streams], "no stream has an identity path.")
+
+
+def _with_last_map(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
+    """Kim et al., proposition 3.1, beside it, where the stream ends in a map."""
+    found = last_map(facts, stream)
+    lines = () if found is None else last_gradient(found.branch, found.scaled, found.norms)
+    return replace(outcome, numbers=(*outcome.numbers, *lines))
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
@@ -82,9 +94,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     fed = [s for _, s in raw if "B" in s.positions and has_softmax(facts, s) is True and are_logits_bounded(facts, s) is not True]
     bare = [s for _, s in raw if "B" not in s.positions]
     if not fed and not bare:
-        scaled = next((s for _, s in placed if s.alpha.kind in ("learned", "data")), None)
-        if scaled is not None:
-            return _scaled(stream, scaled)
+        gated = next((s for _, s in placed if s.alpha.kind in ("learned", "data")), None)
+        if gated is not None:
+            return scaled(stream, gated, "gradients change over depth with their product", THEOREM)
         gain = constant_gain(facts, stream)
         return _polynomial(facts, stream) if gain <= MODEST_GAIN else _multiplied(stream, gain)
     times = sum(n for n, s in raw if s in bare)
@@ -95,14 +107,6 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if fed:
         return _measured(facts, stream, fed[0], f"The logits of `{fed[0].name}` grow with `{stream.name}`", grows=False)
     return _measured(facts, stream, bare[0], f"`{bare[0].name}` multiplies `{stream.name}`, which no norm bounds for it", grows=True)
-
-
-def _scaled(stream: Stream, sub: Sublayer) -> Outcome:
-    """The ratio is the stream's own, and nobody knows how that grows: its scales are not constants."""
-    learned = sub.alpha.kind == "learned"
-    made = "learned" if learned else "made from the data"
-    message = f"`{stream.name}` is multiplied at `{sub.name}` by a scale that is {made}: gradients change over depth with their product."
-    return Outcome("conditional" if learned else "cannot_tell", message, at(stream, None, sub), theorem=THEOREM, condition="stream-gain")
 
 
 def _multiplied(stream: Stream, gain: float) -> Outcome:
@@ -116,8 +120,13 @@ def _polynomial(facts: Facts, stream: Stream) -> Outcome:
     numbers: Numbers = () if isinstance(found, Unknown) else (("rms_last_over_first", found.predicted_ratio),)
     if not isinstance(found, Unknown) and not isinstance(found.gradient_ratio, Unknown):
         numbers = (*numbers, ("gradient_first_over_last", found.gradient_ratio))
-    message = f"`{stream.name}`: every branch reads a bounded input or has bounded logits under a norm: gradients follow a power of depth."
-    return Outcome("holds", message, at(stream), theorem=THEOREM, numbers=numbers)
+    idle = [s for k in stream.kinds for s in k.sublayers if starts_at_zero(s) and is_input_bounded(facts, s) is not True]
+    if idle:
+        message = f"`{stream.name}`: `{idle[0].name}` is multiplied by a learned scale that is zero at the start, when all depths get one gradient."
+    else:
+        message = f"`{stream.name}`: every branch reads a bounded input or has bounded logits under a norm: {LAW}."
+    assumes = ("weights are random and independent over depth; in the worst case the product is Π(1 + s·γ·L/σ_l)",)
+    return Outcome("holds", message, at(stream), theorem=THEOREM, assumptions=assumes, numbers=numbers)
 
 
 def _measured(facts: Facts, stream: Stream, sub: Sublayer, what: str, grows: bool) -> Outcome:
@@ -141,7 +150,12 @@ def _measured(facts: Facts, stream: Stream, sub: Sublayer, what: str, grows: boo
         message = f"{what}: at the recorded initialisation gradients are exponential in depth, {shown}, where {alone}."
         remedy = "a norm on queries and keys, or on the branch's input; or smaller initial Q and K"
         return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy=remedy)
-    message = f"{what}; at the recorded initialisation {shown}, a power of depth, which larger weights would change."
+    if grows:
+        tail = "which depth and larger weights multiply"
+    else:
+        shape = "no more than the stream's own growth" if isinstance(found.ratio_law, Unknown) else "a power of depth"
+        tail = f"{shape}, which larger weights would change"
+    message = f"{what}; at the recorded initialisation {shown}, {tail}."
     return Outcome("conditional", message, site, "declared", THEOREM, numbers=numbers, condition="small-gain" if grows else "bounded-logits")
 
 

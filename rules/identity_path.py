@@ -91,7 +91,7 @@ def _broken(stream: Stream) -> Outcome:
     last = next((s.place for k in stream.kinds for s in k.sublayers if "C" in s.positions), None)
     return Outcome(
         "violated",
-        f"No identity path runs through `{stream.name}`: {what}. Whether warm-up or the scales make up for it is not derived yet.",
+        f"No identity path runs through `{stream.name}`: {what}. D201 judges whether scales or initialisation make up for it.",
         at(stream, place=breaks[0] if breaks else last),
         theorem="Xiong et al. 2020, theorem 1: at the same initialisation the last block's gradient does not fall with depth",
         numbers=(("norms_crossed", crossed), ("depth", stream.depth)),

@@ -9,7 +9,7 @@ Source: docs/theory.md, what each branch sees; Emadi, section 5.2.
 
 from __future__ import annotations
 
-from screen.facts.questions import EXPLOSIVE, are_logits_bounded, has_softmax, is_input_bounded, is_renormalised
+from screen.facts.questions import EXPLOSIVE, are_logits_bounded, do_logits_stay, has_softmax, is_input_bounded, is_renormalised
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("L202", "logits-growth", "forward", "L", "error", ("streams.kinds.sublayers", "recursions"), "Emadi, section 5.2")
@@ -62,7 +62,8 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
     site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
     normed = is_renormalised(sublayer) or set(sublayer.positions) - {"A2"} or is_input_bounded(facts, sublayer) is True
-    if normed or are_logits_bounded(facts, sublayer) is True or not all(_is_bare(facts, s) for s in kind.sublayers):
+    held = do_logits_stay(facts, sublayer) or are_logits_bounded(facts, sublayer) is True
+    if normed or held or not all(_is_bare(facts, s) for s in kind.sublayers):
         return Outcome("holds", f"{name}: a norm or a bound stands between the stream's growth and its logits.", site, theorem=THEOREM)
     found = facts.recursion(stream)
     if isinstance(found, Unknown):

@@ -29,6 +29,8 @@ RULE = Rule(
 
 GROWTH_LIMIT = 1.0
 """Largest M·g² (M branches, g² their mean-square gain) for which (1 + g²)^M ≤ e counts as not growing."""
+FEW = 2
+"""Branches that read the stream, over the whole depth, that make no law of depth: the rest read other streams (ResiDual's sum of all branches)."""
 USUAL_GAIN = 1 / 9
 """v²w² of two maps of `nn.Linear`'s default initialisation: branches count as scaled down only below it, however few they are."""
 
@@ -80,6 +82,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if all(s.ports and not {p.name for p in s.ports} - {"memory"} for s in subs):
         why = f"`{stream.name}` only collects what other streams give: no branch reads it, so that nothing multiplies it."
         return Outcome("not_applicable", why, site)
+    own = [(facts.passes(stream, k), s) for k in stream.kinds for s in k.sublayers if not s.ports or {p.name for p in s.ports} - {"memory"}]
+    times, others = sum(n for n, _ in own), branches(facts, stream) - sum(n for n, _ in own)
     normed = [s for s in subs if set(s.positions) - {"A2"}]
     if normed:
         return Outcome("holds", f"norms stand on {len(normed)} of {len(subs)} distinct sublayers of `{stream.name}`.", site)
@@ -88,6 +92,10 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("holds", why, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token")
     if held := held_by(facts, stream):
         return Outcome("holds", f"no norm stands on `{stream.name}`, and {held} bounds it in every block.", site)
+    if times <= FEW < others:
+        often = "once" if times == 1 else f"{times} times"
+        why = f"No norm stands on `{stream.name}`; it collects what other streams give, and a branch of its own reads it {often}."
+        return Outcome("conditional", why, site, condition="small-gain")
     if doubt := _doubt(facts, stream, subs):
         return Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
     if excuse := _excuse(facts, stream, subs):

@@ -14,7 +14,7 @@ import math
 
 from screen.facts.questions import is_renormalised
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, or_not_applicable
-from screen.theorems.precision import always_lost, format_of, safe_depth
+from screen.theorems.precision import FORMATS, always_lost, format_of, safe_depth
 
 RULE = Rule("N101", "stream-dtype", "forward", "N", "warning", ("streams.dtype", "analyses"), "Kim et al. 2025, section 7.2")
 
@@ -60,7 +60,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("cannot_tell", f"`{stream.name}` passes through 8-bit floats, whose scale is kept elsewhere.", site)
     if stream.dtype != "float16":
         lost = f" (a branch below {always_lost(stream.dtype):.2g} of the stream is lost in the sum)" if stream.dtype == "bfloat16" else ""
-        return Outcome("holds", f"`{stream.name}` is {stream.dtype}, whose range ends far above what it holds{lost}.", site)
+        held = f", which holds values up to {FORMATS[stream.dtype].largest:.2g}" if stream.dtype in FORMATS else ""
+        return Outcome("holds", f"`{stream.name}` is {stream.dtype}{held}{lost}.", site)
     largest = format_of("float16").largest
     found = facts.recursion(stream)
     numbers: tuple[tuple[str, float], ...] = (("largest", largest),)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from screen.facts.questions import MODEST, constant_gain, held_by, is_input_bounded, is_output_bounded, is_renormalised, normed_total, unproven
 from screen.facts.quotients import divides
-from screen.rule import Example, Facts, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, or_not_applicable
+from screen.rule import Example, Facts, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, or_not_applicable, scaled
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
 
 RULE = Rule("R301", "stream-growth", "forward", "R", "error", ("streams.kinds.sublayers", "analyses"), "docs/theory.md, growth")
@@ -64,10 +64,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     free = [(n, s) for n, s in placed if not is_renormalised(s)]
     for _, s in free:
         if s.alpha.kind in ("learned", "data"):
-            learned = s.alpha.kind == "learned"
-            made = "learned" if learned else "made from the data"
-            message = f"`{stream.name}` is multiplied at `{s.name}` by a scale that is {made}: its growth over depth depends on it."
-            return Outcome("conditional" if learned else "cannot_tell", message, at(stream, None, s), condition="stream-gain")
+            return scaled(stream, s, "its growth over depth depends on it")
     growth = constant_gain(facts, stream)
     numbers = (("product_of_alpha", growth), ("depth", depth))
     if growth > MODEST:

@@ -1,7 +1,7 @@
 """Tokens stay apart over the depth of a stream that is normalised after each sum, or its scales compensate for depth.
 
 Why: where every path crosses norms there is no identity path. At a large initialisation one block multiplies 1 − cos between tokens by
-1/(1 + v), v the mean-square gain of V and O, so that after a few dozen blocks all tokens are the same and no gradient tells them apart: the
+1/(1 + v), v the mean-square gain of V and O, so that after a few dozen blocks tokens are nearly the same and no gradient tells them apart: the
 loss stays at its first value. With smaller weights, or a stream multiplied by α, the collapse is slow: 2N(v² + w²)/α² at most about 1 is
 DeepNorm's condition.
 Assumes: independent random weights at the recorded initialisation, tokens that are exchangeable; the thresholds on 1 − cos are provisional, and
@@ -13,9 +13,13 @@ Source: the token covariance recursion in docs/theory.md; Wang et al. 2022 (Deep
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from screen.facts.collapse import least_one_minus_cos
+from screen.facts.last_map import last_map
 from screen.facts.questions import UPDATE_LIMIT
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
+from screen.theorems.in_words import last_gradient
 
 RULE = Rule("D201", "token-collapse", "backward", "D", "error", ("streams.identity", "recursions"), "docs/theory.md, token covariance")
 
@@ -67,7 +71,14 @@ CANNOT_TELL = (_example("weights that no initialiser fills", "linear.weight = nn
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per stream without an identity path."""
     streams = [s for s in facts.streams if s.identity.exists is not True and any(k.sublayers for k in s.kinds)]
-    return or_not_applicable([_judge(facts, s) for s in streams], "every stream has an identity path.")
+    return or_not_applicable([_with_last_map(facts, s, _judge(facts, s)) for s in streams], "every stream has an identity path.")
+
+
+def _with_last_map(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
+    """Kim et al., proposition B.1, beside it, where the stream ends in a map."""
+    found = last_map(facts, stream)
+    lines = () if found is None else last_gradient(found.branch, found.scaled, found.norms)
+    return replace(outcome, numbers=(*outcome.numbers, *lines))
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
@@ -100,7 +111,7 @@ def _bounded_below(facts: Facts, stream: Stream, least: float) -> Outcome:
     depth = facts.depth(stream)
     message = (
         f"No identity path runs through `{stream.name}`, and at the recorded initialisation 1 − cos between tokens stays above {least:.2g} "
-        f"over {depth} blocks, however even the attention is: it trains with warm-up and a lower learning rate."
+        f"over {depth} blocks, however even the attention is: it needs warm-up and a lower learning rate."
     )
     theorem = "one block multiplies 1 − cos by no less than 1/(1 + v), v the gain of V and O"
     numbers = (("least_one_minus_cos", least), ("depth", depth))
@@ -132,13 +143,24 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
     if apart < COLLAPSED and tied:
         message = f"{where[0].upper()}{where[1:]}, and {size}; what that does where the same weights serve at several depths was not measured."
         return Outcome("cannot_tell", message, site, numbers=numbers)
+    if apart < COLLAPSED and (beside := _beside(facts, stream)):
+        more = f"its branches are added to `{beside}` as well, which has an identity path"
+        message = f"At the recorded initialisation {where}, and {size}: tokens are nearly the same; {more}."
+        return Outcome("conditional", message, site, "declared", theorem, numbers=numbers, condition="warm-up")
     if apart < COLLAPSED:
-        message = f"At the recorded initialisation {where}, and {size}: all tokens are the same."
+        message = f"At the recorded initialisation {where}, and {size}: tokens are nearly the same."
         remedy = "smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches"
         return Outcome("violated", message, site, "declared", theorem, numbers=numbers, remedy=remedy)
     middle = "" if apart > APART else ", which is little"
-    message = f"At the recorded initialisation {where}, and {size}{middle}: it trains with warm-up and a lower learning rate."
+    message = f"At the recorded initialisation {where}, and {size}{middle}: it needs warm-up and a lower learning rate."
     return Outcome("conditional", message, site, "declared", theorem, numbers=numbers, condition="warm-up")
+
+
+def _beside(facts: Facts, stream: Stream) -> str:
+    """A stream with an identity path to which all branches of this one are added too (ResiDual)."""
+    outputs = {s.output for k in stream.kinds for s in k.sublayers}
+    others = [o for o in facts.streams if o is not stream and o.identity.exists is True]
+    return next((o.name for o in others if outputs <= {s.output for k in o.kinds for s in k.sublayers}), "")
 
 
 def _last(stream: Stream) -> Sublayer:

@@ -208,8 +208,16 @@ def describe(stream: Stream, kind: Kind, sublayer: Sublayer) -> str:
     return f"`{sublayer.name}` of {layers_text(kind)}" + ("" if stream.name == "stream" else f" of `{stream.name}`")
 
 
+def scaled(stream: Stream, sublayer: Sublayer, what: str, theorem: str = "") -> Outcome:
+    """What is said where a stream is multiplied by no constant: a learned scale is a condition, one made from the data cannot be told."""
+    learned = sublayer.alpha.kind == "learned"
+    made = "learned" if learned else "made from the data"
+    message = f"`{stream.name}` is multiplied at `{sublayer.name}` by a scale that is {made}: {what}."
+    return Outcome("conditional" if learned else "cannot_tell", message, at(stream, None, sublayer), theorem=theorem, condition="stream-gain")
+
+
 __all__ = [
     "PRELUDE", "STACK", "Basis", "ChannelId", "Example", "Facts", "Finding", "Kind", "LoadedRule", "Number", "Outcome", "Place", "Result", "Rule",
     "RuleFault", "RuleRun", "Severity", "Site", "Step", "Stream", "Sublayer", "Unknown", "at", "blame", "describe", "each_sublayer",
-    "first_reason", "layers_text", "or_not_applicable", "place_of",
+    "first_reason", "layers_text", "or_not_applicable", "place_of", "scaled",
 ]

@@ -16,7 +16,7 @@ TABLE: dict[str, tuple[str, str, str, str, str]] = {
     "pre": ("conditional", "conditional", "closed", "conditional", "unless training bounds them"),
     "pre_qk": ("conditional", "conditional", "closed", "closed", "unless training bounds them"),
     "post_shallow": ("conditional", "closed", "conditional", "conditional", "1 − cos"),
-    "post_deep": ("unstable", "closed", "open", "conditional", "all tokens are the same"),
+    "post_deep": ("unstable", "closed", "open", "conditional", "tokens are nearly the same"),
     "deepnorm": ("conditional", "closed", "closed", "conditional", "compensate for 24 blocks"),
     "alpha_alone": ("conditional", "closed", "conditional", "conditional", "without weights that start smaller"),
     "pre_post": ("conditional", "closed", "conditional", "conditional", "1 − cos"),

@@ -56,7 +56,7 @@ def _stream(reader: Reader) -> Stream:
     graph = flow.graph
     subs = reader.sublayers
     groups = blocks(graph, [s.add for s in subs], [_signature(s) for s in subs])
-    kinds, depth = _kinds(graph, groups, subs)
+    kinds, depth = _kinds(graph, groups, subs, [b.constants for _, b in reader.branches])
     sink = graph.nodes[chain.nodes[-1]]
     return Stream(
         name="stream",
@@ -86,9 +86,11 @@ def _signature(sub: Sublayer) -> tuple[object, ...]:
     )
 
 
-def _kinds(graph: Graph, groups: list[Block], subs: tuple[Sublayer, ...]) -> tuple[tuple[Kind, ...], int]:
+def _kinds(
+    graph: Graph, groups: list[Block], subs: tuple[Sublayer, ...], constants: list[tuple[object, ...]]
+) -> tuple[tuple[Kind, ...], int]:
     """Distinct kinds with the layers that they stand at; members of a repeat that did not run count as their representative."""
-    signatures = [tuple(_signature(subs[m]) for m in g.members) for g in groups]
+    signatures = [tuple((_signature(subs[m]), constants[m]) for m in g.members) for g in groups]
     layers: list[int] = []
     for position in _expanded(graph, groups):
         layers.append(position)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from screen.facts.exits import Exit, is_bounded_gate, walk_out
-from screen.facts.flow import Flow
+from screen.facts.flow import Flow, number
 from screen.facts.norms import Norms
 from screen.facts.nouns import Norm, Tri, Unknown
 from screen.facts.streams import Chain, Chains
+from screen.graph import Ref
 
 Way = frozenset[str]
 """How paths arrive: `raw` or `normed` from the stream, `memory` or `memory normed` from another one, `earlier` from an earlier branch."""
@@ -101,14 +102,44 @@ class Branch:
             return self._elsewhere
         if not self.chains.is_fed_by(node, self.chain.nodes[0]):
             return self._elsewhere
-        if self.flow.key[node] and node != self.output and self.flow.depends(self.state, node):
+        if self.flow.key[node] and node != self.output and self.flow.depends(self._ungated[0], node):
             return "earlier"
         return None
+
+    @cached_property
+    def _ungated(self) -> tuple[int, tuple[int, ...]]:
+        """The stream's state in front of the gates on its way to the add, whose making is the branch's, and these gates."""
+        nodes, edges = self.chain.nodes, self.chain.edges
+        position = found = nodes.index(self.state) if self.state in self.states else 0
+        gates: list[int] = []
+        while position > 0 and edges[position - 1].kind in ("gate", "free", "scale", "same") and nodes[position] not in self.chain.adds:
+            position -= 1
+            if edges[position].kind in ("gate", "free"):
+                found, gates = position, [*gates, *(i for i in (edges[position].scale,) if i is not None)]
+        return (nodes[found] if gates else self.state), tuple(gates)
+
+    @property
+    def stream_gates(self) -> tuple[int, ...]:
+        """Values that multiply the stream itself on its way to the add."""
+        return self._ungated[1]
 
     @property
     def _elsewhere(self) -> str:
         """What stands outside of an inner stream is an earlier state of the outer one, not another stream."""
         return "earlier" if self.chain.inner else "memory"
+
+    @cached_property
+    def constants(self) -> tuple[object, ...]:
+        """The numbers that its values are multiplied by, and its activations with theirs: layers that differ in them are of different kinds."""
+        nodes, found = self.flow.graph.nodes, list[object]()
+        for index in self.region:
+            node = nodes[index]
+            found += [e.factor for e in self.chains.into[index] if e.kind == "scale" and e.factor is not None]
+            if self.flow.data[index] and self.flow.classes[index] == "activation":
+                found.append((node.op, *(a for a in (*node.args, *node.kwargs) if not _reads(a))))
+            elif node.op == "scaled_dot_product_attention":
+                found.append(number(node.kwarg("scale")))
+        return tuple(found)
 
     @cached_property
     def ways(self) -> dict[int, Way]:
@@ -173,12 +204,30 @@ class Branch:
         blockers = self.opaque_entries()
         if blockers and "raw" in own:
             return Unknown("an op without a row stands between the stream and the branch", blockers)
-        ways = own & {"raw", "normed"}
+        ways = own & {"raw", "normed"} | ({"raw"} if self.is_factor_raw else set())
         if not ways and own & {"memory", "memory normed"}:  # reversible: the branch reads the other stream alone
             ways = frozenset({"memory": "raw", "memory normed": "normed"}[w] for w in own & {"memory", "memory normed"})
         if ways == {"normed"}:
             return True
         return "partly" if len(ways) == 2 else False
+
+    @cached_property
+    def is_factor_raw(self) -> bool:
+        """Whether the branch multiplies the stream itself, no norm or bounded function between, by what it makes from it, as x ⊙ F(A(x))."""
+        flow, stack, seen = self.flow, [self.output], set[int]()
+        while stack:
+            node = stack.pop()
+            if node in seen or node not in self.members or flow.key[node] or is_bounded_gate(flow, node):
+                continue
+            seen.add(node)
+            norm = self.norms.by_node.get(node)
+            sources = [i for i in self.sources(node) if flow.data[i]] if norm is None else [norm.source]
+            if norm is None and flow.graph.nodes[node].op == "mul" and len(sources) == 2:
+                fresh = [bool(flow.keys[i] & ~flow.keys[self.state]) and not is_bounded_gate(flow, i) for i in sources]
+                if any(fresh[1 - k] and "raw" in self.way(i) and not is_bounded_gate(flow, i) for k, i in enumerate(sources)):
+                    return True
+            stack.extend(sources)
+        return False
 
     @cached_property
     def gates(self) -> frozenset[int]:
@@ -210,3 +259,8 @@ class Branch:
     def exit(self) -> Exit:
         """What stands between the last key op and the add."""
         return walk_out(self)
+
+
+def _reads(argument: object) -> bool:
+    """Whether an argument is a value of the graph."""
+    return isinstance(argument, Ref) or (isinstance(argument, tuple) and any(map(_reads, argument)))

@@ -102,6 +102,7 @@ def _out_edges(branch: Branch, node: int) -> tuple[Edge, ...]:
         return edges
     fed = [i for i in data if branch.flow.depends(i, branch.chain.nodes[0])]
     own = fed if len(fed) == 1 else [i for i in data if not is_bounded_gate(branch.flow, i)]
+    own = own or [i for i in data if not any(branch.flow.depends(gate, i) for gate in branch.stream_gates)]
     if len(own) != 1:
         return ()
     gate = next(i for i in data if i != own[0])

@@ -119,7 +119,15 @@ class Reader:
         return tuple(found)
 
     def _branch(self, add: int, state: int, output: int) -> Branch:
-        return Branch(self.chains, self.chain, self.states - {add}, add, state, output)
+        """The branch of an add. One that reads nothing but an op of the branch before (two parallel branches share a map) reads what that reads."""
+        branch = Branch(self.chains, self.chain, self.states - {add}, add, state, output)
+        before = max((a for a in self.chain.adds if a < add), default=None)
+        if before is None or {w for e in branch.entries for w in e.ways} != {"earlier"}:
+            return branch
+        source = next(e.source for e in self.chain.edges if e.node == before)
+        sooner = Branch(self.chains, self.chain, self.states - {add}, add, source, output)
+        ways = {w for e in sooner.entries for w in e.ways}
+        return sooner if ways and ways <= {"raw", "normed"} else branch
 
     def _split(self, branch: Branch) -> list[Branch]:
         """A sum of branches that do different things (attention + feed-forward) is one branch each."""

@@ -87,19 +87,28 @@ def free_weight(facts: Facts, sublayer: Sublayer) -> str | None:
 
 
 def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
-    """Whether what the branch computes from is bounded however large the stream is: an input norm, or a bounded map in its place."""
-    if "A" in sublayer.positions:
-        return True
+    """Whether what the branch computes from is bounded however large the stream is: an input norm, or a bounded map in its place.
+
+    An input norm is not enough where the derived bound grows with the stream all the same."""
     analysis = facts.analysis(sublayer)
+    if "A" in sublayer.positions:
+        magnitude = Unknown("") if isinstance(analysis, Unknown) else analysis.bounds.magnitude
+        return isinstance(magnitude, Unknown) or "B" in sublayer.positions or _survives(magnitude)
     if isinstance(analysis, Unknown):
         return False if sublayer.placement in ("post", "output_only") else analysis
     if "B" in sublayer.positions or is_output_bounded(facts, sublayer) is True:  # its size says nothing of what it reads: the logits tell
-        known = [u for u in analysis.bounds.logits if not isinstance(u, Unknown)]
-        return bool(known) and len(known) == len(analysis.bounds.logits) and all(_survives(u) for u in known)
+        return do_logits_stay(facts, sublayer)
     magnitude = analysis.bounds.magnitude
     if isinstance(magnitude, Unknown):
         return False if sublayer.placement in ("none", "post") else magnitude
     return _survives(magnitude)
+
+
+def do_logits_stay(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether the bounds of all its logits stay finite when the stream grows without limit; False where there are none."""
+    analysis = facts.analysis(sublayer)
+    found = () if isinstance(analysis, Unknown) else analysis.bounds.logits
+    return bool(found) and all(not isinstance(u, Unknown) and _survives(u) for u in found)
 
 
 def _survives(bound: Expr) -> bool:
@@ -203,7 +212,7 @@ def _adds_branches_only(facts: Facts, stream: Stream) -> bool:
 
 
 __all__ = [
-    "BOUNDED", "MODEST", "are_logits_bounded", "branches", "constant_gain", "free_weight", "has_softmax", "held_by",
+    "BOUNDED", "MODEST", "are_logits_bounded", "branches", "constant_gain", "do_logits_stay", "free_weight", "has_softmax", "held_by",
     "is_input_bounded", "is_output_bounded",
     "is_renormalised", "is_unit", "normed_total", "starts_at_zero", "unproven",
 ]  # fmt: skip

@@ -77,4 +77,28 @@ def generalising(total: float, width: int) -> Lines:
     return (("generalisation", f"Kan et al., (129), is {word}: with {SAMPLES:.0e} samples {said}."),)
 
 
-__all__ = ["TARGET", "distance", "downwards", "generalising", "growth", "growth_of_kan", "growth_of_kan_pre", "upwards"]
+def last_gradient(branch: str, scaled: bool, norms: tuple[str, ...]) -> Lines:
+    """Kim et al., 3.1, C.1–C.3 and B.1, as `screen.theorems.output_gradient` has them: one factor max|γ|/σ for each norm behind a = h W.
+
+    `norms`: of `output`, `sum`, `final`, as they stand behind the last branch."""
+    factors = "".join(f"·max|γ_{n[0].upper()}|/σ_{n[0].upper()}" for n in norms)
+    where = [f"σ_{n[0].upper()} the divisor of the {NORMS[n]}" for n in norms]
+    start = f"at the output map W of the last `{branch}`, ‖∂L/∂W‖ ≤ √2·‖E‖{'·|s|' if scaled else ''}·‖h‖{factors} per token"
+    means = ", ".join(["h what W reads, E a linear head with softmax cross-entropy", *(["s the branch's factor"] if scaled else []), *where])
+    return (("Kim et al., proposition 3.1", f"{start} ({means}): {_as_h_grows(norms)}."),)
+
+
+NORMS = {"output": "output norm", "sum": "norm on the sum", "final": "final norm"}
+
+
+def _as_h_grows(norms: tuple[str, ...]) -> str:
+    """What becomes of ‖h‖/σ when h grows."""
+    if "output" in norms:
+        return "the size of h cancels, and a small W raises it, up to σ_O = √ε"
+    if norms:
+        last = norms[-1]
+        return f"it levels off as h grows, which the {NORMS[last]} does; without that norm it would grow with h"
+    return "it grows with h, which a final norm would end"
+
+
+__all__ = ["TARGET", "distance", "downwards", "generalising", "growth", "growth_of_kan", "growth_of_kan_pre", "last_gradient", "upwards"]
