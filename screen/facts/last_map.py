@@ -66,8 +66,16 @@ def _ends_in_map(facts: Facts, sublayer: Sublayer, norms: dict[int, Norm]) -> bo
 
 def _is_weight(facts: Facts, node: int) -> bool:
     """Made of parameters, buffers and constants alone (a weight that is turned, a gain 1 + w)."""
-    here = facts.graph.nodes[node]
-    return here.op in _WEIGHTS or (bool(here.inputs) and all(_is_weight(facts, i) for i in here.inputs))
+    stack, seen = [node], set[int]()
+    while stack:
+        here = facts.graph.nodes[stack.pop()]
+        if here.index in seen or here.op in _WEIGHTS:
+            continue
+        if not here.inputs:
+            return False
+        seen.add(here.index)
+        stack.extend(here.inputs)
+    return True
 
 
 __all__ = ["LastMap", "last_map"]
