@@ -25,6 +25,7 @@ from screen.probe.attention import bounded_logit
 from screen.probe.branch import BranchRun, fibre
 from screen.probe.branch_hamiltonian import hamiltonian
 from screen.probe.climb import Objective, Spot, climbed, inner, jacobian, logit, size, slope
+from screen.probe.made import Arrays
 from screen.probe.measures import evaluate, is_exact, quantity, slack, symbols
 from screen.probe.place import divisor, half_diameter, largest_entry, norm_blur, spread_blur
 from screen.probe.plan import BoundPlan, DegreePlan, Experiment, QuantityPlan, rounded
@@ -198,7 +199,8 @@ def _numbers(run: BranchRun, quantities: list[QuantityPlan], given: Env) -> dict
     """Numbers of norms of weights, with some of the weights replaced; those whose weights the branch does not read are left out."""
     nodes = {**run.names, **run.buffers}
     values: dict[str, Tensor] = {name: given[node] if node in given else run.leaves[node] for name, node in nodes.items()}
-    return {q.symbol: quantity(q, values) for q in quantities if set(q.part.parameters) <= set(values)}
+    arrays = Arrays(values)
+    return {q.symbol: quantity(q, arrays) for q in quantities if set(q.part.parameters) <= set(values)}
 
 
 def compare(run: BranchRun, spot: Spot, numbers: dict[str, float], best: Attempts, moved: str = "inputs") -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from screen.probe.allot import Key, Want
 from screen.probe.attempts import Session, said, tried
 from screen.probe.budget import CALL, FASTER, RATES, Budget, Load, load_of, parameters_below
-from screen.probe.depth.starts import Depths, of_depths
+from screen.probe.depth.starts import Depths, arrive_alike, of_depths
 from screen.probe.depth.laws import DEPTHS, depth, depths_of, layers_of
 from screen.probe.material import Missing
 from screen.probe.plan import BlockPlan, Experiment
@@ -62,9 +62,9 @@ def stacked(plan: BlockPlan, session: Session) -> Iterator[Experiment]:
     if isinstance(found, str):
         yield replace(empty, reason=found)
         return
-    _, x, words = found
+    stack, x, words = found
     words += "; stacked in float32" if session.dtype else ""
-    measure = partial(_depth, LARGEST[form or 0], x, words, plan, session)
+    measure = partial(_depth, LARGEST[form or 0], stack, x, words, session)
     yield from tried(measure, [empty], session.budget, _key("depth", plan))
 
 
@@ -98,11 +98,11 @@ def _follow(plan: BlockPlan, session: Session) -> bool:
         return False
 
 
-def _depth(largest: int, x: Tensor, words: str, plan: BlockPlan, session: Session) -> list[Experiment]:
-    found = _depths(plan, session)
+def _depth(largest: int, stack: Stack, x: Tensor, words: str, session: Session) -> list[Experiment]:
+    found = _depths(stack.plan, session)
     kept = replace(found, stacks={n: s for n, s in found.stacks.items() if n <= largest})
-    starts = {n: _start(s, session)[0] if found.follow else x for n, s in kept.stacks.items()}
-    return depth(kept, starts, words, plan)
+    starts = {n: x if arrive_alike(stack, s) else _start(s, session)[0] for n, s in kept.stacks.items()}
+    return depth(kept, starts, words, stack.plan)
 
 
 def stack_of(plan: BlockPlan, session: Session) -> tuple[Stack, Tensor, str] | str:
@@ -117,8 +117,13 @@ def stack_of(plan: BlockPlan, session: Session) -> tuple[Stack, Tensor, str] | s
 
 
 def _start(stack: Stack, session: Session) -> tuple[Tensor, str]:
-    """The stream that arrives at the block, and words for it."""
-    return stack.start(_fits(session.budget, parameters_below(stack.material.tape.graph, stack.plan.entry, [])))
+    """The stream that arrives at the block, and words for it. It is made once for each model."""
+    key = "start", id(stack.material.built), stack.plan.entry
+    if key not in session.kept:
+        fits = _fits(session.budget, parameters_below(stack.material.tape.graph, stack.plan.entry, []))
+        session.kept[key] = *stack.start(fits), stack.material.built  # whose id stays its own while it is kept
+    value, words, _ = session.kept[key]
+    return stack.material.tape.cast(value), words
 
 
 def _fits(budget: Budget, count: int) -> bool:

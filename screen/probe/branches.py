@@ -18,7 +18,7 @@ from screen.probe.jacobian import norms
 from screen.probe.material import Missing
 from screen.probe.plan import Experiment, SublayerPlan
 
-PASSES = {"jacobian": 25.0, "invariance": 14.0, "scaled": 30.0, "attack": 100.0, "bound": 20.0, "drawn": 16.0}
+PASSES = {"jacobian": 16.0, "invariance": 14.0, "scaled": 30.0, "attack": 80.0, "bound": 16.0, "drawn": 16.0}
 """Forward and backward passes of the branch that each experiment takes (measured on GPT-2); `bound`: what each bound adds to an attack."""
 
 

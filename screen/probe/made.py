@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -26,38 +27,67 @@ from screen.probe.plan import MadePlan, PartPlan
 Weights = Mapping[str, Tensor]
 LOST = {torch.float64: 1e-11, torch.float32: 64 * 2.0**-23}
 """Of what cancels, the share that may be rounding: here, and where the program itself adds the same numbers up in another order."""
+KEPT = 1 << 22
+"""Entries up to which an array that is made of several is kept."""
+SAFE = (1e-140, 1e140)
+"""Frobenius norms in which no square has left the range of floats."""
 
 
-def entries(part: PartPlan, weights: Weights) -> Tensor:
-    """The entries of a part."""
-    whole = weights[part.parameter].detach().contiguous() if part.made is None else _array(part.made, weights).contiguous()
-    view: Tensor = whole.as_strided(part.sizes, part.strides, part.offset)
-    return view + part.shift if part.shift else view
+class Arrays:
+    """What bounds take norms of at one place, each made and measured once: many norms share a part."""
 
+    def __init__(self, weights: Weights) -> None:
+        self.weights = weights
+        self._made: dict[MadePlan, Tensor] = {}
+        self._sizes: dict[PartPlan, float] = {}
 
-def rounding(part: PartPlan, weights: Weights) -> float:
-    """What rounding can leave of `entries` where they cancel: a share of the Frobenius norms of what is multiplied and added, and the
-    same of the parts."""
-    made = part.made
-    if made is None or made.how not in ("map", "constant", "logit", "through"):
-        return 0.0
-    there = [p for p in made.parts if p is not None]
-    arrays = [entries(p, weights) for p in there]
-    ulp = LOST.get(arrays[0].dtype, 64 * torch.finfo(arrays[0].dtype).eps)
-    if made.how == "map":  # entry by entry; only the mean cancels
-        return ulp * _size(arrays[0] if len(arrays) < 2 else arrays[0] * arrays[1]) if made.centred else 0.0
-    sizes, lost = list(map(_size, arrays)), [rounding(p, weights) for p in there]
-    return ulp * (sizes[0] * sizes[1] + sum(sizes[2:])) + lost[0] * sizes[1] + lost[1] * sizes[0] + sum(lost[2:])
+    def entries(self, part: PartPlan) -> Tensor:
+        """The entries of a part."""
+        whole = self.weights[part.parameter].detach().contiguous() if part.made is None else self._array(part.made)
+        view: Tensor = whole.as_strided(part.sizes, part.strides, part.offset)
+        return view + part.shift if part.shift else view
+
+    def size(self, part: PartPlan) -> float:
+        """Its Frobenius norm."""
+        if part not in self._sizes:
+            self._sizes[part] = _size(self.entries(part))
+        return self._sizes[part]
+
+    def rounding(self, part: PartPlan) -> float:
+        """What rounding can leave of `entries` where they cancel: a share of the Frobenius norms of what is multiplied and added, and the
+        same of the parts."""
+        made = part.made
+        if made is None or made.how not in ("map", "constant", "logit", "through"):
+            return 0.0
+        there = [p for p in made.parts if p is not None]
+        kind = self.weights[there[0].parameter].dtype
+        ulp = LOST.get(kind, 64 * torch.finfo(kind).eps)
+        if made.how == "map":  # entry by entry; only the mean cancels
+            plain = replace(part, made=replace(made, centred=False))
+            return ulp * (self.size(there[0]) if len(there) < 2 else self.size(plain)) if made.centred else 0.0
+        sizes, lost = [self.size(p) for p in there], [self.rounding(p) for p in there]
+        return ulp * (sizes[0] * sizes[1] + sum(sizes[2:])) + lost[0] * sizes[1] + lost[1] * sizes[0] + sum(lost[2:])
+
+    def _array(self, made: MadePlan) -> Tensor:
+        if made in self._made:
+            return self._made[made]
+        array = _array(made, [None if p is None else self.entries(p) for p in made.parts]).contiguous()
+        if array.numel() <= KEPT:
+            self._made[made] = array
+        return array
 
 
 def _size(t: Tensor) -> float:
     """The Frobenius norm, without overflow of squares."""
-    top = float(t.abs().max()) if t.numel() else 0.0
+    found = float(torch.linalg.vector_norm(t, dtype=torch.float64))
+    if SAFE[0] < found < SAFE[1] or not t.numel():
+        return found
+    top = float(t.abs().max())
     return top * float(torch.linalg.vector_norm(t / top, dtype=torch.float64)) if 0.0 < top < math.inf else top
 
 
-def _array(made: MadePlan, weights: Weights) -> Tensor:
-    first, *others = [None if p is None else entries(p, weights) for p in made.parts]
+def _array(made: MadePlan, parts: list[Tensor | None]) -> Tensor:
+    first, *others = parts
     assert first is not None
     if made.how == "map":
         return _mapped(first, others[0], made.centred)
@@ -120,4 +150,4 @@ def _mapped(w: Tensor, gain: Tensor | None, centred: bool) -> Tensor:
     return w - w.mean(1, keepdim=True) if centred else w
 
 
-__all__ = ["entries", "rounding"]
+__all__ = ["Arrays"]

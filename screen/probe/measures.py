@@ -21,7 +21,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from screen.probe.made import entries, rounding
+from screen.probe.made import Arrays
 from screen.probe.material import Missing
 from screen.probe.plan import Program, QuantityPlan
 
@@ -34,15 +34,15 @@ PLAIN = (1e-12, 1e12)
 """Sizes of entries whose squares are far from the ends of float32."""
 
 
-def quantity(q: QuantityPlan, weights: Mapping[str, Tensor]) -> float:
+def quantity(q: QuantityPlan, arrays: Arrays) -> float:
     """The number that a symbol stands for, with 1e-9 of it and what rounding can leave added: it enters upper bounds."""
-    return _norm(q, entries(q.part, weights)) + rounding(q.part, weights)
+    return _norm(q, arrays.entries(q.part)) + arrays.rounding(q.part)
 
 
 def _norm(q: QuantityPlan, w: Tensor) -> float:
     if q.kind == "max_exp":
         return float(w.exp().max())
-    top = float(w.abs().max()) if w.numel() else 0.0
+    top = float(torch.linalg.vector_norm(w, math.inf)) if w.numel() else 0.0
     if not 0.0 < top < math.inf:
         return top
     scale = 1.0 if PLAIN[0] < top < PLAIN[1] else top

@@ -97,11 +97,12 @@ def _generator(session: Session, place: int) -> torch.Generator:
 def sample(weight: Tensor) -> Sample:
     """Moments of a weight's entries."""
     w = weight.detach().double().flatten()
-    n, square = w.numel(), float(w.square().mean())
+    n, mean, squares = w.numel(), float(w.mean()), w.square()
+    square = float(squares.mean())
     if square == 0 or n == 1:
-        return Sample(n, float(w.mean()), math.sqrt(square), 0.0)
-    kurtosis = float((w / math.sqrt(square)).pow(4).mean())
-    return Sample(n, float(w.mean()), math.sqrt(square), math.sqrt(max(kurtosis - 1.0, 0.0) / (4 * n)))
+        return Sample(n, mean, math.sqrt(square), 0.0)
+    kurtosis = float(squares.div_(square).square_().mean())
+    return Sample(n, mean, math.sqrt(square), math.sqrt(max(kurtosis - 1.0, 0.0) / (4 * n)))
 
 
 def distance(a: Sample, b: Sample) -> float:

@@ -6,6 +6,7 @@ names become the dtype of the run, so that a branch that says `.to(torch.float32
 
 from __future__ import annotations
 
+import copy
 import operator
 import os
 import re
@@ -69,6 +70,12 @@ class Tape:
         self.nodes: list[torch.fx.Node] = list(trace.recorder.graph.nodes)
         self.order = {node: i for i, node in enumerate(self.nodes)}
         self._reads = [tuple(self.order[a] for a in node.all_input_nodes) for node in self.nodes]
+
+    def at(self, dtype: torch.dtype) -> Tape:
+        """The same program in another type."""
+        twin = copy.copy(self)
+        twin.dtype = dtype
+        return twin
 
     def steps(self, targets: Iterable[int], cuts: Iterable[int]) -> tuple[list[int], list[int], list[int]]:
         """(calls to run, leaves that they read, cuts that they read), each ascending: everything that the targets depend on, back to the cuts."""

@@ -5,7 +5,7 @@ Block l is drawn from its seed whenever it runs, so that one block is held at a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -65,13 +65,13 @@ class Stack:
         return torch.Size(shape[:-1]).numel()
 
     def start(self, budget_fits: bool) -> tuple[Tensor, str]:
-        """The stream where the block begins, as the model makes it of its inputs, and words for it; else N(0, 1)."""
+        """The stream where the block begins, as the model makes it of its inputs (in float32), and words for it; else N(0, 1)."""
         if budget_fits:
-            tape = self.material.tape
-            calls, leaves, _ = tape.steps([self.plan.entry], [])
-            value = tape.run(calls, self.material.leaves(leaves))[self.plan.entry]
+            plain = replace(self.material, tape=self.material.tape.at(torch.float32))
+            calls, leaves, _ = plain.tape.steps([self.plan.entry], [])
+            value = plain.tape.run(calls, plain.leaves(leaves))[self.plan.entry]
             if isinstance(value, Tensor) and bool(torch.isfinite(value).all()) and bool(value.any()):
-                return value, "the stream as the model makes it of its inputs"
+                return self.material.tape.cast(value), "the stream as the model makes it of its inputs"
         return self.material.normal(self.plan.entry), "N(0, 1) on the stream"
 
     def run(self, x: Tensor, leaves: Env) -> Env:

@@ -12,6 +12,7 @@ import torch
 from screen.facts.bounds.expr import add, largest, mul, num, power, smallest, sym
 from screen.facts.bounds.quantities import Part, Quantity
 from screen.plan import program_of
+from screen.probe.made import Arrays
 from screen.probe.measures import evaluate, quantity
 from screen.plan_quantities import quantity_plan
 from screen.probe.plan import BoundPlan, ProbePlan
@@ -106,5 +107,5 @@ def test_quantities_are_upper_bounds_of_the_same_norms(kind: Any, roles: str) ->
     sizes, strides = {2: ((4, 6), (6, 1)), 3: ((2, 2, 6), (12, 6, 1)), 1: ((24,), (1,))}[len(roles)]
     weight = torch.randn(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     asked = Quantity("W0", kind, Part("w", shape, 0, sizes, strides, 0.0), roles)
-    theirs, ours = asked.measure(weight.numpy().astype(np.float64)), quantity(quantity_plan(asked), {"w": weight})
+    theirs, ours = asked.measure(weight.numpy().astype(np.float64)), quantity(quantity_plan(asked), Arrays({"w": weight}))
     assert ours == pytest.approx(theirs, rel=2e-9) and ours >= theirs * (1 - 1e-12)

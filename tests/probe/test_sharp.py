@@ -15,6 +15,7 @@ from screen.facts.bounds.pairs import Logit, Through
 from screen.facts.bounds.quantities import Part, Quantity
 from screen.plan_quantities import quantity_plan
 from screen.probe import adversary
+from screen.probe.made import Arrays
 from screen.probe.measures import quantity
 from screen.probe.place import half_diameter
 from screen.probe.run import experiments
@@ -53,7 +54,7 @@ def test_products_by_heads_are_measured_alike(name: str) -> None:
     weights = {n: rng.standard_normal(shape) for n, shape in shapes.items()}
     made, roles = PAIRS[name]
     asked = Quantity("W0", "spectral", made, roles)
-    ours = quantity(quantity_plan(asked), {n: torch.from_numpy(w) for n, w in weights.items()})
+    ours = quantity(quantity_plan(asked), Arrays({n: torch.from_numpy(w) for n, w in weights.items()}))
     assert ours == pytest.approx(asked.of(weights), rel=1e-8) and ours > 0
 
 
@@ -70,7 +71,7 @@ def test_what_is_made_of_weights_is_measured_alike(name: str, roles: str) -> Non
     elif "h" in roles:
         made = made.split(0, (2, 3))
     asked = Quantity("W0", "spectral", made, roles)
-    ours = quantity(quantity_plan(asked), {n: torch.from_numpy(w) for n, w in weights.items()})
+    ours = quantity(quantity_plan(asked), Arrays({n: torch.from_numpy(w) for n, w in weights.items()}))
     assert ours == pytest.approx(asked.of(weights), rel=1e-8) and ours > 0
 
 

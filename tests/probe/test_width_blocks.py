@@ -21,6 +21,7 @@ from screen.probe.attempts import Session
 from screen.probe.budget import ATTACK, RATES, Budget, below, bytes_of, dtype_of, norm_work
 from screen.probe.coordinates import ladder, verdict, widened
 from screen.probe.drawn import ALONE
+from screen.probe.made import Arrays
 from screen.probe.plan import BlockPlan, Experiment, Options, PartPlan, QuantityPlan
 from screen.target import parse
 from tests.probe.common import CPU, measured, planned
@@ -74,11 +75,11 @@ def test_steps_follow_from_the_chance() -> None:
 def test_large_norms_are_bounded_and_small_ones_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     w = torch.randn(60, 90, generator=torch.Generator().manual_seed(2))
     true = float(torch.linalg.matrix_norm(w.double(), 2))
-    assert measures.quantity(matrix(60, 90), {"w": w}) == pytest.approx(true, rel=1e-8) and measures.is_exact(matrix(60, 90))
+    assert measures.quantity(matrix(60, 90), Arrays({"w": w})) == pytest.approx(true, rel=1e-8) and measures.is_exact(matrix(60, 90))
     monkeypatch.setattr(measures, "EXACT", 50)
-    assert true * 1.01 < measures.quantity(matrix(60, 90), {"w": w}) < true * 1.06 and not measures.is_exact(matrix(60, 90))
+    assert true * 1.01 < measures.quantity(matrix(60, 90), Arrays({"w": w})) < true * 1.06 and not measures.is_exact(matrix(60, 90))
     for factor in (1e-30, 1e30):  # squares that float32 does not hold
-        assert measures.quantity(matrix(60, 90), {"w": w * factor}) == pytest.approx(factor * true, rel=0.06)
+        assert measures.quantity(matrix(60, 90), Arrays({"w": w * factor})) == pytest.approx(factor * true, rel=0.06)
 
 
 def test_large_norms_cost_less() -> None:

@@ -11,12 +11,13 @@ from torch import Tensor
 from screen.facts.bounds.quantities import Quantity
 from screen.plan_quantities import quantity_plan
 from screen.probe import measures
+from screen.probe.made import Arrays
 from screen.probe.plan import QuantityPlan
 
 
 def value(quantity: Quantity, weights: Mapping[str, Tensor]) -> float:
     """The number that a symbol stands for."""
-    return measures.quantity(_plan(quantity), weights)
+    return measures.quantity(_plan(quantity), Arrays(weights))
 
 
 @cache

@@ -100,6 +100,11 @@ def _alike(one: Stack, two: Stack) -> bool:
     return all(_state(one, i, 0) == _state(two, j, j - i) for i, j in places)
 
 
+def arrive_alike(one: Stack, two: Stack) -> bool:
+    """Whether the same stream arrives at the block."""
+    return one is two or all(_state(one, i, 0) == _state(two, i, 0) for i in range(one.plan.entry + 1))
+
+
 def _state(stack: Stack, index: int, shift: int) -> object:
     """How a node starts: a parameter by its initialisers, a leaf by its value, a call by its constants (and what it reads, by place)."""
     material = stack.material
@@ -115,4 +120,4 @@ def _state(stack: Stack, index: int, shift: int) -> object:
     return repr(torch.fx.node.map_arg((call.args, call.kwargs), lambda a: material.tape.order[a] - shift))
 
 
-__all__ = ["Depths", "of_depths"]
+__all__ = ["Depths", "arrive_alike", "of_depths"]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from screen.graph import SOURCES
 from screen.probe.precision.program import CASTS, SATURATING, Half, name_of
+from screen.probe.made import Arrays
 from screen.probe.measures import evaluate, quantity, symbols
 from screen.probe.plan import BoundPlan, SublayerPlan
 from screen.probe.replay import Env
@@ -173,7 +174,7 @@ class Precision:
             if q.symbol in wanted and len(weights) == len(q.part.parameters):
                 key = f"{sub.name} {q.symbol}"
                 if key not in self.weights:
-                    self.weights[key] = quantity(q, weights) * (1 + possibly_lost(self.name))
+                    self.weights[key] = quantity(q, Arrays(weights)) * (1 + possibly_lost(self.name))
                 found[q.symbol] = self.weights[key]
         sizes = {"own": 0.0, "memory": 0.0, "earlier": 0.0}
         for i, kind in sub.cuts:
