@@ -5,7 +5,7 @@ N^(-1/m) the largest product is 1/N, N the number of branches. As the factor shr
 case over all paths N^(-1/m_min); in mean square over independent random weights N^(-1/(2·m_min)), T-Fixup's scale. Where m_min is 0 (a norm on
 the output) no scale of weights bounds the product: the criterion is not applicable, and only a multiplier on the branch helps.
 Beside it stands the start that the model really has: the product of the gains σ·(rows·columns)^(1/4) (1 of Xavier on a square matrix) of the
-recorded initialisation over the smallest product, which (c) wants below N^(-1/2) and (b) below 1/N.
+recorded initialisation over the smallest product, which (c) wants below N^(-1/2) and (b) below 1/N; above 1 it is far from both at any depth.
 Assumes: the constants of the products are of order one at the usual initialisation; criterion (c) independent weights in different layers, so
 that tied layers need (b).
 Cannot tell: when an op of the branch has no degree.
@@ -26,18 +26,22 @@ BLOCK = """
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
-        self.norm, self.up, self.down, self.after = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32), nn.RMSNorm(32)
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+        INIT
 
     def forward(self, x):
         return x + OUTPUT
 """
-HOLDS = (Example("a feed-forward with a norm on its input: m = 2", BLOCK.replace("OUTPUT", "self.down(F.relu(self.up(self.norm(x))))")),)
-NORMED = BLOCK.replace("OUTPUT", "self.after(self.down(F.relu(self.up(self.norm(x)))))")
-VIOLATES = (Example("a norm on the output: no scale of the weights acts", NORMED),)
-CANNOT_TELL = (Example("an op without a degree", BLOCK.replace("OUTPUT", "self.down(torch.special.bessel_j0(self.up(self.norm(x))))")),)
+PLAIN = BLOCK.replace("OUTPUT", "self.down(F.relu(self.up(self.norm(x))))")
+HOLDS = (Example("a feed-forward with a norm on its input: m = 2", PLAIN.replace("INIT", "")),)
+LARGE_START = PLAIN.replace("INIT", "nn.init.normal_(self.up.weight), nn.init.normal_(self.down.weight)")
+VIOLATES = (Example("weights of variance 1: the branch gives many times what it reads", LARGE_START),)
+CANNOT_TELL = (Example("an op without a degree", PLAIN.replace("F.relu", "torch.special.bessel_j0").replace("INIT", "")),)
 
 PRODUCTS = ("attention", "cross_attention", "ffn", "gated_ffn", "moe")
 """Branches whose smallest product of weights is their gain, up to constants of order one."""
+LARGE = 1.0 + 1e-6
+"""A product of gains at the start above which no criterion is met at any depth: the branch gives more than it reads."""
 THEOREM = "Emadi, section 6.2: m products of N^(-1/m) are 1/N; criteria (b) and (c): docs/theory.md"
 
 
@@ -62,7 +66,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if least <= 0:
         message = f"{name}: m = {m}, and the smallest degree is {least}: N^(-1/m) is not applicable, as no scale of its weights bounds the product."
         remedy = "a multiplier on the branch after its norm, or on the stream"
-        return Outcome("violated", message, site, theorem=THEOREM, numbers=numbers, remedy=remedy)
+        return Outcome("not_applicable", message, site, theorem=THEOREM, numbers=numbers, remedy=remedy)
     scales = {"scale_a": count ** (-1 / m), "scale_b": count ** (-1 / least), "scale_c": count ** (-1 / (2 * least))}
     a, b, c = scales.values()
     message = (
@@ -71,6 +75,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     ).rstrip()
     numbers = (*numbers, *scales.items(), *_start_number(facts, sublayer))
     assumes = ("(c): independent weights in different layers",)
+    if found := [v for k, v in numbers if k == "start" and isinstance(v, float) and v > LARGE]:
+        remedy = f"divide the weights of the branch at the start, until their product is {c ** least:.3g} and not {found[0]:.3g}"
+        return Outcome("violated", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, remedy=remedy)
     return Outcome("holds", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes)
 
 

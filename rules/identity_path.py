@@ -12,9 +12,15 @@ Source: Xiong et al. 2020, theorem 1; Wang et al. 2022 (DeepNet).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from screen.facts.stretch import block_stretch
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame, or_not_applicable
 
 RULE = Rule("D101", "identity-path", "backward", "D", "note", ("streams.identity",), "Xiong et al. 2020, theorem 1")
+
+MOST_KINDS = 3
+"""Kinds of blocks whose factors are written out; nobody reads more."""
 
 HOLDS = (
     Example(
@@ -62,7 +68,20 @@ class Block(nn.Module):
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per stream."""
-    return or_not_applicable([_judge(facts, stream) for stream in facts.streams], "there is no stream.")
+    return or_not_applicable([_with_stretch(facts, s, _judge(facts, s)) for s in facts.streams], "there is no stream.")
+
+
+def _with_stretch(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
+    """Emadi, theorems 5.2 and 5.3, for the blocks at hand: how much one and all of them stretch a change of their input, at most."""
+    blocks = [block_stretch(facts, k) for k in stream.kinds]
+    if stream.long_skips or not blocks or any(b is None for b in blocks):
+        return outcome
+    each = [f"{b} (`{k.id}`)" if len(blocks) > 1 else f"{b}" for b, k in zip(blocks, stream.kinds, strict=True)]
+    if len(each) > MOST_KINDS:
+        return outcome
+    said = f"one block stretches a change of its input, per token, at most by {', '.join(each)}, and {stream.depth} blocks by the product of theirs"
+    means = "L of the table, globally or at a point" + ("; σ the divisor of the norm on the sum" if "σ" in said else "")
+    return replace(outcome, numbers=(*outcome.numbers, ("Emadi, theorems 5.2 and 5.3", f"{said} ({means}).")))
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:

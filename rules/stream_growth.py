@@ -64,7 +64,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     free = [(n, s) for n, s in placed if not is_renormalised(s)]
     for _, s in free:
         if s.alpha.kind in ("learned", "data"):
-            return scaled(stream, s, "its growth over depth depends on it")
+            return scaled(stream, s, "its growth over depth depends on them")
     growth = constant_gain(facts, stream)
     numbers = (("product_of_alpha", growth), ("depth", depth))
     if growth > MODEST:

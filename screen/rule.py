@@ -209,10 +209,10 @@ def describe(stream: Stream, kind: Kind, sublayer: Sublayer) -> str:
 
 
 def scaled(stream: Stream, sublayer: Sublayer, what: str, theorem: str = "") -> Outcome:
-    """What is said where a stream is multiplied by no constant: a learned scale is a condition, one made from the data cannot be told."""
+    """What is said where a stream is multiplied by no constant: learned scales are a condition, what is made from the data cannot be told."""
     learned = sublayer.alpha.kind == "learned"
-    made = "learned" if learned else "made from the data"
-    message = f"`{stream.name}` is multiplied at `{sublayer.name}` by a scale that is {made}: {what}."
+    by = "learned scales" if learned else "gates or matrices made from the data"
+    message = f"`{stream.name}` is multiplied at `{sublayer.name}` by {by}: {what}."
     return Outcome("conditional" if learned else "cannot_tell", message, at(stream, None, sublayer), theorem=theorem, condition="stream-gain")
 
 

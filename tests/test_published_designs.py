@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,8 +21,9 @@ class Attention(nn.Module):
         super().__init__()
         self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.o(F.scaled_dot_product_attention(self.q(x), self.k(x), self.v(x)))
+    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
+        memory = x if memory is None else memory
+        return self.o(F.scaled_dot_product_attention(self.q(x), self.k(memory), self.v(memory)))
 
 
 class FFN(nn.Module):
@@ -196,3 +198,159 @@ def test_the_gradient_of_the_last_map_is_said_for_what_stands_behind_it() -> Non
     assert "≤ √2·‖E‖·‖h‖·max|γ_O|/σ_O per token" in said(True, True, False, final=False)
     assert "≤ √2·‖E‖·‖h‖·max|γ_O|/σ_O·max|γ_F|/σ_F per token" in said(True, True, False, final=True)
     assert "≤ √2·‖E‖·‖h‖·max|γ_S|/σ_S per token" in said(False, False, True, final=False)
+
+
+class Reversible(nn.Module):
+    """Two halves that read each other, joined at the end."""
+
+    def __init__(self, join: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.one, self.two = (nn.ModuleList(nn.Sequential(nn.LayerNorm(WIDTH), b()) for _ in range(BLOCKS)) for b in (Attention, FFN))
+        self.norm, self.join = nn.LayerNorm(WIDTH), join
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = b = x
+        for one, two in zip(self.one, self.two, strict=True):
+            a = a + one(b)
+            b = b + two(a)
+        return self.norm(self.join(a, b))
+
+
+@pytest.mark.parametrize("join", [torch.add, lambda a, b: (a + b) / 2, lambda a, b: torch.stack([a, b]).mean(0)], ids=["sum", "half", "mean"])
+def test_the_end_of_a_reversible_net_adds_no_branch(join: Callable[[Tensor, Tensor], Tensor]) -> None:
+    report = report_of(Reversible(join))
+    assert [(s.depth, s.identity_path.gain) for s in report.streams] == [(BLOCKS, "1")] * 2
+    assert {s.placement for s in subs_of(report)} == {"pre"}
+
+
+class Hyper(nn.Module):
+    """Hyper-connections with matrices from the data: copies H of the stream become AᵀH + b F(N(cᵀH)), A, b and c made from H."""
+
+    def __init__(self, attention: bool) -> None:
+        super().__init__()
+        self.branch, self.norm, self.inner = Attention() if attention else FFN(), nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.maps = nn.ModuleList(nn.Linear(WIDTH, n) for n in (4, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mix, b, c = (torch.tanh(m(self.norm(x))) for m in self.maps)  # [batch, tokens, 4, 4 or 1]
+        y = self.branch(self.inner((c * x).sum(-2)))
+        return (torch.eye(4) + mix).mT @ x + (1 + b) * y[..., None, :]
+
+
+class Copies(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(50, WIDTH), nn.LayerNorm(WIDTH)
+        self.blocks = nn.ModuleList(Hyper(i % 2 == 0) for i in range(BLOCKS))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)[..., None, :].expand(-1, -1, 4, -1)
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x.sum(-2))
+
+
+def test_matrices_from_the_data_that_mix_copies_of_a_stream_carry_it() -> None:
+    report = screen.check(Copies(), example_inputs=torch.zeros(2, TOKENS, dtype=torch.long))
+    assert [(s.role, s.placement) for s in subs_of(report)] == [("attention", "pre"), ("ffn", "pre")]
+    assert report.verdict == "unknown"
+    assert any("matrices made from the data" in c.reason for c in report.channels)
+
+
+class Worded(nn.Module):
+    """LUKE: words and entities in one sequence; each kind of key is a slice over tokens of one map."""
+
+    def __init__(self, _: int) -> None:
+        super().__init__()
+        self.q, self.p, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(5))
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        k = self.k(x).view(*x.shape[:2], 4, 8).transpose(1, 2)
+        logits = [m(x).view(*x.shape[:2], 4, 8).transpose(1, 2) @ part.mT for m, part in ((self.q, k[:, :, :5]), (self.p, k[:, :, 5:]))]
+        values = self.v(x).view(*x.shape[:2], 4, 8).transpose(1, 2)
+        mixed = torch.softmax(torch.cat(logits, -1), -1) @ values
+        return self.norm(x + self.o(mixed.transpose(1, 2).flatten(-2)))
+
+
+def test_slices_over_tokens_are_no_maps_of_their_own() -> None:
+    assert [s.m.maps for s in subs_of(report_of(Stack(Worded, final=False)))] == [5]
+
+
+class Trended(nn.Module):
+    """Autoformer: a trend collects what the decoder takes away; it begins at the input that the encoder embeds too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right, self.back = nn.Linear(2, WIDTH), nn.Linear(2, WIDTH), nn.ModuleList(nn.Linear(WIDTH, 2) for _ in range(BLOCKS))
+        self.encoder = nn.ModuleList(Normed(False, False, True) for _ in range(BLOCKS))
+        self.decoder = nn.ModuleList(Normed(False, False, True) for _ in range(BLOCKS))
+        self.cross = nn.ModuleList(Attention() for _ in range(BLOCKS))
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = x.abs().mean(-2, keepdim=True)
+        x = x / size
+        trend = torch.cat([x, size], -2)
+        memory, y = self.left(x), self.right(torch.cat([x, torch.zeros_like(size)], -2))
+        for block in self.encoder:
+            memory = block(memory)
+        for block, cross, back in zip(self.decoder, self.cross, self.back, strict=True):
+            y = block(y + cross(y, memory))
+            trend = trend + back(y)
+        return trend
+
+
+def test_an_encoder_beside_a_trend_is_a_stream() -> None:
+    report = screen.check(Trended(), example_inputs=torch.zeros(2, TOKENS, 2))
+    assert [s.role for s in report.streams] == ["encoder", "decoder", "stream"]
+    assert [s.depth for s in report.streams][:2] == [BLOCKS] * 2
+
+
+class Tailed(nn.Module):
+    """SeamlessM4T's speech encoder: post-norm blocks, then a branch of its own in front of the final norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks, self.ffn, self.norm = nn.ModuleList(Normed(False, False, True) for _ in range(BLOCKS)), FFN(), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x + 0.5 * self.ffn(x))
+
+
+def test_the_norm_behind_a_branch_outside_of_all_blocks_is_the_final_norm() -> None:
+    report = report_of(Tailed())
+    assert [s.placement for s in subs_of(report)] == ["post", "none"]
+    assert report.streams[0].final_norm
+
+
+class Staged(nn.Module):
+    """Two stages of different width; each ends in its own norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = Stack(lambda _: Normed(True, False, False))
+        self.widen, self.wide = nn.Linear(WIDTH, 48), nn.ModuleList(nn.Sequential(nn.LayerNorm(48), nn.Linear(48, 48)) for _ in range(BLOCKS))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.widen(self.one(x))
+        for branch in self.wide:
+            x = x + branch(x)
+        return x
+
+
+def test_the_final_norm_of_one_stage_is_no_embedding_norm_of_the_next() -> None:
+    assert [(s.embed_norm, s.final_norm) for s in report_of(Staged()).streams] == [(False, True), (False, False)]
+
+
+def test_how_much_a_block_stretches_a_change_follows_its_sums() -> None:
+    """Emadi, theorems 5.2 and 5.3, and parallel branches."""
+
+    def said(model: nn.Module) -> object:
+        return next((v for f in report_of(model).findings if f.code == "D101" for k, v in f.numbers.items() if k.startswith("Emadi")), None)
+
+    assert "at most by (1 + L_ffn), and 4 blocks" in str(said(Stack(lambda _: Normed(True, False, False))))
+    assert "at most by (1 + L_ffn)·max|γ|/σ, and 4 blocks" in str(said(Stack(lambda _: Normed(False, False, True), False)))
+    assert "at most by (1 + L_attention + L_gated_ffn), and 4 blocks" in str(said(Stack(Fused)))
+    assert said(Stack(Gated)) is None, "a gate on the stream has no constant"

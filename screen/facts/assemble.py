@@ -166,7 +166,9 @@ def _embed_norm(reader: Reader) -> Tri:
 
 
 def _norms_above(reader: Reader) -> list[int]:
-    """Norms before the stream's source that no mixing op and no other stream separates from it: LN, then a projection."""
+    """Norms before the stream's source that no mixing op and no other stream separates from it: LN, then a projection.
+
+    The final norm of another stream, a map behind it (the stage before), is that one's."""
     flow, norms = reader.flow, reader.chains.edges.norms.by_node
     others = {n for c in reader.chains.streams if c is not reader.chain for n in c.nodes}
     found: list[int] = []
@@ -177,6 +179,8 @@ def _norms_above(reader: Reader) -> list[int]:
         if node in seen or node in others or flow.mixing[node] or not flow.data[node]:
             continue
         seen.add(node)
+        if node in norms and flow.root(norms[node].source) in others and flow.keys[reader.chain.nodes[0]] & ~flow.keys[node]:
+            continue
         if node in norms and norms[node].type != "batchnorm":
             found.append(node)
         stack.extend(flow.graph.nodes[node].inputs)

@@ -120,6 +120,7 @@ def _by_period(members: list[int], signatures: Sequence[Signature], call: int | 
     if period == len(items):  # blocks that are equal but for details (the first one has no earlier values)
         period = _period([item[:1] for item in items])
         period = period if any(_mixes(item) for item in items) else len(items)
+        period = 1 if period == len(items) > 2 and _period(items[1:]) == 1 else period
     if period < len(items):
         return [Block(tuple(members[i : i + period]), None) for i in range(0, len(members), period)]
     found: list[list[int]] = []

@@ -55,6 +55,8 @@ class Edges:
             return _copies(self.flow, node)
         if self.flow.weighted[index]:
             return ()
+        if (copies := self.flow.copies_mixed(node)) is not None:
+            return (Edge(copies, index, "gate", None, next(i for i in node.inputs if i != copies)),)
         if self.flow.classes[index] == "unmodelled":
             return tuple(
                 Edge(i, index, "opaque", None) for i in node.inputs if self.flow.data[i] and self.flow.graph.nodes[i].shape == node.shape

@@ -173,6 +173,18 @@ class Flow:
         shapes = [self.graph.nodes[i].shape or () for i in node.inputs if self.trained[i]]
         return bool(shapes) and all(math.prod(s) <= 64 and max(s, default=1) <= 8 for s in shapes)
 
+    def copies_mixed(self, node: Node) -> int | None:
+        """The value [tokens, copies, features], at most eight copies, that a product mixes by a matrix made from that value (hyper-connections)."""
+        data = [i for i in node.inputs if self.data[i]]
+        if self.classes[node.index] != "product" or len(node.inputs) != 2 or len(data) != 2:
+            return None
+        shapes = [self.graph.nodes[i].shape or () for i in data]
+        few = [len(s) > 2 and max(s[-2:]) <= 8 for s in shapes]
+        if few[0] == few[1] or shapes[0][:-2] != shapes[1][:-2]:
+            return None
+        copies, matrix = data[few[0]], data[few[1]]
+        return copies if self.depends(matrix, self.root(copies)) else None
+
     def is_square(self, node: Node) -> bool:
         """A product of a value with itself over its features: a sum of squares."""
         shape = node.shape or ()
@@ -202,6 +214,7 @@ class Flow:
             kind = self.classes[node.index]
             data = [i for i in node.inputs if self.data[i]]
             product = kind == "product" and len(data) >= 2 and not self.weighted[node.index] and not self.is_square(node)
+            product = product and self.copies_mixed(node) is None
             table.append(product or (kind in ("mixing", "unmodelled") and bool(data)))
         return tuple(table)
 

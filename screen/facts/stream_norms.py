@@ -89,8 +89,8 @@ class StreamNorms:
         alike = [i for i in range(total - 1) if self._ending(i) == self._ending(total - 1)]
         if alike and not others[alike[-1]]:
             return False
-        if any(others):
-            return True
+        if any(others):  # norms that stand in their own blocks say nothing of a last add outside of all blocks
+            return self._runs_with(total - 1) or not all(self._runs_with(i) for i in range(total - 1) if others[i])
         return self._inside_block(segment.norms[0].node, self.reader.chain.adds[-1])
 
     def _left_in_block(self, position: int) -> int:
@@ -152,6 +152,8 @@ class StreamNorms:
         norm, add = graph.nodes[norms[-1].node], graph.nodes[self.reader.chain.adds[0]]
         if any(b.has_input_norm() is True for b in self.reader.at.get(position, ())):
             return False  # an embedding norm that stands in the first block (RWKV): the branch has a norm of its own
+        if not any("raw" in e.ways for b in self.reader.at.get(position, ()) for e in b.entries):
+            return False  # no branch reads what the norm gives
         block = [c for c in graph.call_path(add.call) if self._is_member(c)]
         if block:
             source = graph.call_path(graph.nodes[self.reader.chain.nodes[0]].call)

@@ -30,6 +30,14 @@ class Chain:
     inner: bool = False
     """A residual network inside a branch of another stream."""
 
+    @property
+    def begin(self) -> int:
+        """Where the state stands that the first branch reads, at the latest: what comes before may feed other streams as well."""
+        position = self.nodes.index(self.adds[0]) - 1 if self.adds else 0
+        while position > 0 and self.edges[position - 1].kind in ("same", "scale", "gate", "free", "norm"):
+            position -= 1
+        return position
+
 
 class Best(NamedTuple):
     """The longest chain that ends at a node."""
@@ -61,13 +69,19 @@ class Chains:
             choice = Best(0, index, None)
             for edge in edges:
                 before = table[edge.source]
-                adds = self.is_residual(edge, before.source)
+                adds = self.is_residual(edge, before.source) and not self._merges(table, edge)
                 length = before.length + adds
                 old = choice.edge
                 if old is None or length > choice.length or (length == choice.length and self._older(edge, old)):
                     choice = Best(length, before.source, edge, adds)
             table.append(choice)
         return tuple(table)
+
+    def _merges(self, table: Sequence[Best], edge: Edge) -> bool:
+        """Whether an add joins two chains from one source that went their own ways for two adds each (a reversible net's end): no branch is added."""
+        mine = table[edge.source]
+        rivals = [o for o in self.others(edge) if mine.length >= 2 <= table[o].length and table[o].source == mine.source]
+        return any(_own_adds(table, edge.source, o) >= 2 and _own_adds(table, o, edge.source) >= 2 for o in rivals)
 
     def _older(self, new: Edge, old: Edge) -> bool:
         """Of two chains of one length the one that has passed fewer weighted ops."""
@@ -245,7 +259,7 @@ class Chains:
         source, sink = chain.nodes[0], chain.nodes[-1]
         return any(
             c is not chain and source not in c.nodes and self.flow.depends(c.nodes[-1], sink)
-            and (self.flow.depends(source, c.nodes[0]) or self._is_fed_logits(chain, c))
+            and (self.flow.depends(source, c.nodes[c.begin]) or self._is_fed_logits(chain, c))
             for c in chosen
             if len(c.adds) >= len(chain.adds)  # what only collects another stream's outputs (a trend) does not hold it
         )
@@ -259,7 +273,7 @@ class Chains:
     def is_nested(self, chain: Chain, chosen: Sequence[Chain] = ()) -> bool:
         """The test of the module's first paragraph; an ancestor counts when weights came before it, or when it is on a stream."""
         source, sink = chain.nodes[0], chain.nodes[-1]
-        streams = sum(1 << n for c in chosen for n in c.nodes)
+        streams = sum(1 << n for c in chosen for n in c.nodes[c.begin :])
         weighted = sum(1 << i for i in range(source + 1) if self.flow.keys[i])
         above = self.flow.ancestors[source] & (streams | weighted | 1 << source)
         reach: set[int] = set()
@@ -275,3 +289,16 @@ class Chains:
             if carried:
                 reach.add(node)
         return bool(around)
+
+
+def _own_adds(table: Sequence[Best], end: int, other: int) -> int:
+    """Residual adds on the chain to a node before it meets the chain to another one."""
+    shared, node = {other}, other
+    while (edge := table[node].edge) is not None:
+        node = edge.source
+        shared.add(node)
+    count, node = 0, end
+    while node not in shared and (edge := table[node].edge) is not None:
+        count += table[node].adds
+        node = edge.source
+    return count

@@ -37,7 +37,18 @@ def is_depthwise(branch: Branch, index: int) -> bool:
 
 def is_slice(branch: Branch, node: int) -> bool:
     here = branch.flow.graph.nodes[node]
-    return branch.flow.classes[node] == "part" and here.shape is not None and here.op not in ("tril", "triu", "diagonal")
+    cut = branch.flow.classes[node] == "part" and here.shape is not None and here.op not in ("tril", "triu", "diagonal")
+    return cut and not _cuts_tokens(branch, node)
+
+
+def _cuts_tokens(branch: Branch, node: int) -> bool:
+    """Whether a slice leaves all features: what it shortens is known to hold tokens or samples (words and entities of one sequence)."""
+    above = branch.flow.graph.nodes[node].inputs[0]
+    old, new = branch.flow.graph.nodes[above].shape, branch.flow.graph.nodes[node].shape
+    if old is None or new is None or len(old) != len(new):
+        return False
+    shorter = [i - len(old) for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]
+    return bool(shorter) and all(branch.norms.features.spans_others(above, (axis,)) for axis in shorter)
 
 
 def slices_of(branch: Branch) -> int:

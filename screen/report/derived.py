@@ -20,7 +20,7 @@ def steps(report: Report) -> list[tuple[str, str, list[str], list[str]]]:
     found = []
     for step, title, question in QUESTIONS:
         mine = [f for f in report.findings if f.step == step]
-        derived = [line for code in dict.fromkeys(f.code for f in mine if f.outcome in TELLING) for line in _told(mine, code)]
+        derived = [line for code in dict.fromkeys(f.code for f in mine if _tells(f)) for line in _told(mine, code)]
         unknown = list(dict.fromkeys(f"{f.code}: {f.message}" for f in mine if f.outcome == "cannot_tell"))
         found.append((title, question, derived or ["nothing"], unknown[:3]))
     return found
@@ -28,11 +28,16 @@ def steps(report: Report) -> list[tuple[str, str, list[str], list[str]]]:
 
 def _told(findings: list[FindingPart], code: str) -> list[str]:
     """The worst message of one rule, with its code, and what it says in numbers: sentences among its numbers."""
-    mine = [f for f in findings if f.code == code and f.outcome in TELLING]
-    worst = min(mine, key=lambda f: TELLING.index(f.outcome))
+    mine = [f for f in findings if f.code == code and _tells(f)]
+    worst = min(mine, key=lambda f: TELLING.index(f.outcome) if f.outcome in TELLING else len(TELLING))
     numbers = [f"{name}: {value}" for name, value in worst.numbers.items() if isinstance(value, str) and value.endswith(".")]
     more = len({f.message for f in mine if f.outcome == worst.outcome}) - 1
     return [f"{code}: {worst.message}{f' And {more} more.' if more else ''}", *numbers]
+
+
+def _tells(finding: FindingPart) -> bool:
+    """Whether a finding says something of the model; of those that do not apply, the ones that say by what number."""
+    return finding.outcome in TELLING or (finding.outcome == "not_applicable" and bool(finding.numbers))
 
 
 def orders(part: MapsPart) -> str:
