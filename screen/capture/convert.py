@@ -11,6 +11,7 @@ import torch.fx
 
 from screen import ops
 from screen.capture.record import alias, set_item, tensors
+from screen.capture.written import joined
 from screen.graph import Failure, Graph, Guess, Initialiser, Node, Ref, Repeat
 
 _SPECIAL = {alias: "alias", set_item: "setitem", operator.getitem: "getitem"}
@@ -30,7 +31,7 @@ def graph_of(
     outs = tuple(dict.fromkeys(index[n] for n in found if n is not None))
     stamped = {member for repeat in repeats for member, representative in repeat.members if member != representative}
     return Graph(
-        nodes=tuple(nodes),
+        nodes=tuple(joined(nodes)),
         calls=tuple(scopes.calls),
         modules=scopes.table(),
         outputs=outs,

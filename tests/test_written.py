@@ -1,0 +1,97 @@
+"""Tensors that are made empty and written slice by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import screen
+from screen.capture.tracer import trace
+
+COUNTED = "G108"
+"""The rule that counts ops."""
+HALVES = Callable[[Tensor, Tensor], Tensor]
+
+
+def cat(a: Tensor, b: Tensor) -> Tensor:
+    return torch.cat([a, b], -1)
+
+
+def sliced(a: Tensor, b: Tensor) -> Tensor:
+    out = a.new_empty(*a.shape[:-1], a.shape[-1] + b.shape[-1])
+    out[..., : a.shape[-1]] = a
+    out[..., a.shape[-1] :] = b
+    return out
+
+
+def copied(a: Tensor, b: Tensor) -> Tensor:
+    out = torch.empty(*a.shape[:-1], a.shape[-1] + b.shape[-1])
+    out[..., a.shape[-1] :].copy_(b)
+    out[:, :, : a.shape[-1]].copy_(a)
+    return out
+
+
+def narrow_first(a: Tensor, b: Tensor) -> Tensor:
+    """The first half only."""
+    out = torch.zeros(*a.shape[:-1], a.shape[-1] + b.shape[-1])
+    out[..., : a.shape[-1]] = a
+    return out
+
+
+def overlapping(a: Tensor, b: Tensor) -> Tensor:
+    out = a.new_empty(*a.shape[:-1], a.shape[-1] + b.shape[-1])
+    out[..., : a.shape[-1] + 1] = F.pad(a, (0, 1))
+    out[..., a.shape[-1] :] = b
+    return out
+
+
+def by_steps(a: Tensor, b: Tensor) -> Tensor:
+    out = a.new_empty(*a.shape[:-1], a.shape[-1] + b.shape[-1])
+    out[..., ::2] = a
+    out[..., 1::2] = b
+    return out
+
+
+class Block(nn.Module):
+    def __init__(self, join: HALVES, width: int = 24) -> None:
+        super().__init__()
+        self.norm, self.left, self.right = nn.LayerNorm(width), nn.Linear(width, width), nn.Linear(width, width)
+        self.out, self.join = nn.Linear(2 * width, width), join
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        return x + self.out(self.join(self.left(y).relu(), self.right(y).tanh()))
+
+
+class Model(nn.Module):
+    def __init__(self, join: HALVES) -> None:
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(Block(join) for _ in range(3)), nn.LayerNorm(24)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+
+
+def said(join: HALVES) -> Any:
+    torch.manual_seed(0)
+    report = screen.check(Model(join), example_inputs=torch.zeros(2, 8, 24))
+    return [(f.code, f.outcome, f.message) for f in report.findings if f.code != COUNTED], [(c.id, c.state, c.reason) for c in report.channels]
+
+
+@pytest.mark.parametrize("join", [sliced, copied])
+def test_as_a_concatenation(join: HALVES) -> None:
+    assert said(join) == said(cat)
+
+
+@pytest.mark.parametrize("join", [narrow_first, overlapping, by_steps])
+def test_what_does_not_cover_its_axis_once_stays_what_it_is(join: HALVES) -> None:
+    nodes = trace(Model(join), (torch.zeros(2, 8, 24),), {}).nodes
+    ends = [nodes[n.inputs[0]].op for n in nodes if n.op == "linear" and n.shape == (2, 8, 24) and nodes[n.inputs[0]].shape == (2, 8, 48)]
+    assert ends and set(ends) <= {"alias", "setitem"}
