@@ -54,15 +54,15 @@ class Node:
     line: int
     name: str = ""
     """Argument name of an input, qualified name of a parameter or buffer, else empty."""
+    inputs: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    """The nodes that this one reads, in argument order, with repetitions."""
 
-    @cached_property
-    def inputs(self) -> tuple[int, ...]:
-        """The nodes that this one reads, in argument order, with repetitions."""
+    def __post_init__(self) -> None:
         found: list[int] = []
         _collect(self.args, found)
         if self.kwargs:
             _collect(tuple([v for _, v in self.kwargs]), found)
-        return tuple(found)
+        object.__setattr__(self, "inputs", tuple(found))
 
     def kwarg(self, key: str, default: object = None) -> object:
         """The keyword argument `key`, or `default`."""
@@ -169,7 +169,8 @@ class Graph:
         """For each node the nodes that read it, each once, ascending."""
         table: list[list[int]] = [[] for _ in self.nodes]
         for node in self.nodes:
-            for source in dict.fromkeys(node.inputs):
+            inputs = node.inputs
+            for source in inputs if len(inputs) < 2 else dict.fromkeys(inputs):
                 table[source].append(node.index)
         return tuple(map(tuple, table))
 

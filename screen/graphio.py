@@ -7,11 +7,11 @@ only object inside arguments; a tuple is a list; `inf` and `nan` stand as JavaSc
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from screen.collecting import put_off
 from screen.graph import SOURCES, Call, Failure, Graph, Guess, Initialiser, Module, Node, Ref, Repeat
 
 VERSION = 1
@@ -57,15 +57,11 @@ def read(document: object) -> Graph:
     """
     if not isinstance(document, dict) or document.get("version") != VERSION:
         raise GraphFormatError(f"not a graph of version {VERSION}")
-    collecting = gc.isenabled()
-    gc.disable()  # nothing here is garbage, and a collection for every few hundred nodes doubles the time
     try:
-        graph = _graph(document)
+        with put_off():  # a collection for every few hundred nodes doubles the time
+            graph = _graph(document)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise GraphFormatError(f"not a graph: {type(error).__name__}: {error}") from None
-    finally:
-        if collecting:
-            gc.enable()
     if fault := next(_faults(graph), None):
         raise GraphFormatError(f"not a graph: {fault}")
     return graph

@@ -15,7 +15,7 @@ from tests.shared import ROOT
 STAGES: tuple[frozenset[str], ...] = tuple(
     frozenset(stage.split())
     for stage in (
-        "errors paths complain",
+        "errors paths complain collecting",
         "graph ops target recipe theorems conditions",
         "graphio config",
         "capture probe progress",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from screen.collecting import put_off
 from screen.facts.analysis import analyses_of, sure
 from screen.facts.assemble import readers_of, streams_of
 from screen.facts.coverage import coverage_of, doubled_norms, guessed, hollow_norms
@@ -16,6 +17,7 @@ from screen.facts.streams import Chains
 from screen.graph import Graph
 
 
+@put_off()
 def derive(graph: Graph, depth: int | None = None) -> Facts:
     """All facts of a graph. `depth`: how many times a block target is stacked; None for a whole model."""
     flow = Flow(graph)

@@ -34,6 +34,11 @@ class Attention:
         """Attention cores, in order."""
         return tuple(self._find_cores())
 
+    @cached_property
+    def _barren(self) -> set[int]:
+        """Nodes from which no product was found under an earlier softmax."""
+        return set()
+
     def _find_cores(self) -> Iterator[Core]:
         flow = self.branch.flow
         for index in self.branch.region:
@@ -57,7 +62,7 @@ class Attention:
         stack = list(flow.graph.nodes[softmax].inputs[:1])
         while stack:
             node = stack.pop()
-            if node in seen or node not in self.branch.members:
+            if node in seen or node in self._barren or node not in self.branch.members:
                 continue
             seen.add(node)
             here = flow.graph.nodes[node]
@@ -73,6 +78,7 @@ class Attention:
                 if pair is not None:
                     return pair
                 stack.extend(i for i in here.inputs if flow.data[i])
+        self._barren.update(seen)
         return None
 
     def _picks(self, node: int) -> bool:

@@ -170,10 +170,11 @@ class Branch:
     def entries(self) -> tuple[Entry, ...]:
         """Key ops (and the output itself) that read the stream."""
         found = []
+        key = self.flow.key
         for node in self.region:
-            if not self.flow.key[node] and node != self.output:
+            if not key[node] and node != self.output:
                 continue
-            inputs = self.sources(node) if self.flow.key[node] else (node,)
+            inputs = self.sources(node) if key[node] else (node,)
             ways = NOTHING.union(*(self.way(i) for i in inputs))
             if ways:
                 found.append(Entry(node, ways, tuple(i for i in inputs if self.way(i))))
@@ -199,6 +200,10 @@ class Branch:
 
     def has_input_norm(self) -> Tri | str:
         """Position A: every entry from this stream is normed, but for bounded gates; `partly` when some are."""
+        return self._input_norm
+
+    @cached_property
+    def _input_norm(self) -> Tri | str:
         counted = [e for e in self.entries if e.node not in self.gates] or list(self.entries)
         own = NOTHING.union(*(e.ways for e in counted)) if counted else NOTHING
         blockers = self.opaque_entries()
@@ -234,20 +239,14 @@ class Branch:
         """Entries that read the stream and do no more than gate: with a bounded factor what the branch gives, or with any factor what a norm at its
         input then normalises. Both are multipliers with a place of their own (s of the branch, copies of a stream)."""
         closed = {e.node: e.scale for e in self.exit.scales if e.kind == "gate" and e.scale is not None and is_bounded_gate(self.flow, e.scale)}
-        found = set()
-        for entry in self.entries:
-            reach, stack = {entry.node}, [entry.node] if entry.node != self.output else []
-            while stack:
-                node = stack.pop()
-                for user in self.flow.graph.users[node]:
-                    norm = self.norms.by_node.get(user)
-                    normed = norm is not None and not norm.across and self.way(norm.source) & {"raw"}
-                    if user in self.members and user not in reach and not normed and closed.get(user) != node:
-                        reach.add(user)
-                        stack.append(user)
-            if self.output not in reach:
-                found.add(entry.node)
-        return frozenset(found)
+        norms = self.norms.by_node
+        normed = {i for i in self.region if (norm := norms.get(i)) is not None and not norm.across and "raw" in self.way(norm.source)}
+        leads: set[int] = set()  # to the output, past neither
+        for node in reversed(self.region):
+            ways = [u for u in self.flow.graph.users[node] if u in leads and u not in normed and closed.get(u) != node]
+            if ways or node == self.output:
+                leads.add(node)
+        return frozenset({e.node for e in self.entries} - leads)
 
     def opaque_entries(self) -> tuple[int, ...]:
         """Ops without a row that read the stream raw: they may be norms."""

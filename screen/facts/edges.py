@@ -6,7 +6,7 @@ Edges go into a node from an operand that it carries: views, casts, dropout; pro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -36,33 +36,39 @@ FUSED_ADDS = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
 
 @dataclass(frozen=True)
 class Edges:
-    """Identity edges into each node."""
+    """Finds the identity edges."""
 
     flow: Flow
     norms: Norms
 
-    def into(self, index: int) -> tuple[Edge, ...]:
-        """Edges into a node; empty for a weighted op, a mixing op, a source."""
-        node = self.flow.graph.nodes[index]
-        norm = self.norms.by_node.get(index)
-        if norm is not None:
-            return (Edge(norm.source, index, "norm"),) if self.flow.data[norm.source] else ()
-        if not self.flow.data[index]:
-            return ()
+    def all(self) -> tuple[tuple[Edge, ...], ...]:
+        """Edges into each node; none into a weighted op, a mixing op, a source."""
+        flow, norms, data = self.flow, self.norms.by_node, self.flow.data
+        table: list[tuple[Edge, ...]] = []
+        for index, (node, kind) in enumerate(zip(flow.graph.nodes, flow.classes, strict=True)):
+            if (norm := norms.get(index)) is not None:
+                table.append((Edge(norm.source, index, "norm"),) if data[norm.source] else ())
+            elif not data[index]:
+                table.append(())
+            else:
+                table.append(tuple([e for e in self._into(node, kind) if data[e.source]]))
+        return tuple(table)
+
+    def _into(self, node: Node, kind: str) -> Sequence[Edge]:
+        """Of a node of data that is no norm."""
         if node.op in FUSED_ADDS:
-            return tuple(e for e in _addmm(self.flow, node) if self.flow.data[e.source])
-        if self.flow.classes[index] == "product" and self.flow.mixes_copies(node):
+            return _addmm(self.flow, node)
+        if kind == "product" and self.flow.mixes_copies(node):
             return _copies(self.flow, node)
-        if self.flow.weighted[index]:
+        if self.flow.weighted[node.index]:
             return ()
-        if (copies := self.flow.copies_mixed(node)) is not None:
-            return (Edge(copies, index, "gate", None, next(i for i in node.inputs if i != copies)),)
-        if self.flow.classes[index] == "unmodelled":
-            return tuple(
-                Edge(i, index, "opaque", None) for i in node.inputs if self.flow.data[i] and self.flow.graph.nodes[i].shape == node.shape
-            )[:1]
-        handler = _BY_OP.get(node.op) or _BY_CLASS.get(self.flow.classes[index])
-        return tuple(e for e in handler(self.flow, node) if self.flow.data[e.source]) if handler else ()
+        if kind == "product" and (copies := self.flow.copies_mixed(node)) is not None:
+            return [Edge(copies, node.index, "gate", None, next(i for i in node.inputs if i != copies))]
+        if kind == "unmodelled":
+            same = [i for i in node.inputs if self.flow.data[i] and self.flow.graph.nodes[i].shape == node.shape]
+            return [Edge(i, node.index, "opaque", None) for i in same[:1]]
+        handler = _BY_OP.get(node.op) or _BY_CLASS.get(kind)
+        return handler(self.flow, node) if handler is not None else ()
 
 
 def _first(kind: EdgeKind) -> Callable[[Flow, Node], list[Edge]]:

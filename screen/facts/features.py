@@ -33,6 +33,16 @@ class Layout:
         """Whether features are in an axis."""
         return any(flag for _, flag in self.axes[axis])
 
+    @cached_property
+    def known(self) -> bool:
+        """Whether features are in some axis."""
+        return any(flag for atoms in self.axes for _, flag in atoms)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return tuple([math.prod([n for n, _ in atoms]) for atoms in self.axes])
+
 
 def plain(shape: tuple[int, ...], features: tuple[int, ...], sure: bool) -> Layout:
     """The given axes (negative) are features, the others not."""
@@ -52,8 +62,7 @@ class Features:
         table: list[Layout | None] = []
         for node in self.flow.graph.nodes:
             found = self._layout(node, table)
-            known = found is not None and any(found.any(a) for a in range(-len(found.axes), 0))
-            table.append(found if known and found is not None and (node.shape is None or _fits(found, node.shape)) else None)
+            table.append(found if found is not None and found.known and (node.shape is None or found.shape == node.shape) else None)
         return tuple(table)
 
     def spans_others(self, node: int, axes: tuple[int, ...]) -> bool:
@@ -133,10 +142,6 @@ class Features:
         marked += [-2] if first.any(-2) else []
         marked += [-1] if second.any(-1) else []
         return plain(shape, tuple(marked), first.sure and second.sure)
-
-
-def _fits(layout: Layout, shape: tuple[int, ...]) -> bool:
-    return len(layout.axes) == len(shape) and all(math.prod(n for n, _ in a) == s for a, s in zip(layout.axes, shape, strict=True))
 
 
 def _agree(one: Layout, other: Layout) -> bool:

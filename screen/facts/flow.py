@@ -32,6 +32,14 @@ def nodes_of(mask: int) -> Iterator[int]:
         mask ^= lowest
 
 
+def _class_of(op: str) -> str:
+    if op in SOURCES:
+        return "source"
+    return "alias" if op == "alias" else ops.CLASSES.get(op, "unmodelled")
+
+
+_INPUT, _WEIGHT, _OUTSIDE = 1, 2, 4
+_ORIGINS = {op: _OUTSIDE | {"input": _INPUT, "parameter": _WEIGHT}.get(op, 0) for op in SOURCES}
 FLOATS = frozenset({"float64", "float32", "float16", "bfloat16", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "complex32"})
 
 
@@ -43,15 +51,13 @@ class Flow:
 
     def op_class(self, node: int) -> str:
         """Class of the op (see `screen.ops`), `source`, `alias`, or `unmodelled`."""
-        op = self.graph.nodes[node].op
-        if op in SOURCES:
-            return "source"
-        return "alias" if op == "alias" else ops.CLASSES.get(op, "unmodelled")
+        return _class_of(self.graph.nodes[node].op)
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
         """`op_class` of every node."""
-        return tuple(self.op_class(n.index) for n in self.graph.nodes)
+        known = {op: _class_of(op) for op in {n.op for n in self.graph.nodes}}
+        return tuple([known[n.op] for n in self.graph.nodes])
 
     @cached_property
     def ancestors(self) -> tuple[int, ...]:
@@ -79,16 +85,25 @@ class Flow:
         return () if (self.classes[node.index] == "factory" and node.op.endswith(("_like",))) or node.op.startswith("new_") else node.inputs
 
     @cached_property
+    def _origins(self) -> tuple[int, ...]:
+        """For each node the kinds of sources that it depends on: a sum of `_INPUT`, `_WEIGHT` and `_OUTSIDE`."""
+        table: list[int] = []
+        for node, sources in zip(self.graph.nodes, self.counting, strict=True):
+            kinds = _ORIGINS.get(node.op, 0)
+            for source in sources:
+                kinds |= table[source]
+            table.append(kinds)
+        return tuple(table)
+
+    @cached_property
     def from_input(self) -> tuple[bool, ...]:
         """Whether a node depends on an argument of forward."""
-        inputs = mask_of(n.index for n in self.graph.nodes if n.op == "input")
-        return tuple([bool(m & inputs) for m in self.ancestors])
+        return tuple([k & _INPUT != 0 for k in self._origins])
 
     @cached_property
     def factory_made(self) -> tuple[bool, ...]:
         """Whether a node depends on no argument, weight, buffer or tensor from outside."""
-        outside = mask_of(n.index for n in self.graph.nodes if n.op in SOURCES)
-        return tuple(not m & outside for m in self.ancestors)
+        return tuple([k == 0 for k in self._origins])
 
     @cached_property
     def data(self) -> tuple[bool, ...]:
@@ -96,29 +111,27 @@ class Flow:
 
         Masks and positions made of integers are floats as well, and are not data."""
         begin: list[int] = []
-        for node in self.graph.nodes:
-            if (node.op == "input" and self.is_float(node)) or self._looks_up(node):
+        of_weights = self.of_weights.__getitem__
+        for node, kind, fed in zip(self.graph.nodes, self.classes, self.from_input, strict=True):
+            if not fed:
+                continue
+            # rows of a table, a product with a one-hot code
+            looked_up = kind == "weighted" or (kind in ("product", "part") and any(map(of_weights, node.inputs)))
+            if looked_up or (node.op == "input" and self.is_float(node)):
                 begin.append(node.index)
-            begin += self._learned_states(node) if node.op == "add" else ()
+            elif node.op == "add" and len(node.inputs) == 2:
+                begin += self._learned_states(node)
         seeds = mask_of(begin)
-        return tuple([bool(m & seeds) and self.is_float(n) for m, n in zip(self.ancestors, self.graph.nodes, strict=True)])
+        floats = {d: d is None or d in FLOATS for d in {n.dtype for n in self.graph.nodes}}
+        return tuple([m & seeds != 0 and floats[n.dtype] for m, n in zip(self.ancestors, self.graph.nodes, strict=True)])
 
     def _learned_states(self, node: Node) -> list[int]:
         """Trained values that begin a stream (latents of a Perceiver, object queries): what an `add` adds to one depends on it and on an argument."""
-        if len(node.inputs) != 2 or not self.from_input[node.index]:
-            return []
         return [
             state
             for state, other in (node.inputs, node.inputs[::-1])
             if self.of_weights[state] and self.from_input[other] and self.depends(other, state) and self.graph.nodes[state].shape == node.shape
         ]
-
-    def _looks_up(self, node: Node) -> bool:
-        """A weighted op on something that depends on an argument: rows of a table, or a product with a one-hot code."""
-        kind = self.classes[node.index]
-        if kind not in ("weighted", "product", "part") or not self.from_input[node.index]:
-            return False
-        return kind == "weighted" or any(self.of_weights[i] for i in node.inputs)
 
     def is_float(self, node: Node) -> bool:
         """Whether the value has entries that carry magnitudes (calls with several results count)."""
@@ -132,19 +145,19 @@ class Flow:
     @cached_property
     def of_weights(self) -> tuple[bool, ...]:
         """Whether a node depends on a parameter and on no argument of forward."""
-        weights = mask_of(n.index for n in self.graph.nodes if n.op == "parameter")
-        return tuple([bool(m & weights) and not fed for m, fed in zip(self.ancestors, self.from_input, strict=True)])
+        return tuple([k & (_INPUT | _WEIGHT) == _WEIGHT for k in self._origins])
 
     @cached_property
     def weighted(self) -> tuple[bool, ...]:
         """Whether a node is a linear map of data by a trained weight (or a lookup in one)."""
-        return tuple(self._is_weighted(n) for n in self.graph.nodes)
+        return tuple([
+            k == "weighted" or (k in ("product", "part") and self._is_weighted(n, k)) for n, k in zip(self.graph.nodes, self.classes, strict=True)
+        ])
 
-    def _is_weighted(self, node: Node) -> bool:
-        kind = self.classes[node.index]
-        if kind == "weighted":
-            return True
-        if kind == "product" and not self.mixes_copies(node):
+    def _is_weighted(self, node: Node, kind: str) -> bool:
+        if kind == "product":
+            if self.mixes_copies(node):
+                return False
             operands = [i for i in node.inputs if self.is_float(self.graph.nodes[i])]
             chosen = [i for i in operands if self.trained[i] or self.is_chosen_weight(i)]
             return bool(chosen) and any(self.data[i] and i not in chosen for i in operands)
@@ -209,14 +222,14 @@ class Flow:
     @cached_property
     def mixing(self) -> tuple[bool, ...]:
         """Whether a node mixes tokens by itself: attention, products of two data values, scans, pooling, transforms."""
-        table = []
-        for node in self.graph.nodes:
-            kind = self.classes[node.index]
-            data = [i for i in node.inputs if self.data[i]]
-            product = kind == "product" and len(data) >= 2 and not self.weighted[node.index] and not self.is_square(node)
-            product = product and self.copies_mixed(node) is None
-            table.append(product or (kind in ("mixing", "unmodelled") and bool(data)))
-        return tuple(table)
+        kinds = ("product", "mixing", "unmodelled")
+        return tuple([k in kinds and self._is_mixing(n, k) for n, k in zip(self.graph.nodes, self.classes, strict=True)])
+
+    def _is_mixing(self, node: Node, kind: str) -> bool:
+        data = [i for i in node.inputs if self.data[i]]
+        if kind == "product":
+            return len(data) >= 2 and not self.weighted[node.index] and not self.is_square(node) and self.copies_mixed(node) is None
+        return bool(data)
 
     @cached_property
     def key(self) -> tuple[bool, ...]:

@@ -170,19 +170,14 @@ class Maps:
             split = here.op in ("mul", "glu") and len([i for i in here.inputs if first.get(i)]) > 1
             if flow.key[node] or (split and len({first[i] for i in arrived}) > 1):
                 yield from ((node, first[i]) for i in arrived if first[i])
-                continue
-            if here.op == "mul" and len(arrived) == 2 and first[arrived[0]] and self._differ(*arrived):
+            elif here.op == "mul" and len(arrived) == 2 and first[arrived[0]] and self._differ(*arrived):
                 yield from ((node, frozenset[object]((cut, i) for cut in first[i])) for i in arrived)
-                continue
-            if here.op == "glu":
+            elif here.op == "glu":
                 yield node, frozenset({"gate"})
                 yield node, frozenset({"up"})
-                continue
-            if flow.key[node]:
-                continue
-            before = frozenset[object]().union(*(first[i] for i in arrived))
-            cut = frozenset({self.cut_of(node)}) if not before and is_slice(self.branch, node) else before
-            first[node] = cut
+            else:
+                before = first[arrived[0]] if len(arrived) == 1 else frozenset[object]().union(*(first[i] for i in arrived))
+                first[node] = frozenset({self.cut_of(node)}) if not before and is_slice(self.branch, node) else before
 
     def _differ(self, one: int, other: int) -> bool:
         """Two halves of one slice: gate and up of a map that holds more than them."""

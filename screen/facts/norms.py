@@ -14,7 +14,7 @@ from functools import cached_property
 from screen.facts.features import Features
 from screen.facts.flow import Flow, axes_of, number, strip
 from screen.facts.nouns import Norm, NormType, Place
-from screen.facts.readings import Mean, Reading, Stat, read, reading_of, subject_of
+from screen.facts.readings import READ, Mean, Reading, Stat, reading_of, subject_of
 from screen.graph import Graph, Node
 
 
@@ -42,10 +42,10 @@ class Norms:
         norms: dict[int, Norm] = {}
         free: dict[int, int] = {}
         for node in self.flow.graph.nodes:
-            found = _fused(self.flow, node)
+            found = _fused(self.flow, node) if node.op in _FUSED or node.op == "getitem" else None
             reading: Reading = None
-            if found is None and node.inputs:
-                reading = read(self.flow, node, readings)
+            if found is None and node.inputs and node.op in READ:
+                reading = READ[node.op](self.flow, node, readings)
                 found = _quotient(self.flow, node, readings, free) if node.op in ("mul", "div") else None
             readings.append(reading)
             if found is not None:

@@ -241,8 +241,11 @@ class Reader:
     @cached_property
     def _reads(self) -> tuple[frozenset[int], ...]:
         nodes = self.flow.graph.nodes
-        read = [{i for b in self.at.get(p, ()) for n in b.region for i in nodes[n].inputs if i in b.states} for p in range(len(self.chain.adds))]
-        return tuple(map(frozenset, read))
+        found: list[frozenset[int]] = []
+        for position in range(len(self.chain.adds)):
+            read = [b.states & {i for n in b.region for i in nodes[n].inputs} for b in self.at.get(position, ())]
+            found.append(frozenset().union(*read))
+        return tuple(found)
 
     def _ports(self, branch: Branch) -> tuple[Port, ...]:
         ports = []

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from screen.facts.flow import Flow, axes_of, number, strip
@@ -96,11 +97,6 @@ def subject_of(readings: list[Reading], flow: Flow, node: int) -> tuple[int, tup
     if isinstance(found, Centred):
         return found.source, found.axes
     return base, None
-
-
-def read(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
-    handler = _READ.get(node.op)
-    return handler(flow, node, readings) if handler is not None else None
 
 
 def _read_power(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
@@ -307,7 +303,7 @@ def _read_part(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     return None
 
 
-_READ = {
+READ: dict[str, Callable[[Flow, Node, list[Reading]], Reading]] = {
     "pow": _read_power, "square": _read_power, "abs": _read_abs, "mean": _read_mean, "sum": _read_mean, "amax": _read_max, "var": _read_var,
     "std": _read_var, "norm": _read_norm, "vector_norm": _read_norm, "linalg_norm": _read_norm, "sqrt": _read_root, "rsqrt": _read_root,
     "reciprocal": _read_root, "add": _read_sum_or_product, "mul": _read_sum_or_product, "div": _read_sum_or_product,
@@ -315,3 +311,4 @@ _READ = {
     "max": _read_max, "log": _read_log, "exp": _read_exp, "matmul": _read_square_product, "bmm": _read_square_product,
     "dot": _read_square_product, "vecdot": _read_square_product,
 }
+"""Op -> how a call of it with inputs is read."""

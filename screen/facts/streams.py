@@ -59,22 +59,24 @@ class Chains:
     @cached_property
     def into(self) -> tuple[tuple[Edge, ...], ...]:
         """Identity edges into each node."""
-        return tuple(self.edges.into(n.index) for n in self.flow.graph.nodes)
+        return self.edges.all()
 
     @cached_property
     def best(self) -> tuple[Best, ...]:
         """Dynamic programme over nodes in data-flow order."""
         table: list[Best] = []
         for index, edges in enumerate(self.into):
-            choice = Best(0, index, None)
+            chosen: tuple[int, Edge, bool] | None = None
             for edge in edges:
-                before = table[edge.source]
-                adds = self.is_residual(edge, before.source) and not self._merges(table, edge)
-                length = before.length + adds
-                old = choice.edge
-                if old is None or length > choice.length or (length == choice.length and self._older(edge, old)):
-                    choice = Best(length, before.source, edge, adds)
-            table.append(choice)
+                adds = edge.kind == "add" and self.is_residual(edge, table[edge.source].source) and not self._merges(table, edge)
+                length = table[edge.source].length + adds
+                if chosen is None or length > chosen[0] or (length == chosen[0] and self._older(edge, chosen[1])):
+                    chosen = length, edge, adds
+            if chosen is None:
+                table.append(Best(0, index, None))
+            else:
+                length, edge, adds = chosen
+                table.append(Best(length, table[edge.source].source, edge, adds))
         return tuple(table)
 
     def _merges(self, table: Sequence[Best], edge: Edge) -> bool:
@@ -85,10 +87,14 @@ class Chains:
 
     def _older(self, new: Edge, old: Edge) -> bool:
         """Of two chains of one length the one that has passed fewer weighted ops."""
-        return self.flow.keys[new.source].bit_count() < self.flow.keys[old.source].bit_count()
+        one, other = self.flow.keys[new.source], self.flow.keys[old.source]
+        return one != other and one.bit_count() < other.bit_count()
 
     def others(self, edge: Edge) -> tuple[int, ...]:
         """The operands that an add adds to the carried one."""
+        inputs = self.flow.graph.nodes[edge.node].inputs
+        if len(inputs) == 2:
+            return tuple([i for i in inputs if i != edge.source and self.flow.data[i]])
         return tuple(e.source for e in self.into_all(edge.node) if e.source != edge.source)
 
     def into_all(self, node: int) -> tuple[Edge, ...]:
@@ -105,12 +111,12 @@ class Chains:
         """Whether an edge into an add counts: what is added depends on the chain and brings a key op that it has not passed."""
         if edge.kind != "add":
             return False
-        passed = self.flow.keys[edge.source]
+        keys = self.flow.keys
+        passed = keys[edge.source]
         if self._filters(edge, passed):
             return False
-        return any(
-            self.flow.keys[other] & ~passed and self.flow.depends(other, source) for other in self.others(edge)
-        ) or self._adds_product(edge, source)
+        others = self.others(edge)
+        return any(keys[i] | passed != passed and self.flow.depends(i, source) for i in others) or self._adds_product(edge, source)
 
     def _filters(self, edge: Edge, passed: int) -> bool:
         """x − pool(x): the stream loses its moving average (Autoformer); no branch is added."""
@@ -186,7 +192,7 @@ class Chains:
         if graph.outputs and graph.failure is None:
             live = functools.reduce(operator.or_, (self.flow.ancestors[o] for o in graph.outputs))
         ends = [i for i, b in enumerate(self.best) if b.adds and live >> i & 1]
-        walked: set[int] = set()
+        walked, known = set[int](), set[int]()
         found: list[Chain] = []
         for end in sorted(ends, key=lambda i: (-self.best[i].length, -i)):
             if end in walked:
@@ -195,8 +201,9 @@ class Chains:
             if fresh < length and not self._leaves(length, fresh):
                 continue
             chain = self.chain(end)
-            if not found or self._brings_key(chain, found):
+            if not found or self._brings_key(chain, known):
                 found.append(chain)
+                known.update(chain.nodes)
         return found
 
     def _fresh_adds(self, end: int, walked: set[int]) -> int:
@@ -221,9 +228,9 @@ class Chains:
         """Nodes of the streams that are not inside a branch of another."""
         return frozenset(n for c in self.streams if not c.inner for n in c.nodes)
 
-    def _brings_key(self, chain: Chain, chosen: list[Chain]) -> bool:
-        """Whether some branch passes a key op after it left the streams found so far: a shift by another stream's state is no branch."""
-        known = {n for c in chosen for n in c.nodes} | set(chain.nodes)
+    def _brings_key(self, chain: Chain, known: set[int]) -> bool:
+        """Whether some branch passes a key op after it left the streams found so far, `known`: a shift by another stream's state is no branch."""
+        own = set(chain.nodes)
         edges = {e.node: e for e in chain.edges}
         for add in chain.adds:
             if self.flow.graph.nodes[add].op in FUSED_ADDS:
@@ -231,7 +238,7 @@ class Chains:
             stack, seen = list(self.others(edges[add])), set[int]()
             while stack:
                 node = stack.pop()
-                if node in seen or node in known or not self.flow.data[node]:
+                if node in seen or node in known or node in own or not self.flow.data[node]:
                     continue
                 seen.add(node)
                 if self.flow.key[node]:

@@ -29,11 +29,12 @@ class Form(NamedTuple):
     top: float = 0.0
     bottom: float = 0.0
 
-    def can_be_at_most(self, other: Form) -> bool:
-        """Whether the form may show that this is at most the other; False is a proof that it does not."""
-        if self.needs & ~other.has:
-            return False
-        return self.top <= other.top + TOLERANCE and other.bottom <= self.bottom + TOLERANCE
+
+def can_be_at_most(one: Form, other: Form) -> bool:
+    """Whether their forms may show that one expression is at most another; False is a proof that they do not."""
+    _, needs, top, bottom = one
+    has, _, highest, lowest = other
+    return not needs & ~has and top <= highest + TOLERANCE and lowest <= bottom + TOLERANCE
 
 
 def form_of(kind: str, name: str, args: tuple[Form, ...], powers: tuple[float, ...]) -> Form:

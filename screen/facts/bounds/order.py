@@ -6,6 +6,7 @@ Norms of one part of a parameter are ordered: max|w| <= largest row <= largest h
 from __future__ import annotations
 
 from screen.facts.bounds.expr import Expr
+from screen.facts.bounds.form import can_be_at_most
 
 RANKS = {"abs": 0, "row": 1, "max": 2, "": 3, "rss": 4, "fro": 5, "l2": 5}
 """Suffix of a symbol -> place in the chain of norms."""
@@ -17,17 +18,18 @@ def at_most(a: Expr, b: Expr) -> bool:
     """Whether a <= b for all values of the symbols, as far as the form shows; False proves nothing."""
     if a is b:
         return True
+    if not can_be_at_most(a.form, b.form) or (a.kind == b.kind == "mul" and (len(a.args) != len(b.args) or a.value > b.value)):
+        return False
     if a.kind == "num" and b.kind == "num":
         return a.value <= b.value
-    if not a.form.can_be_at_most(b.form) or (a.kind == b.kind == "mul" and (len(a.args) != len(b.args) or a.value > b.value)):
-        return False
     key = (a.serial, b.serial)
-    if key not in _KNOWN:
+    found = _KNOWN.get(key)
+    if found is None:
         if len(_KNOWN) > 200_000:
             _KNOWN.clear()
         _KNOWN[key] = False  # while it is being asked
-        _KNOWN[key] = _compare(a, b)
-    return _KNOWN[key]
+        found = _KNOWN[key] = _compare(a, b)
+    return found
 
 
 def _compare(a: Expr, b: Expr) -> bool:

@@ -236,22 +236,28 @@ class Names:
 
     def symbol(self, part: Part, roles: str, exponential: bool = False) -> str:
         """The symbol of a quantity."""
-        part, roles = normal(part, roles)
         key = (part, roles, exponential)
-        if key not in self._symbols:
-            kind = kind_of(part, roles, exponential)
-            base = self._base(part)
-            found = base + ("_exp" if exponential else _SUFFIX[kind])
-            if kind == "spectral" and "s" in {r for n, r in zip(part.sizes, roles, strict=True) if n != 1}:
-                found += "_max"
-            while found in self.quantities:
-                found += "x"
+        found = self._symbols.get(key)
+        if found is None:
+            dense = (*normal(part, roles), exponential)
+            found = self._symbols.get(dense) or self._new(*dense)
             self._symbols[key] = found
-            self.quantities[found] = Quantity(found, kind, part, roles)
-            coarse = part.fold.plainly(part, roles, self) if part.fold is not None else None
-            if coarse is not None:
-                self.coarse[found] = coarse
-        return self._symbols[key]
+        return found
+
+    def _new(self, part: Part, roles: str, exponential: bool) -> str:
+        kind = kind_of(part, roles, exponential)
+        base = self._base(part)
+        found = base + ("_exp" if exponential else _SUFFIX[kind])
+        if kind == "spectral" and "s" in {r for n, r in zip(part.sizes, roles, strict=True) if n != 1}:
+            found += "_max"
+        while found in self.quantities:
+            found += "x"
+        self._symbols[part, roles, exponential] = found
+        self.quantities[found] = Quantity(found, kind, part, roles)
+        coarse = part.fold.plainly(part, roles, self) if part.fold is not None else None
+        if coarse is not None:
+            self.coarse[found] = coarse
+        return found
 
     def _base(self, part: Part) -> str:
         from screen.facts.bounds.fold import Fold, unfolded

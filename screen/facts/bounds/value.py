@@ -108,8 +108,9 @@ class Value:
 
     def bare(self) -> Value:
         """Without what only holds for the value as it stands."""
-        made = replace(self, part=None, projection=None, mixture=None, piece=None, after="", gain=())
-        return replace(made, normed=None, balanced=frozenset(), operator=None)
+        return replace(
+            self, part=None, projection=None, mixture=None, piece=None, after="", gain=(), normed=None, balanced=frozenset(), operator=None
+        )
 
 
 def unknown(shape: tuple[int, ...], reason: str, node: int, der: Bound | None = None) -> Value:
