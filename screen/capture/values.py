@@ -124,7 +124,10 @@ class Values(TorchDispatchMode):
         return result
 
     def made(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
-        """A tensor of one of the FACTORIES."""
+        """A tensor of one of the FACTORIES, past this mode unless another one looks on."""
+        if torch._C._len_torch_dispatch_stack() > 1:
+            seen: Tensor = func(*args, **kwargs)
+            return seen
         with torch._C._DisableTorchDispatch():
             made: Tensor = func(*args, **kwargs)
         number = FACTORIES[func]

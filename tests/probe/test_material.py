@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from screen.capture.initialisers import Recorder
 from screen.graph import Initialiser
 from screen.probe.material import Watch
 from screen.probe.weights import drawn
@@ -28,6 +29,15 @@ def test_values_that_are_copied_and_shared_are_known() -> None:
     assert watch.is_copy(weight) and found is not None and torch.equal(found, torch.log(torch.arange(1.0, 5.0)).expand(3, 4))
     assert torch.equal(watch.value(shared), torch.arange(6.0)) and not watch.is_copy(shared)  # type: ignore[arg-type]
     assert watch.value(unknown) is None
+
+
+def test_values_are_known_while_a_constructor_is_recorded() -> None:
+    """The record of initialisers passes over tensors of ones, zeros and nothing; a watch around it does not."""
+    with Watch() as watch, torch.device("meta"), Recorder():
+        mask, kinds, empty = torch.ones(4, 4).tril(), torch.zeros(1, 8, dtype=torch.long), torch.empty(3)
+    assert torch.equal(watch.value(mask), torch.ones(4, 4).tril())  # type: ignore[arg-type]
+    assert torch.equal(watch.value(kinds), torch.zeros(1, 8, dtype=torch.long))  # type: ignore[arg-type]
+    assert watch.value(empty) is None
 
 
 @pytest.mark.parametrize(
