@@ -19,7 +19,7 @@ from screen.facts.collapse import least_one_minus_cos
 from screen.facts.last_map import last_map
 from screen.facts.questions import UPDATE_LIMIT
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
-from screen.theorems.in_words import last_gradient
+from screen.theorems.in_words import downwards, last_gradient
 
 RULE = Rule("D201", "token-collapse", "backward", "D", "error", ("streams.identity", "recursions"), "docs/theory.md, token covariance")
 
@@ -110,7 +110,7 @@ def _bounded_below(facts: Facts, stream: Stream, least: float) -> Outcome:
     """The recursion does not cover a branch, and the gains of V and O are enough."""
     depth = facts.depth(stream)
     message = (
-        f"No identity path runs through `{stream.name}`, and at the recorded initialisation 1 − cos between tokens stays above {least:.2g} "
+        f"No identity path runs through `{stream.name}`, and at the recorded initialisation 1 − cos between tokens stays above {downwards(least)} "
         f"over {depth} blocks, however even the attention is: it needs warm-up and a lower learning rate."
     )
     theorem = "one block multiplies 1 − cos by no less than 1/(1 + v), v the gain of V and O"

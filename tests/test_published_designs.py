@@ -354,3 +354,24 @@ def test_how_much_a_block_stretches_a_change_follows_its_sums() -> None:
     assert "at most by (1 + L_ffn)·max|γ|/σ, and 4 blocks" in str(said(Stack(lambda _: Normed(False, False, True), False)))
     assert "at most by (1 + L_attention + L_gated_ffn), and 4 blocks" in str(said(Stack(Fused)))
     assert said(Stack(Gated)) is None, "a gate on the stream has no constant"
+
+
+class Summed(nn.Module):
+    """XLNet: maps kept as [features, heads, size] and contracted by einsum."""
+
+    def __init__(self, _: int) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Parameter(torch.randn(WIDTH, 4, 8) * 0.2) for _ in range(4))
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (torch.einsum("bih,hnd->bind", x, w) for w in (self.q, self.k, self.v))
+        rows = torch.softmax(torch.einsum("bind,bjnd->bnij", q, k) * 8**-0.5, -1)
+        mixed = torch.einsum("bnij,bjnd->bind", rows, v)
+        return self.norm(x + torch.einsum("bind,hnd->bih", mixed, self.o))
+
+
+def test_the_start_of_a_map_kept_by_heads_is_that_of_the_whole_matrix() -> None:
+    report = report_of(Stack(Summed, final=False))
+    [start] = [f.numbers["start"] for f in report.findings if f.code == "D301"]
+    assert start == pytest.approx(0.2**2 * WIDTH, rel=0.1)

@@ -134,7 +134,7 @@ class Branch:
         nodes, found = self.flow.graph.nodes, list[object]()
         for index in self.region:
             node = nodes[index]
-            found += [e.factor for e in self.chains.into[index] if e.kind == "scale" and e.factor is not None]
+            found += [e.factor for e in self.chains.into[index] if e.kind == "scale" and e.factor is not None and abs(e.factor) != 1.0]
             if self.flow.data[index] and self.flow.classes[index] == "activation":
                 found.append((node.op, *(a for a in (*node.args, *node.kwargs) if not _reads(a))))
             elif node.op == "scaled_dot_product_attention":

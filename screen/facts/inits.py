@@ -45,17 +45,20 @@ def _square_gain(graph: Graph, name: str, history: tuple[Initialiser, ...], node
 
 def _sides(graph: Graph, node: Node) -> float | Unknown:
     """√(in·out) of a map; of a convolution its fan-in times √(out/in) channels; of experts in one tensor that of each of them."""
-    shape, reader = node.shape or (), _contraction(graph, node)
-    if reader is None:
+    found = _contraction(graph, node)
+    if found is None:
         return Unknown(f"`{node.name}` is no matrix that a product or a convolution contracts", (node.index,))
+    reader, operand = found
+    shape, read = node.shape or (), graph.nodes[operand].shape or ()
     if reader.op in CONVOLUTIONS:
         channels = (graph.nodes[reader.inputs[0]].shape or (1, 1))[1]
         return math.prod(shape[1:]) * math.sqrt(shape[0] / channels)
-    return math.sqrt(shape[-1] * shape[-2])
+    whole = len(read) > 1 and math.prod(read) == math.prod(shape) and math.prod(read[:-2]) == 1  # [in, heads, size] laid out as [in, out]
+    return math.sqrt(math.prod(read)) if whole else math.sqrt(shape[-1] * shape[-2])
 
 
-def _contraction(graph: Graph, node: Node) -> Node | None:
-    """The first op that contracts a parameter, as it is or moved and cut; None where it is added or multiplied entry by entry."""
+def _contraction(graph: Graph, node: Node) -> tuple[Node, int] | None:
+    """The first op that contracts a parameter and its operand there, as it is or moved and cut; None where it is added or multiplied by entries."""
     same = {node.index}
     for reader in graph.nodes[node.index + 1 :]:
         places = [p for p, i in enumerate(reader.inputs) if i in same]
@@ -64,9 +67,9 @@ def _contraction(graph: Graph, node: Node) -> Node | None:
         if CLASSES.get(reader.op) in CARRIES or reader.op == "alias":
             same.add(reader.index)
         elif reader.op in CONVOLUTIONS or reader.op == "linear":
-            return reader if 1 in places else None
+            return (reader, reader.inputs[1]) if 1 in places else None
         elif reader.op in MATRIX:
-            return None if reader.op in ADDED and places == [0] else reader
+            return None if reader.op in ADDED and places == [0] else (reader, reader.inputs[places[-1]])
         else:
             return None
     return None
