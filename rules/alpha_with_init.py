@@ -13,7 +13,7 @@ Source: Wang et al. 2022 (DeepNet), section 4.
 
 from __future__ import annotations
 
-from screen.facts.path_gains import smallest_pair
+from screen.facts.path_gains import smallest_pair, through_decoder
 from screen.facts.questions import UPDATE_LIMIT, branches, is_renormalised
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
 
@@ -78,7 +78,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = f"The stream at {name} is multiplied by {alpha:.4g}, and whether the branch's weights start smaller is unknown: {pair.reason}."
         return Outcome("cannot_tell", message, site, basis="declared", numbers=(("alpha", alpha),))
     count = branches(facts, stream)
-    update = count * sum(pair) / alpha**2
+    onward = through_decoder(facts, stream)
+    update = count * sum(pair) / alpha**2 * onward
+    what = "2N(v² + w²)/α²" + (f" · {onward:.3g} (Σ v·w/α of the cross-attentions that read it)" if onward != 1.0 else "")
     numbers = (("alpha", alpha), ("v_squared", pair[0]), ("w_squared", pair[1]), ("branches", count), ("update", update))
     common = {
         "site": site,
@@ -88,8 +90,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         "numbers": numbers,
     }
     if update <= UPDATE_LIMIT:
-        message = f"{name}: α = {alpha:.4g} and the recorded weights fit together: 2N(v² + w²)/α² = {update:.3g}."
+        message = f"{name}: α = {alpha:.4g} and the recorded weights fit together: {what} = {update:.3g}."
         return Outcome("holds", message, **common)  # type: ignore[arg-type]  # one dictionary for three fields' types
-    message = f"{name} multiplies the stream by {alpha:.4g} without weights that start smaller: 2N(v² + w²)/α² = {update:.3g}, not about 1."
+    message = f"{name} multiplies the stream by {alpha:.4g} without weights that start smaller: {what} = {update:.3g}, not about 1."
     remedy = "scale V and O, or both maps of the FFN, by β = (8N)^(-1/4) after their usual initialisation"
     return Outcome("violated", message, remedy=remedy, condition="warm-up", **common)  # type: ignore[arg-type]  # as above

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from screen.facts.collapse import least_one_minus_cos
 from screen.facts.last_map import last_map
+from screen.facts.path_gains import through_decoder
 from screen.facts.questions import UPDATE_LIMIT
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
 from screen.theorems.in_words import downwards, last_gradient
@@ -122,11 +123,13 @@ def _compensated(facts: Facts, stream: Stream, number: float | Unknown) -> Outco
     site, depth, name = at(stream, place=_last(stream).place), facts.depth(stream), f"`{stream.name}`"
     if isinstance(number, Unknown):
         return _untold(facts, stream, f"{name} is multiplied by α, and whether its weights fit is unknown:", number)
+    onward = through_decoder(facts, stream)
+    number, what = number * onward, "Σ(v² + w²)/α²" + (f" · {onward:.3g} (Σ v·w/α of the cross-attentions that read it)" if onward != 1.0 else "")
     numbers = (("update", number), ("depth", depth))
     if number <= UPDATE_LIMIT:
-        message = f"{name}: α and the recorded weights compensate for {depth} blocks: Σ(v² + w²)/α² = {number:.3g}."
+        message = f"{name}: α and the recorded weights compensate for {depth} blocks: {what} = {number:.3g}."
         return Outcome("holds", message, site, "declared", UPDATE, numbers=numbers)
-    message = f"{name} is multiplied by α without weights that start smaller: Σ(v² + w²)/α² = {number:.3g} over {depth} blocks, not about 1."
+    message = f"{name} is multiplied by α without weights that start smaller: {what} = {number:.3g} over {depth} blocks, not about 1."
     remedy = "scale V and O, and both maps of the FFN, by β = (8N)^(-1/4)"
     return Outcome("conditional", message, site, "declared", UPDATE, numbers=numbers, condition="warm-up", remedy=remedy)
 

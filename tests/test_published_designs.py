@@ -375,3 +375,47 @@ def test_the_start_of_a_map_kept_by_heads_is_that_of_the_whole_matrix() -> None:
     report = report_of(Stack(Summed, final=False))
     [start] = [f.numbers["start"] for f in report.findings if f.code == "D301"]
     assert start == pytest.approx(0.2**2 * WIDTH, rel=0.1)
+
+
+class DeepNormed(nn.Module):
+    """x' = N(α·x + F(x)), with V, O and the feed-forward at β times Xavier."""
+
+    def __init__(self, alpha: float, beta: float, branches: int) -> None:
+        super().__init__()
+        self.branches, self.alpha = nn.ModuleList([Attention(), FFN(), Attention()][:branches]), alpha
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in self.branches)
+        for name, linear in self.named_modules():
+            if isinstance(linear, nn.Linear):
+                nn.init.xavier_normal_(linear.weight, gain=1.0 if name[-1] in "qk" else beta)
+
+    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
+        for number, (branch, norm) in enumerate(zip(self.branches, self.norms, strict=True)):
+            x = norm(self.alpha * x + (branch(x) if number < 2 else branch(x, memory)))
+        return x
+
+
+class DeepNet(nn.Module):
+    """Encoder and decoder of N and M layers with the constants of Wang et al. 2022, table of DeepNorm."""
+
+    def __init__(self, n: int, m: int) -> None:
+        super().__init__()
+        self.one, self.two = nn.Embedding(50, WIDTH), nn.Embedding(50, WIDTH)
+        self.encoder = nn.ModuleList(DeepNormed(0.81 * (n**4 * m) ** (1 / 16), 0.87 * (n**4 * m) ** (-1 / 16), 2) for _ in range(n))
+        self.decoder = nn.ModuleList(DeepNormed((3 * m) ** 0.25, (12 * m) ** -0.25, 3) for _ in range(m))
+
+    def forward(self, ids: Tensor, target: Tensor) -> Tensor:
+        x, y = self.one(ids), self.two(target)
+        for block in self.encoder:
+            x = block(x)
+        for block in self.decoder:
+            y = block(y, x)
+        return y
+
+
+@pytest.mark.parametrize(("n", "m"), [(6, 6), (12, 3)])
+def test_deepnorm_of_an_encoder_counts_what_its_decoder_lets_through(n: int, m: int) -> None:
+    report = screen.check(DeepNet(n, m), example_inputs=(torch.zeros(2, TOKENS, dtype=torch.long), torch.zeros(2, 7, dtype=torch.long)))
+    assert [s.role for s in report.streams] == ["encoder", "decoder"]
+    found = [f for f in report.findings if f.code == "D102"]
+    assert {f.outcome for f in found} == {"holds"}, [f.message for f in found]
+    assert float(next(f.numbers["update"] for f in found if f.sublayer == "attention")) == pytest.approx(1.01, abs=0.1)

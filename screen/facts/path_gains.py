@@ -10,7 +10,7 @@ import math
 
 from screen.facts.degrees.nouns import Degree
 from screen.facts.inits import square_gains
-from screen.facts.nouns import Facts, Sublayer, Unknown
+from screen.facts.nouns import Facts, Stream, Sublayer, Unknown
 
 
 def path_gains(facts: Facts, sublayer: Sublayer) -> tuple[float, ...] | Unknown:
@@ -44,6 +44,22 @@ def smallest_pair(facts: Facts, sublayer: Sublayer) -> tuple[float, float] | Unk
     return first, second
 
 
+def through_decoder(facts: Facts, stream: Stream) -> float:
+    """Σ v·w/α over the cross-attentions that read an encoder: what multiplies a change of it on the way to the output (docs/theory.md, 2.8).
+
+    1 for any other stream, and where it is not known."""
+    if stream.role != "encoder" or sum(s.role == "encoder" for s in facts.streams) != 1:
+        return 1.0
+    total = 0.0
+    for other, kind in ((s, k) for s in facts.streams if s.role == "decoder" for k in s.kinds):
+        for sub in (s for s in kind.sublayers if s.role == "cross_attention"):
+            pair = smallest_pair(facts, sub)
+            if isinstance(pair, Unknown) or not sub.alpha.value:
+                return 1.0
+            total += facts.passes(other, kind) * math.sqrt(math.prod(pair)) / abs(sub.alpha.value)
+    return total or 1.0
+
+
 def start_product(facts: Facts, sublayer: Sublayer) -> float | Unknown:
     """Π g² over the shortest product: the mean-square gain of the branch at its recorded initialisation, up to constants of its activations."""
     gains = path_gains(facts, sublayer)
@@ -60,4 +76,4 @@ def _share(facts: Facts, degree: Degree) -> float:
     return math.sqrt((last - first) / (int(period) if period else shape[degree.axis]))
 
 
-__all__ = ["path_gains", "smallest_pair", "start_product"]
+__all__ = ["path_gains", "smallest_pair", "start_product", "through_decoder"]
