@@ -216,7 +216,7 @@ def _read_sum_or_product(flow: Flow, node: Node, readings: list[Reading]) -> Rea
             return replace(found, factor=found.factor * (value if node.op == "mul" else 1.0 / value))
         if isinstance(found, Stat) and (value is not None or _is_constant(flow, other)):
             return _with_constant(flow, node, found, value, one is left)
-        if node.op == "mul" and isinstance(other, Ref) and strip(flow, one.node) == strip(flow, other.node):
+        if node.op == "mul" and one is left and isinstance(other, Ref) and strip(flow, one.node) == strip(flow, other.node):
             return Power(*subject_of(readings, flow, one.node), 2.0) if found is None or isinstance(found, Centred) else None
     return None
 
