@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.questions import are_logits_bounded, do_logits_stay, has_softmax, is_input_bounded, is_renormalised
+from screen.facts.questions import are_logits_bounded, before, do_logits_stay, has_softmax, is_input_bounded, is_renormalised
 from screen.rule import Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("L201", "logits-bounded", "forward", "L", "warning", ("streams.kinds.sublayers", "analyses"), "Dehghani et al. 2023, section 2")
@@ -73,7 +73,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = f"{name}: the logits are bounded by {how}, given the gains."
         assumes = ("gains and temperatures are fixed",)
         return Outcome("holds", message, site, theorem=NORMED.get(str(sublayer.qk_norm), ""), assumptions=assumes, numbers=numbers)
-    resets = is_renormalised(sublayer) or is_renormalised(_before(kind, sublayer)) or do_logits_stay(facts, sublayer)
+    resets = is_renormalised(sublayer) or is_renormalised(before(kind, sublayer)) or do_logits_stay(facts, sublayer)
     raw = is_input_bounded(facts, sublayer) is False and not resets
     if raw:
         message = f"{name}: the logits are made of a stream that no norm bounds: they grow with its square over depth, and with W_Q and W_K."
@@ -101,11 +101,6 @@ def _cap(facts: Facts, sublayer: Sublayer) -> float | None:
         return None
     logs = [bound.log(dict.fromkeys(bound.symbols(), math.inf)) if not isinstance(bound, Unknown) else math.inf for bound in analysis.bounds.logits]
     return math.exp(max(logs)) if max(logs) < math.inf else None
-
-
-def _before(kind: Kind, sublayer: Sublayer) -> Sublayer:
-    """The sublayer whose result this one reads: the one before it in the block, or the last of the block before."""
-    return kind.sublayers[kind.sublayers.index(sublayer) - 1]
 
 
 def _numbers(facts: Facts, sublayer: Sublayer) -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,7 @@ quadratic penalty makes it finite only for branches of degree 1, or 2 below a th
 
 from __future__ import annotations
 
-from screen.facts.questions import free_weight, is_input_bounded, is_output_bounded, is_renormalised, starts_at_zero, unproven
+from screen.facts.questions import does_read_bounded, free_weight, is_output_bounded, is_renormalised, starts_at_zero, unproven
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", ("streams.kinds.sublayers", "analyses"), "Kan et al., theorem 2")
@@ -50,7 +50,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if bounded:
         return _bounded(facts, sublayer, name, site)
     bare = sublayer.placement == "none" and set(sublayer.positions) <= {"A2"}
-    if bare and not starts_at_zero(sublayer) and is_input_bounded(facts, sublayer) is not True:
+    if bare and not starts_at_zero(sublayer) and does_read_bounded(facts, kind, sublayer) is not True:
         message = f"{name}: no norm bounds what the branch reads or adds; it is unbounded in its weights and grows with the stream."
         remedy = "a norm on the branch's output, or on its input"
         return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, condition="bounded-weights")

@@ -73,6 +73,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         result: Result = "violated" if growth > EXPONENTIAL else "conditional"
         theorem = "‖x_{l+1}‖ ≤ α·‖x_l‖ + s·b per token"
         return Outcome(result, message, site, theorem=theorem, numbers=numbers, condition="stream-gain", remedy="α = 1 on the stream")
+    if all(any(is_renormalised(s) for s in kind.sublayers) for kind in stream.kinds):
+        message = f"`{stream.name}` is normalised in every block: its size does not depend on depth, but for what one block adds."
+        return Outcome("holds", message, site, theorem="‖x_l‖ = γ per token, in rms, behind the norm of each block", numbers=numbers)
     return _linear(facts, stream, [s for _, s in free], site_numbers=numbers)
 
 

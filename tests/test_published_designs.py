@@ -419,3 +419,21 @@ def test_deepnorm_of_an_encoder_counts_what_its_decoder_lets_through(n: int, m: 
     found = [f for f in report.findings if f.code == "D102"]
     assert {f.outcome for f in found} == {"holds"}, [f.message for f in found]
     assert float(next(f.numbers["update"] for f in found if f.sublayer == "attention")) == pytest.approx(1.01, abs=0.1)
+
+
+class Hybrid(nn.Module):
+    """HybridNorm: y = N(x + attention(x)), x' = y + ffn(y)."""
+
+    def __init__(self, _: int) -> None:
+        super().__init__()
+        self.norm, self.attention, self.ffn = nn.LayerNorm(WIDTH), Attention(), FFN()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x + self.attention(x))
+        return y + self.ffn(y)
+
+
+def test_a_branch_that_reads_a_sum_just_normalised_reads_a_bounded_value() -> None:
+    report = report_of(Stack(Hybrid))
+    assert outcomes(report, "R301") == {"holds"}
+    assert all("no norm bounds what the branch reads" not in f.message for f in report.findings)

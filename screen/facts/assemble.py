@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from screen.facts.blocks import Block, blocks
-from screen.facts.flow import Flow
+from screen.facts.flow import Flow, nodes_of
 from screen.facts.norms import place_of
 from screen.facts.nouns import IdentityPath, Kind, LongSkip, Stream, Sublayer, Tri, Unknown
 from screen.facts.placement import Reader
@@ -179,7 +179,8 @@ def _norms_above(reader: Reader) -> list[int]:
         if node in seen or node in others or flow.mixing[node] or not flow.data[node]:
             continue
         seen.add(node)
-        if node in norms and flow.root(norms[node].source) in others and flow.keys[reader.chain.nodes[0]] & ~flow.keys[node]:
+        between = flow.keys[reader.chain.nodes[0]] & ~flow.keys[node]
+        if node in norms and flow.root(norms[node].source) in others and any(flow.weighted[i] for i in nodes_of(between)):
             continue
         if node in norms and norms[node].type != "batchnorm":
             found.append(node)

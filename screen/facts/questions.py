@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from screen.facts.bounds.expr import Expr
-from screen.facts.nouns import Facts, Norm, Stream, Sublayer, Tri, Unknown
+from screen.facts.nouns import Facts, Kind, Norm, Stream, Sublayer, Tri, Unknown
 from screen.graph import Node
 
 SOFTMAX_ROLES = ("attention", "cross_attention")
@@ -102,6 +102,16 @@ def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
     if isinstance(magnitude, Unknown):
         return False if sublayer.placement in ("none", "post") else magnitude
     return _survives(magnitude)
+
+
+def before(kind: Kind, sublayer: Sublayer) -> Sublayer:
+    """The sublayer whose result this one reads: the one before it in the block, or the last of the block before."""
+    return kind.sublayers[kind.sublayers.index(sublayer) - 1]
+
+
+def does_read_bounded(facts: Facts, kind: Kind, sublayer: Sublayer) -> Tri:
+    """Whether what the branch reads is bounded: by its own norm or map, or because the sum before it was normalised."""
+    return True if is_renormalised(before(kind, sublayer)) else is_input_bounded(facts, sublayer)
 
 
 def do_logits_stay(facts: Facts, sublayer: Sublayer) -> bool:
@@ -212,7 +222,8 @@ def _adds_branches_only(facts: Facts, stream: Stream) -> bool:
 
 
 __all__ = [
-    "BOUNDED", "MODEST", "are_logits_bounded", "branches", "constant_gain", "do_logits_stay", "free_weight", "has_softmax", "held_by",
+    "BOUNDED", "MODEST", "are_logits_bounded", "before", "branches", "constant_gain", "do_logits_stay",
+    "does_read_bounded", "free_weight", "has_softmax", "held_by",
     "is_input_bounded", "is_output_bounded",
     "is_renormalised", "is_unit", "normed_total", "starts_at_zero", "unproven",
 ]  # fmt: skip
