@@ -88,6 +88,8 @@ def _region(trace: Trace, branch: Branch, constants: Mapping[int, Tensor]) -> Re
     steps: set[int] = set()
     parameters: set[int] = set()
     buffers: dict[int, Tensor] = {}
+    calls = list(trace.recorder.graph.nodes)  # of which the graph may leave some out (`screen.capture.written`)
+    order = {call: i for i, call in enumerate(calls)}
     stack = [branch.output]
     while stack:
         node = stack.pop()
@@ -101,7 +103,7 @@ def _region(trace: Trace, branch: Branch, constants: Mapping[int, Tensor]) -> Re
             buffers[node] = constants[node]
         elif node not in steps:
             steps.add(node)
-            stack.extend(here.inputs)
+            stack.extend(order[call] for call in calls[node].all_input_nodes)
     return Region(trace, branch, tuple(sorted(leaves)), tuple(sorted(steps)), tuple(sorted(parameters)), buffers)
 
 
