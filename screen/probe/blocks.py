@@ -11,7 +11,7 @@ from torch import Tensor
 
 from screen.probe.allot import Key, Want
 from screen.probe.attempts import Session, said, tried
-from screen.probe.budget import CALL, FASTER, RATES, Budget, Load, load_of, parameters_below
+from screen.probe.budget import CALL, FASTER, RATES, Budget, Load, load_of
 from screen.probe.depth.starts import Depths, arrive_alike, of_depths
 from screen.probe.depth.laws import DEPTHS, depth, depths_of, layers_of
 from screen.probe.material import Missing
@@ -109,7 +109,7 @@ def stack_of(plan: BlockPlan, session: Session) -> tuple[Stack, Tensor, str] | s
     """The block with the stream that arrives at it and words for that, or why there is none."""
     budget, graph = session.budget, session.trace.graph
     try:
-        budget.fits(parameters_below(graph, plan.exit, [plan.entry, *plan.cuts]))
+        budget.fits(load_of(graph, [plan.exit], [plan.entry, *plan.cuts]))
         stack = Stack(plan, session.material())
         return (stack, *_start(stack, session))
     except Exception as error:
@@ -120,15 +120,15 @@ def _start(stack: Stack, session: Session) -> tuple[Tensor, str]:
     """The stream that arrives at the block, and words for it. It is made once for each model."""
     key = "start", id(stack.material.built), stack.plan.entry
     if key not in session.kept:
-        fits = _fits(session.budget, parameters_below(stack.material.tape.graph, stack.plan.entry, []))
+        fits = _fits(session.budget, load_of(stack.material.tape.graph, [stack.plan.entry], []))
         session.kept[key] = *stack.start(fits), stack.material.built  # whose id stays its own while it is kept
     value, words, _ = session.kept[key]
     return stack.material.tape.cast(value), words
 
 
-def _fits(budget: Budget, count: int) -> bool:
+def _fits(budget: Budget, load: Load) -> bool:
     try:
-        budget.fits(count)
+        budget.fits(load)
     except Missing:
         return False
     return True

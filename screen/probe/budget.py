@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 
 from screen.graph import SOURCES, Graph, Node, numel
+from screen.ops import CLASSES
 from screen.probe.allot import Key, Want, allotted
 from screen.probe.material import Missing
 from screen.probe.measures import STARTS, is_exact, steps, symbols
@@ -25,6 +26,9 @@ THREADS = 1
 COPIES, ATTACK = 4, 12
 """Of the weights of a branch, at the peak: as they are, moved, and on the way there (measured: 3.6); with their gradients, steps and the best so far,
 where weights are climbed (measured: 10.1)."""
+VALUES = 2
+"""Of the values of a pass: as they are, and their gradients."""
+_VIEWS = frozenset({"view", "part", "alias"})
 RESERVE = 2 << 30
 """Bytes of `--memory` that Python, torch and the user's libraries take before anything is measured."""
 PART = 0.9
@@ -80,6 +84,8 @@ class Load:
     """Entries of parameters."""
     calls: int
     tokens: int
+    made: int = 0
+    """Entries of the values that are made on the way, views left out."""
     values: float = 0.0
     """Operations of a forward and backward pass that belong to no weight: `ENTRY` for an entry of a value, 6 for each term of a product of values."""
 
@@ -116,15 +122,17 @@ class Budget:
         return min(before, 1.0)
 
     def room(self, plan: SublayerPlan, graph: Graph, copies: int = COPIES) -> None:
-        """Raises `Missing` where the parameters that a branch can read do not fit."""
-        self.fits(below(graph, plan), copies)
+        """Raises `Missing` where the parameters that a branch can read, or its values, do not fit."""
+        self.fits(load_of(graph, [plan.output], [i for i, _ in plan.cuts]), copies)
 
-    def fits(self, count: int, copies: int = COPIES) -> None:
-        """Raises `Missing` where so many weights do not fit."""
-        need = bytes_of(count, self.dtype, copies)
-        if need > self.space:
+    def fits(self, load: Load, copies: int = COPIES) -> None:
+        """Raises `Missing` where what is read and made does not fit."""
+        weights, values = f"{load.weights:,} weights", f"{load.made:,} values"
+        need = {weights: bytes_of(load.weights, self.dtype, copies), values: bytes_of(load.made, self.dtype, VALUES)}
+        if sum(need.values()) > self.space:
+            what = max(need, key=lambda w: need[w])
             where = "`--memory` leaves" if self.device == "cpu" else "the GPU leaves"
-            raise Missing(f"{TOO_LARGE}: {count:,} weights need {need / 2**30:.3g} GiB at true width, and {where} {self.space / 2**30:.3g} GiB")
+            raise Missing(f"{TOO_LARGE}: {what} need {need[what] / 2**30:.3g} GiB at true width, and {where} {self.space / 2**30:.3g} GiB")
 
     def passes(self, load: Load, count: float) -> float:
         """Seconds of so many forward and backward passes: 6 operations for each weight and token, those of values, and `CALL` for each call."""
@@ -161,17 +169,12 @@ def tokens(graph: Graph, node: int) -> int:
 
 def below(graph: Graph, plan: SublayerPlan) -> int:
     """Entries of the parameters of a branch."""
-    return parameters_below(graph, plan.output, [i for i, _ in plan.cuts])
-
-
-def parameters_below(graph: Graph, target: int, cuts: list[int]) -> int:
-    """Entries of the parameters that a node depends on, back to the cuts."""
-    return load_of(graph, [target], cuts).weights
+    return load_of(graph, [plan.output], [i for i, _ in plan.cuts]).weights
 
 
 def load_of(graph: Graph, targets: list[int], cuts: Iterable[int]) -> Load:
     """What some nodes depend on, back to the cuts, with the tokens of the first of them."""
-    stop, seen, weights, calls, values = set(cuts), set[int](), 0, 0, 0.0
+    stop, seen, weights, calls, made, values = set(cuts), set[int](), 0, 0, 0, 0.0
     stack = list(targets)
     while stack:
         index = stack.pop()
@@ -182,8 +185,9 @@ def load_of(graph: Graph, targets: list[int], cuts: Iterable[int]) -> Load:
         weights += numel(node.shape) if node.op == "parameter" else 0
         if node.op not in SOURCES:
             calls, values = calls + 1, values + _values(graph, node)
+            made += numel(node.shape) if CLASSES.get(node.op) not in _VIEWS else 0
         stack.extend(node.inputs)
-    return Load(weights, calls, tokens(graph, targets[0]), values)
+    return Load(weights, calls, tokens(graph, targets[0]), made, values)
 
 
 def _values(graph: Graph, node: Node) -> float:
@@ -197,5 +201,5 @@ def _values(graph: Graph, node: Node) -> float:
 
 __all__ = [
     "ATTACK", "BUILT", "CALL", "COPIES", "RATES", "THREADS", "Budget", "Load", "bytes_of", "device_of", "dtype_of", "load_of", "norm_work",
-    "parameters_below", "room_of",
+    "room_of",
 ]  # fmt: skip

@@ -18,10 +18,11 @@ from screen.facts import derive
 from screen.plan import plan_of
 from screen.probe import measures
 from screen.probe.attempts import Session
-from screen.probe.budget import ATTACK, RATES, Budget, below, bytes_of, dtype_of, norm_work
+from screen.probe.budget import ATTACK, RATES, Budget, Load, below, bytes_of, dtype_of, norm_work
 from screen.probe.coordinates import ladder, verdict, widened
 from screen.probe.drawn import ALONE
 from screen.probe.made import Arrays
+from screen.probe.material import Missing
 from screen.probe.plan import BlockPlan, Experiment, Options, PartPlan, QuantityPlan
 from screen.target import parse
 from tests.probe.common import CPU, measured, planned
@@ -110,6 +111,14 @@ def test_a_block_of_405b_fits_on_one_gpu(llama405: Any, monkeypatch: pytest.Monk
     for sublayer in plan.sublayers:
         budget.room(sublayer, graph, ATTACK)
     assert dtype_of("auto", plan, graph, 0.9 * GPU, 60 * RATES["cuda"]) == torch.float32
+
+
+def test_values_must_fit_too() -> None:
+    """Attention over 10,000 tokens with a table of relative positions has few weights and 10⁹ values."""
+    load = Load(weights=50_000, calls=40, tokens=20_000, made=1_200_000_000)
+    with pytest.raises(Missing, match=r"1,200,000,000 values need 17\.9 GiB"):
+        Budget(60, 8 << 30, "cpu").fits(load)
+    Budget(60, 24 << 30, "cpu").fits(load)
 
 
 def test_the_type(llama405: Any) -> None:
