@@ -11,7 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import screen
+from screen.capture.build import build
+from screen.capture.tracer import trace
+from screen.facts import derive
+from screen.facts.path_gains import start_product
 from screen.model import Report, SublayerPart
+from screen.target import parse
 
 WIDTH, TOKENS, BLOCKS = 32, 9, 4
 
@@ -437,3 +442,15 @@ def test_a_branch_that_reads_a_sum_just_normalised_reads_a_bounded_value() -> No
     report = report_of(Stack(Hybrid))
     assert outcomes(report, "R301") == {"holds"}
     assert all("no norm bounds what the branch reads" not in f.message for f in report.findings)
+
+
+def test_heads_that_share_values_start_as_heads_of_their_own() -> None:
+    """The gain of V through O is σ²·√(in·out) of the map from x to all heads, copies included."""
+    starts = []
+    for heads in (8, 2, 1):
+        sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": heads}
+        [built] = build(parse("hf:llama"), set=sizes, inputs=(), depth=None)
+        facts = derive(trace(built.model, built.args, built.kwargs, initialisers=built.initialisers))
+        [attention] = [s for k in facts.streams[0].kinds for s in k.sublayers if s.role == "attention"]
+        starts.append(start_product(facts, attention))
+    assert starts == pytest.approx([0.02**4 * 64**2] * 3)

@@ -31,7 +31,9 @@ def path_gains(facts: Facts, sublayer: Sublayer) -> tuple[float, ...] | Unknown:
         gain = found[degree.parameters[0]]
         if isinstance(gain, Unknown):
             return gain
-        gains.append(gain * _share(facts, degree))
+        gains.append(gain * math.sqrt(_share(facts, degree)))
+    if sublayer.role in ("attention", "cross_attention") and len(groups) == 2:
+        gains[0] *= math.sqrt(_copies(facts, *groups))
     return tuple(gains)
 
 
@@ -66,14 +68,23 @@ def start_product(facts: Facts, sublayer: Sublayer) -> float | Unknown:
     return gains if isinstance(gains, Unknown) else math.prod(gains)
 
 
+def _copies(facts: Facts, values: Degree, output: Degree) -> float:
+    """How often the output map reads a value: heads that share values are heads with equal ones."""
+    shapes = [facts.graph.parameters[d.parameters[0]].shape or () for d in (values, output)]
+    if any(len(s) != 2 or d.axis not in (0, 1) for s, d in zip(shapes, (values, output), strict=True)):
+        return 1.0
+    found = shapes[1][1 - output.axis] / (shapes[0][values.axis] * _share(facts, values))
+    return found if found > 1 and found == int(found) else 1.0
+
+
 def _share(facts: Facts, degree: Degree) -> float:
-    """A fused weight's gain is σ²·√(in·out of all of it): the root of the share of its output features that count."""
+    """The share of a fused weight's output features that count."""
     if degree.rows is None:
         return 1.0
     span, _, period = degree.rows.partition(" of every ")
     first, last = (int(n) for n in span.split(":"))
     shape = facts.graph.parameters[degree.parameters[0]].shape or (1,)
-    return math.sqrt((last - first) / (int(period) if period else shape[degree.axis]))
+    return (last - first) / (int(period) if period else shape[degree.axis])
 
 
 __all__ = ["path_gains", "smallest_pair", "start_product", "through_decoder"]
