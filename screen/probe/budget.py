@@ -28,6 +28,7 @@ COPIES, ATTACK = 4, 12
 where weights are climbed (measured: 10.1)."""
 VALUES = 2
 """Of the values of a pass: as they are, and their gradients."""
+FUSED = "scaled_dot_product_attention"
 _VIEWS = frozenset({"view", "part", "alias"})
 RESERVE = 2 << 30
 """Bytes of `--memory` that Python, torch and the user's libraries take before anything is measured."""
@@ -185,15 +186,23 @@ def load_of(graph: Graph, targets: list[int], cuts: Iterable[int]) -> Load:
         weights += numel(node.shape) if node.op == "parameter" else 0
         if node.op not in SOURCES:
             calls, values = calls + 1, values + _values(graph, node)
-            made += numel(node.shape) if CLASSES.get(node.op) not in _VIEWS else 0
+            made += _made(graph, node)
         stack.extend(node.inputs)
     return Load(weights, calls, tokens(graph, targets[0]), made, values)
+
+
+def _made(graph: Graph, node: Node) -> int:
+    """Entries that one call makes; of a fused attention its logits, their softmax, and the gradient of both besides."""
+    if CLASSES.get(node.op) in _VIEWS:
+        return 0
+    query, key = (graph.nodes[i].shape or () for i in (node.inputs * 2)[:2]) if node.op == FUSED else ((), ())
+    return numel(node.shape or ()) + (4 * numel(query[:-1]) * key[-2] if len(query) > 1 and len(key) > 1 else 0)
 
 
 def _values(graph: Graph, node: Node) -> float:
     """Operations of one call, forward and backward, beside those of its weights."""
     shapes = [s for i in node.inputs if len(s := graph.nodes[i].shape or ()) > 2]
-    if node.op == "scaled_dot_product_attention" and len(shapes) > 1:
+    if node.op == FUSED and len(shapes) > 1:
         return 12.0 * numel(shapes[0]) * shapes[1][-2]
     products = 6.0 * shapes[0][-1] if node.op in ("matmul", "bmm", "baddbmm") and len(shapes) > 1 else 0.0
     return (ENTRY + products) * numel(node.shape or ())

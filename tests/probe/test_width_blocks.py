@@ -12,13 +12,14 @@ import torch
 
 from screen.capture.build import build
 from screen.capture.tracer import run as traced
+from screen.capture.tracer import trace
 from screen.capture.width import sizes_of
 from screen.capture.width import traced as program
 from screen.facts import derive
 from screen.plan import plan_of
 from screen.probe import measures
 from screen.probe.attempts import Session
-from screen.probe.budget import ATTACK, RATES, Budget, Load, below, bytes_of, dtype_of, norm_work
+from screen.probe.budget import ATTACK, RATES, Budget, Load, below, bytes_of, dtype_of, load_of, norm_work
 from screen.probe.coordinates import ladder, verdict, widened
 from screen.probe.drawn import ALONE
 from screen.probe.made import Arrays
@@ -119,6 +120,15 @@ def test_values_must_fit_too() -> None:
     with pytest.raises(Missing, match=r"1,200,000,000 values need 17\.9 GiB"):
         Budget(60, 8 << 30, "cpu").fits(load)
     Budget(60, 24 << 30, "cpu").fits(load)
+
+
+def test_fused_attention_makes_a_matrix_of_tokens() -> None:
+    class Attention(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.scaled_dot_product_attention(x, x, x).transpose(1, 2)
+
+    graph = trace(Attention(), (torch.empty(2, 3, 500, 8),), {})
+    assert load_of(graph, list(graph.outputs), []).made == 2 * 3 * 500 * (8 + 4 * 500)
 
 
 def test_the_type(llama405: Any) -> None:
