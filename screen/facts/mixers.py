@@ -185,8 +185,9 @@ class Mixer:
         return bool(softmaxes) and len(self.weights) >= 4
 
     def _is_gated(self) -> bool:
-        """A product, entry by entry, of two values that each come from a weighted op of the branch."""
-        flow = self.branch.flow
+        """A product, entry by entry, of two values that each come from a weighted op of the branch. A gate on the output, whose complement
+        or twin multiplies the stream, is a scale of the sum."""
+        flow, gates = self.branch.flow, self.branch.stream_gates
         mine = mask_of(i for i in self.branch.region if flow.key[i])
         for index in self.branch.region:
             node = flow.graph.nodes[index]
@@ -196,6 +197,8 @@ class Mixer:
                 continue
             data = [i for i in dict.fromkeys(node.inputs) if flow.data[i] and flow.keys[i] & mine]
             wide = [i for i in data if (flow.graph.nodes[i].shape or (0,))[-1] > 1]
+            if any(flow.depends(gate, i) or gate == i for gate in gates for i in wide):
+                continue
             if len(wide) == 2 and not self._activation_of_one(*wide):
                 return True
         return False
