@@ -55,11 +55,16 @@ class Built:
     """The fields of its config that go with its width; None where there is no config. Raises `UsageError`."""
 
 
-def dtype_of(model: nn.Module) -> str:
-    """The dtype that most weights have."""
+def _counts(model: nn.Module) -> dict[torch.dtype, int]:
+    """Weights of each dtype."""
     counts: dict[torch.dtype, int] = {}
     for parameter in model.parameters():
         counts[parameter.dtype] = counts.get(parameter.dtype, 0) + weight_count(parameter)
+    return counts
+
+
+def _commonest(counts: dict[torch.dtype, int]) -> str:
+    """The dtype that most weights have."""
     return str(max(counts, key=lambda d: counts[d])).removeprefix("torch.") if counts else str(torch.get_default_dtype()).removeprefix("torch.")
 
 
@@ -70,15 +75,16 @@ def weight_count(parameter: nn.Parameter) -> int:
 
 def info_of(model: nn.Module, kind: str, *, block: bool = False, changed: dict[str, list[Any]] | None = None, depth: int | None = None) -> TargetInfo:
     """The plain facts about a model."""
+    counts = _counts(model)
     return TargetInfo(
         kind=kind,
         model_class=type(model).__qualname__,
-        parameters=sum(map(weight_count, model.parameters())),
-        dtype=dtype_of(model),
+        parameters=sum(counts.values()),
+        dtype=_commonest(counts),
         block=block,
         changed=changed or {},
         depth=depth if block else None,
     )
 
 
-__all__ = ["Built", "TargetInfo", "dtype_of", "info_of", "weight_count"]
+__all__ = ["Built", "TargetInfo", "info_of", "weight_count"]

@@ -6,6 +6,7 @@ them is run and the others take its record: 1,000 layers cost little more than o
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import nn
 from screen.capture.initialisers import Recorder
 
 _PLAIN = (bool, int, float, str)
+_OTHERS = frozenset({dict, OrderedDict, set, type(None)})
 
 
 def initialise(model: nn.Module, recorder: Recorder) -> None:
@@ -56,7 +58,7 @@ def _call(module: nn.Module, owner: Any, recorder: Recorder) -> None:
 
 def _key(module: nn.Module, owner: Any, own: tuple[Any, ...]) -> Any:
     """What decides the law: classes, shapes, plain attributes."""
-    plain = tuple((k, v) for k, v in vars(module).items() if isinstance(v, _PLAIN))
+    plain = tuple((k, v) for k, v in vars(module).items() if type(v) not in _OTHERS and isinstance(v, _PLAIN))
     return type(owner), type(module), own, plain
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,7 +37,7 @@ FACTORIES: dict[Callable[..., Any], float | None] = {torch.empty: None, torch.ze
 """Makers of tensors whose entries are one number, or not known: nothing is to be followed in them."""
 
 Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
-_PLAIN = (bool, int, float, str, dict, type(None))
+_PLAIN = frozenset({bool, int, float, str, dict, OrderedDict, set, type(None), torch.dtype})
 Form = tuple[object, ...]
 """Type, shape and place in the storage."""
 
