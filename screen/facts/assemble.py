@@ -149,10 +149,12 @@ def _unique_names(subs: list[Sublayer]) -> tuple[Sublayer, ...]:
 
 def _feature_axis(reader: Reader) -> int:
     """Channels stand last, but first after the batch where the stream is an image (its first norm or weight says so)."""
-    shape = reader.flow.graph.nodes[reader.chain.nodes[-1]].shape or ()
-    sources = {reader.flow.graph.nodes[e.node].op for _, b in reader.branches for e in b.entries}
-    images = len(shape) >= 3 and bool(sources) and all(op.startswith(("conv", "avg_pool", "max_pool", "adaptive_")) for op in sources)
-    return 1 if images else -1
+    nodes = reader.flow.graph.nodes
+    shape = nodes[reader.chain.nodes[-1]].shape or ()
+    sources = [nodes[e.node] for _, b in reader.branches for e in b.entries]
+    images = len(shape) >= 3 and bool(sources) and all(n.op.startswith(("conv", "avg_pool", "max_pool", "adaptive_")) for n in sources)
+    turned = any((nodes[i].shape or ())[1:2] != shape[1:2] for n in sources for i in n.inputs[:1])  # tokens by features, transposed for it
+    return 1 if images and not turned else -1
 
 
 def _embed_norm(reader: Reader) -> Tri:

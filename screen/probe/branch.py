@@ -56,7 +56,9 @@ class BranchRun:
         return self.leaves[self.names[name]]  # type: ignore[no-any-return]
 
     def scaled(self, degree: DegreePlan, c: float) -> Env:
-        """The group's parameters times c, and the biases that join it times their powers of c."""
+        """The group's parameters times c, and the biases that join it times their powers of c. Raises `Missing`."""
+        if degree.rows is None and degree.group not in degree.parameters:
+            raise Missing(f"which rows of `{degree.parameters[0]}` are its part cannot be told")
         given: Env = {}
         first = self.names.get(degree.parameters[0])
         for name, power in (*((p, 1.0) for p in degree.parameters), *degree.biases):

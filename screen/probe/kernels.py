@@ -1,4 +1,5 @@
-"""Calls that a device or a type has no kernel for, by the same arithmetic from other calls: what was traced on meta does not know where it runs."""
+"""Calls that a device or a type has no kernel for, by the same arithmetic from other calls: what was traced on meta does not know where it runs.
+And a batch norm, which was traced in evaluation, as it is in training."""
 
 from __future__ import annotations
 
@@ -22,7 +23,15 @@ def called(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any
             return target(first.double(), *args[1:], **kwargs).to(first.dtype)
         if name in ("grouped_mm", "_grouped_mm") and first.dtype not in NARROW:
             return grouped(*args, **kwargs)
+        if target is torch.nn.functional.batch_norm:
+            return batch_norm(*args, **kwargs)
     return target(*args, **kwargs)
+
+
+def batch_norm(x: Tensor, mean: Tensor | None, var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None,
+               training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:  # fmt: skip
+    """As in training, by the statistics of the batch: what is said of a batch norm is said of that. x: [samples, channels, …]"""
+    return torch.nn.functional.batch_norm(x, None, None, weight, bias, training=True, eps=eps)
 
 
 def grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: torch.dtype | None = None) -> Tensor:
@@ -34,4 +43,4 @@ def grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | Non
     return torch.cat([*parts, a.new_zeros(a.shape[0] - ends[-1], b.shape[-1])])
 
 
-__all__ = ["called", "grouped"]
+__all__ = ["batch_norm", "called", "grouped"]

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+import torch
+
 from screen.capture.built import Built
 from screen.capture.tracer import run as traced
 from screen.errors import UsageError
@@ -28,9 +30,10 @@ def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options, m
     with settled(device, options.seed):
         trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
         room = room_of(options.memory, device)
-        dtype = dtype_of(options.dtype, plan, trace.graph, room, options.seconds * RATES[device])
+        same = same_program(plan, trace.graph)
+        dtype = dtype_of(options.dtype, plan, trace.graph, room, options.seconds * RATES[device]) if same else torch.float64
         yield {"device": words, "dtype": str(dtype).removeprefix("torch."), "width": sizes(built)}
-        if not same_program(plan, trace.graph):
+        if not same:
             again = "the model is the same when it is built again"
             yield asdict(Experiment("plan", again, "not_measured", reason="a second trace gave another program"))
             return

@@ -62,3 +62,9 @@ def test_numbers_of_the_data_that_the_trace_guessed_are_named(monkeypatch: pytes
     inside = Guess("/there/model.py", 7, "every entry of `tolist()` = 1", node=first)
     assert "`model.py:7` reads numbers of the data" in str(said((inside,)))
     assert isinstance(said((replace(inside, node=len(trace.graph.nodes)),)), RuntimeError) and isinstance(said(()), RuntimeError)
+
+
+def test_a_batch_norm_is_replayed_as_in_training() -> None:
+    x = torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(0))
+    found = called(torch.nn.functional.batch_norm, (x, torch.full((3,), 9.0), torch.full((3,), 7.0)), {"training": False, "eps": 1e-5})
+    torch.testing.assert_close(found, torch.nn.functional.batch_norm(x, None, None, training=True))

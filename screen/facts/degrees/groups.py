@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from screen.facts.branches import Branch
 from screen.facts.degrees.monomials import Site
-from screen.facts.degrees.rows import rows_of
+from screen.facts.degrees.rows import features_axis, rows_of
 from screen.facts.maps import Maps
 
 
@@ -74,7 +74,7 @@ class Groups:
     def _axis(self, parameter: int, use: int) -> int:
         """The axis of a fused weight that holds the output features of its op."""
         graph = self.branch.flow.graph
-        shape, out = graph.nodes[parameter].shape or (), (graph.nodes[use].shape or (0,))[-1]
+        shape, out = graph.nodes[parameter].shape or (), (graph.nodes[use].shape or (0,))[features_axis(graph.nodes[use])]
         axes = [a for a, size in enumerate(shape) if size == out] or [0]
         return axes[0] if graph.nodes[use].op == "linear" or len(axes) == 1 else axes[-1]
 
@@ -104,7 +104,7 @@ class Groups:
             named = [halves[c] for c in cuts if isinstance(c, str) and c in halves]
             shape = flow.graph.nodes[weighted].shape or (0,)
             if named:
-                half = shape[-1] // 2
+                half = shape[features_axis(flow.graph.nodes[weighted])] // 2
                 self._rows[key] = f"{named[0] * half}:{(named[0] + 1) * half}"
             else:
                 slices = [n for n in self.branch.region if n > weighted and self._cuts_here(weighted, n) and self.maps.cut_of(n) in cuts]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from screen.facts.flow import Flow
+from screen.facts.inits import CONVOLUTIONS
 from screen.graph import Node
 from screen.ops import CLASSES
 
@@ -31,6 +32,15 @@ def rows_of_weight(flow: Flow, parameter: int, node: int) -> str | None:
     start = np.broadcast_to(np.arange(shape[0]).reshape(-1, *(1,) * (len(shape) - 1)), shape)
     rows = _replayed(flow, start, _way(flow, parameter, node))
     return None if rows is None or len(rows) == shape[0] else _text(rows)
+
+
+SMALL = 1 << 18
+"""Entries of an array that is copied where a view will not do."""
+
+
+def features_axis(node: Node) -> int:
+    """The axis of a weighted op's output that holds its features: the last, of a convolution the one before its spatial axes."""
+    return -1 - int(node.op[4]) if node.op in CONVOLUTIONS else -1
 
 
 def _way(flow: Flow, start: int, node: int) -> list[int]:
@@ -70,7 +80,9 @@ def _numbers(flow: Flow, weighted: int, node: int) -> Rows | None:
     shape, way = flow.graph.nodes[weighted].shape, _way(flow, weighted, node)
     if not shape or not way:
         return None
-    return _replayed(flow, np.broadcast_to(np.arange(shape[-1]), shape), way)  # tokens on zero strides: nothing is copied
+    axis = features_axis(flow.graph.nodes[weighted])
+    features = np.arange(shape[axis]).reshape(-1, *(1,) * (-1 - axis))
+    return _replayed(flow, np.broadcast_to(features, shape), way)  # tokens on zero strides: nothing is copied
 
 
 def _thin(rows: Rows) -> Rows:
@@ -88,6 +100,8 @@ def _replay(node: Node, rows: object) -> object:
 
 
 def _reshaped(rows: Rows, shape: tuple[int, ...] | None) -> Rows:
+    if rows.size <= SMALL:
+        return rows.reshape(shape or ())
     view = rows.view()
     view.shape = shape or ()  # raises where a copy would be needed
     return view
