@@ -152,8 +152,8 @@ def test_a_block_beyond_the_memory_is_measured_narrower(monkeypatch: pytest.Monk
     from screen.probe import width
 
     monkeypatch.setattr(width, "NARROW", 64)
-    monkeypatch.setattr("screen.probe.budget.room_of", lambda memory, device: 1.6e6)
-    monkeypatch.setattr("screen.probe.run.room_of", lambda memory, device: 1.6e6)
+    monkeypatch.setattr("screen.probe.budget.room_of", lambda memory, device: 2.0e6)
+    monkeypatch.setattr("screen.probe.run.room_of", lambda memory, device: 2.0e6)
     sizes = {**SMALL, "hidden_size": 128, "intermediate_size": 300, "num_attention_heads": 8, "num_key_value_heads": 4}
     settings = Settings(set=sizes, probe=True, device="cpu", probe_seconds=1e4)
     report = judge(job_of("hf:llama", settings), capture)[0].report
