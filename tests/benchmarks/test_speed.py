@@ -108,7 +108,7 @@ def test_a_thousand_layers() -> None:
         few, few_floor, many, many_floor = _medians(_screen(shallow), _floor(shallow), _screen(deep), _floor(deep))
         above = (few - few_floor, many - many_floor)
         difference = above[1] - above[0]
-        text = f"above the floor: 10 layers {above[0]:.2f} s, 1000 layers {above[1]:.2f} s, difference {difference:.2f} s of a floor of {few_floor:.2f} s"
+        text = f"above the floor of {few_floor:.2f} s: 10 layers {above[0]:.2f} s, 1000 layers {above[1]:.2f} s, difference {difference:.2f} s"
         return difference / few_floor, text
 
     _settled(measure, DEEPER)
