@@ -31,11 +31,10 @@ class Block(nn.Module):
 
     def forward(self, x):
         y = self.down(torch.relu(self.up(self.norm(x))))
-        if self.slow:  # hours of work without a weight: nothing that the budget counts
+        if self.slow:  # many minutes of work that makes few values: nothing that the budget counts
             big = torch.ones(6000, 6000)
             for _ in range(200):
-                big = big @ big * 1e-4
-            y = torch.tanh(y) * big.mean()
+                y = torch.tanh(y) * torch.linalg.eigvalsh(big).mean()
         return x + y
 
 
