@@ -24,6 +24,7 @@ import traceback
 from typing import Any, NoReturn
 
 from screen.capture.protocol import Request, fd_reader, frame, read_frame
+from screen.collecting import put_off
 
 STACK_SIGNAL = getattr(signal, "SIGUSR2", None)
 """The parent sends it before it kills for time: the child writes where it was into its log."""
@@ -63,15 +64,14 @@ def serve(settings: dict[str, Any]) -> NoReturn:
 
 def preload(modules: list[str]) -> None:
     """Import what every target needs (an `ImportError` is fatal) and what these targets are likely to need (it is not)."""
-    gc.disable()  # imports make no garbage worth looking for
-    from screen.capture import build, libraries, run, tracer  # noqa: F401  # imported for the processes that are forked from here
+    with put_off():
+        from screen.capture import build, libraries, run, tracer  # noqa: F401  # imported for the processes that are forked from here
 
-    for name in modules:
-        with contextlib.suppress(Exception):  # the target's own import will say it better
-            if name.partition(".")[0] == "transformers":
-                libraries.transformers()
-            __import__(name)
-    gc.enable()
+        for name in modules:
+            with contextlib.suppress(Exception):  # the target's own import will say it better
+                if name.partition(".")[0] == "transformers":
+                    libraries.transformers()
+                __import__(name)
     gc.freeze()
     gc.set_threshold(*RARELY)
 

@@ -198,12 +198,9 @@ class Branch:
             stack.extend((norm.source,) if norm is not None else self.sources(node))
         return tuple(found[n] for n in sorted(found))
 
+    @cached_property
     def has_input_norm(self) -> Tri | str:
         """Position A: every entry from this stream is normed, but for bounded gates; `partly` when some are."""
-        return self._input_norm
-
-    @cached_property
-    def _input_norm(self) -> Tri | str:
         counted = [e for e in self.entries if e.node not in self.gates] or list(self.entries)
         own = NOTHING.union(*(e.ways for e in counted)) if counted else NOTHING
         blockers = self.opaque_entries()

@@ -206,7 +206,7 @@ class Reader:
     ) -> tuple[tuple[tuple[str, Norm], ...], tuple[str, ...], tuple[Unknown, ...]]:
         found: list[tuple[str, Norm]] = []
         unknown: list[Unknown] = []
-        at_input, at_output = branch.has_input_norm(), branch.exit.normed
+        at_input, at_output = branch.has_input_norm, branch.exit.normed
         shared = self.stream_norms.end_of_group(position)
         after = self.stream_norms.is_on_sum(shared)
         skipped = self.stream_norms.is_normed_skip(position)
@@ -252,7 +252,7 @@ class Reader:
         for name, ways in (("x", {"raw", "normed"}), ("memory", {"memory", "memory normed"}), ("earlier", {"earlier"})):
             seen = frozenset().union(*(e.ways for e in branch.entries)) & ways if branch.entries else frozenset()
             if seen and name == "x":
-                answer = branch.has_input_norm()
+                answer = branch.has_input_norm
                 ports.append(Port(name, answer if not isinstance(answer, str) else "partly", "stream"))
                 if answer is True and any("raw" in e.ways for e in branch.entries):
                     ports.append(Port("gate", False, "stream"))

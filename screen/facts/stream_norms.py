@@ -150,7 +150,7 @@ class StreamNorms:
             return self._in_one_block(position - 1, position) and self.is_normed_skip(position - 1)
         graph = self.reader.flow.graph
         norm, add = graph.nodes[norms[-1].node], graph.nodes[self.reader.chain.adds[0]]
-        if any(b.has_input_norm() is True for b in self.reader.at.get(position, ())):
+        if any(b.has_input_norm is True for b in self.reader.at.get(position, ())):
             return False  # an embedding norm that stands in the first block (RWKV): the branch has a norm of its own
         if not any("raw" in e.ways for b in self.reader.at.get(position, ()) for e in b.entries):
             return False  # no branch reads what the norm gives

@@ -14,6 +14,8 @@ from screen.graph import Node
 from screen.ops import CLASSES
 
 Rows = npt.NDArray[np.int64]
+SMALL = 1 << 18
+"""Entries of an array that is copied where a view will not do."""
 
 
 def rows_of(flow: Flow, weighted: int, slices: list[int]) -> str | None:
@@ -32,10 +34,6 @@ def rows_of_weight(flow: Flow, parameter: int, node: int) -> str | None:
     start = np.broadcast_to(np.arange(shape[0]).reshape(-1, *(1,) * (len(shape) - 1)), shape)
     rows = _replayed(flow, start, _way(flow, parameter, node))
     return None if rows is None or len(rows) == shape[0] else _text(rows)
-
-
-SMALL = 1 << 18
-"""Entries of an array that is copied where a view will not do."""
 
 
 def features_axis(node: Node) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from screen.facts.inits import CONVOLUTIONS
 from screen.facts.recursion.attention import Softmax
 from screen.facts.recursion.layout import Layout, holds_features, is_features
 from screen.facts.recursion.reading import BIASED, MASKED, Read
@@ -13,8 +14,6 @@ from screen.facts.recursion.tables import PLACED, Tables
 from screen.facts.recursion.values import Logits, Places, Stop, Value
 from screen.graph import Node, Ref
 
-
-CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d"})
 FEWEST_TAPS = 9
 """Inputs of a convolution from which its output counts as Gaussian over channels: 7×7 and 3×3 for one channel each do."""
 TAPS = "the ends of a sequence are left out where a convolution runs over it"
