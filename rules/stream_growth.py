@@ -59,12 +59,13 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if all(is_renormalised(s) for s in subs):
         message = f"`{stream.name}` is normalised after every sum: its size does not depend on depth."
         return Outcome("holds", message, site, theorem="‖x_l‖ = γ per token, in rms")
-    if held := held_by(facts, stream):
-        return Outcome("holds", f"{held} on `{stream.name}` bounds it in every block: its size does not depend on depth.", site)
     free = [(n, s) for n, s in placed if not is_renormalised(s)]
-    for _, s in free:
-        if s.alpha.kind in ("learned", "data"):
-            return scaled(stream, s, "its growth over depth depends on them")
+    for kind in ("data", "learned"):
+        if kind == "learned" and (held := held_by(facts, stream)):
+            return Outcome("holds", f"{held} on `{stream.name}` bounds it in every block: its size does not depend on depth.", site)
+        found = next((s for _, s in free if s.alpha.kind == kind), None)
+        if found is not None:
+            return scaled(stream, found, "its growth over depth depends on them")
     growth = constant_gain(facts, stream)
     numbers = (("product_of_alpha", growth), ("depth", depth))
     if growth > MODEST:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
+
 import torch
 from torch import Tensor, nn
 
 import screen
+from screen.capture.scopes import Scopes
 from screen.model import Report
 
 WIDTH, TOKENS = 32, 9
@@ -204,3 +207,25 @@ def test_what_is_said_of_the_distance_of_two_inputs() -> None:
     assert said(True, 1.0) == ("holds", "‖x_N − x_N'‖ ≤ 2·b₀ + Σ 2·b_l per token")
     assert said(False, 1.0) == ("holds", "‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + Σ 2·b_l")
     assert said(False, 1.2)[0] == "cannot_tell"
+
+
+class Forgetful(nn.Module):
+    """Makes its table anew in each forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.zeros(4, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.table = torch.ones_like(x)
+        return x + self.table
+
+
+def test_what_a_forward_throws_away_keeps_its_place_in_memory() -> None:
+    """Else a value that is made later has the id that is known by the name of the table."""
+    model = Forgetful()
+    gone = weakref.ref(model.table)
+    scopes = Scopes(model)
+    assert list(scopes.tensor_names().values()) == [("constant", "table")]
+    model(torch.zeros(4, 8))
+    assert gone() is not None

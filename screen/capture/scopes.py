@@ -31,6 +31,8 @@ class Scopes:
         self.stack: list[int] = []
         self.counts: dict[int, int] = {}
         self.names: dict[int, tuple[str, str]] = {}
+        self.held: list[Tensor] = []
+        """What `names` names, alive: a forward that replaces one of them would free its id for the next value."""
         places: dict[str, int] = {}
         for path, module in model.named_modules():
             parent = places.get(path.rpartition(".")[0], 0) if path else None
@@ -63,7 +65,7 @@ class Scopes:
                 continue
             above = parent if child is module else self.index[id(module.get_submodule(inner.rpartition(".")[0]))]
             position = self._add(child, above, f"{path}.{inner}" if inner else path)
-            _name_tensors(self.names, child, self.entries[position].path)
+            _name_tensors(self.names, self.held, child, self.entries[position].path)
             child.requires_grad_(False)
         return first
 
@@ -80,7 +82,7 @@ class Scopes:
     def tensor_names(self) -> dict[int, tuple[str, str]]:
         """id(tensor) -> (kind, qualified name) of all that the model holds, plain attributes included."""
         for entry, module in zip(self.entries, self.modules, strict=True):
-            _name_tensors(self.names, module, entry.path)
+            _name_tensors(self.names, self.held, module, entry.path)
         return self.names
 
     @contextlib.contextmanager
@@ -156,10 +158,11 @@ def source_of(module: nn.Module) -> tuple[str, int]:
     return code.co_filename, code.co_firstlineno
 
 
-def _name_tensors(names: dict[int, tuple[str, str]], module: nn.Module, path: str) -> None:
+def _name_tensors(names: dict[int, tuple[str, str]], held: list[Tensor], module: nn.Module, path: str) -> None:
     def add(kind: str, name: str, tensor: Any) -> None:
         if type(tensor) not in _PLAIN and isinstance(tensor, Tensor):
             names.setdefault(id(tensor), (kind, f"{path}.{name}" if path else name))
+            held.append(tensor)
 
     for name, parameter in module._parameters.items():
         add("parameter", name, parameter)

@@ -93,6 +93,7 @@ class Known(Oracle):
     def _gone(self, place: int, tensor: int) -> None:
         real = self.known.pop(tensor, None)
         self.constants.pop(tensor, None)
+        self.assumed.discard(tensor)
         self.places.get(place, {}).pop(tensor, None)
         if not self.places.get(place):
             self.places.pop(place, None)

@@ -130,15 +130,20 @@ class Branch:
 
     @cached_property
     def constants(self) -> tuple[object, ...]:
-        """The numbers that its values are multiplied by, and its activations with theirs: layers that differ in them are of different kinds."""
+        """The numbers that its values are multiplied by, its activations with theirs, and the other fractions in it (ε of norms, fillings of
+        masks): layers that differ in them are of different kinds."""
         nodes, found = self.flow.graph.nodes, list[object]()
+        data, classes = self.flow.data, self.flow.classes
         for index in self.region:
-            node = nodes[index]
+            node, kind = nodes[index], classes[index]
             found += [e.factor for e in self.chains.into[index] if e.kind == "scale" and e.factor is not None and abs(e.factor) != 1.0]
-            if self.flow.data[index] and self.flow.classes[index] == "activation":
+            if data[index] and kind == "activation":
                 found.append((node.op, *(a for a in (*node.args, *node.kwargs) if not _reads(a))))
             elif node.op == "scaled_dot_product_attention":
                 found.append(number(node.kwarg("scale")))
+            elif data[index] and kind != "view":
+                found += [a for a in node.args if type(a) is float]
+                found += [a for _, a in node.kwargs if type(a) is float]
         return tuple(found)
 
     @cached_property

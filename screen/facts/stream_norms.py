@@ -47,6 +47,9 @@ class StreamNorms:
             return Unknown("a norm over tokens or samples stands on the stream", tuple(across))
         if part is not None:
             return Unknown("a norm acts on some entries of the stream, and others go on without one", (part,))
+        bare = self._read_behind(range(position + 1, len(self.reader.chain.adds)), self.reader.chain.adds[position], segment.norms[0].node)
+        if bare is not None:
+            return Unknown("a later branch reads the sum without the norm that stands on it", (bare,))
         return self.is_last_on_sum if last else True
 
     def _partly_normed(self, segment: Segment) -> int | None:
@@ -57,6 +60,14 @@ class StreamNorms:
                 for other in self.reader.flow.graph.nodes[edge.node].inputs:
                     if other != edge.source and self._reaches_bare(other, segment.edges[0].source):
                         return edge.node
+        return None
+
+    def _read_behind(self, positions: range, start: int, norm: int) -> int | None:
+        """The first of some adds whose branch carries a state of the stream from `start` on past a norm on it."""
+        for later in positions:
+            if any(start <= state < norm for state in self.reader.reads(later)):
+                if any(b.has_input_norm is not True and b.exit.normed is not True for b in self.reader.at.get(later, ())):
+                    return self.reader.chain.adds[later]
         return None
 
     def _reaches_bare(self, node: int, start: int) -> bool:
@@ -142,7 +153,7 @@ class StreamNorms:
     def is_normed_skip(self, position: int) -> bool:
         """y = N(x); x' = y + F(y): the norm before an add belongs to the block of that add."""
         norms = self.reader.segments[position].norms
-        if not norms:
+        if not norms or self._read_behind(range(position, position + 1), 0, norms[-1].node) is not None:
             return False
         if position:
             if self._belongs_to_next(position - 1):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -36,8 +36,12 @@ SCALES = ("one", "constant", "learned", "layerscale", "rezero", "tanh_gate", "ne
 TWISTS = (
     "", "bias_before_norm", "gain_after_norm", "matrix_after_norm", "raw_gate", "bypass", "tanh_then_gain", "data_gain", "position",
     "inner_skip", "weight_norm", "unit_weight", "double_norm", "clamp", "self_product", "concat", "mean_gate", "halves",
-    "writes", "shares", "feature_shift", "tied", "sorted", "roll", "statistics",
+    "writes", "shares", "feature_shift", "tied", "sorted", "roll", "statistics", "times_stream", "normed_times_stream",
 )
+KEPT = ("one", "one", "one", "constant", "learned", "gate", "boost")
+"""What multiplies the stream on its way past a branch."""
+DIFFERENT = ("", "factor", "activation", "eps", "mask")
+"""How later blocks differ from the first: in nothing, or in something that is no module and no shape."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,21 @@ class Design:
     parallel: bool = False
     stream_norm: str = ""
     alpha: str = "one"
+    different: str = ""
     depth: int = 1
     width: int = 4
     tokens: int = 3
+
+    def part(self, place: int, block: int) -> Part:
+        """The part at a place of a block, counted from 0."""
+        plain = self.parts[place]
+        if block == 0 or not self.different:
+            return plain
+        if self.different == "eps":
+            return replace(plain, input_norm="wide_eps", output_norm=plain.output_norm and "wide_eps")
+        if self.different == "mask":
+            return replace(plain, attend=replace(plain.attend, mask="causal"))
+        return replace(plain, act="square") if self.different == "activation" else replace(plain, scale=f"times {1.0 + block}")
 
     @property
     def line(self) -> str:
@@ -113,7 +129,8 @@ def draw_design(choose: Choose) -> Design:
         parts=parts,
         parallel=len(parts) == 2 and choose((False, False, True)),
         stream_norm=_norm(choose) if "C" in placement else "",
-        alpha=choose(("one", "one", "one", "constant", "learned")),
+        alpha=choose(KEPT),
+        different=_some(choose, DIFFERENT, 4),
         depth=choose((1, 1, 1, 2, 2, 3, 5, 8, 12)),
         width=width,
         tokens=choose((3, 4, 5, 7)),

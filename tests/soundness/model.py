@@ -116,6 +116,8 @@ class Branch(nn.Module):
             return y * h
         if twist == "concat" and self.map is not None:
             return self.map(torch.cat([y, h], -1))
+        if twist == "times_stream":
+            return y * x
         if twist in _REARRANGED:
             return _REARRANGED[twist](y)
         if twist == "tied" and self.map is not None:
@@ -137,6 +139,8 @@ class Branch(nn.Module):
             return y * (1.0 + self.map(h.mean(1, keepdim=True)))
         if twist == "double_norm" and self.second is not None:
             return self.second(y)
+        if twist == "normed_times_stream":
+            return y * x
         if twist == "clamp":
             return y.clamp(-3.0, 2.0)
         if twist == "halves" and self.map is not None:
@@ -149,19 +153,23 @@ class Branch(nn.Module):
         kind = self.part.scale
         if self.factor is not None:
             return y * (torch.tanh(self.factor) if kind == "tanh_gate" else self.factor)
+        if kind.startswith("times "):
+            return float(kind[6:]) * y
         return {"constant": 0.25 * y, "negative": -1.5 * y}.get(kind, y) if kind in ("constant", "negative") else y
 
 
 class Block(nn.Module):
     """x ← C(α x + F(x)), one after the other or side by side."""
 
-    def __init__(self, design: Design) -> None:
+    def __init__(self, design: Design, number: int) -> None:
         super().__init__()
         self.design = design
-        self.branches = nn.ModuleList(Branch(p, design.width, design.tokens) for p in design.parts)
+        parts = [design.part(place, number) for place in range(len(design.parts))]
+        self.branches = nn.ModuleList(Branch(p, design.width, design.tokens) for p in parts)
         count = 1 if design.parallel else len(design.parts)
         self.norms = nn.ModuleList(Norm(design.stream_norm, design.width) for _ in range(count)) if design.stream_norm else None
         self.alpha = nn.Parameter(torch.ones(())) if design.alpha == "learned" else None
+        self.carry = nn.Linear(design.width, design.width) if design.alpha in ("gate", "boost") else None
 
     def forward(self, x: Tensor) -> Tensor:
         if self.design.parallel:
@@ -174,6 +182,8 @@ class Block(nn.Module):
         """α x."""
         if self.alpha is not None:
             return self.alpha * x
+        if self.carry is not None:
+            return x * (torch.sigmoid(self.carry(x)) if self.design.alpha == "gate" else 1.0 + torch.tanh(self.carry(x)))
         return 1.5 * x if self.design.alpha == "constant" else x
 
     def normed(self, x: Tensor, number: int) -> Tensor:
@@ -186,7 +196,7 @@ class Model(nn.Module):
 
     def __init__(self, design: Design) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(Block(design) for _ in range(design.depth))
+        self.blocks = nn.ModuleList(Block(design, number) for number in range(design.depth))
 
     def forward(self, x: Tensor) -> Tensor:
         for block in self.blocks:

@@ -18,6 +18,7 @@ from screen.facts.flow import Flow, strip
 from screen.facts.norms import Norms
 from screen.facts.placement import Reader
 from screen.facts.streams import Chains
+from screen.graph import Graph
 from screen.probe.replay import attribute, real_value
 from tests.soundness.grammar import Design
 from tests.soundness.model import build, example
@@ -107,11 +108,11 @@ def _region(trace: Trace, branch: Branch, constants: Mapping[int, Tensor]) -> Re
     return Region(trace, branch, tuple(sorted(leaves)), tuple(sorted(steps)), tuple(sorted(parameters)), buffers)
 
 
-def branches_of(trace: Trace) -> list[Branch]:
-    """All branches of all streams of a trace."""
-    flow = Flow(trace.graph)
+def readers(graph: Graph) -> list[list[Branch]]:
+    """The branches of each stream of a graph."""
+    flow = Flow(graph)
     chains = Chains(flow, Edges(flow, Norms(flow)))
-    return [b for chain in chains.streams for _, b in Reader(chains, chain).branches]
+    return [[b for _, b in Reader(chains, chain).branches] for chain in chains.streams]
 
 
 def regions(design: Design) -> list[Region]:
@@ -121,7 +122,7 @@ def regions(design: Design) -> list[Region]:
         raise ValueError(f"the trace of `{design.line}` failed: {trace.graph.failure.message}")
     model, nodes = build(design), trace.graph.nodes
     constants = {n.index: _held(trace, model, n.name) for n in nodes if n.op in ("buffer", "constant")}
-    found = [_region(trace, b, constants) for b in branches_of(trace)]
+    found = [_region(trace, b, constants) for stream in readers(trace.graph) for b in stream]
     count = len(design.parts)
     return found if len(found) <= 2 * count else found[:count] + found[-count:]
 

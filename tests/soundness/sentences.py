@@ -1,0 +1,92 @@
+"""What the report says of whole streams, under attack: how they grow as their input and the weights do, and that one derivation serves all
+blocks of a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from rules import stream_growth
+from screen.capture.tracer import run
+from screen.facts import derive
+from screen.facts.analysis import analyse
+from screen.facts.branches import Branch
+from screen.facts.nouns import Facts, Unknown
+from tests.soundness.grammar import Design
+from tests.soundness.model import build, example
+from tests.soundness.record import Record, Sample
+from tests.soundness.region import readers
+
+INPUTS = (1e4, 1e8)
+"""Factors of the input, both beyond the ε of every norm; what a stream gains must not follow them."""
+MATRICES = 1e3
+"""Factor of the matrices beside the larger input, where the sentence is about all weights."""
+ALLOWED = 100.0
+"""How many times the gain at the smaller input the one at the larger may be: a power of what was raised is far above."""
+NOISE = 1e-11
+"""Rounding of a sum, relative to the stream."""
+SENTENCES = {"does not depend on depth": "size", "whatever the weights": "weights", "at fixed weights": "inputs"}
+"""What R301 says where it holds, and what is compared for it."""
+
+
+def attack_sentences(design: Design, seed: int, record: Record) -> None:
+    """One structure: its growth as R301 tells it, and the bounds of the blocks that share one derivation."""
+    graph = run(build(design, "meta"), (example(design, "meta"),), {}).graph
+    facts = derive(graph)
+    sample = Sample(design.line, str(seed), -1)
+    streams = [s for s in facts.streams if any(k.sublayers for k in s.kinds)]
+    if len(streams) == 1:  # it is that of the model, and nothing else multiplies its ends
+        (outcome,) = stream_growth.check(facts)
+        if outcome.result == "holds":
+            about = next(kind for words, kind in SENTENCES.items() if words in outcome.message)
+            _grow(design, about, sample, record)
+    for kind, own, first in _shared(facts, readers(graph)):
+        record.checks["one derivation for a kind"] += 1
+        if own != first:
+            record.violation(sample, f"blocks of `{kind}` share one derivation, and differ in it", 1.0, 0.0)
+
+
+def _grow(design: Design, about: str, sample: Sample, record: Record) -> None:
+    torch.manual_seed(int(sample.seed))
+    model, x = build(design).train(), torch.randn_like(example(design))  # batch norms with the statistics of a batch
+    sums = design.depth * (1 if design.parallel else len(design.parts))
+    gain = 0.0 if about == "size" else 1.5**sums if design.alpha == "constant" else 1.0
+    small = _gained(model, x, INPUTS[0], gain)
+    if about == "weights":
+        _raise(model, MATRICES)
+    large = _gained(model, x, INPUTS[1], gain)
+    if torch.isfinite(small) and torch.isfinite(large):
+        noise = NOISE * INPUTS[1] * gain * float(x.norm(dim=-1).amax())
+        record.compare(sample, f"growth, {about}", float(large), ALLOWED * float(small.clamp(min=1.0)), 0.0, noise)
+
+
+def _gained(model: nn.Module, x: Tensor, factor: float, gain: float) -> Tensor:
+    """How much more than `gain` times its input a token has at the end, at most."""
+    with torch.no_grad():
+        return ((model(factor * x).norm(dim=-1)) - gain * factor * x.norm(dim=-1)).amax()
+
+
+def _raise(model: nn.Module, factor: float) -> None:
+    with torch.no_grad():
+        for weight in model.parameters():
+            if min(weight.shape[-2:], default=1) > 1 < weight.dim():  # no gains, those of weight norm included
+                weight *= factor
+
+
+def _shared(facts: Facts, branches: list[list[Branch]]) -> Iterator[tuple[str, str, str]]:
+    """(kind, bounds of a later block's branch, bounds of the first one's)."""
+    for stream in facts.streams:
+        keys = {(s.add, s.output) for k in stream.kinds for s in k.sublayers}
+        mine = next((found for found in branches if keys <= {(b.add, b.output) for b in found}), [])
+        layers = sorted((layer, k) for k in stream.kinds for a, b in k.layers for layer in range(a, b + 1))
+        place = 0
+        first: dict[tuple[str, int], str] = {}
+        for _, kind in layers:
+            for position, branch in enumerate(mine[place : place + len(kind.sublayers)]):
+                bounds = analyse(branch).bounds
+                claims = [getattr(bounds, what) for what in ("magnitude", "lipschitz", "bounded")]
+                text = "; ".join(c.reason if isinstance(c, Unknown) else str(c) for c in claims)
+                yield kind.id, text, first.setdefault((kind.id, position), text)
+            place += len(kind.sublayers)
