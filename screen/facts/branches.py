@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from screen.facts.exits import Exit, is_bounded_gate, walk_out
-from screen.facts.flow import Flow, number
+from screen.facts.flow import Flow
 from screen.facts.norms import Norms
 from screen.facts.nouns import Norm, Tri, Unknown
 from screen.facts.streams import Chain, Chains
@@ -130,20 +130,15 @@ class Branch:
 
     @cached_property
     def constants(self) -> tuple[object, ...]:
-        """The numbers that its values are multiplied by, its activations with theirs, and the other fractions in it (ε of norms, fillings of
-        masks): layers that differ in them are of different kinds."""
+        """The numbers that its values are multiplied by, and its ops with theirs (ε, powers, axes of a transform), but for those that only
+        arrange: layers that differ in them are of different kinds."""
         nodes, found = self.flow.graph.nodes, list[object]()
         data, classes = self.flow.data, self.flow.classes
         for index in self.region:
             node, kind = nodes[index], classes[index]
             found += [e.factor for e in self.chains.into[index] if e.kind == "scale" and e.factor is not None and abs(e.factor) != 1.0]
-            if data[index] and kind == "activation":
-                found.append((node.op, *(a for a in (*node.args, *node.kwargs) if not _reads(a))))
-            elif node.op == "scaled_dot_product_attention":
-                found.append(number(node.kwarg("scale")))
-            elif data[index] and kind != "view":
-                found += [a for a in node.args if type(a) is float]
-                found += [a for _, a in node.kwargs if type(a) is float]
+            if data[index] and kind not in _ARRANGES:
+                found.append((node.op, *[a for a in (*node.args, *node.kwargs) if not _reads(a)]))
         return tuple(found)
 
     @cached_property
@@ -260,6 +255,9 @@ class Branch:
     def exit(self) -> Exit:
         """What stands between the last key op and the add."""
         return walk_out(self)
+
+
+_ARRANGES = frozenset({"view", "part", "join", "choice", "write"})
 
 
 def _reads(argument: object) -> bool:

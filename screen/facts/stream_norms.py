@@ -65,9 +65,9 @@ class StreamNorms:
     def _read_behind(self, positions: range, start: int, norm: int) -> int | None:
         """The first of some adds whose branch carries a state of the stream from `start` on past a norm on it."""
         for later in positions:
-            if any(start <= state < norm for state in self.reader.reads(later)):
-                if any(b.has_input_norm is not True and b.exit.normed is not True for b in self.reader.at.get(later, ())):
-                    return self.reader.chain.adds[later]
+            bare = [b for b in self.reader.at.get(later, ()) if b.has_input_norm is not True and b.exit.normed is not True]
+            if bare and any(start <= state < norm for state in self.reader.reads(later)):
+                return self.reader.chain.adds[later]
         return None
 
     def _reaches_bare(self, node: int, start: int) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from rules import stream_growth
+from screen.rules import stream_growth
 from screen.capture.tracer import run
 from screen.facts import derive
 from screen.facts.analysis import analyse
