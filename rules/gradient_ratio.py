@@ -3,8 +3,9 @@
 Why: where every branch reads a bounded input, the squared gradient of a block is inverse to the squared size of the stream there, so that first
 over last is rms_N/rms_1, a power of depth. Where attention reads the growing stream itself and only its output is normed, its logits grow with
 the square of the stream, and the ratio becomes exponential at an ordinary initialisation of Q and K (1e5 at 64 blocks, 6 with QK-norm): the
-first blocks get all of the update.
-Assumes: independent random weights at the recorded initialisation for numbers; for the power law also branches of degree 1.
+first blocks get all of the update. A feed-forward with a norm on its output alone follows a power where it is homogeneous, as the norm takes its size
+away: N(W sin(V x)) is not, and stays as steep however large x is. A bounded map in place of an input norm (tanh) levels off, by no power of depth.
+Assumes: independent random weights at the recorded initialisation for numbers; outputs that their own norm divides do not collapse.
 Cannot tell: when attention reads a stream that no norm bounds and its initialisation was not recorded; when the data scale the stream.
 Source: docs/theory.md, gradient ratio; Kim et al. 2025, table 5; Groeneveld et al. 2024 (OLMo 2).
 """
@@ -14,7 +15,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from screen.facts.last_map import last_map
-from screen.facts.questions import EXPLOSIVE, are_logits_bounded, constant_gain, has_softmax, is_input_bounded, is_renormalised, starts_at_zero
+from screen.facts.questions import (
+    EXPLOSIVE,
+    are_logits_bounded,
+    constant_gain,
+    does_slope_fall,
+    has_softmax,
+    is_input_bounded,
+    is_renormalised,
+    starts_at_zero,
+)
 from screen.facts.questions import MODEST as MODEST_GAIN
 from screen.facts.recursion import Recursion
 from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable, scaled
@@ -90,13 +100,15 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     for _, sub in placed:
         if sub.placement == "unknown":
             return Outcome("cannot_tell", f"`{stream.name}`: the placement of `{sub.name}` is unknown.", at(stream, None, sub))
-    raw = [(n, s) for n, s in placed if is_input_bounded(facts, s) is not True]
+    raw = [(n, s) for n, s in placed if not does_slope_fall(facts, s)]
     fed = [s for _, s in raw if "B" in s.positions and has_softmax(facts, s) is True and are_logits_bounded(facts, s) is not True]
     bare = [s for _, s in raw if "B" not in s.positions]
     if not fed and not bare:
         gated = next((s for _, s in placed if s.alpha.kind in ("learned", "data")), None)
         if gated is not None:
             return scaled(stream, gated, "gradients change over depth with their product", THEOREM)
+        if raw:
+            return _steep(stream, raw[0][1])
         gain = constant_gain(facts, stream)
         return _polynomial(facts, stream) if gain <= MODEST_GAIN else _multiplied(stream, gain)
     times = sum(n for n, s in raw if s in bare)
@@ -107,6 +119,15 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if fed:
         return _measured(facts, stream, fed[0], f"The logits of `{fed[0].name}` grow with `{stream.name}`", grows=False)
     return _measured(facts, stream, bare[0], f"`{bare[0].name}` multiplies `{stream.name}`, which no norm bounds for it", grows=True)
+
+
+def _steep(stream: Stream, sub: Sublayer) -> Outcome:
+    """A norm on the output of a branch that reads the stream as it is, and is not known to be homogeneous in it."""
+    message = (
+        f"`{sub.name}` reads `{stream.name}` as it is, and the graph does not show that it is homogeneous in it (a gate that saturates, a router, "
+        "`sin`): under its output norm its slope need not fall as the stream grows, and no law of depth is derived."
+    )
+    return Outcome("conditional", message, at(stream, None, sub), theorem=THEOREM, condition="small-gain")
 
 
 def _multiplied(stream: Stream, gain: float) -> Outcome:
@@ -120,11 +141,18 @@ def _polynomial(facts: Facts, stream: Stream) -> Outcome:
     numbers: Numbers = () if isinstance(found, Unknown) else (("rms_last_over_first", found.predicted_ratio),)
     if not isinstance(found, Unknown) and not isinstance(found.gradient_ratio, Unknown):
         numbers = (*numbers, ("gradient_first_over_last", found.gradient_ratio))
-    idle = [s for k in stream.kinds for s in k.sublayers if starts_at_zero(s) and is_input_bounded(facts, s) is not True]
+    subs = [s for k in stream.kinds for s in k.sublayers]
+    idle = [s for s in subs if starts_at_zero(s) and is_input_bounded(facts, s) is not True]
+    flat = [s for s in subs if not {"A", "B"} & set(s.positions) and not is_renormalised(s)]
     if idle:
         message = f"`{stream.name}`: `{idle[0].name}` is multiplied by a learned scale that is zero at the start, when all depths get one gradient."
+    elif flat:
+        message = (
+            f"`{stream.name}`: `{flat[0].name}` has a bounded map in place of a norm, which levels off as the stream grows: gradients change "
+            "less and less from block to block, by no power that is derived."
+        )
     else:
-        message = f"`{stream.name}`: every branch reads a bounded input or has bounded logits under a norm: {LAW}."
+        message = f"`{stream.name}`: every branch has a norm on its input, or on its output with logits that stay or none: {LAW}."
     assumes = ("weights are random and independent over depth; in the worst case the product is Π(1 + s·γ·L/σ_l)",)
     return Outcome("holds", message, at(stream), theorem=THEOREM, assumptions=assumes, numbers=numbers)
 

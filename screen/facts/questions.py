@@ -104,6 +104,27 @@ def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
     return _survives(magnitude)
 
 
+def does_slope_fall(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether the branch moves less and less with the stream as that grows: as 1/‖x‖ behind an input norm, or where a norm takes the size of its
+    output away and it is homogeneous (of attention: its logits stay); by saturation, which is no power, where a bounded map stands in place of both.
+
+    Elsewhere it need not: N(W sin(V x)) stays as steep however large x is."""
+    if "A" in sublayer.positions:
+        return is_input_bounded(facts, sublayer) is True
+    if "B" in sublayer.positions:
+        return do_logits_stay(facts, sublayer) if has_softmax(facts, sublayer) is True else _is_homogeneous(facts, sublayer)
+    analysis = facts.analysis(sublayer)
+    slope = analysis if isinstance(analysis, Unknown) else analysis.bounds.lipschitz
+    return is_input_bounded(facts, sublayer) is True and not isinstance(slope, Unknown) and _survives(slope)
+
+
+def _is_homogeneous(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether the degree of the branch is known in every weight group, at least for large ones: no saturating gate, no router, no `sin`."""
+    analysis = facts.analysis(sublayer)
+    known = not isinstance(analysis, Unknown) and analysis.degrees.unknown is None
+    return known and all(group.status != "bound" for group in analysis.degrees.groups)  # type: ignore[union-attr]  # known
+
+
 def before(kind: Kind, sublayer: Sublayer) -> Sublayer:
     """The sublayer whose result this one reads: the one before it in the block, or the last of the block before."""
     return kind.sublayers[kind.sublayers.index(sublayer) - 1]
@@ -223,7 +244,7 @@ def _adds_branches_only(facts: Facts, stream: Stream) -> bool:
 
 __all__ = [
     "BOUNDED", "MODEST", "are_logits_bounded", "before", "branches", "constant_gain", "do_logits_stay",
-    "does_read_bounded", "free_weight", "has_softmax", "held_by",
+    "does_read_bounded", "does_slope_fall", "free_weight", "has_softmax", "held_by",
     "is_input_bounded", "is_output_bounded",
     "is_renormalised", "is_unit", "normed_total", "starts_at_zero", "unproven",
 ]  # fmt: skip

@@ -1,14 +1,18 @@
-"""What the report says of whole streams, under attack: how they grow as their input and the weights do, and that one derivation serves all
-blocks of a kind."""
+"""What the report says of whole streams, under attack: how they grow as their input and the weights do, how gradients change with depth, and that one
+derivation serves all blocks of a kind."""
 
 from __future__ import annotations
 
+import math
+import random
+import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from screen.rules import stream_growth
+from screen.rules import gradient_ratio, stream_growth
 from screen.capture.tracer import run
 from screen.facts import derive
 from screen.facts.analysis import analyse
@@ -25,23 +29,32 @@ MATRICES = 1e3
 """Factor of the matrices beside the larger input, where the sentence is about all weights."""
 ALLOWED = 100.0
 """How many times the gain at the smaller input the one at the larger may be: a power of what was raised is far above."""
+DEPTHS = (16, 64, 256)
+SEEDS = 5
+STEEPER, SPREAD = 2.0, 3.0
+"""How many times more the logarithm of a gradient may gain from the second depth to the third than from the first to the second (a power of depth:
+once; an exponential: four times), and what medians of so few draws may be off by."""
 NOISE = 1e-11
 """Rounding of a sum, relative to the stream."""
 SENTENCES = {"does not depend on depth": "size", "whatever the weights": "weights", "at fixed weights": "inputs"}
 """What R301 says where it holds, and what is compared for it."""
 
 
-def attack_sentences(design: Design, seed: int, record: Record) -> None:
+def attack_sentences(design: Design, seed: str, record: Record) -> None:
     """One structure: its growth as R301 tells it, and the bounds of the blocks that share one derivation."""
     graph = run(build(design, "meta"), (example(design, "meta"),), {}).graph
     facts = derive(graph)
-    sample = Sample(design.line, str(seed), -1)
+    sample = Sample(design.line, seed, -1)
     streams = [s for s in facts.streams if any(k.sublayers for k in s.kinds)]
-    if len(streams) == 1:  # it is that of the model, and nothing else multiplies its ends
+    if len(streams) == 1 and streams[0].states[-1] == len(graph.nodes) - 1:  # it is that of the model, and nothing else multiplies its ends
         (outcome,) = stream_growth.check(facts)
         if outcome.result == "holds":
             about = next(kind for words, kind in SENTENCES.items() if words in outcome.message)
             _grow(design, about, sample, record)
+        (outcome,) = gradient_ratio.check(facts)
+        many = design.alpha != "constant"  # what holds of few constants does not of many
+        if outcome.result == "holds" and gradient_ratio.LAW in outcome.message and many:
+            _deepen(design, sample, record)
     for kind, own, first in _shared(facts, readers(graph)):
         record.checks["one derivation for a kind"] += 1
         if own != first:
@@ -49,7 +62,7 @@ def attack_sentences(design: Design, seed: int, record: Record) -> None:
 
 
 def _grow(design: Design, about: str, sample: Sample, record: Record) -> None:
-    torch.manual_seed(int(sample.seed))
+    torch.manual_seed(random.Random(sample.seed).getrandbits(40))
     model, x = build(design).train(), torch.randn_like(example(design))  # batch norms with the statistics of a batch
     sums = design.depth * (1 if design.parallel else len(design.parts))
     gain = 0.0 if about == "size" else 1.5**sums if design.alpha == "constant" else 1.0
@@ -60,6 +73,24 @@ def _grow(design: Design, about: str, sample: Sample, record: Record) -> None:
     if torch.isfinite(small) and torch.isfinite(large):
         noise = NOISE * INPUTS[1] * gain * float(x.norm(dim=-1).amax())
         record.compare(sample, f"growth, {about}", float(large), ALLOWED * float(small.clamp(min=1.0)), 0.0, noise)
+
+
+def _deepen(design: Design, sample: Sample, record: Record) -> None:
+    """Gradients of random weights, each depth four times the one before: a power of depth adds the same to their logarithm each time."""
+    sizes = [statistics.median(_gradient(replace(design, depth=depth), f"{sample.seed}:{n}") for n in range(SEEDS)) for depth in DEPTHS]
+    if all(map(math.isfinite, sizes)):
+        early, late = abs(sizes[1] - sizes[0]), abs(sizes[2] - sizes[1])
+        record.compare(sample, "gradients over depth", late, STEEPER * max(early, math.log(DEPTHS[2] / DEPTHS[1])) + SPREAD, 0.0, 0.0)
+
+
+def _gradient(design: Design, seed: str) -> float:
+    """Logarithm of ‖∂(u·x_N)/∂x_0‖, u random."""
+    torch.manual_seed(random.Random(seed).getrandbits(40))
+    x = torch.randn_like(example(design)).requires_grad_(True)
+    out = build(design).train()(x)
+    (found,) = torch.autograd.grad((out * torch.randn_like(out)).sum(), x)
+    size = float(found.norm())
+    return math.log(size) if size > 0.0 else -math.inf
 
 
 def _gained(model: nn.Module, x: Tensor, factor: float, gain: float) -> Tensor:

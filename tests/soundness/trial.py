@@ -25,6 +25,7 @@ from tests.soundness.quantities import value
 from tests.soundness.record import Record, Sample
 from tests.soundness.region import Region, regions
 from tests.soundness.rowwise import broken_rules
+from tests.soundness.sentences import attack_sentences
 
 TOLERANCE = 1e-9
 """Allowed per op on the path: a violation is measured > bound · (1 + 1e-9 · ops)."""
@@ -70,6 +71,7 @@ def attack(design: Design, count: int, steps: int, seed: str) -> Record:
     """All draws of one structure."""
     record = Record()
     with sdpa_kernel(SDPBackend.MATH):
+        attack_sentences(design, seed, record)
         aims = targets(design, record)
         for draw in range(count):
             if aims:
