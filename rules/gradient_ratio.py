@@ -23,6 +23,7 @@ from screen.facts.questions import (
     has_softmax,
     is_input_bounded,
     is_renormalised,
+    is_scale_free,
     starts_at_zero,
 )
 from screen.facts.questions import MODEST as MODEST_GAIN
@@ -143,7 +144,7 @@ def _polynomial(facts: Facts, stream: Stream) -> Outcome:
         numbers = (*numbers, ("gradient_first_over_last", found.gradient_ratio))
     subs = [s for k in stream.kinds for s in k.sublayers]
     idle = [s for s in subs if starts_at_zero(s) and is_input_bounded(facts, s) is not True]
-    flat = [s for s in subs if not {"A", "B"} & set(s.positions) and not is_renormalised(s)]
+    flat = [s for s in subs if not {"A", "B"} & set(s.positions) and not is_renormalised(s) and not is_scale_free(facts, s)]
     if idle:
         message = f"`{stream.name}`: `{idle[0].name}` is multiplied by a learned scale that is zero at the start, when all depths get one gradient."
     elif flat:

@@ -14,7 +14,7 @@ from screen.facts.branches import Branch
 from screen.facts.degrees import Degree, degrees_of
 from screen.probe.branch import rows
 from tests.branches import Replay, parameters, replayed
-from tests.soundness.grammar import distinct
+from tests.soundness.grammar import Attend, Design, Part, distinct
 from tests.soundness.model import build, example
 from tests.test_replay import SMALL, TYPES
 
@@ -53,6 +53,15 @@ def slope(replay: Replay, branch: Branch, degree: Degree, low: float, high: floa
     """d log ‖J‖ / d log c; None where the Jacobian is zero."""
     a, b = (jacobian_size(replay, branch, scaled(replay, degree, c)) for c in (low, high))
     return None if a == 0 or b == 0 else math.log(b / a) / math.log(high / low)
+
+
+def growth(replay: Replay, branch: Branch, low: float, high: float) -> float | None:
+    """d log ‖F‖ / d log c, the stream multiplied by c; None where F is zero or leaves the range of float64."""
+    call, states = replay.function(branch)
+    own = {i for i in states if branch.border(i) == "raw"}
+    with torch.no_grad():
+        a, b = (float(call({i: t * c if i in own else t for i, t in states.items()}).norm()) for c in (low, high))
+    return math.log(b / a) / math.log(high / low) if 0.0 < a < math.inf and 0.0 < b < math.inf else None
 
 
 def disagreements(replay: Replay) -> tuple[list[str], int]:
@@ -265,7 +274,7 @@ def test_random_designs(shard: int) -> None:
     """Exact degrees of random blocks (the grammar of the soundness tests), at scales where ε is small beside every variance.
 
     BatchNorm is left out: it is read as it computes in training, and these blocks run in evaluation."""
-    wrong = []
+    wrong, streams = [], 0
     for design in distinct(STRUCTURES, seed=7)[shard::SHARDS]:
         if "batch" in design.line:
             continue
@@ -280,7 +289,32 @@ def test_random_designs(shard: int) -> None:
                 found = slope(replay, branch, degree, 2.0**10, 2.0**12) if degree.status == "exact" else None
                 if found is not None and math.isfinite(found) and abs(found - degree.predicted) > 0.02:
                     wrong.append(f"{degree.group}: predicted {degree.predicted}, measured {found:.3f} in {design.line}")
+            own, large = degrees_of(branch).stream, growth(replay, branch, 2.0**24, 2.0**28)
+            streams += own is not None and large is not None
+            if own is not None and large is not None and abs(large - own) > 0.05:
+                wrong.append(f"the stream: predicted {own}, measured {large:.3f} in {design.line}")
     assert not wrong, "\n".join(wrong)
+    assert streams > 5
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        (Part("mlp", act="relu"), 1.0), (Part("mlp", act="gelu", bias=True), 1.0), (Part("mlp", act="relu2"), 2.0), (Part("glu", act="silu"), 2.0),
+        (Part("mlp", "rms", act="sin"), 0.0), (Part("mlp", "", "rms", act="gelu"), 0.0), (Part("mlp", "", "rms", act="sin"), None),
+        (Part("glu", "", "rms", act="sigmoid"), None), (Part("moe_top", "", "rms"), None), (Part("hand", "", "rms"), None),
+        (Part("hand", attend=Attend("hand", qk="cosine")), 1.0), (Part("mlp", act="exp"), None),
+    ],
+    ids=lambda value: value.mixer + value.input_norm + value.output_norm + value.act if isinstance(value, Part) else str(value),
+)  # fmt: skip
+def test_the_degree_in_the_stream(part: Part, expected: float | None) -> None:
+    """F(cx) = c^k F(x) for large x: a bias is outgrown, a norm leaves 0, a function that is not homogeneous leaves nothing."""
+    design = Design((part,), width=8, tokens=4)
+    replay = replayed(build(design, "meta"), build(design), (torch.randn_like(example(design)),), {})
+    [(_, branch)] = next(iter(replay.readers())).branches
+    assert degrees_of(branch).stream == expected
+    if expected is not None:
+        assert growth(replay, branch, 2.0**24, 2.0**28) == pytest.approx(expected, abs=0.01)
 
 
 def test_a_weight_in_two_roles_is_one_group() -> None:

@@ -105,24 +105,24 @@ def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
 
 
 def does_slope_fall(facts: Facts, sublayer: Sublayer) -> bool:
-    """Whether the branch moves less and less with the stream as that grows: as 1/‖x‖ behind an input norm, or where a norm takes the size of its
-    output away and it is homogeneous (of attention: its logits stay); by saturation, which is no power, where a bounded map stands in place of both.
-
-    Elsewhere it need not: N(W sin(V x)) stays as steep however large x is."""
+    """Whether the branch moves less and less with the stream as that grows: as 1/‖x‖ behind an input norm, or where it is of degree 0 in the stream,
+    as a norm on the output of a homogeneous branch makes it (of attention: where its logits stay); or by saturation, which is no power, where a
+    bounded map stands in place of both. Elsewhere it need not: N(W sin(V x)) stays as steep however large x is."""
     if "A" in sublayer.positions:
         return is_input_bounded(facts, sublayer) is True
+    if is_scale_free(facts, sublayer):
+        return True
     if "B" in sublayer.positions:
-        return do_logits_stay(facts, sublayer) if has_softmax(facts, sublayer) is True else _is_homogeneous(facts, sublayer)
+        return has_softmax(facts, sublayer) is True and do_logits_stay(facts, sublayer)
     analysis = facts.analysis(sublayer)
     slope = analysis if isinstance(analysis, Unknown) else analysis.bounds.lipschitz
     return is_input_bounded(facts, sublayer) is True and not isinstance(slope, Unknown) and _survives(slope)
 
 
-def _is_homogeneous(facts: Facts, sublayer: Sublayer) -> bool:
-    """Whether the degree of the branch is known in every weight group, at least for large ones: no saturating gate, no router, no `sin`."""
+def is_scale_free(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether F(cx) = F(x), at least for large x: the branch has degree 0 in the stream."""
     analysis = facts.analysis(sublayer)
-    known = not isinstance(analysis, Unknown) and analysis.degrees.unknown is None
-    return known and all(group.status != "bound" for group in analysis.degrees.groups)  # type: ignore[union-attr]  # known
+    return not isinstance(analysis, Unknown) and analysis.degrees.stream == 0.0
 
 
 def before(kind: Kind, sublayer: Sublayer) -> Sublayer:
@@ -245,6 +245,6 @@ def _adds_branches_only(facts: Facts, stream: Stream) -> bool:
 __all__ = [
     "BOUNDED", "MODEST", "are_logits_bounded", "before", "branches", "constant_gain", "do_logits_stay",
     "does_read_bounded", "does_slope_fall", "free_weight", "has_softmax", "held_by",
-    "is_input_bounded", "is_output_bounded",
+    "is_input_bounded", "is_output_bounded", "is_scale_free",
     "is_renormalised", "is_unit", "normed_total", "starts_at_zero", "unproven",
 ]  # fmt: skip

@@ -57,6 +57,8 @@ class Degrees:
     sensitivity: tuple[str, ...]
     """The monomials of S as text, largest first: `‖W_V‖·‖W_O‖` by group names; at most `MOST_SHOWN`."""
     unknown: Unknown | None = None
+    stream: float | None = None
+    """The exponent of F itself in the stream that it reads, at least for a large one; None where it is not homogeneous in it."""
 
 
 __all__ = ["Degree", "Degrees", "Orders", "Status"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from screen.facts.degrees.groups import Groups
-from screen.facts.degrees.monomials import Monomial, Power, total
+from screen.facts.degrees.monomials import STREAM, Monomial, Power, total
 from screen.facts.degrees.nouns import Degree, Degrees, Orders
 from screen.facts.degrees.walk import Value, Walk, settled
 from screen.facts.nouns import MapCount, Unknown
@@ -19,7 +19,9 @@ def orders_of(walk: Walk, output: Value, maps: MapCount) -> Degrees:
     output = settled(output)
     monomials = sorted(output.slope, key=lambda m: (-total(m), m))
     groups = tuple(_degree(walk, output, group) for group in range(len(walk.groups.names)) if _acts(walk, output, group))
-    return Degrees(groups, _orders(walk, monomials), tuple(_text(walk.groups, m) for m in monomials[:MOST_SHOWN]))
+    law = output.laws.get(STREAM, (0, True))
+    shown = tuple(_text(walk.groups, m) for m in monomials[:MOST_SHOWN])
+    return Degrees(groups, _orders(walk, monomials), shown, stream=None if law is None else float(law[0]))
 
 
 def _acts(walk: Walk, output: Value, group: int) -> bool:

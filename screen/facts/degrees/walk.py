@@ -40,7 +40,7 @@ class Value:
     size: Monomials = CONSTANT
     slope: Monomials = NOTHING
     laws: Mapping[int, Law] = field(default_factory=dict)
-    """By group; a group that is not there does not act on the value."""
+    """By group, and under `STREAM` in the stream; what is not there does not act on the value."""
     unknown: Unknown | None = None
     under: Monomials = CONSTANT
     """A sum that divides: the magnitude is size/under and the sensitivity slope/under², both kept apart until a sum, a function or the end
@@ -93,9 +93,17 @@ def joined(values: list[Value]) -> Value:
     return Value(
         frozenset().union(*(v.size for v in values)),
         frozenset().union(*(v.slope for v in values)),
-        {g: _agreed([v.laws.get(g, (0, True)) for v in values]) for g in groups},
+        {g: (_agreed if g != STREAM else _outgrown)([v.laws.get(g, (0, True)) for v in values]) for g in groups},
         doubt(values),
     )
+
+
+def _outgrown(laws: list[Law]) -> Law:
+    """Of a stream that grows the largest degree is left over."""
+    known = [law for law in laws if law is not None]
+    if len(known) < len(laws):
+        return MIXED
+    return max(k for k, _ in known), len({k for k, _ in known}) == 1 and all(exact for _, exact in known)
 
 
 def _agreed(laws: list[Law]) -> Law:
@@ -177,7 +185,7 @@ class Walk:
             return self.values[node]
         border = self.branch.border(node)
         if border == "raw":
-            return Value(single(STREAM), CONSTANT)
+            return Value(single(STREAM), CONSTANT, {STREAM: (1, True)})
         if border in ("memory", "earlier"):
             return Value(single(MEMORY), CONSTANT)
         return ZERO if self._is_zero(node) else CONST
@@ -192,6 +200,9 @@ class Walk:
         laws = dict(value.laws)
         for group, law in value.laws.items():
             if law is None or law[0] == 0:
+                continue
+            if group == STREAM:
+                laws[STREAM] = max(law[0], 0), False
                 continue
             powers = self.biases.setdefault(group, {})
             if parameter is None or powers.setdefault(parameter, law[0]) != law[0]:
