@@ -27,7 +27,7 @@ def graph_of(
     for fx_node in recorder.graph.nodes:
         index[fx_node] = len(nodes)
         nodes.append(_node(fx_node, len(nodes), index, recorder))
-    found = [recorder.values.get(id(t)) for t in tensors(_plain(outputs))]
+    found = [recorder.values.get(id(t)) for t in tensors(plain(outputs))]
     outs = tuple(dict.fromkeys(index[n] for n in found if n is not None))
     stamped = {member for repeat in repeats for member, representative in repeat.members if member != representative}
     return Graph(
@@ -44,16 +44,16 @@ def graph_of(
     )
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Outputs of `transformers` are dicts with attributes; dataclasses of users are read as well."""
     if isinstance(value, torch.Tensor):
         return value
     if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
+        return {k: plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if hasattr(value, "__dataclass_fields__"):
-        return [_plain(getattr(value, name, None)) for name in value.__dataclass_fields__]
+        return [plain(getattr(value, name, None)) for name in value.__dataclass_fields__]
     return None
 
 

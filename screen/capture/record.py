@@ -16,6 +16,8 @@ import torch
 import torch.fx
 from torch import Tensor
 
+from screen.capture.lines import no_modes
+
 Region = tuple[int, tuple[int, ...], tuple[int, ...]]
 """Storage offset, shape, strides (in elements)."""
 
@@ -63,6 +65,17 @@ class Recorder:
     twins: dict[int, Tensor] = field(default_factory=dict)
     """id(meta tensor) -> the CPU tensor that it stands for."""
     clock: int = 0
+    unread: dict[int, Tensor] = field(default_factory=dict)
+    """Stand-ins for what was not computed, by id."""
+    was_read: bool = False
+    """Whether one of them was."""
+
+    def forbidden(self, like: Tensor) -> Tensor:
+        """A stand-in for a tensor that was not computed."""
+        with no_modes():
+            made = torch.empty_like(like, device="meta")
+        self.unread[id(made)] = made
+        return made
 
     def placeholder(self, name: str, tensor: Tensor, origin: Origin) -> torch.fx.Node:
         """Declare an argument of forward."""
@@ -113,6 +126,7 @@ class Recorder:
         return node
 
     def _source(self, tensor: Tensor, origin: Origin) -> torch.fx.Node:
+        self.was_read |= id(tensor) in self.unread
         kind, name = self.names.get(id(tensor), ("constant", ""))
         twin = None if name else self._twin(tensor)
         if twin is not None:

@@ -1,17 +1,20 @@
-"""Stamping: one trace per distinct block, where a container has more than 32 members of one class.
+"""Stamping: one trace per distinct block, where a container has more than 32 members of one class, or more than 4 that record many calls each.
 
-Members are equal when class, plain attributes, parameter and buffer shapes, hooks and callables are equal. Integers that differ between members
-(usually the index) may be left out only if two members that ran with a watched value in their place never compared, computed or indexed with
-it. A member is passed over only when two before it left equal logs and it is fed just as they were: its tensors are the outputs of the member
-before it, or the very tensors that they were given too. It then hands on what it got, so the graph is that of a shallower model, and `Graph.repeats`
-says how often each member stands for others. The first, the second and the last member of each class always run.
+Members are equal when class, plain attributes, parameter and buffer shapes, hooks and callables are equal. Integers that differ between members, or
+between their arguments (usually the index), may be left out only if two members that ran with a watched value in their place never compared,
+computed or indexed with it. A member is passed over only when two before it left equal logs and it is fed just as they were: its tensors are the
+outputs of the member before it, or the very tensors that they were given too. It then hands on what it got, so the graph is that of a shallower
+model, and `Graph.repeats` says how often each member stands for others. The first, the second and the last member of each class always run.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
+import math
 import types
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +26,11 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from screen.graph import Repeat
 
 SHORT = 32
+"""Containers with no more members than this run in full, if these are small."""
+FEW = 4
 """Containers with no more members than this run in full."""
+LARGE = 256
+"""Calls of a member above which containers of more than `FEW` are stamped: a recurrence that is written out step by step, many experts."""
 
 _INTERNAL = frozenset(vars(nn.Module())) | {"forward"}
 
@@ -125,6 +132,12 @@ def signature(member: nn.Module) -> tuple[Any, tuple[tuple[str, int], ...]]:
 # -- one container ------------------------------------------------------------------------------------------------------------------------
 
 
+def _entry(call: torch.fx.Node) -> tuple[Any, ...]:
+    """What a recorded call did: its numbers tell of an integer that an op took without asking Python for its value, as in `x * self.index`."""
+    given = torch.fx.node.map_aggregate((call.args, call.kwargs), lambda a: None if isinstance(a, torch.fx.Node) else a)
+    return str(call.target), call.meta.get("val"), repr(given)
+
+
 @dataclass
 class _Run:
     """How a member was fed, what it returned, and what it did."""
@@ -136,6 +149,10 @@ class _Run:
     out_spec: Any
     outputs: tuple[Any, ...]
     log: tuple[Any, ...]
+
+    def is_as(self, other: _Run) -> bool:
+        """The same calls, and the same integers among the arguments unused."""
+        return self.log == other.log and [p is _UNUSED for p in self.plain] == [p is _UNUSED for p in other.plain]
 
 
 @dataclass
@@ -149,6 +166,10 @@ class _Container:
     integers: list[dict[str, int]] = field(default_factory=list)
     used: dict[Any, list[str]] = field(default_factory=dict)
     runs: dict[Any, list[_Run]] = field(default_factory=dict)
+    few: set[Any] = field(default_factory=set)
+    """Classes with no more than `SHORT` members."""
+    sizes: dict[Any, int] = field(default_factory=dict)
+    """Of these: how many calls the first one recorded."""
     last: tuple[Any, ...] = ()
     order: list[tuple[int, int]] = field(default_factory=list)
     unequal: bool = False
@@ -164,7 +185,10 @@ class _Container:
                 base = ("unhashable", id(member))
             self.bases.append(base)
             self.integers.append(dict(integers))
-        return any(self.bases.count(b) > SHORT for b in set(self.bases))
+        counts = Counter(self.bases)
+        self.few = {b for b, n in counts.items() if n <= SHORT}
+        self.sizes.update((b, 0) for b, n in counts.items() if n <= FEW)
+        return max(counts.values()) > FEW
 
     def varying(self, position: int) -> list[str]:
         """Paths of integers that differ between this member and others of its class."""
@@ -186,13 +210,31 @@ class _Container:
     def call(self, position: int, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """A member is called: run it, or hand on what it got."""
         leaves, spec = tree_flatten((args, kwargs))
+        base = self.bases[position]
+        if base in self.few and base not in self.sizes:
+            return self._measured(position, forward, args, kwargs)
+        if self.sizes.get(base, math.inf) <= LARGE:
+            return self._whole(position, forward, args, kwargs)
         before = self.runs.get(self.group(position), [])
-        if len(before) >= 2 and before[-1].log == before[-2].log and not self.is_last(position):
+        if len(before) >= 2 and before[-1].is_as(before[-2]) and not self.is_last(position):
             result = self._handed_on(before[-1], leaves, spec)
             if result is not None:
                 self.order.append((position, before[-1].member))
                 return result
         return self._run(position, forward, args, kwargs, leaves, spec)
+
+    def _measured(self, position: int, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """The first of a few members: how many calls it records decides whether others are passed over."""
+        start = len(self.session.recorder.graph.nodes)
+        result = self._whole(position, forward, args, kwargs)
+        self.sizes[self.bases[position]] = len(self.session.recorder.graph.nodes) - start
+        return result
+
+    def _whole(self, position: int, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        result = forward(*args, **kwargs)
+        self.last = tuple(v for v in tree_flatten(result)[0] if isinstance(v, Tensor))
+        self.order.append((position, position))
+        return result
 
     def _origins(self, leaves: list[Any]) -> tuple[Any, ...]:
         found: list[Any] = []
@@ -209,8 +251,9 @@ class _Container:
         )
 
     def _handed_on(self, like: _Run, leaves: list[Any], spec: Any) -> Any:
-        """The outputs of a member that is passed over: for each, the input that came from the same output of the member before."""
-        if spec != like.spec or self._plain(leaves) != like.plain or self._origins(leaves) != like.origins:
+        """The outputs of a member that is passed over: for each, the input that came from the same output of the member before; where there is none
+        (a state that nobody reads), a tensor that must not be read."""
+        if spec != like.spec or not _fits(self._plain(leaves), like.plain) or self._origins(leaves) != like.origins:
             return None
         tensors = [v for v in leaves if isinstance(v, Tensor)]
         outputs: list[Any] = []
@@ -220,10 +263,12 @@ class _Container:
                 outputs.append(value)
                 continue
             source = next((t for t, o in zip(tensors, like.origins, strict=True) if o == ("before", place)), None)
-            if source is None or source.shape != value.shape or source.dtype != value.dtype:
+            if source is not None and (source.shape != value.shape or source.dtype != value.dtype):
                 return None
-            outputs.append(source)
+            outputs.append(self.session.recorder.forbidden(value) if source is None else source)
             place += 1
+        if all(o[0] != "before" for o in like.origins):
+            return None
         self.last = tuple(v for v in outputs if isinstance(v, Tensor))
         return tree_unflatten(outputs, like.out_spec)
 
@@ -233,9 +278,13 @@ class _Container:
         base = self.bases[position]
         start = len(graph.nodes)
         with self._watching(position, base):
+            uses: list[list[str]] = [[] for _ in leaves]
+            watched = [Watched(v, u) if type(v) is int else v for v, u in zip(leaves, uses, strict=True)]
+            args, kwargs = tree_unflatten(watched, spec)
             result = forward(*args, **kwargs)
-        nodes = list(graph.nodes)[start:] if len(self.runs.get(self.group(position), ())) < 3 or self.is_last(position) else []
-        log = tuple((str(n.target), n.meta.get("val")) for n in nodes if n.op == "call_function")
+        plain = tuple(_UNUSED if type(v) is int and not u else p for v, u, p in zip(leaves, uses, plain, strict=True))
+        made = itertools.islice(reversed(graph.nodes), len(graph.nodes) - start)
+        log = tuple(_entry(n) for n in made if n.op == "call_function")
         outputs, out_spec = tree_flatten(result)
         runs = self.runs.setdefault(self.group(position), [])
         skipped = any(m != r for m, r in self.order)
@@ -274,8 +323,9 @@ class Repeats:
 
     @property
     def failed(self) -> bool:
-        """A last member did something else than those that it ends: the model must run in full."""
-        return any(c.unequal for c in self.containers)
+        """A last member did something else than those that it ends, or what a member that was passed over would have made was read: the model
+        must run in full."""
+        return any(c.unequal or c.session.recorder.was_read for c in self.containers)
 
     def table(self, scopes: Any) -> tuple[Repeat, ...]:
         """What was stamped, as plain data."""
@@ -293,10 +343,10 @@ def stamping(model: nn.Module, session: Any, *, enabled: bool = True) -> Iterato
     """For the time of one run, let equal members of long containers be passed over."""
     containers: list[_Container] = []
     for module in model.modules() if enabled else ():
-        if not isinstance(module, nn.ModuleList | nn.Sequential | nn.ModuleDict) or len(module) <= SHORT:
+        if not isinstance(module, nn.ModuleList | nn.Sequential | nn.ModuleDict) or len(module) <= FEW:
             continue
         container = _Container(module, list(module.children()), session)
-        if len(container.members) > SHORT and container.prepare():
+        if len(container.members) > FEW and container.prepare():
             containers.append(container)
     wrapped: list[nn.Module] = []
     try:
@@ -309,6 +359,15 @@ def stamping(model: nn.Module, session: Any, *, enabled: bool = True) -> Iterato
     finally:
         for member in wrapped:
             vars(member).pop("forward", None)
+
+
+_UNUSED = object()
+"""In place of an integer among the arguments that a member never used."""
+
+
+def _fits(plain: tuple[Any, ...], like: tuple[Any, ...]) -> bool:
+    """Whether arguments are those of an earlier member, but for integers that it did not use."""
+    return len(plain) == len(like) and all(b is _UNUSED or a == b for a, b in zip(plain, like, strict=True))
 
 
 def _wrapper(container: _Container, position: int, forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from screen.capture import convert, stamp
 from screen.capture.lines import COMPOSITE, HERE, TORCH
 from screen.capture.oracle import Oracle, Site
-from screen.capture.record import Origin, Recorder
+from screen.capture.record import Origin, Recorder, tensors
 from screen.capture.scopes import Scopes
 from screen.capture.session import Aten, Functions, Session
 from screen.graph import Failure, Graph, Initialiser
@@ -116,6 +116,7 @@ def _once(
         except (Exception, SystemExit) as error:
             failure, raised = _failure(error), error
         scopes.unwind()
+    session.recorder.was_read |= any(id(t) in session.recorder.unread for t in tensors(convert.plain(outputs)))
     if repeats.failed:
         return _once(model, *given, initialisers, answers, stamped=False)
     graph = convert.graph_of(session, outputs, failure, repeats.table(scopes), initialisers)

@@ -8,7 +8,9 @@ a descendant of its sink around the sink.
 from __future__ import annotations
 
 import functools
+import math
 import operator
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -268,8 +270,16 @@ class Chains:
             c is not chain and source not in c.nodes and self.flow.depends(c.nodes[-1], sink)
             and (self.flow.depends(source, c.nodes[c.begin]) or self._is_fed_logits(chain, c))
             for c in chosen
-            if len(c.adds) >= len(chain.adds)  # what only collects another stream's outputs (a trend) does not hold it
+            if self._adds_in_full(c) >= len(chain.adds)  # what only collects another stream's outputs (a trend) does not hold it
         )
+
+    def _adds_in_full(self, chain: Chain) -> int:
+        """Its adds, counted as often as the members of a container that hold some of them stand for others that did not run."""
+        graph = self.flow.graph
+        times = Counter(rep for repeat in graph.repeats for _, rep in repeat.members)
+        paths = [[graph.calls[c].module for c in graph.call_path(graph.nodes[a].call)] for a in chain.adds] if times else []
+        common = set(paths[0]).intersection(*paths) if paths else set()
+        return sum(math.prod(times.get(m, 1) for m in path if m not in common) for path in paths) if paths else len(chain.adds)
 
     def _is_fed_logits(self, chain: Chain, stream: Chain) -> bool:
         """A position bias that begins beside a stream, and to which branches of that stream add their logits: it is few adds beside many."""

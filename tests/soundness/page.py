@@ -23,7 +23,7 @@ branches, the facts of every node are compared with its value and with its deriv
 measured norms in place of what it reads. Beside the numbers stand sentences about whole streams (`tests/soundness/sentences.py`): where R301
 says that a stream keeps its size or grows at most linearly, whatever the weights or at fixed ones, its gain at 10⁸ times an input (and 10³ times
 all matrices) may be a hundred times that at 10⁴ times it; where D202 says that gradients follow a power of depth, the logarithm of the gradient
-(median of five draws) may gain from 64 blocks to 256 twice what it gains from 16 to 64, and 3; and blocks of one kind, for which bounds are derived
+(median of five draws) may gain from 32 blocks to 128 twice what it gains from 8 to 32, and 4; and blocks of one kind, for which bounds are derived
 once, must have the same bounds.
 A violation is `measured > bound · (1 + {tolerance:g} · ops)`, where
 `ops` counts the ops on the path, in float64. **A bound is a statement about real arithmetic**: rounding may exceed it by the tolerance, and

@@ -29,9 +29,9 @@ MATRICES = 1e3
 """Factor of the matrices beside the larger input, where the sentence is about all weights."""
 ALLOWED = 100.0
 """How many times the gain at the smaller input the one at the larger may be: a power of what was raised is far above."""
-DEPTHS = (16, 64, 256)
+DEPTHS = (8, 32, 128)
 SEEDS = 5
-STEEPER, SPREAD = 2.0, 3.0
+STEEPER, SPREAD = 2.0, 4.0
 """How many times more the logarithm of a gradient may gain from the second depth to the third than from the first to the second (a power of depth:
 once; an exponential: four times), and what medians of so few draws may be off by."""
 NOISE = 1e-11
