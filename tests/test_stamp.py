@@ -1,0 +1,140 @@
+"""Which members of a container run, and which are taken to be like them: never one that does something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from screen.capture import stamp
+from screen.capture.tracer import trace
+from screen.facts import derive
+from screen.graph import Graph
+
+WIDTH = 8
+
+
+class Block(nn.Module):
+    """x + α F(N(x)); subclasses and arguments make the α of one block differ from that of another."""
+
+    def __init__(self, index: int, steps: int = 1) -> None:
+        super().__init__()
+        self.index, self.steps = index, steps
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.branch(x)
+
+    def branch(self, x: Tensor) -> Tensor:
+        h = self.up(self.norm(x))
+        for _ in range(self.steps):
+            h = torch.relu(h)
+        return self.down(h)
+
+
+class Multiplied(Block):
+    """Its index goes into an op that never asks Python for its value."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.branch(x) * self.index
+
+
+class Compared(Block):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.branch(x) if self.index % 2 else x - self.branch(x)
+
+
+class Scaled(Block):
+    def __init__(self, index: int, steps: int = 1) -> None:
+        super().__init__(index, steps)
+        self.factor = 1.0 / (1 + index)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.branch(x) * self.factor
+
+
+class Told(Block):
+    def forward(self, x: Tensor, place: int) -> Tensor:  # type: ignore[override]  # the index is handed over
+        return x + self.branch(x)
+
+
+class ToldAndUses(Block):
+    def forward(self, x: Tensor, place: int) -> Tensor:  # type: ignore[override]  # the index is handed over
+        return x + self.branch(x) * (1 + place)
+
+
+class WithState(Block):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]  # a state beside the stream
+        y = self.branch(x)
+        return x + y, y.mean(1)
+
+
+class Last(Block):
+    """Nothing in it says so, and the last one does something else."""
+
+    place = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.branch(x) if Last.place < 39 else x - torch.tanh(self.branch(x))
+
+
+class Model(nn.Module):
+    def __init__(self, kind: type[Block], count: int, steps: int = 1) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(kind(i, steps) for i in range(count))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for number, block in enumerate(self.blocks):
+            Last.place = number
+            x = block(x, number) if isinstance(block, Told | ToldAndUses) else block(x)
+        return x
+
+
+class States(Model):
+    """Collects the states of its blocks; `read` of them go into the output."""
+
+    def __init__(self, count: int, read: Callable[[list[Tensor]], Any]) -> None:
+        super().__init__(WithState, count)
+        self.read = read
+
+    def forward(self, x: Tensor) -> Any:
+        states = []
+        for block in self.blocks:
+            x, state = block(x)
+            states.append(state)
+        return x, self.read(states)
+
+
+def ran(model: nn.Module) -> tuple[int, Graph]:
+    """How many blocks ran, and the graph."""
+    with torch.device("meta"):
+        graph = trace(model.to("meta"), (torch.zeros(1, 4, WIDTH),), {})
+    assert graph.failure is None
+    return sum(n.op == "layer_norm" for n in graph.nodes), graph
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (Model(Block, 40), 3), (Model(Told, 40), 3), (Model(Multiplied, 40), 40), (Model(Compared, 40), 40), (Model(Scaled, 40), 40),
+        (Model(ToldAndUses, 40), 40), (Model(Last, 40), 40), (Model(Block, 32), 32), (Model(Block, 12, steps=300), 4),
+        (Model(Block, 4, steps=300), 4), (Model(Multiplied, 12, steps=300), 12), (States(40, lambda s: None), 3), (States(40, lambda s: s[30]), 40), (States(40, sum), 40),
+    ],
+    ids=lambda v: f"{v.blocks[0]._get_name()} x{len(v.blocks)}" if isinstance(v, Model) else str(v),
+)  # fmt: skip
+def test_only_equal_members_are_passed_over(model: Model, expected: int) -> None:
+    assert ran(model)[0] == expected
+
+
+@pytest.mark.parametrize("kind", [Block, Multiplied, Told])
+def test_the_facts_are_those_of_the_whole_model(kind: type[Block], monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> list[object]:
+        facts = derive(ran(Model(kind, 12, steps=300))[1])
+        return [(s.depth, [(k.count, k.layers, [(x.role, x.placement) for x in k.sublayers]) for k in s.kinds]) for s in facts.streams]
+
+    stamped = told()
+    monkeypatch.setattr(stamp, "LARGE", 10**9)
+    assert told() == stamped
