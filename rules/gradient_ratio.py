@@ -5,7 +5,8 @@ over last is rms_N/rms_1, a power of depth. Where attention reads the growing st
 the square of the stream, and the ratio becomes exponential at an ordinary initialisation of Q and K (1e5 at 64 blocks, 6 with QK-norm): the
 first blocks get all of the update. A feed-forward with a norm on its output alone follows a power where it is homogeneous, as the norm takes its size
 away: N(W sin(V x)) is not, and stays as steep however large x is. A bounded map in place of an input norm (tanh) levels off, by no power of depth.
-Assumes: independent random weights at the recorded initialisation for numbers; outputs that their own norm divides do not collapse.
+Assumes: independent random weights at the recorded initialisation for numbers; outputs that their own norm divides do not collapse. The ratio is
+that of the stream for branches of degree 1 in what they read, and a higher power of depth for others (a product with the branch's own input).
 Cannot tell: when attention reads a stream that no norm bounds and its initialisation was not recorded; when the data scale the stream.
 Source: docs/theory.md, gradient ratio; Kim et al. 2025, table 5; Groeneveld et al. 2024 (OLMo 2).
 """

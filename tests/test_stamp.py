@@ -121,7 +121,8 @@ def ran(model: nn.Module) -> tuple[int, Graph]:
     [
         (Model(Block, 40), 3), (Model(Told, 40), 3), (Model(Multiplied, 40), 40), (Model(Compared, 40), 40), (Model(Scaled, 40), 40),
         (Model(ToldAndUses, 40), 40), (Model(Last, 40), 40), (Model(Block, 32), 32), (Model(Block, 12, steps=300), 4),
-        (Model(Block, 4, steps=300), 4), (Model(Multiplied, 12, steps=300), 12), (States(40, lambda s: None), 3), (States(40, lambda s: s[30]), 40), (States(40, sum), 40),
+        (Model(Block, 4, steps=300), 4), (Model(Multiplied, 12, steps=300), 12),
+        (States(40, lambda s: None), 3), (States(40, lambda s: s[30]), 40), (States(40, sum), 40),
     ],
     ids=lambda v: f"{v.blocks[0]._get_name()} x{len(v.blocks)}" if isinstance(v, Model) else str(v),
 )  # fmt: skip
