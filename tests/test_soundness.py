@@ -9,6 +9,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from screen.facts.branches import Branch
+from screen.facts.stream_norms import StreamNorms
+from screen.rules import gradient_ratio
 from tests.soundness import draws
 from tests.soundness.grammar import Attend, Design, Part, designs, distinct
 from tests.soundness.measure import Attack, fibre
@@ -17,6 +20,7 @@ from tests.soundness.mutations import MUTATIONS, Mutation
 from tests.soundness.nodewise import mixed_norm, tangents
 from tests.soundness.record import Record
 from tests.soundness.region import Region, regions
+from tests.soundness.sentences import attack_sentences
 from tests.soundness.shards import Plan, one_structure
 
 # -- the harness itself -------------------------------------------------------------------------------------------------------------------
@@ -128,3 +132,41 @@ def test_the_harness_sees_a_broken_rule(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(Attack, "size", lambda *_: 0.0)
     raw = Design((Part("mlp"),), width=6, tokens=4)
     assert one_structure(0, raw, CI).violations
+
+
+# -- sentences about whole streams --------------------------------------------------------------------------------------------------------
+
+CARRIED = Design((Part("pool", "group", "hand_layer", act="softplus", bias=True, twist="raw_gate"),), alpha="gate", depth=3, width=16, tokens=4)
+"""A gated copy of the sum goes past the norm that stands on it."""
+STEEP = Design((Part("mlp", output_norm="rms", act="sin"),), width=8, tokens=4)
+"""N(W sin(V x)): no power of depth."""
+OTHER_EPS = Design((Part("mlp", "RMSNorm"),), different="eps", depth=2)
+
+
+def sentences(design: Design) -> Record:
+    record = Record()
+    attack_sentences(design, "0", record)
+    return record
+
+
+@pytest.mark.parametrize(
+    ("design", "where", "answer", "kind"),
+    [
+        (CARRIED, (StreamNorms, "_read_behind"), lambda *_: None, "growth, size"),
+        (STEEP, (gradient_ratio, "does_slope_fall"), lambda *_: True, "gradients over depth"),
+        (OTHER_EPS, (Branch, "constants"), (), "blocks of `k0` share one derivation, and differ in it"),
+    ],
+    ids=["growth", "gradients", "kinds"],
+)
+def test_the_harness_sees_a_false_sentence(
+    design: Design, where: tuple[object, str], answer: object, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was said once."""
+    assert not sentences(design).violations
+    monkeypatch.setattr(*where, answer)
+    assert kind in {v["kind"] for v in sentences(design).violations}
+
+
+def test_sentences_that_hold_are_compared() -> None:
+    checks = sentences(PERI).checks
+    assert checks["growth, weights"] == 1 and checks["gradients over depth"] == 1
