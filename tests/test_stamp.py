@@ -47,6 +47,11 @@ class Compared(Block):
         return x + self.branch(x) if self.index % 2 else x - self.branch(x)
 
 
+class Spelled(Block):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.branch(x) if f"{self.index}".endswith("0") else x - self.branch(x)
+
+
 class Scaled(Block):
     def __init__(self, index: int, steps: int = 1) -> None:
         super().__init__(index, steps)
@@ -120,6 +125,7 @@ def ran(model: nn.Module) -> tuple[int, Graph]:
     ("model", "expected"),
     [
         (Model(Block, 40), 3), (Model(Told, 40), 3), (Model(Multiplied, 40), 40), (Model(Compared, 40), 40), (Model(Scaled, 40), 40),
+        (Model(Spelled, 40), 40),
         (Model(ToldAndUses, 40), 40), (Model(Last, 40), 40), (Model(Block, 32), 32), (Model(Block, 12, steps=300), 4),
         (Model(Block, 4, steps=300), 4), (Model(Multiplied, 12, steps=300), 12),
         (States(40, lambda s: None), 3), (States(40, lambda s: s[30]), 40), (States(40, sum), 40),

@@ -48,10 +48,11 @@ class Watched(int):
 
 
 _USES = [
-    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__index__", "__bool__", "__add__", "__radd__", "__sub__",
-    "__rsub__", "__mul__", "__rmul__", "__mod__", "__rmod__", "__floordiv__", "__rfloordiv__", "__truediv__", "__rtruediv__", "__pow__",
-    "__rpow__", "__and__", "__or__", "__xor__", "__neg__", "__int__", "__float__", "__divmod__", "__lshift__", "__rshift__", "__abs__",
-    "__invert__",
+    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__index__", "__bool__", "__add__", "__radd__", "__sub__", "__rsub__",
+    "__mul__", "__rmul__", "__mod__", "__rmod__", "__floordiv__", "__rfloordiv__", "__truediv__", "__rtruediv__", "__pow__", "__rpow__", "__and__",
+    "__or__", "__xor__", "__neg__", "__int__", "__float__", "__divmod__", "__lshift__", "__rshift__", "__abs__", "__invert__", "__str__",
+    "__repr__", "__format__", "__pos__", "__round__", "__trunc__", "__floor__", "__ceil__", "__rdivmod__", "__rlshift__", "__rrshift__",
+    "__rand__", "__ror__", "__rxor__", "bit_length", "bit_count", "to_bytes", "as_integer_ratio", "conjugate",
 ]
 """Every way to learn an integer's value."""
 
