@@ -126,8 +126,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
 def _steep(stream: Stream, sub: Sublayer) -> Outcome:
     """A norm on the output of a branch that reads the stream as it is, and is not known to be homogeneous in it."""
     message = (
-        f"`{sub.name}` reads `{stream.name}` as it is, and the graph does not show that it is homogeneous in it (a gate that saturates, a router, "
-        "`sin`): under its output norm its slope need not fall as the stream grows, and no law of depth is derived."
+        f"`{sub.name}` reads `{stream.name}` as it is, and the graph does not show that its slope falls as that grows (a gate that saturates, "
+        "a router, `sin`, a product with the stream itself): it has a norm on its output alone, and no law of depth is derived."
     )
     return Outcome("conditional", message, at(stream, None, sub), theorem=THEOREM, condition="small-gain")
 

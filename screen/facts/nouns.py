@@ -141,6 +141,8 @@ class Sublayer:
     output: int
     """The node added to the stream."""
     place: Place
+    multiplies_stream: bool = False
+    """It multiplies the stream itself by what it makes from it, x ⊙ F(A(x)): such branches do not add up like independent ones."""
 
 
 @dataclass(frozen=True)

@@ -199,6 +199,7 @@ class Reader:
             add=branch.add,
             output=branch.output,
             place=place_of(self.flow.graph, branch.add),
+            multiplies_stream=branch.is_factor_raw,
         )
 
     def _positions(

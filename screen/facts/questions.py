@@ -110,6 +110,8 @@ def does_slope_fall(facts: Facts, sublayer: Sublayer) -> bool:
     bounded map stands in place of both. Elsewhere it need not: N(W sin(V x)) stays as steep however large x is."""
     if "A" in sublayer.positions:
         return is_input_bounded(facts, sublayer) is True
+    if sublayer.multiplies_stream:
+        return False
     if is_scale_free(facts, sublayer):
         return True
     if "B" in sublayer.positions:
