@@ -454,3 +454,23 @@ def test_heads_that_share_values_start_as_heads_of_their_own() -> None:
         [attention] = [s for k in facts.streams[0].kinds for s in k.sublayers if s.role == "attention"]
         starts.append(start_product(facts, attention))
     assert starts == pytest.approx([0.02**4 * 64**2] * 3)
+
+
+class OutputNorm(nn.Module):
+    """A norm on the output alone, around a feed-forward of the stream itself."""
+
+    def __init__(self, act: Callable[[Tensor], Tensor], product: bool = False) -> None:
+        super().__init__()
+        self.ffn, self.before, self.after, self.product = FFN(act), nn.LayerNorm(WIDTH), nn.RMSNorm(WIDTH), product
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.after(x * self.ffn(self.before(x)) if self.product else self.ffn(x))
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [(lambda _: OutputNorm(F.gelu), "holds"), (lambda _: OutputNorm(torch.sin), "conditional"), (lambda _: OutputNorm(F.gelu, True), "conditional")],
+    ids=["homogeneous", "sin", "product with the stream"],
+)
+def test_a_law_of_depth_under_an_output_norm_wants_a_homogeneous_branch(block: Callable[[int], nn.Module], expected: str) -> None:
+    assert outcomes(report_of(Stack(block)), "D202") == {expected}

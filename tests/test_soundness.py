@@ -140,8 +140,6 @@ CARRIED = Design((Part("pool", "group", "hand_layer", act="softplus", bias=True,
 """A gated copy of the sum goes past the norm that stands on it."""
 STEEP = Design((Part("mlp", output_norm="rms", act="sin"),), width=8, tokens=4)
 """N(W sin(V x)): no power of depth."""
-MULTIPLIED = Design((Part("token_mlp", "std", "lp3", act="softsign", twist="times_stream"),), width=4, tokens=7)
-"""N(x ⊙ F(N(x))): of degree 0 in x, and no independent increment."""
 OTHER_EPS = Design((Part("mlp", "RMSNorm"),), different="eps", depth=2)
 
 
@@ -156,10 +154,9 @@ def sentences(design: Design) -> Record:
     [
         (CARRIED, (StreamNorms, "_read_behind"), lambda *_: None, "growth, size"),
         (STEEP, (gradient_ratio, "does_slope_fall"), lambda *_: True, "gradients over depth"),
-        (MULTIPLIED, (gradient_ratio, "does_slope_fall"), lambda *_: True, "gradients over depth"),
         (OTHER_EPS, (Branch, "constants"), (), "blocks of `k0` share one derivation, and differ in it"),
     ],
-    ids=["growth", "gradients", "product", "kinds"],
+    ids=["growth", "gradients", "kinds"],
 )
 def test_the_harness_sees_a_false_sentence(
     design: Design, where: tuple[object, str], answer: object, kind: str, monkeypatch: pytest.MonkeyPatch
