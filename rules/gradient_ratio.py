@@ -4,7 +4,8 @@ Why: where every branch reads a bounded input, the squared gradient of a block i
 over last is rms_N/rms_1, a power of depth. Where attention reads the growing stream itself and only its output is normed, its logits grow with
 the square of the stream, and the ratio becomes exponential at an ordinary initialisation of Q and K (1e5 at 64 blocks, 6 with QK-norm): the
 first blocks get all of the update. A feed-forward with a norm on its output alone follows a power where it is homogeneous, as the norm takes its size
-away: N(W sin(V x)) is not, and stays as steep however large x is. A bounded map in place of an input norm (tanh) levels off, by no power of depth.
+away: N(W sin(V x)) is not, and stays as steep however large x is. A branch without weights (pooling minus identity) may pull against the stream and
+hold it small, while the others go on multiplying gradients. A bounded map in place of an input norm (tanh) levels off, by no power of depth.
 Assumes: independent random weights at the recorded initialisation for numbers; outputs that their own norm divides do not collapse. The ratio is
 that of the stream for branches of degree 1 in what they read, and a higher power of depth for others (a product with the branch's own input).
 Cannot tell: when attention reads a stream that no norm bounds and its initialisation was not recorded; when the data scale the stream.
@@ -111,6 +112,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
             return scaled(stream, gated, "gradients change over depth with their product", THEOREM)
         if raw:
             return _steep(stream, raw[0][1])
+        if fixed := [s for _, s in placed if s.m.maps == 0]:
+            message = f"`{fixed[0].name}` has no weights: what it adds to `{stream.name}` is not independent of it, and no law of depth is derived."
+            return Outcome("conditional", message, at(stream, None, fixed[0]), theorem=THEOREM, condition="small-gain")
         gain = constant_gain(facts, stream)
         return _polynomial(facts, stream) if gain <= MODEST_GAIN else _multiplied(stream, gain)
     times = sum(n for n, s in raw if s in bare)

@@ -112,7 +112,7 @@ def does_slope_fall(facts: Facts, sublayer: Sublayer) -> bool:
         return is_input_bounded(facts, sublayer) is True
     if sublayer.multiplies_stream:
         return False
-    if is_scale_free(facts, sublayer):
+    if is_scale_free(facts, sublayer) and ("B" in sublayer.positions or is_input_bounded(facts, sublayer) is True):
         return True
     if "B" in sublayer.positions:
         return has_softmax(facts, sublayer) is True and do_logits_stay(facts, sublayer)
