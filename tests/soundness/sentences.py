@@ -18,6 +18,7 @@ from screen.facts import derive
 from screen.facts.analysis import analyse
 from screen.facts.branches import Branch
 from screen.facts.nouns import Facts, Unknown
+from screen.facts.questions import branches
 from tests.soundness.grammar import Design
 from tests.soundness.model import build, example
 from tests.soundness.record import Record, Sample
@@ -46,7 +47,7 @@ def attack_sentences(design: Design, seed: str, record: Record) -> None:
     facts = derive(graph)
     sample = Sample(design.line, seed, -1)
     streams = [s for s in facts.streams if any(k.sublayers for k in s.kinds)]
-    if len(streams) == 1 and streams[0].states[-1] == len(graph.nodes) - 1:  # it is that of the model, and nothing else multiplies its ends
+    if len(streams) == 1 and branches(facts, streams[0]) >= design.depth * len(design.parts):  # it is that of the model, and all of it was found
         (outcome,) = stream_growth.check(facts)
         if outcome.result == "holds":
             about = next(kind for words, kind in SENTENCES.items() if words in outcome.message)
