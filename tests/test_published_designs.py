@@ -155,6 +155,7 @@ class ResiDual(nn.Module):
 
 
 def test_a_stream_that_collects_branches_of_another_one_does_not_grow_exponentially() -> None:
+    torch.manual_seed(0)  # in one draw of fifty some of its 144 weights look as if they were drawn otherwise
     report = screen.check(ResiDual(), example_inputs=torch.zeros(2, TOKENS, dtype=torch.long))
     assert outcomes(report, "R101") == {"conditional", "holds"}
     assert (state(report, "R"), state(report, "D")) == ("conditional", "conditional"), "its branches reach the end without the norms"
