@@ -60,12 +60,12 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         message = f"`{stream.name}` is normalised after every sum: its size does not depend on depth."
         return Outcome("holds", message, site, theorem="‖x_l‖ = γ per token, in rms")
     free = [(n, s) for n, s in placed if not is_renormalised(s)]
-    for kind in ("data", "learned"):
-        if kind == "learned" and (held := held_by(facts, stream)):
-            return Outcome("holds", f"{held} on `{stream.name}` bounds it in every block: its size does not depend on depth.", site)
-        found = next((s for _, s in free if s.alpha.kind == kind), None)
-        if found is not None:
-            return scaled(stream, found, "its growth over depth depends on them")
+    gate = next((s for _, s in free if s.alpha.kind == "data"), None)
+    if gate is None and (held := held_by(facts, stream)):
+        return Outcome("holds", f"{held} on `{stream.name}` bounds it in every block: its size does not depend on depth.", site)
+    gate = gate or next((s for _, s in free if s.alpha.kind == "learned"), None)
+    if gate is not None:
+        return scaled(stream, gate, "its growth over depth depends on them")
     growth = constant_gain(facts, stream)
     numbers = (("product_of_alpha", growth), ("depth", depth))
     if growth > MODEST:
