@@ -11,6 +11,8 @@ class TextClassifier(nn.Module):
         super().__init__()
         self.token = nn.Embedding(vocab_size, d_model)
         self.position = nn.Embedding(max_len, d_model)
+        for table in (self.token, self.position):  # times √d below: tokens of size one
+            nn.init.normal_(table.weight, std=d_model**-0.5)
         layer = nn.TransformerEncoderLayer(d_model=d_model, nhead=nhead, dim_feedforward=4 * d_model, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, num_layers=num_layers)
         self.classifier = nn.Linear(d_model, num_classes)

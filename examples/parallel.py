@@ -35,6 +35,7 @@ class ParallelLM(nn.Module):
     def __init__(self, vocab=512, d=96, heads=4, depth=6):
         super().__init__()
         self.embed = nn.Embedding(vocab, d)
+        nn.init.normal_(self.embed.weight, std=0.02)  # it is the head too
         self.blocks = nn.Sequential(*[ParallelBlock(d, heads) for _ in range(depth)])
         self.ln_f = nn.LayerNorm(d, bias=False)
 

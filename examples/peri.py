@@ -86,6 +86,7 @@ class PeriLM(nn.Module):
     def __init__(self, vocab=512, dim=96, depth=6, n_heads=4, n_kv_heads=2, hidden=256):
         super().__init__()
         self.embed = nn.Embedding(vocab, dim)
+        nn.init.normal_(self.embed.weight, std=0.02)  # it is the head too
         self.layers = nn.ModuleList(DecoderLayer(dim, n_heads, n_kv_heads, hidden) for _ in range(depth))
         self.norm = RMSNorm(dim)
 

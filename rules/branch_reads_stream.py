@@ -106,7 +106,7 @@ def _other_adds(facts: Facts, stream: Stream) -> list[Outcome]:
             reaches, unread = _reads(facts, other, states)
             if not reaches and not unread and _is_constant(facts, other):
                 place = place_of(facts, state)
-                message = f"What is added to `{stream.name}` at `{place.module}` has weights and depends on no input of the model."
+                message = f"What is added to `{stream.name}` at {place.words} has weights and depends on no input of the model."
                 found.append(Outcome("violated", message, at(stream, place=place), remedy=REMEDY))
     return found
 

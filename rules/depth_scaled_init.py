@@ -1,9 +1,10 @@
 """An initialisation that was scaled for depth is applied, once, to the maps that it acts on.
 
-Why: GPT-2 and its kin start the last map of each branch smaller by 1/√(2N). Code that does so in a loop over names, before or after another loop that
-initialises everything, loses the scale (a later call overwrites it), applies it twice (the loop runs again for a parent module), or puts it on maps
-that it does not act on: on queries and keys, which the value path does not pass, or before an output norm, which divides it out. The model then
-starts at another scale than its authors think, and the loss of a deep stack begins too high.
+Why: GPT-2 and its kin start the last map of each branch smaller by 1/√(2N). Code that does so in a loop over names, before or after another loop
+that initialises everything, loses the scale (a later call overwrites it), applies it twice (the loop runs again for a parent module), or puts it on
+maps that it does not act on: on queries and keys alone, which the value path does not pass, or before an output norm, which divides it out. The
+model then starts at another scale than its authors think, and the loss of a deep stack begins too high. Where the value path has its scale, one on
+queries and keys beside it does no harm (CLIP scales all three maps on the input).
 Assumes: calls on parameters were recorded while the model was built; a factor counts as a scale for depth when it is (k·N)^(-1/2) or (k·N)^(-1/4)
 within two percent, k = 1, 2, 8, N the number of blocks, and differs from 1 by more than a tenth.
 Cannot tell: when no initialiser of any weight of the branch was recorded.
@@ -59,10 +60,27 @@ def _example(title: str, *calls: str) -> Example:
     return Example(title, MODEL.replace("CALLS", ("\n" + " " * 16).join(calls)))
 
 
-HOLDS = (_example("the last map is scaled once", PLAIN, SCALED),)
+CLIP = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(32)
+        self.q, self.k, self.v, self.o = (nn.Linear(32, 32) for _ in range(4))
+        for map, scale in zip((self.q, self.k, self.v, self.o), SCALES):
+            nn.init.normal_(map.weight, std=0.02 * scale)
+
+    def forward(self, x):
+        y = self.norm(x)
+        return x + self.o(F.scaled_dot_product_attention(self.q(y), self.k(y), self.v(y)))
+"""
+HOLDS = (
+    _example("the last map is scaled once", PLAIN, SCALED),
+    Example("queries, keys and values are scaled alike (CLIP)", CLIP.replace("SCALES", "(8**-0.5, 8**-0.5, 8**-0.5, 1.0)")),
+)
 VIOLATES = (
     _example("a later call overwrites the scale", SCALED, PLAIN),
     _example("the scale is applied twice", PLAIN, AGAIN, AGAIN),
+    Example("queries and keys alone are scaled", CLIP.replace("SCALES", "(8**-0.5, 8**-0.5, 1.0, 1.0)")),
 )
 CANNOT_TELL = (_example("nothing fills the weights", "map.weight = nn.Parameter(torch.empty(map.weight.shape))"),)
 
@@ -82,11 +100,13 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("cannot_tell", f"{name}: no initialiser of its weights was recorded.", site, basis="declared")
     last, fans = _last_maps(facts, sublayer), _fans(facts, known)
     ends = {(fans[p], law[-1]) for p, law in known.items()}
+    bases = {p: max((other[-1] for q, other in known.items() if q != p), default=0.0) for p in known}
+    carried = any(p in last and bases[p] > 0 and _scale(law[-1] / bases[p], depth) for p, law in known.items())
     for parameter, law in known.items():
-        base = max((other[-1] for p, other in known.items() if p != parameter), default=0.0)
+        base = bases[parameter]
         if any(other and fan != fans[parameter] and abs(law[-1] / other * math.sqrt(fans[parameter] / fan) - 1) < CLEAR for fan, other in ends):
             continue  # its width follows from its fan-in, as that of another weight does
-        message = _fault(parameter, law, base, depth, parameter in last, "B" in sublayer.positions)
+        message = _fault(parameter, law, base, depth, carried or parameter in last, "B" in sublayer.positions)
         if message:
             numbers = (("depth", depth), ("last", law[-1]), ("others", base))
             remedy = "scale the last map of each branch once, after every other initialisation"
@@ -100,8 +120,8 @@ def _fans(facts: Facts, names: Iterable[str]) -> dict[str, int]:
     return {name: math.prod((nodes[name].shape or (1,))[1:]) for name in names}
 
 
-def _fault(parameter: str, law: tuple[float, ...], base: float, depth: int, is_last: bool, normed: bool) -> str:
-    """What is wrong with the history of one weight; empty when nothing is."""
+def _fault(parameter: str, law: tuple[float, ...], base: float, depth: int, acts: bool, normed: bool) -> str:
+    """What is wrong with the history of one weight; empty when nothing is. `acts`: it, or another one, has the scale where that acts."""
     if base <= 0 or depth < 2:
         return ""
     now = _scale(law[-1] / base, depth)
@@ -113,7 +133,7 @@ def _fault(parameter: str, law: tuple[float, ...], base: float, depth: int, is_l
         return f"`{parameter}` was scaled for depth by {twice:.3g} twice"
     if now and normed:
         return f"`{parameter}` is scaled by {now:.3g} before an output norm, which divides it out: its gradient is {1 / now:.3g} times as large"
-    if now and not is_last:
+    if now and not acts:
         return f"`{parameter}` is scaled for depth by {now:.3g}, and the branch's smallest product of weights does not end in it"
     return ""
 

@@ -66,7 +66,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     found = [
         Outcome(
             "violated",
-            f"The norm at `{pair.second.place.module}` normalises what the norm at `{pair.first.place.module}` has just normalised.",
+            f"The norm at {pair.second.place.words} normalises what the norm at {pair.first.place.words} has just normalised.",
             Site(place=pair.second.place),
             theorem="N(N(x)) = N(x) up to ε where no gain stands between",
             remedy="remove one of the two",
@@ -76,7 +76,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     found += [
         Outcome(
             "cannot_tell",
-            f"The norm at `{norm.place.module}` reads `{facts.graph.nodes[norm.source].op}`, an op without a row, which may be a norm itself.",
+            f"The norm at {norm.place.words} reads `{facts.graph.nodes[norm.source].op}`, an op without a row, which may be a norm itself.",
             Site(place=norm.place),
         )
         for norm in facts.norms

@@ -76,6 +76,8 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
     site = at(stream)
+    if facts.is_loop:
+        return Outcome("not_applicable", f"`{stream.name}` is that of a block, whose head is not in the trace.", site)
     last = next((s for kind in reversed(stream.kinds) for s in reversed(kind.sublayers)), None)
     if last is None or "C" in last.positions:
         return Outcome("not_applicable", f"`{stream.name}` ends in the norm of its last sum.", site)

@@ -1,14 +1,16 @@
-"""The gradient of the first block over that of the last grows at most like a power of depth.
+"""The gradient of the first block over that of the last stays within bounds at the start, and grows at most like a power of depth.
 
 Why: where every branch reads a bounded input, the squared gradient of a block is inverse to the squared size of the stream there, so that first
 over last is rms_N/rms_1, a power of depth. Where attention reads the growing stream itself and only its output is normed, its logits grow with
 the square of the stream, and the ratio becomes exponential at an ordinary initialisation of Q and K (1e5 at 64 blocks, 6 with QK-norm): the
 first blocks get all of the update. A feed-forward with a norm on its output alone follows a power where it is homogeneous, as the norm takes its size
 away: N(W sin(V x)) is not, and stays as steep however large x is. A branch without weights (pooling minus identity) may pull against the stream and
-hold it small, while the others go on multiplying gradients. A bounded map in place of an input norm (tanh) levels off, by no power of depth.
-Assumes: independent random weights at the recorded initialisation for numbers; outputs that their own norm divides do not collapse. The ratio is
-that of the stream for branches of degree 1 in what they read, and a higher power of depth for others (a product with the branch's own input).
-Cannot tell: when attention reads a stream that no norm bounds and its initialisation was not recorded; when the data scale the stream.
+hold it small, while the others go on multiplying gradients. Whatever the structure, the numbers at the start decide: a ratio above 1e3 or below 1e-3,
+or tokens that are nearly the same behind the last block.
+Assumes: independent random weights at the recorded initialisation for numbers that are derived; those that are measured are of one draw of the weights.
+The gradient of a block is the root of the sum of squares over all its parameters where it is measured.
+Cannot tell: when attention reads a stream that no norm bounds and its initialisation was not recorded; when the data scale the stream; when a
+measurement refutes what was derived, or the module's own gradients are not those of the traced program.
 Source: docs/theory.md, gradient ratio; Kim et al. 2025, table 5; Groeneveld et al. 2024 (OLMo 2).
 """
 
@@ -16,27 +18,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from screen.facts.claims.claim import ClaimKind
 from screen.facts.last_map import last_map
+from screen.facts.operator import StreamOperator
 from screen.facts.questions import (
+    COLLAPSED,
     EXPLOSIVE,
+    MODEST,
+    STARVED,
     are_logits_bounded,
-    constant_gain,
-    does_slope_fall,
+    basis_of,
+    gain_of,
+    has_identity_path,
     has_softmax,
     is_input_bounded,
     is_renormalised,
     is_scale_free,
+    number_of,
+    program_doubt,
     starts_at_zero,
 )
-from screen.facts.questions import MODEST as MODEST_GAIN
-from screen.facts.recursion import Recursion
 from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable, scaled
 from screen.theorems.in_words import last_gradient
 
-RULE = Rule("D202", "gradient-ratio", "backward", "D", "error", ("streams", "recursions"), "docs/theory.md, gradient ratio")
+RULE = Rule("D202", "gradient-ratio", "backward", "D", "error", ("streams", "claims"), "docs/theory.md, gradient ratio")
 
-MODEST = 3.0
-"""First-over-last gradient ratio over rms_N/rms_1 up to which a stack too shallow for a law counts as following the stream (docs/theory.md)."""
 FEW = 2
 """Branches without a norm, over the whole depth, that make no law of depth (a convolution for positions before the first block)."""
 Numbers = tuple[tuple[str, Number], ...]
@@ -87,7 +93,7 @@ THEOREM = "E‖∂L/∂x_l‖² / E‖∂L/∂x_N‖² = ‖x_N‖²/‖x_l‖²
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per stream with an identity path."""
-    streams = [s for s in facts.streams if s.identity.exists is True and any(k.sublayers for k in s.kinds)]
+    streams = [s for s in facts.streams if has_identity_path(facts, s) is True and any(k.sublayers for k in s.kinds)]
     return or_not_applicable([_with_last_map(facts, s, _judge(facts, s)) for s in streams], "no stream has an identity path.")
 
 
@@ -99,102 +105,162 @@ def _with_last_map(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
+    site = at(stream, None, stream.kinds[0].sublayers[0])
+    if doubt := program_doubt(facts):
+        return Outcome("cannot_tell", f"`{stream.name}`: {doubt}.", site, "measured")
+    found = _by_numbers(facts, stream) or _refuted(facts, stream)
+    return found or _by_structure(facts, stream)
+
+
+def _numbers(facts: Facts, stream: Stream) -> Numbers:
+    """What is known at the start."""
+    shown: tuple[tuple[str, ClaimKind], ...] = (("gradient_first_over_last", "gradient_ratio"), ("rms_last_over_first", "rms_ratio"), ("one_minus_cos", "one_minus_cos"))
+    found: list[tuple[str, Number]] = []
+    for name, claim in shown:
+        value = number_of(facts, stream, claim)
+        digits = 6 if basis_of(facts, stream, claim) == "declared" else 2  # a measurement differs between machines
+        found += [] if isinstance(value, Unknown) else [(name, float(f"{value:.{digits}g}"))]
+    return tuple(found)
+
+
+def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
+    """What opens the channel whatever the path is."""
+    site, depth, numbers = at(stream, None, stream.kinds[0].sublayers[0]), facts.depth(stream), _numbers(facts, stream)
+    ratio, apart = number_of(facts, stream, "gradient_ratio"), number_of(facts, stream, "one_minus_cos")
+    how = basis_of(facts, stream, "gradient_ratio")
+    law = facts.claims.of("gradient_law", "start", stream.name).known
+    if isinstance(ratio, float) and not 1 / STARVED <= ratio <= STARVED:
+        message = f"`{stream.name}`: at the start the first block gets {ratio:.3g} times the gradient of the last one, over {depth} blocks."
+        remedy = "a norm on the branch's input, or on queries and keys; or smaller initial weights"
+        return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy)
+    if law == "exponential":
+        shown = f"first over last gradient {ratio:.3g}" if isinstance(ratio, float) else "the ratio leaves the range of floats"
+        message = f"`{stream.name}`: at the recorded initialisation gradients are exponential in depth, {shown} at {depth} blocks."
+        remedy = "a norm on queries and keys, or on the branch's input; or smaller initial weights"
+        return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy)
+    if isinstance(apart, float) and apart < COLLAPSED:
+        message = f"`{stream.name}`: at the start 1 − cos between tokens is {apart:.2g} after {depth} blocks: tokens are nearly the same."
+        return Outcome("violated", message, site, basis_of(facts, stream, "one_minus_cos"), THEOREM, numbers=numbers, remedy="smaller initial weights, or norms inside the branches")
+    grown = number_of(facts, stream, "rms_ratio")
+    if isinstance(grown, float) and grown > STARVED:
+        message = f"`{stream.name}`: at the start it grows {grown:.3g} times over {depth} blocks, and so do gradients on their way back."
+        return Outcome("violated", message, site, basis_of(facts, stream, "rms_ratio"), THEOREM, numbers=numbers, remedy="a norm on the branch's input or output")
+    return None
+
+
+def _refuted(facts: Facts, stream: Stream) -> Outcome | None:
+    """A claim of this channel that a measurement contradicts."""
+    names: tuple[ClaimKind, ...] = ("identity_gain", "gradient_law", "gradient_ratio", "one_minus_cos")
+    for name in names:
+        claim = facts.claims.of(name, "start", stream.name)
+        if claim.is_refuted and isinstance(claim.known, Unknown):
+            message = f"`{stream.name}`: of {name.replace('_', ' ')} ({claim.id}), {claim.known.reason}."
+            return Outcome("cannot_tell", message, blame(facts, at(stream), claim.nodes), "measured")
+    return None
+
+
+def _by_structure(facts: Facts, stream: Stream) -> Outcome:
+    """What the path and the branches say, with the numbers beside it."""
     placed = [(facts.passes(stream, k), s) for k in stream.kinds for s in k.sublayers if not is_renormalised(s) and not starts_at_zero(s)]
     for _, sub in placed:
         if sub.placement == "unknown":
             return Outcome("cannot_tell", f"`{stream.name}`: the placement of `{sub.name}` is unknown.", at(stream, None, sub))
-    raw = [(n, s) for n, s in placed if not does_slope_fall(facts, s)]
-    fed = [s for _, s in raw if "B" in s.positions and has_softmax(facts, s) is True and are_logits_bounded(facts, s) is not True]
-    bare = [s for _, s in raw if "B" not in s.positions]
-    if not fed and not bare:
-        gated = next((s for _, s in placed if s.alpha.kind in ("learned", "data")), None)
+    gain = gain_of(facts, stream)
+    gated = next((s for _, s in placed if s.alpha.kind in ("learned", "data")), None)
+    if isinstance(gain, Unknown):
         if gated is not None:
             return scaled(stream, gated, "gradients change over depth with their product", THEOREM)
-        if raw:
-            return _steep(stream, raw[0][1])
+        return Outcome("cannot_tell", f"`{stream.name}`: the gain of its identity path is not known: {gain.reason}.", blame(facts, at(stream), gain.nodes))
+    if gain < 1 / MODEST and (kept := _stationary(facts, stream, gain)) is not None:
+        return kept
+    if not 1 / MODEST <= gain <= MODEST:
+        return _multiplied(facts, stream, gain)
+    raw = [(n, s) for n, s in placed if not is_scale_free(facts, s) or s.multiplies_stream]
+    if not raw:
         if fixed := [s for _, s in placed if s.m.maps == 0]:
             message = f"`{fixed[0].name}` has no weights: what it adds to `{stream.name}` is not independent of it, and no law of depth is derived."
             return Outcome("conditional", message, at(stream, None, fixed[0]), theorem=THEOREM, condition="small-gain")
-        gain = constant_gain(facts, stream)
-        return _polynomial(facts, stream) if gain <= MODEST_GAIN else _multiplied(stream, gain)
-    times = sum(n for n, s in raw if s in bare)
-    if not fed and times <= FEW:
-        often = "once" if times == 1 else f"{times} times"
-        message = f"`{bare[0].name}` multiplies `{stream.name}`, which no norm bounds for it, {often} over the whole depth."
-        return Outcome("conditional", message, at(stream, None, bare[0]), condition="small-gain")
-    if fed:
-        return _measured(facts, stream, fed[0], f"The logits of `{fed[0].name}` grow with `{stream.name}`", grows=False)
-    return _measured(facts, stream, bare[0], f"`{bare[0].name}` multiplies `{stream.name}`, which no norm bounds for it", grows=True)
+        if gated is not None:
+            return scaled(stream, gated, "gradients change over depth with their product", THEOREM)
+        operator = facts.operator(stream)
+        if isinstance(operator, StreamOperator) and operator.carried not in ("constant", "decaying"):
+            message = f"what a branch adds to `{stream.name}` is carried on more than once: gradients of early blocks grow with depth as that does."
+            return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=_numbers(facts, stream), condition="stream-gain")
+        return _polynomial(facts, stream)
+    return _raw(facts, stream, raw)
 
 
-def _steep(stream: Stream, sub: Sublayer) -> Outcome:
-    """A norm on the output of a branch that reads the stream as it is, and is not known to be homogeneous in it."""
-    message = (
-        f"`{sub.name}` reads `{stream.name}` as it is, and the graph does not show that its slope falls as that grows (a gate that saturates, "
-        "a router, `sin`, a product with the stream itself): it has a norm on its output alone, and no law of depth is derived."
-    )
-    return Outcome("conditional", message, at(stream, None, sub), theorem=THEOREM, condition="small-gain")
+def _stationary(facts: Facts, stream: Stream, gain: float) -> Outcome | None:
+    """A stream that is scaled down in every block while branches keep up: the ratio at the start tells, where its law is known."""
+    ratio, law = number_of(facts, stream, "gradient_ratio"), facts.claims.of("gradient_law", "start", stream.name).known
+    if isinstance(ratio, Unknown) or (isinstance(law, Unknown) and not _is_polynomial(facts, stream)):
+        return None
+    message = f"the identity path of `{stream.name}` has gain {gain:.3g} over its depth, and branches keep gradients up: first over last is {ratio:.3g}."
+    return Outcome("holds", message, at(stream), "declared", THEOREM, numbers=(("gain", gain), *_numbers(facts, stream)))
 
 
-def _multiplied(stream: Stream, gain: float) -> Outcome:
-    """The ratio is the stream's own, which constants alone make large; R301 says whether that opens a channel."""
-    message = f"`{stream.name}` is multiplied by {gain:.3g} over its depth by the constants on its adds alone, and so are gradients on the way back."
-    return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=(("product_of_alpha", gain),), condition="stream-gain")
+def _multiplied(facts: Facts, stream: Stream, gain: float) -> Outcome:
+    """The ratio is the stream's own, which its multipliers alone make large or small; R301 says whether growth opens a channel."""
+    message = f"the identity path of `{stream.name}` is multiplied by {gain:.3g} over its depth, and so are gradients on the way back."
+    numbers = (("gain", gain), *_numbers(facts, stream))
+    return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=numbers, condition="stream-gain")
 
 
 def _polynomial(facts: Facts, stream: Stream) -> Outcome:
-    found = facts.recursion(stream)
-    numbers: Numbers = () if isinstance(found, Unknown) else (("rms_last_over_first", found.predicted_ratio),)
-    if not isinstance(found, Unknown) and not isinstance(found.gradient_ratio, Unknown):
-        numbers = (*numbers, ("gradient_first_over_last", found.gradient_ratio))
-    subs = [s for k in stream.kinds for s in k.sublayers]
-    idle = [s for s in subs if starts_at_zero(s) and is_input_bounded(facts, s) is not True]
-    flat = [s for s in subs if not {"A", "B"} & set(s.positions) and not is_renormalised(s) and not is_scale_free(facts, s)]
+    """Every branch has degree 0 in the stream, or starts at zero."""
+    numbers = _numbers(facts, stream)
+    idle = [s for k in stream.kinds for s in k.sublayers if starts_at_zero(s)]
     if idle:
         message = f"`{stream.name}`: `{idle[0].name}` is multiplied by a learned scale that is zero at the start, when all depths get one gradient."
-    elif flat:
-        message = (
-            f"`{stream.name}`: `{flat[0].name}` has a bounded map in place of a norm, which levels off as the stream grows: gradients change "
-            "less and less from block to block, by no power that is derived."
-        )
     else:
-        message = f"`{stream.name}`: every branch has a norm on its input, or on its output with logits that stay or none: {LAW}."
+        message = f"`{stream.name}`: no branch grows with it, and its identity path has gain 1: {LAW}."
     assumes = ("weights are random and independent over depth; in the worst case the product is Π(1 + s·γ·L/σ_l)",)
     return Outcome("holds", message, at(stream), theorem=THEOREM, assumptions=assumes, numbers=numbers)
 
 
-def _measured(facts: Facts, stream: Stream, sub: Sublayer, what: str, grows: bool) -> Outcome:
-    """Decided by the recursion at the recorded initialisation. `grows`: a branch without norms multiplies the stream."""
-    site, depth, found = at(stream, None, sub), facts.depth(stream), facts.recursion(stream)
-    law: str | Unknown = found if isinstance(found, Unknown) else _law(found)
-    if isinstance(found, Unknown) or isinstance(law, Unknown):
-        why = law if isinstance(law, Unknown) else Unknown("not derived")
-        message = f"{what}, and how gradients change over depth is unknown: {why.reason}."
-        return Outcome("cannot_tell", message, blame(facts, site, why.nodes))
-    numbers: Numbers = (("rms_last_over_first", found.predicted_ratio), ("depth", depth))
-    if grows and found.rms[-1] > EXPLOSIVE * found.rms[0]:
-        message = f"{what}: at the recorded initialisation it grows {found.predicted_ratio:.3g} times over {depth} blocks, and so do gradients."
-        return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy="a norm on the branch's input or output")
-    shown = "the ratio is not known"
-    if not isinstance(found.gradient_ratio, Unknown):
-        numbers = (("gradient_first_over_last", found.gradient_ratio), *numbers)
-        shown = f"first over last gradient {found.gradient_ratio:.3g} at {depth} blocks"
-    if law == "exponential":
-        alone = f"the stream's growth alone gives {found.predicted_ratio:.3g}"
-        message = f"{what}: at the recorded initialisation gradients are exponential in depth, {shown}, where {alone}."
-        remedy = "a norm on queries and keys, or on the branch's input; or smaller initial Q and K"
-        return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy=remedy)
-    if grows:
-        tail = "which depth and larger weights multiply"
-    else:
-        shape = "no more than the stream's own growth" if isinstance(found.ratio_law, Unknown) else "a power of depth"
-        tail = f"{shape}, which larger weights would change"
-    message = f"{what}; at the recorded initialisation {shown}, {tail}."
-    return Outcome("conditional", message, site, "declared", THEOREM, numbers=numbers, condition="small-gain" if grows else "bounded-logits")
+def _is_polynomial(facts: Facts, stream: Stream) -> bool:
+    """Whether the ratio at the start, flat or not, is no exponential of depth."""
+    found = facts.recursion(stream)
+    return not isinstance(found, Unknown) and found.ratio_law == "polynomial"
 
 
-def _law(found: Recursion) -> str | Unknown:
-    """The law of depth; of a stack too shallow for one, whether the ratio itself follows the stream."""
-    if isinstance(found.ratio_law, Unknown) and not isinstance(found.gradient_ratio, Unknown):
-        return "polynomial" if found.gradient_ratio <= MODEST * max(found.predicted_ratio, 1.0) else found.ratio_law
-    return found.ratio_law
+def _raw(facts: Facts, stream: Stream, raw: list[tuple[int, Sublayer]]) -> Outcome:
+    """Some branch is not known to move less as the stream grows: the numbers at the start decide."""
+    numbers = _numbers(facts, stream)
+    ratio, law = number_of(facts, stream, "gradient_ratio"), facts.claims.of("gradient_law", "start", stream.name).known
+    sub = raw[0][1]
+    held = [s for _, s in raw if is_input_bounded(facts, s) is not True]
+    if not held and isinstance(ratio, float) and (isinstance(law, str) or _is_polynomial(facts, stream)):
+        message = (
+            f"`{stream.name}`: what `{sub.name}` adds is bounded however large it gets, and its identity path has gain 1; at the start first over last "
+            f"gradient is {ratio:.3g} over {facts.depth(stream)} blocks, not exponential in depth, by no power that is derived."
+        )
+        return Outcome("holds", message, at(stream), "declared", THEOREM, numbers=numbers)
+    sub = held[0] if held else sub
+    times = sum(n for n, s in raw if s is sub)
+    what = _what(facts, stream, sub)
+    condition = "bounded-logits" if "B" in sub.positions and has_softmax(facts, sub) is True else "small-gain"
+    if times <= FEW:
+        often = "once" if times == 1 else f"{times} times"
+        return Outcome("conditional", f"{what}, {often} over the whole depth.", at(stream, None, sub), numbers=numbers, condition=condition)
+    grown = number_of(facts, stream, "rms_ratio")
+    if isinstance(grown, float) and grown > EXPLOSIVE:
+        message = f"{what}: at the recorded initialisation it grows {grown:.3g} times over {facts.depth(stream)} blocks, and so do gradients."
+        return Outcome("violated", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, remedy="a norm on the branch's input or output")
+    if isinstance(ratio, float):
+        message = f"{what}; at the start first over last gradient is {ratio:.3g} at {facts.depth(stream)} blocks, which larger weights would change."
+        return Outcome("conditional", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, condition=condition)
+    if isinstance(grown, float):
+        message = f"{what}; at the start the stream itself grows {grown:.3g} times over {facts.depth(stream)} blocks."
+        return Outcome("conditional", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, condition=condition)
+    message = f"{what}, and how gradients change over depth is unknown: {ratio.reason}."
+    return Outcome("cannot_tell", message, blame(facts, at(stream, None, sub), ratio.nodes))
+
+
+def _what(facts: Facts, stream: Stream, sub: Sublayer) -> str:
+    """How a branch depends on the size of the stream."""
+    if "B" in sub.positions and has_softmax(facts, sub) is True and are_logits_bounded(facts, sub) is not True:
+        return f"The logits of `{sub.name}` grow with `{stream.name}`"
+    if is_input_bounded(facts, sub) is True:
+        return f"`{sub.name}` stays of its size as `{stream.name}` grows, and that its slope falls is not shown"
+    return f"`{sub.name}` multiplies `{stream.name}`, or reads it as it is: nothing that is derived keeps its slope from adding up"

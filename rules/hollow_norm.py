@@ -68,7 +68,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     found = [
         Outcome(
             "violated",
-            f"`{hollow.place.module}` stands where a norm would and normalises nothing: {hollow.reason}.",
+            f"{hollow.place.words} stands where a norm would and normalises nothing: {hollow.reason}.",
             Site(place=hollow.place),
             remedy="use a norm over the features, or drop it",
         )

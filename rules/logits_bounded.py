@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.questions import are_logits_bounded, before, do_logits_stay, has_softmax, is_input_bounded, is_renormalised
+from screen.facts.questions import are_logits_bounded, do_logits_stay, growth_of, has_softmax, reads_grown_state, starts_at_zero
 from screen.rule import Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("L201", "logits-bounded", "forward", "L", "warning", ("streams.kinds.sublayers", "analyses"), "Dehghani et al. 2023, section 2")
@@ -53,16 +53,33 @@ BOUND = "|logit| ≤ B̄²·‖W_Q‖·‖W_K‖/√d_h, with B̄ the largest no
 
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
-    """One outcome per distinct sublayer with softmax attention."""
-    sites = [s for s in each_sublayer(facts) if has_softmax(facts, s[2]) is True]
-    return or_not_applicable([_judge(facts, *site) for site in sites], "no branch weighs values by a softmax over logits.")
+    """One outcome per distinct sublayer that holds a softmax, or may hold one; one for a softmax that stands in none."""
+    sites = [s for s in each_sublayer(facts) if has_softmax(facts, s[2]) is not False]
+    outcomes = [_judge(facts, *site) for site in sites]
+    if not outcomes and (beyond := _outside(facts)) is not None:
+        outcomes.append(beyond)
+    return or_not_applicable(outcomes, "no values are weighed by a softmax over logits.")
+
+
+def _outside(facts: Facts) -> Outcome | None:
+    """A softmax that no residual branch holds."""
+    anywhere = facts.claims.of("softmax", "all").known
+    if isinstance(anywhere, Unknown):
+        return Outcome("cannot_tell", f"Whether values are weighed by a softmax is unknown: {anywhere.reason}.", blame(facts, at(), anywhere.nodes))
+    if anywhere is True:
+        message = "A softmax outside of the residual branches weighs values, and nothing that was derived bounds its logits."
+        return Outcome("conditional", message, condition="bounded-logits")
+    return None
 
 
 def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
     site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
+    there = has_softmax(facts, sublayer)
+    if isinstance(there, Unknown):
+        return Outcome("cannot_tell", f"{name}: {there.reason}.", blame(facts, site, there.nodes), theorem=BOUND)
     bounded = are_logits_bounded(facts, sublayer)
     if isinstance(bounded, Unknown):
-        return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=BOUND)
+        return Outcome("cannot_tell", f"{name}: whether its logits are bounded is unknown: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=BOUND)
     numbers = _numbers(facts, sublayer)
     if bounded:
         cap = _cap(facts, sublayer)
@@ -73,8 +90,13 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = f"{name}: the logits are bounded by {how}, given the gains."
         assumes = ("gains and temperatures are fixed",)
         return Outcome("holds", message, site, theorem=NORMED.get(str(sublayer.qk_norm), ""), assumptions=assumes, numbers=numbers)
-    resets = is_renormalised(sublayer) or is_renormalised(before(kind, sublayer)) or do_logits_stay(facts, sublayer)
-    raw = is_input_bounded(facts, sublayer) is False and not resets
+    raw = do_logits_stay(facts, sublayer) is False and growth_of(facts, stream, "fixed") != "bounded"
+    if raw and not reads_grown_state(facts, stream, kind, sublayer):
+        message = f"{name}: the logits scale with {_scaled_by(facts, sublayer)}, and with the first state of the stream where no norm stands before it."
+        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy="a norm on queries and keys", condition="bounded-logits")
+    if raw and _is_silent(facts, stream):
+        message = f"{name}: the logits are made of a stream that no norm bounds, and to which every branch adds nothing at the start."
+        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy="a norm on queries and keys", condition="learned-scale")
     if raw:
         message = f"{name}: the logits are made of a stream that no norm bounds: they grow with its square over depth, and with W_Q and W_K."
     else:
@@ -82,6 +104,11 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     remedy = "a norm on queries and keys" + ("" if raw else ", or a logit cap")
     result: Result = "violated" if raw else "conditional"
     return Outcome(result, message, site, theorem=BOUND, numbers=numbers, remedy=remedy, condition="bounded-logits")
+
+
+def _is_silent(facts: Facts, stream: Stream) -> bool:
+    """Whether every branch is multiplied by a learned scale that starts at zero."""
+    return all(starts_at_zero(s) for k in stream.kinds for s in k.sublayers)
 
 
 def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:

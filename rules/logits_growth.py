@@ -3,13 +3,13 @@
 Why: a logit is a product of two maps of what the branch reads. Where that is the stream itself and no norm stands on it, the stream grows
 exponentially at an ordinary initialisation, and the logits with its square: attention is one-hot after a few blocks, whatever the learning rate.
 Assumes: independent random weights at the recorded initialisation.
-Cannot tell: when attention reads a stream without norms whose initialisation was not recorded.
+Cannot tell: when attention reads a stream without norms whose initialisation was not recorded and that was not measured.
 Source: docs/theory.md, what each branch sees; Emadi, section 5.2.
 """
 
 from __future__ import annotations
 
-from screen.facts.questions import EXPLOSIVE, are_logits_bounded, do_logits_stay, has_softmax, is_input_bounded, is_renormalised
+from screen.facts.questions import EXPLOSIVE, are_logits_bounded, basis_of, do_logits_stay, growth_of, has_softmax, number_of
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("L202", "logits-growth", "forward", "L", "error", ("streams.kinds.sublayers", "recursions"), "Emadi, section 5.2")
@@ -61,21 +61,18 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
     site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
-    normed = is_renormalised(sublayer) or set(sublayer.positions) - {"A2"} or is_input_bounded(facts, sublayer) is True
-    held = do_logits_stay(facts, sublayer) or are_logits_bounded(facts, sublayer) is True
-    if normed or held or not all(_is_bare(facts, s) for s in kind.sublayers):
+    stay = do_logits_stay(facts, sublayer)
+    if stay is True or are_logits_bounded(facts, sublayer) is True:
         return Outcome("holds", f"{name}: a norm or a bound stands between the stream's growth and its logits.", site, theorem=THEOREM)
-    found = facts.recursion(stream)
-    if isinstance(found, Unknown):
-        message = f"{name}: its logits are made of a stream without norms, and how that grows is unknown: {found.reason}."
-        return Outcome("cannot_tell", message, blame(facts, site, found.nodes), "declared", THEOREM)
-    numbers = (("rms_last_over_first", found.predicted_ratio), ("depth", facts.depth(stream)))
-    if found.rms[-1] > EXPLOSIVE * found.rms[0]:
-        message = f"{name}: its logits are made of a stream without norms that grows {found.predicted_ratio:.3g} times at its initialisation."
-        return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy="a norm on the branch's input, or on queries and keys")
-    message = f"{name}: its logits are made of a stream without norms, which grows {found.predicted_ratio:.3g} times at the recorded initialisation."
-    return Outcome("conditional", message, site, "declared", THEOREM, numbers=numbers, condition="small-gain")
-
-
-def _is_bare(facts: Facts, sublayer: Sublayer) -> bool:
-    return not is_renormalised(sublayer) and not set(sublayer.positions) - {"A2"} and is_input_bounded(facts, sublayer) is not True
+    if growth_of(facts, stream, "fixed") == "bounded":
+        return Outcome("holds", f"{name}: the stream that its logits are made of does not grow with depth.", site, theorem=THEOREM)
+    grown = number_of(facts, stream, "rms_ratio")
+    if isinstance(grown, Unknown):
+        message = f"{name}: its logits are made of a stream that nothing bounds for them, and how that grows is unknown: {grown.reason}."
+        return Outcome("cannot_tell", message, blame(facts, site, grown.nodes), "declared", THEOREM)
+    numbers = (("rms_last_over_first", grown), ("depth", facts.depth(stream)))
+    basis = basis_of(facts, stream, "rms_ratio")
+    what = f"{name}: its logits are made of a stream that nothing bounds for them, which grows {grown:.3g} times at the recorded initialisation."
+    if grown > EXPLOSIVE:
+        return Outcome("violated", what, site, basis, THEOREM, numbers=numbers, remedy="a norm on the branch's input, or on queries and keys")
+    return Outcome("conditional", what, site, basis, THEOREM, numbers=numbers, condition="bounded-logits")

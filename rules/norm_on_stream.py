@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 
 from screen.facts.path_gains import start_product
-from screen.facts.quotients import cone, divides
-from screen.facts.questions import BOUNDED, branches, held_by, is_input_bounded, is_output_bounded
+from screen.facts.quotients import divides
+from screen.facts.questions import EXPLOSIVE, basis_of, branches, growth_of, number_of
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, first_reason, or_not_applicable
 
@@ -29,6 +29,8 @@ RULE = Rule(
 
 GROWTH_LIMIT = 1.0
 """Largest M·g² (M branches, g² their mean-square gain) for which (1 + g²)^M ≤ e counts as not growing."""
+UNEVEN = 4.0
+"""How many times the mean of M·g² the largest may be where a stream grows by the same factor in every block (convention)."""
 FEW = 2
 """Branches that read the stream, over the whole depth, that make no law of depth: the rest read other streams (ResiDual's sum of all branches)."""
 USUAL_GAIN = 1 / 9
@@ -84,18 +86,21 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("not_applicable", why, site)
     own = [(facts.passes(stream, k), s) for k in stream.kinds for s in k.sublayers if not s.ports or {p.name for p in s.ports} - {"memory"}]
     times, others = sum(n for n, _ in own), branches(facts, stream) - sum(n for n, _ in own)
+    law = growth_of(facts, stream, "fixed")
+    if isinstance(law, str) and law != "exponential":
+        how = "its size does not depend on depth" if law == "bounded" else "no branch grows with it"
+        return Outcome("holds", f"norms or bounded maps stand on the way of `{stream.name}`: at fixed weights {how}.", site)
     normed = [s for s in subs if set(s.positions) - {"A2"}]
     if normed:
         return Outcome("holds", f"norms stand on {len(normed)} of {len(subs)} distinct sublayers of `{stream.name}`.", site)
-    if all(is_output_bounded(facts, s) is True and (s.alpha.kind == "none" or s.alpha.value == 1.0) for s in subs):
-        why = f"no norm stands on `{stream.name}`, and every branch's output is bounded whatever its weights: it grows at most linearly with depth."
-        return Outcome("holds", why, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token")
-    if held := held_by(facts, stream):
-        return Outcome("holds", f"no norm stands on `{stream.name}`, and {held} bounds it in every block.", site)
     if times <= FEW < others:
         often = "once" if times == 1 else f"{times} times"
         why = f"No norm stands on `{stream.name}`; it collects what other streams give, and a branch of its own reads it {often}."
         return Outcome("conditional", why, site, condition="small-gain")
+    grown = number_of(facts, stream, "rms_ratio")
+    if _is_touched(facts, stream, subs) and isinstance(grown, float) and grown <= EXPLOSIVE:
+        why = f"A norm acts on part of `{stream.name}`, and nothing that is derived bounds its growth; at the start it grows {grown:.3g} times."
+        return Outcome("conditional", why, site, basis_of(facts, stream, "rms_ratio"), condition="small-gain")
     if doubt := _doubt(facts, stream, subs):
         return Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
     if excuse := _excuse(facts, stream, subs):
@@ -117,8 +122,12 @@ def _grown(facts: Facts, stream: Stream, site: Site) -> Outcome:
         return Outcome("cannot_tell", message, blame(facts, site, found.nodes))
     total, largest = found
     numbers = (("depth", depth), ("branches", branches(facts, stream)), ("square_gains", total))
-    if total <= GROWTH_LIMIT and largest < 0.9 * USUAL_GAIN:
-        why = f"the branches start small for this depth: their mean-square gains add up to {total:.3g}"
+    grown = number_of(facts, stream, "rms_ratio")
+    few = largest * branches(facts, stream) > UNEVEN * total
+    small = total <= GROWTH_LIMIT and largest < 0.9 * USUAL_GAIN
+    if (small or (few and isinstance(grown, float))) and not (isinstance(grown, float) and grown > EXPLOSIVE):
+        how = "the branches start small for this depth" if small else "only few of its branches start large"
+        why = f"{how}: their mean-square gains add up to {total:.3g}"
         return Outcome("conditional", f"No norm stands on `{stream.name}`; {why}.", site, numbers=numbers, condition="initialisation")
     return Outcome(
         "violated",
@@ -171,9 +180,6 @@ def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[str, st
         return "no branch holds a weight: what multiplies the stream does not change in training", "small-gain"
     if all(_square_gain(facts, s) == 0 for s in subs):
         return "every branch is zero at the start: what it becomes is up to the learned scales or output maps, which nothing bounds", "learned-scale"
-    if all(_bounded_input(facts, stream, s) or is_input_bounded(facts, s) is True or is_output_bounded(facts, s) is True for s in subs):
-        grows = "so that it grows as pre-norm does: linearly, with a slope set by the weights"
-        return f"a bounded map stands at every branch's input, {grows}", "bounded-weights"
     return None
 
 
@@ -202,20 +208,3 @@ def _square_gain(facts: Facts, sublayer: Sublayer) -> float | Unknown:
     product = start_product(facts, sublayer)
     return product if isinstance(product, Unknown) else factor**2 * product
 
-
-def _bounded_input(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
-    """Whether every path from the stream into the branch's first weighted or mixing op passes a bounded function."""
-    graph, states = facts.graph, set(stream.states)
-    raw: set[int] = set()
-    met = False
-    for index in cone(facts, sublayer.output, states):
-        node = graph.nodes[index]
-        if not any(i in states or i in raw for i in node.inputs):
-            continue
-        if node.op in BOUNDED:
-            met = True
-        elif CLASSES.get(node.op) in ("weighted", "product", "mixing", None):
-            return False
-        else:
-            raw.add(index)
-    return met and sublayer.output not in raw

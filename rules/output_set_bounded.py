@@ -12,10 +12,12 @@ quadratic penalty makes it finite only for branches of degree 1, or 2 below a th
 
 from __future__ import annotations
 
-from screen.facts.questions import does_read_bounded, free_weight, is_output_bounded, is_renormalised, starts_at_zero, unproven
+from screen.facts.questions import (
+    free_weight, grows_with_stream, growth_of, is_output_bounded, is_sum_normed, reads_grown_state, starts_at_zero, unproven,
+)  # fmt: skip
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
-RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", ("streams.kinds.sublayers", "analyses"), "Kan et al., theorem 2")
+RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", ("streams.kinds.sublayers", "analyses", "claims"), "Kan et al., theorem 2")
 
 BLOCK = """
 class Block(nn.Module):
@@ -42,19 +44,25 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
     site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
     bounded = is_output_bounded(facts, sublayer)
-    if is_renormalised(sublayer):
-        message = f"{name}: the sum is normalised, so that one step changes the stream by at most twice the norm's size."
-        return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2γ per token, in rms", assumptions=("the gains of norms are fixed",))
+    if is_sum_normed(facts, sublayer):
+        message = f"{name}: the sum is normalised, so that one step moves a normalised stream by at most twice the norm's size."
+        assumes = ("the gains of norms are fixed", "the state before is normalised too: of the first block, by what stands before it")
+        return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2γ per token, in rms", assumptions=assumes)
     if isinstance(bounded, Unknown):
         return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=THEOREM)
     if bounded:
         return _bounded(facts, sublayer, name, site)
-    bare = sublayer.placement == "none" and set(sublayer.positions) <= {"A2"}
-    if bare and not starts_at_zero(sublayer) and does_read_bounded(facts, kind, sublayer) is not True:
-        message = f"{name}: no norm bounds what the branch reads or adds; it is unbounded in its weights and grows with the stream."
+    grows = grows_with_stream(facts, sublayer) and reads_grown_state(facts, stream, kind, sublayer)
+    if grows and not starts_at_zero(sublayer) and not _is_held(facts, stream):
+        message = f"{name}: nothing bounds what the branch reads or adds; it is unbounded in its weights and grows with the stream."
         remedy = "a norm on the branch's output, or on its input"
         return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, condition="bounded-weights")
     return _unbounded(facts, sublayer, name, site)
+
+
+def _is_held(facts: Facts, stream: Stream) -> bool:
+    """Whether the stream itself is bounded whatever the depth, at fixed weights."""
+    return growth_of(facts, stream, "fixed") == "bounded"
 
 
 def _bounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outcome:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.questions import is_renormalised
+from screen.facts.questions import normed_total
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, or_not_applicable
 from screen.theorems.precision import FORMATS, always_lost, format_of, safe_depth
 
@@ -80,8 +80,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
 
 def _safe_blocks(facts: Facts, stream: Stream) -> float | None:
     """Blocks up to which no entry can leave float16 when every branch ends in a norm of gain 1; None where that is not the design."""
-    subs = [s for k in stream.kinds for s in k.sublayers]
-    if not stream.width or not subs or any(is_renormalised(s) or "B" not in s.positions or s.gated_output for s in subs):
+    if not stream.width or normed_total(facts, stream) is None:
         return None
     per_block = sum(k.count * len(k.sublayers) for k in stream.kinds) / stream.depth
     return math.floor(safe_depth("float16", stream.width, 1.0, 1.0) / per_block)

@@ -18,7 +18,7 @@ from dataclasses import replace
 from screen.facts.collapse import least_one_minus_cos
 from screen.facts.last_map import last_map
 from screen.facts.path_gains import through_decoder
-from screen.facts.questions import UPDATE_LIMIT
+from screen.facts.questions import COLLAPSED, UPDATE_LIMIT, basis_of, has_identity_path, number_of, program_doubt
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
 from screen.theorems.in_words import downwards, last_gradient
 
@@ -26,8 +26,6 @@ RULE = Rule("D201", "token-collapse", "backward", "D", "error", ("streams.identi
 
 APART = 0.1
 """1 − cos at the last block above which a stream is trained with warm-up as usual (provisional, set on published outcomes)."""
-COLLAPSED = 0.01
-"""1 − cos below which it is not (provisional, set on published outcomes)."""
 UPDATE = "2N(v² + w²)/α² ≤ about 1, with 2N the number of branches"
 
 BLOCK = """
@@ -71,7 +69,7 @@ CANNOT_TELL = (_example("weights that no initialiser fills", "linear.weight = nn
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per stream without an identity path."""
-    streams = [s for s in facts.streams if s.identity.exists is not True and any(k.sublayers for k in s.kinds)]
+    streams = [s for s in facts.streams if has_identity_path(facts, s) is not True and any(k.sublayers for k in s.kinds)]
     return or_not_applicable([_with_last_map(facts, s, _judge(facts, s)) for s in streams], "every stream has an identity path.")
 
 
@@ -84,9 +82,12 @@ def _with_last_map(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
     path, name = stream.identity, f"`{stream.name}`"
+    if doubt := program_doubt(facts):
+        return Outcome("cannot_tell", f"{name}: {doubt}.", at(stream), "measured")
     if isinstance(path.exists, Unknown):
         return _untold(facts, stream, f"{name}:", path.exists)
-    if path.breaks:
+    apart = number_of(facts, stream, "one_minus_cos")
+    if path.breaks and not (isinstance(apart, float) and apart < COLLAPSED):
         message = f"{name} passes through `{path.breaks[0].module}` on its way: what that does to gradients over depth is not derived."
         return Outcome("cannot_tell", message, at(stream, place=path.breaks[0]))
     found = facts.recursion(stream)
@@ -98,9 +99,11 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         least = least_one_minus_cos(facts, stream)
         if not isinstance(least, Unknown) and least >= COLLAPSED:
             return _bounded_below(facts, stream, least)
-    if isinstance(found, Unknown):
+    if isinstance(found, Unknown) and isinstance(apart, Unknown):
         return _untold(facts, stream, f"{name} has no identity path, and how fast its tokens grow alike is not known:", found)
-    return _compensated(facts, stream, found.deepnorm_number) if scaled else _collapse(facts, stream, found.one_minus_cos, found.tied)
+    if scaled and not isinstance(found, Unknown):
+        return _compensated(facts, stream, found.deepnorm_number)
+    return _collapse(facts, stream, apart, not isinstance(found, Unknown) and found.tied)
 
 
 def _untold(facts: Facts, stream: Stream, what: str, why: Unknown) -> Outcome:
@@ -136,7 +139,8 @@ def _compensated(facts: Facts, stream: Stream, number: float | Unknown) -> Outco
 
 def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) -> Outcome:
     site, depth = at(stream, place=_last(stream).place), facts.depth(stream)
-    crossed = stream.identity.norms_crossed * (facts.stacked or 1)
+    crossed = stream.identity.norms_crossed
+    basis = basis_of(facts, stream, "one_minus_cos")
     if isinstance(apart, Unknown):
         return _untold(facts, stream, f"`{stream.name}` has no identity path, and 1 − cos between its tokens is unknown:", apart)
     numbers = (("one_minus_cos", apart), ("depth", depth), ("norms_crossed", crossed))
@@ -149,14 +153,14 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
     if apart < COLLAPSED and (beside := _beside(facts, stream)):
         more = f"its branches are added to `{beside}` as well, which has an identity path"
         message = f"At the recorded initialisation {where}, and {size}: tokens are nearly the same; {more}."
-        return Outcome("conditional", message, site, "declared", theorem, numbers=numbers, condition="warm-up")
+        return Outcome("conditional", message, site, basis, theorem, numbers=numbers, condition="warm-up")
     if apart < COLLAPSED:
         message = f"At the recorded initialisation {where}, and {size}: tokens are nearly the same."
         remedy = "smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches"
-        return Outcome("violated", message, site, "declared", theorem, numbers=numbers, remedy=remedy)
+        return Outcome("violated", message, site, basis, theorem, numbers=numbers, remedy=remedy)
     middle = "" if apart > APART else ", which is little"
     message = f"At the recorded initialisation {where}, and {size}{middle}: it needs warm-up and a lower learning rate."
-    return Outcome("conditional", message, site, "declared", theorem, numbers=numbers, condition="warm-up")
+    return Outcome("conditional", message, site, basis, theorem, numbers=numbers, condition="warm-up")
 
 
 def _beside(facts: Facts, stream: Stream) -> str:

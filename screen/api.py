@@ -20,6 +20,7 @@ def check(
     recipe: Any = None,
     probe: bool = False,
     stress: bool = False,
+    spot_check: bool = True,
     depth: int | None = None,
     set: Mapping[str, Any] | None = None,
     isolate: bool | None = None,
@@ -29,7 +30,7 @@ def check(
     `target` is text as on the command line, captured in a process of its own, or a live `nn.Module`, captured in this process on a copy
     without weights: the model itself is never altered. `isolate=False` captures text in this process too, without limits;
     `isolate=True` with a module is refused, since a module cannot be sent elsewhere. `example_inputs`: a tensor, a tuple of positional
-    arguments or a dict of named ones, for a module; text of the command line's `--input` form, or several, for a text target.
+    arguments or a dict of named ones, for a module; text of the command line's `--input` form, or several, for a text target. `spot_check=False` says everything without a run on real tensors.
 
     Raises `ScreenError` where the command would exit 2 without a graph.
     """
@@ -40,6 +41,7 @@ def check(
     if recipe is not None:
         raise later("`recipe=`", "it was given")
     job, capture = _prepare(target, example_inputs, depth, dict(set or {}), isolate)
+    job = replace(job, spot=spot_check)
     if probe or stress:
         job = replace(job, probe=Options(stress=stress))
     try:

@@ -16,12 +16,14 @@ from typing import Literal, Protocol
 from pydantic import JsonValue
 
 from screen import model
+from screen.assemble_claims import claim_part, spot_part
 from screen.assemble_streams import source_part, stream_part
 from screen.errors import ScreenError
 from screen.facts.nouns import Facts
+from screen.graph import BLOCK_DEPTH
 from screen.paths import relative
 from screen.rule import Finding, RuleRun
-from screen.verdict import BLOCK_DEPTH, Verdict, worst
+from screen.verdict import Verdict, worst
 
 DepthFrom = Literal["model", "option", "recipe", "assumed"]
 
@@ -58,8 +60,10 @@ class Request:
     """The working directory, which files are shown relative to."""
 
 
-def assemble(facts: Facts, run: RuleRun, verdict: Verdict, info: Info, request: Request) -> model.Report:
-    """The report on a target that was traced, to its end or to a failing call."""
+def assemble(
+    facts: Facts, run: RuleRun, verdict: Verdict, info: Info, request: Request, left_out: tuple[str, ...] = ()
+) -> model.Report:
+    """The report on a target that was traced, to its end or to a failing call. `left_out`: codes of rules whose findings are not in `run`."""
     root = os.path.abspath(request.root)
     return model.Report(
         tool=tool(),
@@ -74,7 +78,9 @@ def assemble(facts: Facts, run: RuleRun, verdict: Verdict, info: Info, request: 
         conditions=[model.Condition(id=c.id, text=c.text, needed_by=list(c.needed_by)) for c in verdict.conditions],
         streams=[stream_part(facts, s, root) for s in facts.streams],
         findings=[_finding(f, root) for f in run.findings],
-        coverage=_coverage(facts, run, root),
+        claims=[claim_part(c, run, root) for c in facts.claims],
+        spot_check=spot_part(facts.claims),
+        coverage=_coverage(facts, run, root, left_out),
     )
 
 
@@ -187,7 +193,7 @@ def _one_stop(sentence: str) -> str:
     return sentence if sentence.endswith("...") else sentence.removesuffix("..") + "." if sentence.endswith("..") else sentence
 
 
-def _coverage(facts: Facts, run: RuleRun, root: str) -> model.CoveragePart:
+def _coverage(facts: Facts, run: RuleRun, root: str, left_out: tuple[str, ...]) -> model.CoveragePart:
     graph, coverage = facts.graph, facts.coverage
     return model.CoveragePart(
         ops=coverage.ops,
@@ -206,6 +212,7 @@ def _coverage(facts: Facts, run: RuleRun, root: str) -> model.CoveragePart:
         ],
         modules_uncalled=[graph.modules[m].path for m in graph.uncalled],
         rules_not_run=[model.RuleNotRun(rule=f.rule, reason=f.reason) for f in run.not_run],
+        rules_left_out=list(left_out),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 from screen import model
 from screen.facts.bounds.expr import Expr
 from screen.facts.nouns import Facts, Sublayer, Tri, Unknown
-from screen.facts.questions import are_logits_bounded, has_softmax, is_input_bounded, is_output_bounded, is_renormalised
+from screen.facts.questions import are_logits_bounded, growth_of, has_softmax, is_output_bounded, where
 from screen.facts.recursion import Recursion
 
 CONVENTION = "distinct: each matrix once (Emadi, 6.2), activations with their degree; degree: with multiplicity; min_degree: the smallest product"
@@ -69,20 +69,18 @@ def output_set_part(facts: Facts, s: Sublayer) -> model.OutputSet:
     return model.OutputSet(bounded=word(bounded), hamiltonian=hamiltonian, bound=text(analysis.bounds.bound))
 
 
+FORMS: dict[str, Literal["constant", "linear", "polynomial", "exponential"]] = {
+    "bounded": "constant", "linear": "linear", "polynomial": "polynomial", "exponential": "exponential",
+}
+"""Claims of growth in the words of the table."""
+
+
 def growth_part(facts: Facts, s: Sublayer) -> model.Growth:
-    """How the stream grows through this sublayer, and the largest 2-norm per token that it adds."""
+    """How the stream grows at fixed weights, and the largest 2-norm per token that the sublayer adds."""
     analysis = facts.analysis(s)
     adds = None if isinstance(analysis, Unknown) else text(analysis.bounds.magnitude)
-    if is_renormalised(s):
-        return model.Growth(form="constant", expression=adds)
-    if s.alpha.kind == "constant" and (s.alpha.value or 1.0) > 1.0:
-        return model.Growth(form="exponential", expression=adds)
-    if s.alpha.kind in ("learned", "data"):
-        return model.Growth(form="unknown", expression=adds)
-    if is_output_bounded(facts, s) is True or is_input_bounded(facts, s) is True:
-        return model.Growth(form="linear", expression=adds)
-    reads = is_input_bounded(facts, s)
-    return model.Growth(form="unknown" if isinstance(reads, Unknown) else "exponential", expression=adds)
+    law = growth_of(facts, where(facts, s)[0], "fixed")
+    return model.Growth(form="unknown" if isinstance(law, Unknown) else FORMS[law], expression=adds)
 
 
 def lipschitz_part(facts: Facts, s: Sublayer) -> model.Lipschitz:
@@ -95,8 +93,9 @@ def lipschitz_part(facts: Facts, s: Sublayer) -> model.Lipschitz:
 
 def logits_part(facts: Facts, s: Sublayer) -> model.Logits:
     """Whether the logits are bounded over all weights, and by what."""
-    if has_softmax(facts, s) is not True:
-        return model.Logits(bounded="unknown" if s.role == "other" else "not_applicable")
+    there = has_softmax(facts, s)
+    if there is not True:
+        return model.Logits(bounded="unknown" if isinstance(there, Unknown) else "not_applicable")
     analysis = facts.analysis(s)
     first = None if isinstance(analysis, Unknown) or not analysis.bounds.logits else analysis.bounds.logits[0]
     return model.Logits(bounded=word(are_logits_bounded(facts, s)), expression=text(first))

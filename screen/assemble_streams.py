@@ -6,7 +6,14 @@ from typing import Literal
 
 from screen import model
 from screen.assemble_calculus import (
-    degree_parts, growth_part, initialisation_part, lipschitz_part, logits_part, maps_part, output_set_part, symbol_parts,
+    degree_parts,
+    growth_part,
+    initialisation_part,
+    lipschitz_part,
+    logits_part,
+    maps_part,
+    output_set_part,
+    symbol_parts,
 )  # fmt: skip
 from screen.facts.nouns import Facts, Kind, Norm, Place, Scale, Stream, Sublayer, Tri, Unknown
 from screen.paths import relative

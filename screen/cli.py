@@ -23,7 +23,7 @@ click.rich_click.OPTION_GROUPS = {
         {"name": "What is screened", "options": ["--set", "--input", "--depth", "--width"]},
         {"name": "Rules and exit code", "options": ["--select", "--ignore", "--fail-on", "--allow-unknown"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
-        {"name": "Measuring", "options": ["--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress"]},
+        {"name": "Measuring", "options": ["--spot-check", "--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress"]},
         {"name": "Limits", "options": ["--timeout", "--memory"]},
         {"name": "Help", "options": ["--help"]},
     ]
@@ -51,7 +51,7 @@ class Group(click.RichGroup):
 def app() -> None:
     """Reads a transformer's residual streams off its code and judges whether the architecture trains stably.
 
-    Exit codes: 0 nothing found, 1 unstable, 2 not judged (usage, load, trace, limits), 130 interrupted.
+    Exit codes: 0 nothing found, 1 a slip or unstable (`check --fail-on`), 2 not judged (usage, load, trace, limits), 130 interrupted.
     """
 
 
@@ -107,10 +107,14 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Also write a report there; repeatable.")
 @click.option("--select", multiple=True, metavar="CODES", help="Only rules whose codes start so, e.g. G1,R201.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="No rules whose codes start so.")
-@click.option("--fail-on", metavar="VERDICT", help="unstable (default) or conditional: the mildest verdict that exits 1.")
+@click.option(
+    "--fail-on", multiple=True, metavar="WHAT",
+    help="What exits 1: slip (default: unstable, or a warning or error that is violated), unstable, conditional, never, or rule codes.",
+)  # fmt: skip
 @click.option("--allow-unknown", is_flag=True, help="The verdict `unknown` exits 0 (an error still exits 2).")
 @click.option("--color", metavar="WHEN", help="auto (default), always or never.")
 @click.option("-q", "--quiet", is_flag=True, help="One line per target.")
+@click.option("--spot-check/--no-spot-check", default=None, help="Compare what is said with a short run on real tensors (default: on).")
 @click.option("--probe/--no-probe", default=None, help="Also measure what is predicted, on one block at a time.")
 @_probe_options
 @_later_options

@@ -36,7 +36,7 @@ def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     _complain(judged)
     report = _one(judged)
     _deliver(report, judged, settings)
-    return INTERRUPTED if _interrupted(judged) else max(exit_code(j.report, settings) for j in judged)
+    return INTERRUPTED if _interrupted(judged) else exit_code(judged, settings)
 
 
 def probe(target: str, options: Mapping[str, Any]) -> int:
@@ -76,14 +76,17 @@ def _settings(options: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def exit_code(report: Report, settings: Settings) -> int:
-    """0, 1 or 2 by the contract's table. An error is 2 whatever else is said."""
-    if report.error is not None:
-        return 2
-    if report.verdict == "unknown":
-        return 0 if settings.allow_unknown else 2
-    failing = ("unstable", "conditional") if settings.fail_on == "conditional" else ("unstable",)
-    return 1 if report.verdict in failing else 0
+def exit_code(judged: list[Judged], settings: Settings) -> int:
+    """0, 1 or 2 by `screen.gate`, 2 over 1 over 0; a 1 is explained on stderr."""
+    from screen.gate import decide
+
+    found = [(j, decide(j.report, settings.fail_on, allow_unknown=settings.allow_unknown, verdict=j.chosen)) for j in judged]
+    code = max(decision.code for _, decision in found)
+    for one, decision in found:
+        if code == decision.code == 1:
+            of = f"`{one.report.target.spec}`: " if len(found) > 1 else ""
+            complain.line(f"exit 1: {of}{decision.why}")
+    return code
 
 
 def _judge(specs: list[TargetSpec], settings: Settings) -> list[Judged]:

@@ -21,6 +21,9 @@ FORMATS = ("text", "markdown", "json")
 LATER_FORMATS = ("sarif", "github", "junit", "html")
 LATER = ("baseline", "update-baseline", "recipe")
 """Settings that the contract names and this version does not have."""
+FAIL_ON = ("slip", "unstable", "conditional", "never")
+"""Words of `--fail-on`; what else stands there is the code of a rule or its beginning."""
+CODE = re.compile(r"[A-Z]\d{0,3}")
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "k": 2**10, "m": 2**20, "g": 2**30}
 SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
@@ -36,7 +39,8 @@ class Settings:
     select: tuple[str, ...] = ()
     """Prefixes of rule codes; empty: all."""
     ignore: tuple[str, ...] = ()
-    fail_on: str = "unstable"
+    fail_on: tuple[str, ...] = ("slip",)
+    """Words of `FAIL_ON` and prefixes of rule codes: what exits 1."""
     allow_unknown: bool = False
     timeout: float = 120.0
     """Seconds."""
@@ -49,6 +53,8 @@ class Settings:
     color: str = "auto"
     quiet: bool = False
     verbose: bool = False
+    spot_check: bool = True
+    """Whether claims are compared with the program on real tensors."""
     probe: bool = False
     device: str = "auto"
     dtype: str = "auto"
@@ -73,7 +79,7 @@ def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
         values[key.replace("-", "_")] = read(key, value, f"`{key}` in `{file}`")
         origins[key] = str(file)
     for name, value in options.items():
-        if value is None or (value is False and name != "probe") or value == ():
+        if value is None or (value is False and name not in ("probe", "spot_check")) or value == ():
             continue
         key = name.replace("_", "-")
         values[name] = read(key, value, f"`--{key}`")
@@ -165,17 +171,26 @@ def _reports(value: Any, where: str) -> tuple[tuple[str, str], ...]:
 def _codes(value: Any, where: str) -> tuple[str, ...]:
     codes = tuple(code.strip().upper() for item in _items(value, where) for code in str(item).split(",") if code.strip())
     for code in codes:
-        if not re.fullmatch(r"[A-Z]\d{0,3}", code):
+        if not CODE.fullmatch(code):
             raise UsageError(f"{where} must name rule codes or their beginnings", f"`{code}` is none", "For example `G1`; `screen rule` lists them")
     return codes
 
 
+def _fail_on(value: Any, where: str) -> tuple[str, ...]:
+    given = [word.strip() for item in _items(value, where) for word in str(item).split(",") if word.strip()]
+    words = tuple(dict.fromkeys(word.upper() if CODE.fullmatch(word.upper()) else word for word in given))
+    strange = next((word for word in words if word not in FAIL_ON and not CODE.fullmatch(word)), None)
+    beside = "`never` stands beside others" if "never" in words[:-1] or "never" in words[1:] else "" if words else "it is empty"
+    if strange is not None or beside:
+        required = f"{where} must be " + ", ".join(f"`{word}`" for word in FAIL_ON) + " or rule codes, by commas"
+        raise UsageError(required, beside or f"`{strange}` is none", near(strange, FAIL_ON) if strange else "")
+    return words
+
+
 def _items(value: Any, where: str) -> list[Any]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list | tuple):
-        return list(value)
-    raise UsageError(f"{where} must be text or a list", f"it is `{value}`")
+    if not isinstance(value, str | list | tuple):
+        raise UsageError(f"{where} must be text or a list", f"it is `{value}`")
+    return [value] if isinstance(value, str) else list(value)
 
 
 def _path(value: Any, where: str) -> str:
@@ -249,7 +264,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "output": _path,
     "select": _codes,
     "ignore": _codes,
-    "fail-on": _choice("unstable", "conditional"),
+    "fail-on": _fail_on,
     "allow-unknown": _flag,
     "timeout": _duration,
     "memory": _size,
@@ -260,6 +275,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "color": _choice("auto", "always", "never"),
     "quiet": _flag,
     "verbose": _flag,
+    "spot-check": _flag,
     "probe": _flag,
     "device": _choice("auto", "cpu", "cuda"),
     "dtype": _choice("auto", "float64", "float32"),
@@ -283,4 +299,4 @@ def _shown(value: Any) -> Any:
 
 assert {f.name for f in fields(Settings)} == {key.replace("-", "_") for key in READERS} | {"origins"}, "a setting without a reader"
 
-__all__ = ["FORMATS", "LATER", "LATER_FORMATS", "READERS", "Settings", "check_key", "find", "later", "load", "near", "show"]
+__all__ = ["FAIL_ON", "FORMATS", "LATER", "LATER_FORMATS", "READERS", "Settings", "check_key", "find", "later", "load", "near", "show"]

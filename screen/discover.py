@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
@@ -22,6 +22,8 @@ from screen.rule import Example, Finding, LoadedRule, Outcome, Rule, RuleFault, 
 CODE = re.compile(r"[DRLOINSG]\d{3}")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 GROUP = "screen.rules"
+QUOTED, DIGITS = re.compile(r"`[\w.]*`|^[\w.]+$"), re.compile(r"(?<![^.`])\d+(?=[.`]|$)")
+"""Names of modules, and the numbers that count members in them."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,23 @@ def run_rules(facts: Facts, rules: Catalogue | None = None) -> RuleRun:
         except Exception as error:  # a rule is somebody else's code: whatever it raises is a result
             faults.append(RuleFault(loaded.rule.code, f"its check raised `{type(error).__name__}: {error}`"))
         else:
-            findings += [Finding(loaded.rule, outcome) for outcome in outcomes]
+            findings += [Finding(loaded.rule, outcome) for outcome in _once_each(outcomes)]
     return RuleRun(tuple(findings), tuple(faults))
+
+
+def _once_each(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Outcomes that differ in nothing but the number of a layer, of one line of the user's code, are one that says how many more there are."""
+    alike: dict[object, list[Outcome]] = {}
+    for outcome in outcomes:
+        place = outcome.site.place
+        site = replace(outcome.site, place=None if place is None else replace(place, module=_numberless(place.module), node=0))
+        alike.setdefault((_numberless(outcome.message), replace(outcome, message="", site=site)), []).append(outcome)
+    return [first if not more else replace(first, message=f"{first.message} And {len(more)} more like it.") for first, *more in alike.values()]
+
+
+def _numberless(text: str) -> str:
+    """A message without the numbers in names of modules."""
+    return QUOTED.sub(lambda found: DIGITS.sub("#", found[0]), text)
 
 
 def _package_modules(package: str) -> tuple[str, ...]:

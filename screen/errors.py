@@ -61,6 +61,12 @@ class UsageError(ScreenError):
     default_stage = "usage"
 
 
+def whole_model(label: str, depth: int) -> UsageError:
+    """`--depth` for what is not one block."""
+    found = f"`{label}` is a whole model" + (f" of depth {depth}" if depth else "")
+    return UsageError("`--depth` says how often one block is stacked", found, "Leave `--depth` out, or name the block's class")
+
+
 class LoadError(ScreenError):
     """The target cannot be imported, found or built."""
 
@@ -116,5 +122,5 @@ def _trim(sentence: str) -> str:
 
 __all__ = [
     "INTERRUPTED", "InternalError", "Interrupted", "LimitError", "LoadError", "REPORT_IT", "ScreenError", "Stage", "TraceError", "UsageError",
-    "rebuild",
+    "rebuild", "whole_model",
 ]  # fmt: skip

@@ -10,7 +10,8 @@ differ only in names must give the same facts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 
@@ -31,6 +32,10 @@ Arg = "Ref | Scalar | tuple[Arg, ...]"
 
 SOURCES = frozenset({"input", "parameter", "buffer", "constant"})
 """Ops of nodes that have no inputs: arguments of forward, weights, buffers, tensors made outside the trace."""
+
+
+SUMS = frozenset({"add", "lerp", "addcmul", "index_add", "addmm", "baddbmm", "stack"})
+"""Ops that a residual branch may end in."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,23 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """The target is one block, and its end was wired to its start: `count` equal copies of it one behind the other.
+
+    Few of them ran; one in the middle stands for those that did not. Labels of modules are those of the block itself, in every copy."""
+
+    copies: tuple[int, ...]
+    """The module calls of those that ran, in order."""
+    count: int
+
+
+COPIES = "(copies)"
+"""How the names of weights of all copies but the first begin."""
+BLOCK_DEPTH = 24
+"""How many times a block target is stacked when nobody says."""
+
+
+@dataclass(frozen=True, slots=True)
 class Guess:
     """A read of a value that was not known (`if x.sum() > 0`), with what was assumed."""
 
@@ -163,6 +185,12 @@ class Graph:
     """Modules with parameters of their own that never ran (only the outermost ones)."""
     initialisers: tuple[tuple[str, tuple[Initialiser, ...]], ...] = ()
     """Parameter name to the in-place calls on it, in order; parameters without any are absent."""
+    ranges: tuple[tuple[int, float, float], ...] = ()
+    """(node, smallest entry, largest entry) of float values that the program makes of numbers alone, ascending."""
+    loop: Loop | None = None
+    """Of a block target; None for a whole model."""
+    frozen: tuple[str, ...] = ()
+    """Names of parameters that ask for no gradient where others do: constants."""
 
     @cached_property
     def users(self) -> tuple[tuple[int, ...], ...]:
@@ -180,9 +208,59 @@ class Graph:
         return {n.name: n for n in self.nodes if n.op == "parameter"}
 
     @cached_property
+    def range_of(self) -> dict[int, tuple[float, float]]:
+        """`ranges` by node."""
+        return {node: (low, high) for node, low, high in self.ranges}
+
+    @cached_property
     def histories(self) -> dict[str, tuple[Initialiser, ...]]:
-        """`initialisers` by name."""
-        return dict(self.initialisers)
+        """`initialisers` by name, of parameters that something was written to."""
+        return {name: history for name, history in self.initialisers if name not in self.unfilled}
+
+    @cached_property
+    def unfilled(self) -> frozenset[str]:
+        """Parameters of memory that nothing was ever written to (`torch.empty`)."""
+        return frozenset(name for name, history in self.initialisers if [call.op for call in history] == ["empty"])
+
+    @cached_property
+    def times(self) -> dict[int, int]:
+        """Module that stands for others that did not run -> for how many members of its list, itself included."""
+        found = Counter(representative for repeat in self.repeats for _, representative in repeat.members)
+        if self.loop is not None and self.loop.copies:
+            ran = [self.calls[c].module for c in self.loop.copies]
+            found[ran[len(ran) // 2]] = self.loop.count - len(ran) + 1
+        return dict(found)
+
+    def times_of(self, call: int) -> int:
+        """How many calls a call stands for."""
+        return math.prod(self.times.get(self.calls[c].module, 1) for c in self.call_path(call)) if self.times else 1
+
+    @cached_property
+    def members(self) -> frozenset[int]:
+        """Calls that one of several blocks may be: of a member of a list; or, where no list is above, one of several beside each other that have as
+        many nodes with a sum among them and begin and end with the same line."""
+        above = [self.modules[c.module].parent for c in self.calls]
+        listed = {i for i, parent in enumerate(above) if parent is not None and self.modules[parent].container == "list"}
+        within = [False] * len(self.calls)
+        for call in self.calls:
+            within[call.index] = call.index in listed or (call.parent is not None and within[call.parent])
+        alike: dict[object, list[int]] = {}
+        for place, (first, last, count, sums) in self._spans(within).items():
+            ends = [(self.nodes[i].op, self.nodes[i].file, self.nodes[i].line) for i in (first, last)]
+            if sums:
+                alike.setdefault((self.calls[place].parent, *ends, count), []).append(place)
+        return frozenset(listed).union(*(calls for calls in alike.values() if len(calls) > 1))
+
+    def _spans(self, without: list[bool]) -> dict[int, tuple[int, int, int, bool]]:
+        """Call -> its first and last node, how many there are, and whether one is a sum; sources, and some calls, left out."""
+        found: dict[int, tuple[int, int, int, bool]] = {}
+        for node in self.nodes:
+            here: int | None = node.call
+            while here and node.op not in SOURCES and not without[node.call]:
+                first, _, count, sums = found.get(here, (node.index, 0, 0, False))
+                found[here] = first, node.index, count + 1, sums or (node.op in SUMS and len(node.inputs) > 1)
+                here = self.calls[here].parent
+        return found
 
     def scope(self, node: int) -> Module:
         """The innermost module that a node ran in."""
@@ -224,21 +302,7 @@ def lint(graph: Graph) -> list[str]:
     return faults
 
 
-def rename(graph: Graph, labels: dict[str, str]) -> Graph:
-    """The same graph with every path, class and parameter name replaced where `labels` has an entry."""
-
-    def new(text: str) -> str:
-        return labels.get(text, text)
-
-    return replace(
-        graph,
-        nodes=tuple(replace(n, name=new(n.name)) for n in graph.nodes),
-        modules=tuple(replace(m, path=new(m.path), class_name=new(m.class_name)) for m in graph.modules),
-        initialisers=tuple((new(name), history) for name, history in graph.initialisers),
-    )
-
-
 __all__ = [
-    "SOURCES", "Call", "Failure", "Graph", "Guess", "Initialiser", "Module", "Node", "Ref", "Repeat", "field", "lint", "numel",
-    "ops_digest", "rename",
+    "BLOCK_DEPTH", "COPIES", "SOURCES", "Call", "Failure", "Graph", "Guess", "Initialiser", "Loop", "Module", "Node", "Ref", "Repeat", "field",
+    "lint", "numel", "ops_digest",
 ]

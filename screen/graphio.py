@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from screen.collecting import put_off
-from screen.graph import SOURCES, Call, Failure, Graph, Guess, Initialiser, Module, Node, Ref, Repeat
+from screen.graph import SOURCES, Call, Failure, Graph, Guess, Initialiser, Loop, Module, Node, Ref, Repeat
 
-VERSION = 1
+VERSION = 2
 """Version of this form. It crosses one pipe between two processes of one installation, so a reader knows only its own."""
 
 T = TypeVar("T")
@@ -37,6 +37,9 @@ def dumps(graph: Graph) -> bytes:
         "failure": None if (f := graph.failure) is None else [f.message, f.file, f.line, f.node],
         "uncalled": graph.uncalled,
         "initialisers": [[name, [[i.op, i.args, i.file, i.line, i.whole] for i in history]] for name, history in graph.initialisers],
+        "ranges": graph.ranges,
+        "loop": None if graph.loop is None else [graph.loop.copies, graph.loop.count],
+        "frozen": graph.frozen,
     }
     return json.dumps(document, default=_ref, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
@@ -80,6 +83,9 @@ def _graph(d: dict[str, object]) -> Graph:
         failure=None if d["failure"] is None else _failure(_list(d["failure"])),
         uncalled=_ints(d["uncalled"]),
         initialisers=tuple((_str(name), _each(history, _initialiser)) for name, history in map(_list, _list(d["initialisers"]))),
+        ranges=tuple((_int(node), _float(low), _float(high)) for node, low, high in map(_list, _list(d["ranges"]))),
+        loop=None if d["loop"] is None else _loop(_list(d["loop"])),
+        frozen=_each(d["frozen"], _str),
     )
 
 
@@ -102,6 +108,11 @@ def _node(index: int, row: object) -> Node:
 def _module(index: int, row: object) -> Module:
     parent, path, class_name, container, file, line = _list(row)
     return Module(index, _opt_int(parent), _str(path), _str(class_name), _str(container), _str(file), _int(line))
+
+
+def _loop(row: list[object]) -> Loop:
+    copies, count = row
+    return Loop(_ints(copies), _int(count))
 
 
 def _guess(row: object) -> Guess:
@@ -128,7 +139,9 @@ def _faults(graph: Graph) -> Iterator[str]:
     wanted += [("a repeat", i, modules) for r in graph.repeats for i in (r.container, *(j for pair in r.members for j in pair))]
     wanted += [("uncalled", i, modules) for i in graph.uncalled]
     wanted += [("an output", i, nodes) for i in graph.outputs]
+    wanted += [("a range", i, nodes) for i, _, _ in graph.ranges]
     wanted += [("a guess", g.node, nodes) for g in graph.guesses if g.node is not None]
+    wanted += [("the loop", i, calls) for i in (graph.loop.copies if graph.loop is not None else ())]
     if graph.failure is not None and graph.failure.node is not None:
         wanted.append(("the failure", graph.failure.node, nodes))
     yield from (f"{what} points to {index} of {size}" for what, index, size in wanted if not 0 <= index < size)
@@ -174,6 +187,12 @@ def _ints(value: object) -> tuple[int, ...]:
 def _int(value: object) -> int:
     if type(value) is not int:
         raise TypeError(f"expected a whole number, found {type(value).__name__}")
+    return value
+
+
+def _float(value: object) -> float:
+    if type(value) is not float:
+        raise TypeError(f"expected a number, found {type(value).__name__}")
     return value
 
 

@@ -13,11 +13,27 @@ from typing import Literal
 from pydantic import BaseModel, Field, JsonValue
 
 from screen.model_streams import (
-    Degree, Growth, IdentityPathPart, Initialisation, KindPart, Lipschitz, Logits, MapsPart, NormPart, OutputSet, Part, Port, Real, Residual, Source,
-    StreamPart, SublayerPart, Value,
+    Degree,
+    Growth,
+    IdentityPathPart,
+    Initialisation,
+    KindPart,
+    Lipschitz,
+    Logits,
+    MapsPart,
+    NormPart,
+    OutputSet,
+    Part,
+    Port,
+    Real,
+    Residual,
+    Source,
+    StreamPart,
+    SublayerPart,
+    Value,
 )
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 VerdictName = Literal["stable", "conditional", "unknown", "unstable"]
 State = Literal["closed", "guarded", "out_of_scope", "conditional", "unknown", "open"]
 
@@ -164,12 +180,54 @@ class CoveragePart(Part):
     stamped: list[Stamped] = Field(default_factory=list)
     modules_uncalled: list[str] = Field(default_factory=list)
     rules_not_run: list[RuleNotRun] = Field(default_factory=list)
+    rules_left_out: list[str] = Field(default_factory=list)
+    """Codes that `--select` or `--ignore` leaves out: the verdict counts them, findings and exit code do not."""
+
+
+class MeasuredPart(Part):
+    """What a measurement gave for a claim; `agrees` is null where nothing was compared."""
+
+    value: Real | bool | str | None
+    agrees: bool | None = None
+
+
+class ClaimPart(Part):
+    """One statement about the model. `weights`: as initialised (`start`), any that are held fixed, all values of all of them but gains of norms. A claim
+    that a measurement refutes keeps its value, has `measured.agrees` false, and counts as unknown for rules."""
+
+    id: str
+    claim: str
+    stream: str | None = None
+    kind: str | None = None
+    sublayer: str | None = None
+    group: str | None = None
+    value: bool | Real | str | None = None
+    low: Real | None = None
+    high: Real | None = None
+    weights: Literal["start", "fixed", "all"]
+    status: Literal["proved", "measured", "unknown"]
+    reason: str = ""
+    node: Source | None = None
+    rests_on: list[str] = Field(default_factory=list)
+    measured: MeasuredPart | None = None
+    codes: list[str] = Field(default_factory=list)
+
+
+class SpotCheckPart(Part):
+    """Whether claims were compared with the program on real tensors, and how many of them agreed."""
+
+    ran: bool = False
+    compared: int = 0
+    refuted: list[str] = Field(default_factory=list)
+    """Ids of claims."""
+    reason: str = ""
+    """Why it did not run, or not on everything."""
 
 
 class Report(Part):
     """What was found about one target."""
 
-    schema_version: Literal["1"] = "1"
+    schema_version: Literal["2"] = "2"
     tool: Tool
     verdict: VerdictName
     provisional: bool
@@ -180,6 +238,8 @@ class Report(Part):
     conditions: list[Condition] = Field(default_factory=list)
     streams: list[StreamPart] = Field(default_factory=list)
     findings: list[FindingPart] = Field(default_factory=list)
+    claims: list[ClaimPart] = Field(default_factory=list)
+    spot_check: SpotCheckPart = SpotCheckPart()
     coverage: CoveragePart = CoveragePart()
     probe: ProbePart | None = None
 
@@ -197,7 +257,7 @@ class Report(Part):
 class Reports(Part):
     """Several targets, in the order given; the verdict is the worst."""
 
-    schema_version: Literal["1"] = "1"
+    schema_version: Literal["2"] = "2"
     tool: Tool
     verdict: VerdictName
     reports: list[Report] = Field(min_length=1)
@@ -212,8 +272,8 @@ def _dump(part: BaseModel) -> str:
 
 
 __all__ = [
-    "SCHEMA_VERSION", "Channel", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart", "Growth", "GuessPart",
-    "IdentityPathPart", "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "NormPart", "OutputSet", "Part", "Port",
-    "ProbePart", "Real", "Report", "Reports", "Residual", "RuleNotRun", "Source", "Stamped", "State",
+    "SCHEMA_VERSION", "Channel", "ClaimPart", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart", "Growth", "GuessPart",
+    "IdentityPathPart", "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "MeasuredPart", "NormPart", "OutputSet", "Part", "Port",
+    "ProbePart", "Real", "Report", "Reports", "Residual", "RuleNotRun", "Source", "SpotCheckPart", "Stamped", "State",
     "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
 ]

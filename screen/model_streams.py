@@ -94,7 +94,7 @@ class OutputSet(Part):
 
 
 class Growth(Part):
-    form: Literal["constant", "linear", "exponential", "unbounded", "unknown"] = "unknown"
+    form: Literal["constant", "linear", "polynomial", "exponential", "unknown"] = "unknown"
     expression: str | None = None
     value: Real | None = None
 

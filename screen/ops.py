@@ -136,6 +136,7 @@ ALIASES: dict[str, str] = {
     "fft_n": "fft_fftn", "logical_and_": "logical_and", "slice_copy": "slice", "select_copy": "select", "threshold_backward": "threshold",
     "max_pool1d_with_indices": "max_pool1d", "unsafe_split": "split", "unsafe_chunk": "chunk", "unsafe_split_with_sizes": "split_with_sizes",
     "expand_copy": "expand", "permute_copy": "permute", "_conj": "conj", "masked_fill_": "masked_fill", "sum_to_size": "sum",
+    "log_sigmoid": "logsigmoid",
     "affine_grid_generator": "affine_grid", "grid_sampler_2d": "grid_sample", "_pdist_forward": "cdist", "_cdist_forward": "cdist",
     "_embedding_bag_forward_only": "embedding_bag", "_embedding_bag": "embedding_bag", "reshape_": "reshape", "special_sinc": "sinc",
     "_fill_mem_eff_dropout_mask": "dropout", "isposinf": "isinf", "isneginf": "isinf", "argpartition": "topk",

@@ -11,7 +11,7 @@ from screen.facts.attention import Attention
 from screen.facts.bounds import BranchBounds, HamiltonianForm
 from screen.facts.bounds.expr import Expr
 from screen.facts.branches import Branch
-from screen.facts.edges import FUSED_ADDS, Edges
+from screen.facts.edges import Edges, adds_product
 from screen.facts.flow import Flow
 from screen.facts.norms import Norms
 from screen.facts.nouns import Facts, Kind, Stream, Sublayer, Unknown
@@ -36,13 +36,13 @@ def plan_of(facts: Facts) -> ProbePlan:
             sublayers += [_sublayer(facts, stream, kind, s, b) for s, (_, b) in found]
             if found:
                 blocks.append(block_plan(facts, stream, kind, found[0][1][0], [b for _, (_, b) in found]))
-    return ProbePlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(sublayers), tuple(blocks))
+    return ProbePlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(sublayers), tuple(blocks), loop=facts.is_loop)
 
 
 def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, branch: Branch) -> SublayerPlan:
     analysis = facts.analysis(sublayer)
     cuts = tuple(sorted(cuts_of(branch).items()))
-    fused = facts.graph.nodes[branch.add].op in FUSED_ADDS and branch.output == branch.add
+    fused = adds_product(branch.flow, facts.graph.nodes[branch.add]) and branch.output == branch.add
     softmaxes = tuple(dict.fromkeys(c.node for c in Attention(branch).cores if c.softmax))
     if isinstance(analysis, Unknown):
         return SublayerPlan(

@@ -101,7 +101,7 @@ def _predicted(facts: Facts, stream: Stream, state: int) -> dict[str, Any]:
     found = recursion_of(stream, facts.graph, facts.depth(stream), tokens=tokens, streams=facts.streams, norms=norms)
     if isinstance(found, Unknown):
         return {"unknown": found.reason}
-    ratio, gap = found.gradient_ratio, found.one_minus_cos
+    ratio, gap = found.last_weight_ratio, found.one_minus_cos
     why = next((v.reason for v in (ratio, gap) if isinstance(v, Unknown)), "")
     return {"rms": found.rms, "ratio": _number(ratio), "gap": _number(gap), "begun": _begun(facts, stream, tokens), "unknown": why}
 

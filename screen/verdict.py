@@ -11,9 +11,9 @@ from typing import Literal, Protocol
 
 from screen.conditions import CONDITIONS
 from screen.discover import catalogue
-from screen.facts.nouns import Facts, Unknown
-from screen.facts.questions import has_softmax
-from screen.ops import CLASSES
+from screen.facts.nouns import Facts
+from screen.facts.questions import program_doubt
+from screen.graph import BLOCK_DEPTH
 from screen.rule import ChannelId, Finding, RuleRun, each_sublayer, first_reason
 from screen.summary import summarise
 
@@ -33,8 +33,6 @@ CHANNELS: dict[ChannelId, str] = {
 JUDGED: tuple[ChannelId, ...] = ("D", "R", "L")
 """Channels that structure decides."""
 ASSUMED_DEPTH = "depth-assumed"
-BLOCK_DEPTH = 24
-"""How many times a block target is stacked when nobody says."""
 
 
 class Info(Protocol):
@@ -172,6 +170,8 @@ def _channel(facts: Facts, run: RuleRun, channel: ChannelId) -> ChannelState:
     silent = [f for f in run.not_run if f.rule.startswith(channel)]
     if silent and channel in JUDGED:
         return ChannelState(channel, "unknown", f"the rule {silent[0].rule} did not run: {silent[0].reason}.", codes)
+    if channel in JUDGED and (doubt := program_doubt(facts, backward=channel == "D")):
+        return ChannelState(channel, "unknown", f"{doubt}.", codes)
     if untold and channel in JUDGED:
         return ChannelState(channel, "unknown", untold[0].outcome.message, codes)
     if worrying:
@@ -184,11 +184,11 @@ def _channel(facts: Facts, run: RuleRun, channel: ChannelId) -> ChannelState:
     if left_out := _left_out(run, channel):
         reason = f"{', '.join(left_out)} left out by `--select` or `--ignore`; what is left found nothing."
         return ChannelState(channel, "conditional", reason, codes, ("rules-left-out",))
-    if channel == "L" and _has_no_softmax(facts):
-        return ChannelState(channel, "closed", "no softmax over logits in the whole graph.", codes)
+    if channel == "L" and facts.claims.of("softmax", "all").known is False:
+        return ChannelState(channel, "closed", "no values are weighed by a softmax anywhere in the graph.", codes)
     holding = [f for f in telling if f.outcome.result == "holds"]
     if not holding:
-        return _without_findings(facts, channel, codes)
+        return ChannelState(channel, "unknown", "no rule of this channel had anything to judge.", codes)
     best = max(holding, key=lambda f: (f.rule.step != "structure", f.rule.code))
     return ChannelState(channel, "closed", best.outcome.message, codes)
 
@@ -205,21 +205,7 @@ def _reasons(findings: list[Finding]) -> str:
     return messages[0] + (f" And {len(messages) - 1} more." if len(messages) > 1 else "")
 
 
-def _without_findings(facts: Facts, channel: ChannelId, codes: tuple[str, ...]) -> ChannelState:
-    """No rule had anything to judge."""
-    if channel == "L" and not any(has_softmax(facts, s) is True for _, _, s in each_sublayer(facts)):
-        return ChannelState(channel, "closed", "no residual branch weighs values by a softmax over logits.", codes)
-    return ChannelState(channel, "unknown", "no rule of this channel had anything to judge.", codes)
-
-
-def _has_no_softmax(facts: Facts) -> bool:
-    if facts.graph.failure or facts.coverage.unmodelled or any(isinstance(s.qk_norm, Unknown) for _, _, s in each_sublayer(facts)):
-        return False
-    mixing = {"scaled_dot_product_attention", "flex_attention"}
-    return not any(CLASSES.get(n.op) == "softmax" or n.op in mixing for n in facts.graph.nodes)
-
-
 __all__ = [
-    "BLOCK_DEPTH", "CHANNELS", "ORDER", "ChannelState", "Condition", "Info", "State", "Verdict", "VerdictName", "fold", "guess_decides", "lower",
+    "CHANNELS", "ORDER", "ChannelState", "Condition", "Info", "State", "Verdict", "VerdictName", "fold", "guess_decides", "lower",
     "reasons_not_to_judge", "worst",
 ]

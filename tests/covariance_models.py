@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -147,14 +148,19 @@ def trained_run(source: str, seed: int = 0, tokens: int = 32) -> Sample:
     space: dict[str, Any] = {}
     exec(compile(source, "model.py", "exec"), space)
     model, sample = space["Model"](), Sample()
-    last: list[Tensor] = []
     for block in model.blocks:
         block.register_forward_hook(lambda m, i, out: _note(sample, out))
-        last.append([p for p in block.mlp.parameters() if p.dim() == 2][-1])
     out = model(torch.randperm(512)[:tokens][None])
     (out * torch.randn_like(out)).sum().backward()
-    sample.gradients = [float(w.grad.norm()) for w in last if w.grad is not None]
+    sample.gradients = [norm_of_all(block) for block in model.blocks]
+    lasts = [[p for p in block.mlp.parameters() if p.dim() == 2][-1] for block in model.blocks]
+    sample.lasts = [float(w.grad.norm()) for w in lasts if w.grad is not None]
     return sample
+
+
+def norm_of_all(block: torch.nn.Module) -> float:
+    """√(Σ‖∂L/∂W‖²) over all weights and biases of a block."""
+    return math.sqrt(sum(float(p.grad.square().sum()) for p in block.parameters() if p.grad is not None))
 
 
 def _note(sample: Sample, out: Tensor) -> None:

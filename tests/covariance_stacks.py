@@ -37,8 +37,9 @@ class Draft:
         self.steps.append(Normalise(source, slot := self.slot(), True, 1e-5, 1.0))
         return slot
 
-    def linear(self, source: int, gain: float, ratio: float = 1.0) -> int:
-        self.steps.append(Linear(source, slot := self.slot(), gain, gain * ratio, 0.0, ()))
+    def linear(self, source: int, gain: float, ratio: float = 1.0, entries: float = 1.0) -> int:
+        """`entries`: of the weight, in units of width²."""
+        self.steps.append(Linear(source, slot := self.slot(), gain, gain * ratio, 0.0, (), int(entries * 64)))
         return slot
 
     def program(self, output: int) -> Program:
@@ -52,7 +53,7 @@ def _attention(design: Design, width: int, heads: int, tokens: int) -> Program:
     if design.qk_norm:
         q, k = draft.norm(q), draft.norm(k)
     scale = 0.0 if design.uniform else (width // heads) ** -0.5
-    draft.steps.append(Attend(q, k, v, o := draft.slot(), Softmax(width // heads, scale, design.causal, tokens, heads)))
+    draft.steps.append(Attend(q, k, v, o := draft.slot(), Softmax(width // heads, scale, design.causal, tokens, heads), 0))
     out = draft.linear(o, design.o)
     return draft.program(draft.norm(out) if design.b else out)
 
@@ -60,11 +61,11 @@ def _attention(design: Design, width: int, heads: int, tokens: int) -> Program:
 def _feed(design: Design) -> Program:
     draft, ratio = Draft(), float(design.ratio)
     x = draft.norm(0) if design.a else 0
-    draft.steps.append(Entrywise(draft.linear(x, design.w1, ratio), hidden := draft.slot(), kernel(design.act)))
+    draft.steps.append(Entrywise(draft.linear(x, design.w1, ratio, ratio), hidden := draft.slot(), kernel(design.act)))
     if design.gated:
-        draft.steps.append(Product(hidden, draft.linear(x, design.w1, ratio), both := draft.slot()))
+        draft.steps.append(Product(hidden, draft.linear(x, design.w1, ratio, ratio), both := draft.slot()))
         hidden = both
-    out = draft.linear(hidden, design.w2, 1 / ratio)
+    out = draft.linear(hidden, design.w2, 1 / ratio, ratio)
     return draft.program(draft.norm(out) if design.b else out)
 
 

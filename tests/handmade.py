@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from screen.facts.analysis import Analysis, no_bounds
-from screen.facts.bounds.expr import sym
+from screen.facts.bounds.expr import Expr, sym
+from screen.facts.bounds.softmax import SoftmaxBound
+from screen.facts.claims import Claim, claims_of
+from screen.facts.claims.derive import survives
 from screen.facts.degrees import Degree, Degrees, Orders
 from screen.facts.nouns import (
     Coverage, Facts, IdentityPath, Kind, MapCount, Norm, NormType, Place, Port, Role, Scale, Stream, Sublayer, Unknown, UnmodelledOp,
 )
+from screen.facts.operator.steps import StateBound
 from screen.facts.recursion import Recursion
 from screen.graph import Call, Graph, Module, Node, Ref
 
@@ -98,12 +102,16 @@ def analysis(sub: Sublayer) -> Analysis:
     groups = tuple(Degree(name, (name,), None, 0, 0.0 if normed else 1.0, "exact", (), 0.0 if normed else 1.0) for name in sub.m.path)
     maps = sub.m.maps if isinstance(sub.m.maps, int) else 2
     least = 0 if normed else 2
-    degrees = Degrees(groups, Orders(maps, maps, least, sub.m.path, sub.m.path[-2:], False), ("S",))
+    degrees = Degrees(groups, Orders(maps, maps, least, sub.m.path, sub.m.path[-2:], False), ("S",), None, 0.0 if set(sub.positions) & {"A", "B"} else 1.0)
     softmax = sub.role in ("attention", "cross_attention")
     bounds = replace(
         no_bounds(Unknown("written by hand")), bounded=normed, magnitude=sym("W") if set(sub.positions) & {"A", "B"} else sym("B"),
-        logits=(sym("W") if "A" in sub.positions else sym("B"),) if softmax else (), logits_bounded=sub.qk_norm != "none" if softmax else None,
+        logits=(sym("W") if "A" in sub.positions or sub.qk_norm != "none" else sym("B"),) if softmax else (), logits_bounded=sub.qk_norm != "none" if softmax else None,
     )  # fmt: skip
+    if softmax:
+        bounds = replace(bounds, softmaxes=(SoftmaxBound(sub.output, "attention", bounds.logits[0], sub.qk_norm != "none"),))
+    if not set(sub.positions) & {"A", "B"}:
+        bounds = replace(bounds, bounded_in_stream=False)
     return Analysis(degrees, bounds)
 
 
@@ -112,7 +120,7 @@ def recursion(stream: Stream) -> Recursion:
     bare = all(not set(s.positions) - {"A2"} for k in stream.kinds for s in k.sublayers)
     rms = (1.0, 1e9) if bare else (1.0, 3.0)
     return Recursion(
-        stream.depth, rms, 0.5, 0.5, 0.5, 3.0, "polynomial", 3.0, -0.5, 1.0, {}, ("written by hand",),
+        stream.depth, rms, 0.5, 0.5, 0.5, 3.0, "polynomial", 0.5, rms[-1], -0.5, 1.0, {}, ("written by hand",),
     )  # fmt: skip
 
 
@@ -124,7 +132,30 @@ def facts(*streams: Stream, graph: Graph | None = None, **changes: object) -> Fa
         used, streams, norms, (), (), Coverage(len(used.nodes), len(used.nodes), ()), frozenset(),
         analyses={(sub.add, sub.output): analysis(sub) for sub in subs}, recursions=tuple(recursion(s) for s in streams),
     )  # fmt: skip
-    return replace(made, **changes)  # type: ignore[arg-type]
+    made = replace(made, **changes)  # type: ignore[arg-type]
+    sums = {(sub.add, sub.output): StateBound(True, True, 0.0) for sub in subs if "C" in sub.positions}
+    return claimed(replace(made, state_bounds=sums, softmax=any("attention" in sub.role for sub in subs)))
+
+
+def claimed(made: Facts) -> Facts:
+    """With the claims that the placements stand for: streams are written by hand, and have no linear operator."""
+    subs = {s.name: [sub for k in s.kinds for sub in k.sublayers] for s in made.streams}
+
+    def told(claim: Claim) -> Claim:
+        found = subs.get(claim.stream or "", [])
+        letters = [set(sub.positions) for sub in found]
+        scaled = any(sub.alpha.kind in ("data", "learned") for sub in found)
+        if claim.claim == "identity_gain" and found and not scaled and not any("C" in at for at in letters):
+            return replace(claim, status="proved", value=1.0, low=1.0, high=1.0, reason="", node=None, nodes=())
+        if claim.claim != "growth" or not found or scaled:
+            return claim
+        if all("C" in at for at in letters):
+            return replace(claim, status="proved", value="bounded", reason="", node=None, nodes=())
+        bounds = [a.bounds for sub in found if not isinstance(a := made.analysis(sub), Unknown)]
+        kept = all(b.bounded is True if claim.weights == "all" else isinstance(b.magnitude, Expr) and survives(b.magnitude) for b in bounds)
+        return replace(claim, status="proved", value="linear", reason="", node=None, nodes=()) if kept else claim
+
+    return replace(made, claims=made.claims.with_all([told(c) for c in claims_of(made)]))
 
 
 def pre() -> Facts:

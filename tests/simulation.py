@@ -48,12 +48,19 @@ class Sample:
     rms: list[float] = field(default_factory=list)
     cosine: list[float] = field(default_factory=list)
     gradients: list[float] = field(default_factory=list)
+    """√(Σ‖∂L/∂W‖²) over all weights of a block."""
+    lasts: list[float] = field(default_factory=list)
     """‖∂L/∂W2‖_F per block."""
 
     @property
     def ratio(self) -> float:
-        """First over last."""
+        """First over last, all weights of a block."""
         return self.gradients[0] / self.gradients[-1]
+
+    @property
+    def last_ratio(self) -> float:
+        """First over last, W2 alone."""
+        return self.lasts[0] / self.lasts[-1]
 
 
 def _norm(x: Tensor) -> Tensor:
@@ -81,8 +88,8 @@ class Network:
         def block() -> dict[str, Tensor]:
             table = {n: _weight(draw, width, width, g) for n, g in (("q", design.qk), ("k", design.qk), ("v", design.v), ("o", design.o))}
             table["w1"], table["w3"] = (_weight(draw, inner, width, design.w1) for _ in range(2))
-            table["w2"] = _weight(draw, width, inner, design.w2).requires_grad_()
-            return table
+            table["w2"] = _weight(draw, width, inner, design.w2)
+            return {name: weight.requires_grad_() for name, weight in table.items()}
 
         first = block()
         return cls(design, width, heads, [first] * depth if design.tied else [first, *(block() for _ in range(depth - 1))])
@@ -132,5 +139,7 @@ def simulate(design: Design, depth: int, *, width: int = 128, tokens: int = 32, 
     loss = out.square().sum() / 2 if quadratic else (out * target).sum()
     if design.feed:
         loss.backward()  # type: ignore[no-untyped-call]
-        sample.gradients = [float(g.norm()) for w in network.weights if (g := w["w2"].grad) is not None]
+        found = [{n: float(t.grad.square().sum()) for n, t in w.items() if t.grad is not None} for w in network.weights]
+        sample.gradients = [math.sqrt(sum(w.values())) for w in found]
+        sample.lasts = [math.sqrt(w["w2"]) for w in found]
     return sample

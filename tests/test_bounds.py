@@ -295,11 +295,12 @@ def test_activations_written_out_are_recognised(act: Any) -> None:
     assert str(found.magnitude) == "4*W0n*W1"
 
 
-def test_an_activation_that_only_looks_alike_is_not_recognised() -> None:
+def test_an_activation_that_only_looks_alike_has_a_slope_of_its_own() -> None:
+    """max of σ(u)(1 + 1.702 t (1 − σ(u))), u = 1.702 t + 0.01, is 1.0990786; that of SiLU is 1.0998394."""
     found = bounds(lambda: Mlp(lambda x: x * torch.sigmoid(1.702 * x + 0.01)), rms)
-    assert isinstance(found.lipschitz_local, Expr) and found.lipschitz_local.evaluate(
-        {"W0n": 100.0, "W1": 1.0, "W0n_row": 100.0, "sigma_0": 1.0}
-    ) > 1e3  # the product rule, with the size of x in it
+    assert isinstance(found.lipschitz_local, Expr)
+    at = found.lipschitz_local.evaluate({"W0n": 100.0, "W1": 1.0, "W0n_row": 100.0, "sigma_0": 1.0})
+    assert 109.90785 <= at <= 109.909
 
 
 # -- expressions and quantities -------------------------------------------------------------------------------------------------------

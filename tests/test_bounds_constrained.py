@@ -141,12 +141,11 @@ class Nearly(nn.Module):
             "trained": lambda: self.t / torch.dot(self.free, torch.mv(self.t, self.u)),
             "sums": lambda: self.t / (self.u.sum() * (self.t @ self.u).sum()),
             "twice": lambda: self.t * self.t / torch.dot(self.u, torch.mv(self.t, self.u)),
-            "largest entry": lambda: self.t / torch.linalg.norm(self.t, ord=float("inf")),
         }
         return x @ made[self.kind]()
 
 
-@pytest.mark.parametrize("kind", ["symmetric", "apart", "cayley", "solve", "share", "trained", "sums", "twice", "largest entry"])
+@pytest.mark.parametrize("kind", ["symmetric", "apart", "cayley", "solve", "share", "trained", "sums", "twice"])
 def test_what_only_looks_constrained_is_unknown(kind: str) -> None:
     found = bounds_of(branch_of(Stack(lambda: Nearly(kind), rms)))
     assert isinstance(found.magnitude, Unknown) and found.bounded is not True

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from screen import cli, commands, config
+from screen import cli, commands
 from screen.assemble import Request, not_judged
 from screen.errors import InternalError, LoadError, ScreenError, UsageError
 from screen.model import Report
@@ -177,23 +177,7 @@ def test_help_loads_click_and_little_else() -> None:
     assert not {"pydantic", "networkx", "sympy", "jinja2", "screen.model", "screen.pipeline"} & set(done.stderr.split())
 
 
-# -- exit codes of the contract's table ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("verdict", "plain", "strict", "lenient"),
-    [("stable", 0, 0, 0), ("conditional", 0, 1, 0), ("unknown", 2, 2, 0), ("unstable", 1, 1, 1)],
-)
-def test_the_table_of_exit_codes(verdict: str, plain: int, strict: int, lenient: int) -> None:
-    report = _report(verdict)
-    assert commands.exit_code(report, config.Settings()) == plain
-    assert commands.exit_code(report, config.Settings(fail_on="conditional")) == strict
-    assert commands.exit_code(report, config.Settings(allow_unknown=True)) == lenient
-
-
-def test_an_error_is_2_whatever_else_is_allowed() -> None:
-    report = _report("unknown", LoadError("a must", "b is"))
-    assert commands.exit_code(report, config.Settings(allow_unknown=True)) == 2
+# -- exit codes of several targets, and where reports go (what fails a single one: tests/test_gate.py) --------------------------------------
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ def _file(folder: Path, text: str, name: str = "screen.toml") -> Path:
 
 def test_without_a_file_the_defaults_of_the_contract_hold(tmp_path: Path) -> None:
     settings = config.load({}, tmp_path)
-    assert (settings.format, settings.fail_on, settings.timeout, settings.memory, settings.depth) == ("text", "unstable", 120.0, 8 << 30, None)
+    assert (settings.format, settings.fail_on, settings.timeout, settings.memory, settings.depth) == ("text", ("slip",), 120.0, 8 << 30, None)
     assert set(settings.origins.values()) == {"default"}
 
 
@@ -75,7 +75,13 @@ def test_the_nearest_file_counts_and_screen_toml_before_pyproject(tmp_path: Path
         ("[recipe]\nlr = 1", "not in this version"),
         ("format = 'sarif'", "not in this version"),
         ("format = 'jsn'", "Did you mean `json`?"),
-        ("fail-on = 'stable'", "`unstable`, `conditional`"),
+        ("fail-on = 'stable'", "`slip`, `unstable`, `conditional`, `never` or rule codes"),
+        ("fail-on = 'stable'", "Did you mean `unstable`?"),
+        ("fail-on = 'slpi'", "Did you mean `slip`?"),
+        ("fail-on = 'G1O1'", "`G1O1` is none"),
+        ("fail-on = 'never, slip'", "`never` stands beside others"),
+        ("fail-on = []", "it is empty"),
+        ("fail-on = 3", "text or a list"),
         ("depth = 0", "above zero"),
         ("depth = true", "above zero"),
         ("timeout = 0", "above zero"),

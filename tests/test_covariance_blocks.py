@@ -19,7 +19,7 @@ from screen.facts.nouns import Facts, Unknown
 from screen.rule import Example
 from screen.target import parse
 from screen.testing import facts_of
-from tests.covariance_models import BLOCK, FRAME, FUSED, HEAD, _note, trained_run
+from tests.covariance_models import BLOCK, FRAME, FUSED, HEAD, _note, norm_of_all, trained_run
 from tests.covariance_stacks import geometric, number
 from tests.simulation import Sample
 
@@ -218,7 +218,7 @@ def _image_run(source: str, seed: int) -> Sample:
         block.register_forward_hook(lambda m, i, out: _note(sample, out.flatten(2).transpose(1, 2)))
     out = model(torch.randn(1, 3, 32, 32))
     (out * torch.randn_like(out)).sum().backward()
-    sample.gradients = [float(block.mlp[2].weight.grad.norm()) for block in model.blocks]
+    sample.gradients = [norm_of_all(block) for block in model.blocks]
     return sample
 
 

@@ -24,16 +24,17 @@ from tests.covariance_stacks import SMALL, TOKENS, deepnorm, geometric, number, 
 def test_the_gradient_ratio_of_b_alone_depends_on_the_init_of_q_and_k(factor: float) -> None:
     """Depth 64: 6 to 1e5; within 0.8 in log10 of three random networks each."""
     design = Design(b=True, qk=factor**2)
-    seen = geometric([s.ratio for s in sampled(design, 64, seeds=3)])
+    seen = sampled(design, 64, seeds=3)
     said = predicted(design, 64)
-    assert math.log10(number(said.gradient_ratio)) == pytest.approx(math.log10(seen), abs=0.8)
+    assert math.log10(number(said.last_weight_ratio)) == pytest.approx(math.log10(geometric([s.last_ratio for s in seen])), abs=0.8)
+    assert math.log10(number(said.gradient_ratio)) == pytest.approx(math.log10(geometric([s.ratio for s in seen])), abs=1.0)
     assert said.ratio_law == ("exponential" if factor >= 0.8 else "polynomial")
     assert said.predicted_ratio == pytest.approx(6.6, abs=0.3)
-    assert number(said.ratio_without_logits) == pytest.approx(6.4, abs=0.6)
+    assert number(said.last_weight_without_logits) == pytest.approx(6.4, abs=0.6)
 
 
 def test_the_ratio_of_b_alone_rises_with_q_and_k_and_falls_back_with_qk_norm() -> None:
-    ratios = [number(predicted(Design(b=True, qk=f**2), 64).gradient_ratio) for f in (0.1, 0.25, 0.5, 0.64, 0.8, 1.0, 1.28)]
+    ratios = [number(predicted(Design(b=True, qk=f**2), 64).last_weight_ratio) for f in (0.1, 0.25, 0.5, 0.64, 0.8, 1.0, 1.28)]
     assert ratios == sorted(ratios)
     assert ratios[0] < 8
     assert ratios[-1] > 1e6
@@ -136,7 +137,7 @@ def test_one_post_block_near_collapse_multiplies_one_minus_cos_by_its_v_o_gain(g
 
 def _last(design: Design, depth: int) -> float:
     stack = stack_of(design, depth)
-    return math.sqrt(backward(stack, forward(stack), depth, depth - 1).weights[-1])
+    return math.sqrt(backward(stack, forward(stack), depth, depth - 1).lasts[-1])
 
 
 def _exponent(values: list[float]) -> float:

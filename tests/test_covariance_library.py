@@ -12,7 +12,7 @@ from screen.capture.build import build
 from screen.capture.tracer import trace
 from screen.facts import derive
 from screen.target import parse
-from tests.covariance_models import _note
+from tests.covariance_models import _note, norm_of_all
 from tests.covariance_stacks import geometric, number
 from tests.simulation import Sample
 from tests.test_covariance_blocks import recursion_with
@@ -50,7 +50,7 @@ def test_experts_behind_one_weight_start_as_their_facts_say(name: str) -> None:
 
 
 def _sample(transformers: Any, name: str, class_name: str, settings: dict[str, Any], seed: int, tokens: int = 32) -> Sample:
-    """The model itself with real weights under a random linear loss; gradients of the last maps of its routed (or shared) experts."""
+    """The model itself with real weights under a random linear loss."""
     torch.manual_seed(seed)
     config = transformers.AutoConfig.for_model(name, **SMALL, **settings)
     model, sample = getattr(transformers, class_name)(config).float().eval().model, Sample()
@@ -58,6 +58,5 @@ def _sample(transformers: Any, name: str, class_name: str, settings: dict[str, A
         layer.register_forward_hook(lambda m, i, out: _note(sample, (out[0] if isinstance(out, tuple) else out).reshape(1, tokens, D)))
     out = model(input_ids=torch.randperm(512)[:tokens][None]).last_hidden_state
     (out * torch.randn_like(out)).sum().backward()
-    lasts = [[p for n, p in layer.named_parameters() if "down_proj" in n or "output" in n][-1] for layer in model.layers]
-    sample.gradients = [float(w.grad.norm()) for w in lasts]
+    sample.gradients = [norm_of_all(layer) for layer in model.layers]
     return sample

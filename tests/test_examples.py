@@ -23,7 +23,7 @@ TRUTH: dict[str, tuple[tuple[str, ...], dict[str, bool]]] = {
     "builtin_post": (6 * POST, {**ENDS, "final_norm": False, "embed_scale": True}),
     "peri": (6 * ("attention:peri", "gated_ffn:peri"), {**ENDS, "embed_scale": True}),
     "output_norm_qk": (6 * ("attention:output_only qk=full", "gated_ffn:output_only"), ENDS),
-    "deepnorm": (18 * ("attention:post α=2.44949", "ffn:post α=2.44949"), {**ENDS, "embed_norm": True, "final_norm": False}),
+    "deepnorm": (18 * ("attention:post α=2.44949", "ffn:post α=2.44949"), {**ENDS, "final_norm": False}),
     "parallel": (6 * ("attention:pre ∥", "ffn:pre ∥"), ENDS),
     "mix_ln": (3 * POST + 9 * PRE, ENDS),
     "rezero": (12 * ("attention:none s=learned", "ffn:none s=learned"), {**ENDS, "final_norm": False}),
@@ -31,9 +31,9 @@ TRUTH: dict[str, tuple[tuple[str, ...], dict[str, bool]]] = {
     "linear_attention": (6 * ("linear_attention:pre", "ffn:pre"), ENDS),
     "moe": (4 * ("attention:pre", "moe:pre"), ENDS),
     "mamba": (6 * ("ssm:pre",), ENDS),
-    "vit_block": (("attention:pre s=learned", "ffn:pre s=learned"), {**ENDS, "final_norm": False}),
+    "vit_block": (24 * ("attention:pre s=learned", "ffn:pre s=learned"), {**ENDS, "final_norm": False}),
     # What ends the last block stands before no further add: the last FFN has no C.
-    "normed_skip": (8 * ("attention:post normed_skip", "ffn:* normed_skip"), {**ENDS, "embed_norm": True, "final_norm": False}),
+    "normed_skip": (8 * ("attention:post normed_skip", "ffn:* normed_skip"), {**ENDS, "final_norm": False}),
     "none": (8 * ("attention:none", "ffn:none"), {**ENDS, "final_norm": False}),
 }
 """Sublayers of the one stream in the notation of `tests/awkward/table.py`, and its ends."""

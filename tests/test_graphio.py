@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screen import graphio
-from screen.graph import Call, Failure, Graph, Guess, Initialiser, Module, Node, Ref, Repeat, lint
+from screen.graph import Call, Failure, Graph, Guess, Initialiser, Loop, Module, Node, Ref, Repeat, lint
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | st.text(max_size=5)
 
@@ -34,6 +34,7 @@ def full() -> Graph:
         failure=Failure("ValueError: ü \udcff", "a.py", 5, 2),
         uncalled=(1,),
         initialisers=(("embed.weight", (Initialiser("normal_", (0.0, 0.02), "a.py", 6, False),)),),
+        loop=Loop((1,), 24),
     )
 
 
@@ -53,7 +54,7 @@ def _noun_fields(value: Any, seen: dict[str, set[str]]) -> None:
 def test_the_example_sets_every_field_so_that_a_new_one_cannot_be_forgotten() -> None:
     seen: dict[str, set[str]] = {}
     _noun_fields(full(), seen)
-    for noun in (Node, Module, Call, Repeat, Guess, Failure, Initialiser, Graph):
+    for noun in (Node, Module, Call, Repeat, Loop, Guess, Failure, Initialiser, Graph):
         assert seen[noun.__name__] == {f.name for f in fields(noun)}, noun
 
 

@@ -15,9 +15,9 @@ from tests.shared import ROOT
 STAGES: tuple[frozenset[str], ...] = tuple(
     frozenset(stage.split())
     for stage in (
-        "errors paths complain collecting",
+        "errors paths complain collecting repetition",
         "graph ops target recipe theorems conditions",
-        "graphio config",
+        "graphio config unloop",
         "capture probe progress",
         "facts",
         "rule summary plan plan_blocks plan_quantities",
@@ -25,7 +25,7 @@ STAGES: tuple[frozenset[str], ...] = tuple(
         "discover",
         "verdict",
         "model model_streams report",  # a `Report` shows itself, so that the two know each other
-        "assemble assemble_calculus assemble_streams",
+        "assemble assemble_calculus assemble_streams gate",
         "probing",
         "pipeline testing",
         "doctor commands api",

@@ -20,7 +20,7 @@ from screen.capture.tracer import trace
 from screen.facts import derive
 from screen.facts.bounds.expr import Expr
 from screen.facts.nouns import Facts
-from screen.graph import Graph, rename
+from screen.graph import Graph
 from screen.target import parse
 from tests.shared import ROOT
 from tests.test_odd_blocks import TOKENS, WIDTH, Model
@@ -43,6 +43,20 @@ LABELS = frozenset({
     "maximiser", "reason",
 })  # fmt: skip
 """Fields of facts that repeat names of the graph. In any other field a name of the user's is a fault, and makes the test fail."""
+
+
+def rename(graph: Graph, labels: dict[str, str]) -> Graph:
+    """The same graph with every path, class and parameter name replaced where `labels` has an entry."""
+
+    def new(text: str) -> str:
+        return labels.get(text, text)
+
+    return dataclasses.replace(
+        graph,
+        nodes=tuple(dataclasses.replace(n, name=new(n.name)) for n in graph.nodes),
+        modules=tuple(dataclasses.replace(m, path=new(m.path), class_name=new(m.class_name)) for m in graph.modules),
+        initialisers=tuple((new(name), history) for name, history in graph.initialisers),
+    )
 
 
 def graph_of(target: str) -> Graph:

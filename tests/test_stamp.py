@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -132,16 +135,93 @@ def ran(model: nn.Module) -> tuple[int, Graph]:
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        (Model(Block, 40), 3), (Model(Told, 40), 3), (Model(Multiplied, 40), 40), (Model(Compared, 40), 40), (Model(Scaled, 40), 40),
+        (Model(Block, 40), 5), (Model(Told, 40), 5), (Model(Multiplied, 40), 40), (Model(Compared, 40), 40), (Model(Scaled, 40), 40),
         (Model(Spelled, 40), 40), (Model(HandsOn, 40), 40),
         (Model(ToldAndUses, 40), 40), (Model(Last, 40), 40), (Model(Block, 32), 32), (Model(Block, 12, steps=300), 4),
         (Model(Block, 4, steps=300), 4), (Model(Multiplied, 12, steps=300), 12),
-        (States(40, lambda s: None), 3), (States(40, lambda s: s[30]), 40), (States(40, sum), 40),
+        (States(40, lambda s: None), 5), (States(40, lambda s: s[30]), 40), (States(40, sum), 40),
     ],
     ids=lambda v: f"{v.blocks[0]._get_name()} x{len(v.blocks)}" if isinstance(v, Model) else str(v),
 )  # fmt: skip
 def test_only_equal_members_are_passed_over(model: Model, expected: int) -> None:
     assert ran(model)[0] == expected
+
+
+class Config:
+    """A table that all blocks share."""
+
+    kinds = tuple(10 <= n < 40 for n in range(48))
+
+
+FLAGS = [10 <= n < 40 for n in range(48)]
+SEEN: set[int] = set()
+
+
+class Tabled(Block):
+    """Which way it goes is asked of `rule`: blocks 10 to 39 of 48 differ."""
+
+    def __init__(self, index: int, rule: Callable[[Tabled], bool]) -> None:
+        super().__init__(index)
+        self.rule = rule
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - torch.tanh(self.branch(x)) if self.rule(self) else x + self.branch(x)
+
+
+class Handed(Block):
+    """Its index is an argument, and the key of a table."""
+
+    def forward(self, x: Tensor, place: int) -> Tensor:  # type: ignore[override]  # the index is handed over
+        return x - torch.tanh(self.branch(x)) if FLAGS[place] else x + self.branch(x)
+
+
+class Row(nn.Module):
+    """48 blocks, counted by the caller."""
+
+    def __init__(self, make: Callable[[int], nn.Module]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(make(i) for i in range(48))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for number, block in enumerate(self.blocks):
+            Last.place = number
+            x = block(x, number) if isinstance(block, Handed) else block(x)
+        return x
+
+
+RULES: dict[str, Callable[[Tabled], bool]] = {
+    "list": lambda b: FLAGS[b.index],
+    "attribute of a config": lambda b: Config.kinds[b.index],
+    "text": lambda b: "".join("01"[f] for f in FLAGS)[b.index] == "1",
+    "numpy": lambda b: bool(np.array(FLAGS)[b.index]),
+    "operator.index": lambda b: 10 <= operator.index(b.index) < 40,
+    "real": lambda b: 10 <= b.index.real < 40,
+    "numerator": lambda b: FLAGS[b.index.numerator],
+    "gcd": lambda b: math.gcd(b.index, 5) == 5 and 10 <= b.index < 40,
+    "getattr": lambda b: FLAGS[getattr(b, "ind" + "ex")],
+    "range": lambda b: len(range(b.index)) in range(10, 40),
+    "format": lambda b: FLAGS[int("%d" % b.index)],  # noqa: UP031  # the way that is tried
+    "counter of the caller": lambda b: 10 <= Last.place < 40,
+    "identity": lambda b: id(b) in SEEN,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "spots"), [(n, k) for n in RULES for k in (0, stamp.SPOTS) if k or n not in ("counter of the caller", "identity")])
+def test_a_difference_is_never_hidden(name: str, spots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read is noted without the members that run by chance; what is no read of a member's own is left to them."""
+    monkeypatch.setattr(stamp, "SPOTS", spots)
+    model = Row(lambda i: Tabled(i, RULES[name]))
+    SEEN.clear()
+    SEEN.update(id(b) for b, flag in zip(model.blocks, FLAGS, strict=True) if flag)
+    truth = sum(10 <= n < 40 and (name != "gcd" or n % 5 == 0) for n in range(48))
+    count, graph = ran(model)
+    assert (count, sum(n.op == "tanh" for n in graph.nodes)) == (48, truth)
+
+
+def test_an_index_among_the_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stamp, "SPOTS", 0)
+    count, graph = ran(Row(Handed))
+    assert (count, sum(n.op == "tanh" for n in graph.nodes)) == (48, 30)
 
 
 @pytest.mark.parametrize("kind", [Block, Multiplied, Told])

@@ -112,7 +112,7 @@ class GPT(nn.Module):
         self.embed = nn.Embedding(design.vocab, design.dim)
         self.blocks = nn.ModuleList(Block(design) for _ in range(design.depth))
         self.norm = nn.LayerNorm(design.dim) if design.final_norm else nn.Identity()
-        nn.init.normal_(self.embed.weight)
+        nn.init.normal_(self.embed.weight, std=0.02)  # it is the head too
         for block in self.blocks:
             attention, ffn = block.attention.branch, block.ffn.branch
             for linear in (attention.q, attention.k):

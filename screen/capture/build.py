@@ -5,7 +5,6 @@ Everything is built under `torch.device("meta")`: a model of 405 billion weights
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -16,16 +15,17 @@ import torch
 from torch import nn
 
 from screen.capture import files, given
-from screen.capture.block import is_block, largest_stack
+from screen.capture.block import largest_stack, looks
 from screen.capture.built import Built, TargetInfo, info_of
 from screen.capture.construct import construct, reads_a_value, workshop
 from screen.capture.copying import on_meta, values_of
 from screen.capture.guess import infer, required
 from screen.capture.integers import of_config, of_entry
-from screen.capture.lookup import Lookup, config_parts
+from screen.capture.lookup import Lookup, config_parts, forward_signature
+from screen.capture.loop import DEEPEST, as_loop, recorded
 from screen.capture.values import buffers
 from screen.capture.width import resized, sizes_of
-from screen.errors import UsageError
+from screen.errors import UsageError, whole_model
 from screen.graph import Initialiser
 from screen.target import TargetSpec
 
@@ -144,15 +144,16 @@ def _ready(
 ) -> Built:
     """A built model with inputs, and the plain facts about it."""
     args, kwargs = _inputs(model, stated, inputs, config)
-    block = is_block(model, args, kwargs)
-    if depth is not None and not block:
-        found = _depth(model)
-        raise UsageError(
-            "`--depth` says how often one block is stacked",
-            f"`{label}` is a whole model" + (f" of depth {found}" if found else ""),
-            "Leave `--depth` out, or name the block's class",
-        )
-    return Built(label, model, args, kwargs, info_of(model, kind, block=block, changed=changed, depth=depth), record)
+    if depth is not None and depth > DEEPEST:
+        raise UsageError(f"`--depth` is at most {DEEPEST:,}", f"it is {depth:,}", "Take a smaller one")
+    found = looks(model, args, kwargs)
+    info = info_of(model, kind, block=found.block, changed=changed, depth=depth)
+    if found.block:
+        loop = as_loop(model, found.fed, depth)
+        return Built(label, loop, args, kwargs, info, recorded(record, loop))
+    if depth is not None:
+        raise whole_model(label, _depth(model, found.depth))
+    return Built(label, model, args, kwargs, info, record)
 
 
 def _inputs(model: nn.Module, stated: given.Inputs | None, texts: tuple[str, ...], config: Any) -> given.Inputs:
@@ -173,7 +174,7 @@ def _inputs(model: nn.Module, stated: given.Inputs | None, texts: tuple[str, ...
 
 def _over(model: nn.Module, below: given.Inputs, above: given.Inputs) -> given.Inputs:
     """Inputs where `above` replaces what it names, by position or by name."""
-    names = list(inspect.signature(model.forward).parameters)
+    names = [p.name for p in forward_signature(model)]
     taken = {*above[1], *names[: len(above[0])]}
     args = above[0] or tuple(v for n, v in zip([*names, *[""] * len(below[0])], below[0], strict=False) if n not in taken)
     moved = {n: v for n, v in zip(names, below[0], strict=False) if n not in taken} if above[1] and below[0] else {}
@@ -186,13 +187,13 @@ def _is_pretrained(model: nn.Module) -> bool:
     return any(c.__name__ == "PreTrainedModel" and c.__module__.startswith("transformers.") for c in type(model).__mro__)
 
 
-def _depth(model: nn.Module) -> int:
-    """The depth to name in an error: what the config says, else the largest stack of equal modules."""
+def _depth(model: nn.Module, chain: int) -> int:
+    """The depth to name in an error: what the config says, else the blocks of its chain, else the largest stack of equal modules."""
     for _, part in config_parts(getattr(model, "config", None)):
         found = part.get("num_hidden_layers") if isinstance(part, dict) else getattr(part, "num_hidden_layers", None)
         if isinstance(found, int):
             return found
-    return largest_stack(model)
+    return chain or largest_stack(model)
 
 
 __all__ = ["Built", "TargetInfo", "build", "build_object"]

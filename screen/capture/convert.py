@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch
 import torch.fx
 
 from screen import ops
+from screen.capture.lines import no_modes
 from screen.capture.record import alias, set_item, tensors
 from screen.capture.written import joined
 from screen.graph import Failure, Graph, Guess, Initialiser, Node, Ref, Repeat
@@ -18,7 +21,8 @@ _SPECIAL = {alias: "alias", set_item: "setitem", operator.getitem: "getitem"}
 
 
 def graph_of(
-    session: Any, outputs: Any, failure: Failure | None, repeats: tuple[Repeat, ...], initialisers: tuple[tuple[str, tuple[Initialiser, ...]], ...]
+    session: Any, outputs: Any, failure: Failure | None, repeats: tuple[Repeat, ...], initialisers: tuple[tuple[str, tuple[Initialiser, ...]], ...],
+    frozen: tuple[str, ...] = (),
 ) -> Graph:
     """The plain graph of a finished run."""
     recorder, scopes = session.recorder, session.scopes
@@ -41,7 +45,22 @@ def graph_of(
         failure=replace(failure, node=len(nodes) - 1) if failure is not None and nodes else failure,
         uncalled=scopes.uncalled(stamped, recorder.values.keys()) if failure is None else (),
         initialisers=initialisers,
+        ranges=tuple(sorted(_ranges(session, index))),
+        loop=scopes.loop(),
+        frozen=frozen,
     )
+
+
+def _ranges(session: Any, index: dict[torch.fx.Node, int]) -> Iterator[tuple[int, float, float]]:
+    """Smallest and largest entry of every float value that is known without the model's weights."""
+    for tensor in session.recorder.keep:
+        real, node = session.oracle.known.get(id(tensor)), session.recorder.values.get(id(tensor))
+        if real is None or node is None or not real.is_floating_point() or not real.numel() or id(tensor) in session.oracle.assumed:
+            continue
+        with no_modes():
+            low, high = (float(end) for end in real.to(torch.float64).aminmax())
+        if math.isfinite(low) and math.isfinite(high):
+            yield index[node], low, high
 
 
 def plain(value: Any) -> Any:

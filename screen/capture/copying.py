@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+import types
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,6 +91,81 @@ def _twin(tensor: Tensor) -> Tensor | None:
     return twin
 
 
+def again(block: nn.Module) -> nn.Module:
+    """Another one of a block on meta: parameters of its own, buffers and other tensors with the values that theirs are known to have.
+
+    Functions in its attributes and hooks that hold on to parts of the block hold on to those of the new one."""
+    memo: dict[int, Any] = {}
+    for module in block.modules():
+        for tensor in _tensors(module):
+            if id(tensor) not in memo and not nn.parameter.is_lazy(tensor):
+                memo[id(tensor)] = _fresh(tensor)
+    for module in block.modules():
+        for name, value in vars(module).items():
+            if name not in _REGISTRIES and not isinstance(value, nn.Module) and id(value) not in memo:
+                _try_copy(value, memo)
+    made = copy.deepcopy(block, memo)
+    for module in made.modules():
+        for name, value in list(vars(module).items()):
+            if (bound := _rebound(value, memo)) is not value:
+                vars(module)[name] = bound
+    return made
+
+
+def _fresh(tensor: Tensor) -> Tensor:
+    """A copy by calls, so that who watches the values of one knows those of the other."""
+    twin = torch.empty_like(tensor).copy_(tensor.detach())
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(twin, requires_grad=tensor.requires_grad)
+    return nn.Buffer(twin, persistent=getattr(tensor, "persistent", True)) if isinstance(tensor, nn.Buffer) else twin
+
+
+def _rebound(value: Any, memo: dict[int, Any]) -> Any:
+    """An attribute of a copy in which functions hold on to the copy's parts; the value itself where none did to the block's."""
+    if isinstance(value, types.FunctionType) and value.__closure__:
+        return _closed(value, value.__closure__, memo)
+    if id(value) in memo:  # it could not be copied, and is the block's own
+        return value
+    if type(value) in (dict, OrderedDict):
+        for key, item in value.items():
+            if isinstance(item, types.FunctionType):
+                value[key] = _rebound(item, memo)
+    elif type(value) is list:
+        value[:] = [_rebound(item, memo) if isinstance(item, types.FunctionType) else item for item in value]
+    return value
+
+
+def _closed(function: types.FunctionType, cells: tuple[types.CellType, ...], memo: dict[int, Any]) -> types.FunctionType:
+    """The function over the copy's parts."""
+    new = tuple(types.CellType(_held(c.cell_contents, memo)) if _is_filled(c) else c for c in cells)
+    if all(n is c or n.cell_contents is c.cell_contents for n, c in zip(new, cells, strict=True)):
+        return function
+    made = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, new)
+    made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
+    made.__dict__.update(function.__dict__)
+    return made
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def _held(value: Any, memo: dict[int, Any]) -> Any:
+    """What a function holds, in the copy."""
+    if isinstance(value, nn.Module | Tensor):
+        return memo.get(id(value), value)
+    if isinstance(value, types.MethodType):
+        owner = memo.get(id(value.__self__), value.__self__)
+        return value if owner is value.__self__ else types.MethodType(value.__func__, owner)
+    if isinstance(value, list | tuple | dict) and any(id(v) in memo for v in (value.values() if isinstance(value, dict) else value)):
+        return copy.deepcopy(value, memo)
+    return _rebound(value, memo) if isinstance(value, types.FunctionType) else value
+
+
 def values_of(model: nn.Module) -> tuple[tuple[str, tuple[Initialiser, ...]], ...]:
     """What stands in the parameters of a live model, in place of a record: `fill_(value)` where all entries are equal (LayerScale, ReZero and
     fresh norms), `sample_(σ)` where a sample of them has mean zero, σ its standard deviation."""
@@ -149,4 +226,4 @@ def _is_even(sample: Tensor, spread: float, places: Tensor, shape: torch.Size) -
     return True
 
 
-__all__ = ["has_values", "on_meta", "values_of"]
+__all__ = ["again", "has_values", "on_meta", "values_of"]

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture.files import INPUTS
-from screen.capture.lookup import Lookup, forward_parameters
+from screen.capture.lookup import Lookup, forward_parameters, forward_signature
+from screen.capture.real import seeded
 from screen.errors import UsageError
 from screen.target import did_you_mean
 
@@ -30,7 +31,7 @@ def stated(texts: tuple[str, ...], model: nn.Module, look: Lookup) -> Inputs:
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     known = forward_parameters(model)
-    catch_all = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(model.forward).parameters.values())
+    catch_all = any(p.kind is p.VAR_KEYWORD for p in forward_signature(model))
     for text in texts:
         if not (found := _NAMED.fullmatch(text.strip())):
             args.append(_value(text.strip(), text, look))
@@ -79,13 +80,14 @@ def of_file(module: ModuleType, model: nn.Module, names: tuple[str, ...]) -> Inp
     if found is None:
         return None
     if not callable(found):
-        found = _evaluated(module, found)
+        with seeded(0):
+            found = _evaluated(module, found)
     if isinstance(found, dict) and any(n in found for n in names):
         found = next(found[n] for n in names if n in found)
     elif isinstance(found, dict) and found and all(isinstance(vars(module).get(str(k)), type | nn.Module) for k in found):
         return None  # inputs of other models of the file
     if callable(found):
-        with torch.device("cpu"):
+        with torch.device("cpu"), seeded(0):
             found = found(model) if _wants_model(found) else found()
     return normal(_on_cpu(found))
 

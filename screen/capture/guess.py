@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from screen.capture import phase
 from screen.capture.copying import on_meta
 from screen.capture.given import Inputs
-from screen.capture.lookup import BATCH, Lookup, forward_parameters
+from screen.capture.lookup import BATCH, Lookup, forward_parameters, forward_signature
 from screen.capture.trial import first_tensor, outcome
 from screen.errors import TraceError
 
@@ -75,10 +75,7 @@ def _spread(values: tuple[Any, ...], output: Any) -> bool:
 def required(model: nn.Module, fixed: Inputs) -> list[inspect.Parameter]:
     """The arguments of forward that have to be made: those without default, else the first one; `*args` counts as one."""
     args, kwargs = fixed
-    try:
-        found = list(inspect.signature(model.forward).parameters.values())
-    except (TypeError, ValueError):
-        return []
+    found = forward_signature(model)
     open_ = [p for p in list(forward_parameters(model).values())[len(args) :] if p.name not in kwargs]
     wanted = [p for p in open_ if p.default is p.empty]
     if not wanted and not args and not kwargs:

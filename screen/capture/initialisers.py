@@ -44,6 +44,8 @@ FEW = 64
 """Entries of an integer tensor that keeps its values."""
 _WHOLE = ("kaiming_uniform_", "constant_", "uniform_", "normal_")
 """Functions of `nn.init` that torch hands over whole."""
+_KEEPS = ("requires_grad_", "detach_", "share_memory_")
+"""Names that end like a call in place and write to nothing."""
 _FIXED = ("zero_", "fill_", "constant_")
 """Calls that draw nothing."""
 _SCALED = {"mul": "mul_", "__mul__": "mul_", "__rmul__": "mul_", "div": "div_", "__truediv__": "div_", "add": "add_",
@@ -64,6 +66,8 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self._histories: dict[int, list[Initialiser]] = {}
         self._alive: list[Any] = []
+        self._empty: set[int] = set()
+        """Storages that came from `torch.empty` and that nothing has been seen to write to."""
         self._lengths: dict[int, tuple[int, int, int]] = {}
         """Storage of norms -> storage of what they are norms of, how many calls it had had, and the axis that was kept."""
         self._values = Values()
@@ -75,6 +79,8 @@ class Recorder(TorchFunctionMode):
         if func is torch.tensor and (value := _integers(args, kwargs or {})) is not None:
             return value
         if handler is None:
+            if self._empty:
+                self._written(func, args, kwargs)
             return func(*args, **kwargs) if kwargs else func(*args)
         kwargs = kwargs or {}
         result = self._drawn(func, args, kwargs)
@@ -111,7 +117,7 @@ class Recorder(TorchFunctionMode):
         """Parameter name -> what was done to it, in the order of the parameters, then what is kept of the values of buffers; others are absent."""
         parameters = [(name, p, _key(p)) for name, p in model.named_parameters()]
         names = {key: name for name, _, key in parameters}
-        found = ((name, self._histories.get(key) or self._length(key, names) or _constant(p)) for name, p, key in parameters)
+        found = ((name, self._histories.get(key) or self._length(key, names) or self._unfilled(key, p) or _constant(p)) for name, p, key in parameters)
         return tuple((name, tuple(history)) for name, history in found if history) + self._values.of(model)
 
     def _length(self, parameter: int, names: dict[int, str]) -> tuple[Initialiser, ...]:
@@ -121,6 +127,24 @@ class Recorder(TorchFunctionMode):
             return ()
         return (Initialiser("norm_of", (names[other], dim)),)
 
+    def _unfilled(self, key: int, parameter: Tensor) -> tuple[Initialiser, ...]:
+        """Of memory that nothing has written to."""
+        return (Initialiser("empty", ()),) if key in self._empty and parameter.numel() else ()
+
+    def _written(self, func: Any, args: Any, kwargs: Any) -> None:
+        """A call without a handler that may write: by its name in place, or with `out`."""
+        targets = [kwargs["out"]] if kwargs and "out" in kwargs else []
+        name = getattr(func, "__name__", "")
+        if args and (name == "__setitem__" or (name.endswith("_") and name not in _KEEPS and not name.startswith("__"))):
+            targets.append(args[0])
+        for target in targets:
+            self._empty.discard(_key(target))
+
+    def _made_empty(self, result: Any) -> None:
+        if (key := _key(result)) != _NONE:
+            self._empty.add(key)
+            self._alive.append(result.untyped_storage())
+
     def take(self, target: nn.Parameter, source: nn.Parameter) -> None:
         """`target` has the history of `source`."""
         if history := self._histories.get(_key(source)):
@@ -129,6 +153,7 @@ class Recorder(TorchFunctionMode):
     def forget(self, tensor: Tensor) -> None:
         """Nothing is known of this parameter or buffer any more."""
         self._histories.pop(_key(tensor), None)
+        self._empty.discard(_key(tensor))
         self._values.forget(tensor)
 
     @contextlib.contextmanager
@@ -145,7 +170,9 @@ class Recorder(TorchFunctionMode):
 
     def _table(self) -> dict[Any, Callable[[Any, Any, Any], None]]:
         """Function of torch -> what to do after it ran."""
-        table: dict[Any, Callable[[Any, Any, Any], None]] = {_IS_META: self._asked, torch.empty: lambda r, a, k: None}
+        table: dict[Any, Callable[[Any, Any, Any], None]] = {_IS_META: self._asked}
+        for function in (torch.empty, torch.empty_like, torch.empty_strided, Tensor.new_empty):
+            table[function] = lambda r, a, k: self._made_empty(r)
         for name in (*_LAWS, *_STEPS):
             if hasattr(Tensor, name):
                 table[getattr(Tensor, name)] = lambda r, a, k, n=name: self._in_place(n, a, k)  # type: ignore[misc]

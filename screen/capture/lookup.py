@@ -142,13 +142,20 @@ def config_parts(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         ]
 
 
+def forward_signature(model: nn.Module) -> list[inspect.Parameter]:
+    """Everything that forward declares; a scripted one says it in a schema of its own."""
+    try:
+        return list(inspect.signature(model.forward).parameters.values())
+    except (TypeError, ValueError):
+        schema = getattr(model.forward, "schema", None)
+        given = [a for a in getattr(schema, "arguments", []) if a.name != "self"]
+        kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+        return [inspect.Parameter(a.name, kind, default=a.default_value if a.has_default_value() else empty) for a in given]
+
+
 def forward_parameters(model: nn.Module) -> dict[str, inspect.Parameter]:
     """The named arguments of forward that a caller may give, without `*args` and `**kwargs`."""
-    try:
-        found = inspect.signature(model.forward).parameters.values()
-    except (TypeError, ValueError):
-        return {}
-    return {p.name: p for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    return {p.name: p for p in forward_signature(model) if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
-__all__ = ["BATCH", "LENGTHS", "Lookup", "config_parts", "forward_parameters", "free_lengths", "sizes_of"]
+__all__ = ["BATCH", "LENGTHS", "Lookup", "config_parts", "forward_parameters", "forward_signature", "free_lengths", "sizes_of"]

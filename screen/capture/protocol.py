@@ -6,6 +6,7 @@ A frame is four bytes, the length of its body (big endian), and the body, one JS
 * `target` {name, info}: one model was built; its `graph` or its `error` follows;
 * `graph` {graph}: the whole graph (`screen.graphio`);
 * `experiment` {found}: one thing that was measured (`screen.probe.plan.Experiment`), in place of the graph where the request has plans;
+* `spot` {found}: what a spot check found (`screen.probe.spot_plan.Found`), in place of the graph where the request asks for one;
 * `error` {stage, required, found, try_, file, line, details};
 * `done` {}: nothing follows. What came without it is not complete.
 """
@@ -48,6 +49,8 @@ class Request:
     """{plans: name of a model -> `ProbePlan` as plain data, options}: measure these in place of sending the graphs."""
     width: int | None = None
     """Hidden size that a config is built with; None: its own."""
+    spot: dict[str, Any] | None = None
+    """name of a model -> `SpotPlan` as plain data: look at these in place of sending the graphs."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -18,9 +18,11 @@ from torch import nn
 from screen.capture import files
 from screen.capture.built import Built
 from screen.capture.construct import arguments
+from screen.capture.loop import Loop
 from screen.capture.protocol import Request
 from screen.capture.settings import nest
 from screen.errors import LoadError
+from screen.graph import Initialiser
 from screen.target import TargetSpec, parse
 
 
@@ -38,6 +40,33 @@ def real(request: Request, built: Built, seed: int, more: Mapping[str, Any] | No
         if tensor.is_floating_point():  # complex buffers stay as they are
             tensor.data = tensor.data.to("cpu", torch.float32)
     return model
+
+
+def real_loop(request: Request, built: Built, seed: int) -> nn.Module:
+    """The model with weights, and of a block target as many copies as its loop runs, each started anew; those of a live block are drawn as its weights
+    look. Raises as `real` does."""
+    loop = built.model
+    if not isinstance(loop, Loop):
+        return real(request, built, seed)
+    blocks = [real(request, built, seed)]
+    for number in range(1, len(loop.members)):
+        blocks.append(real(request, built, seed + number))
+        if built.original is not None:
+            _redraw(blocks[-1], dict(built.initialisers), number, seed)
+    return Loop.of(blocks, loop)
+
+
+def _redraw(block: nn.Module, histories: Mapping[str, tuple[Initialiser, ...]], number: int, seed: int) -> None:
+    """Fresh weights in a copy of a live block, where its record says how they look."""
+    from screen.probe.weights import drawn
+
+    generator = torch.Generator().manual_seed(seed * 1009 + number)
+    with torch.no_grad():
+        for name, parameter in block.named_parameters():
+            if history := histories.get(name):
+                value, note = drawn(tuple(parameter.shape), history, generator)
+                if not note:
+                    parameter.copy_(value)
 
 
 @contextlib.contextmanager
@@ -80,4 +109,4 @@ def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, A
     return model
 
 
-__all__ = ["real", "seeded"]
+__all__ = ["real", "real_loop", "seeded"]

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from screen.capture.lookup import BATCH, Lookup
 from screen.capture.table import AUDIO, Like, row
 
-
 WAVE = 40
 """Frames of a wave, for the product of the strides of its feature extractor."""
 

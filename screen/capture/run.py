@@ -92,6 +92,9 @@ def _capture(request: Request, send: Send, build: Callable[[Request], list[Built
     if request.probe is not None:
         _probe(request.probe, request, send, build)
         return
+    if request.spot is not None:
+        _spot(request.spot, request, send, build)
+        return
     for built in build(request):
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("trace")
@@ -115,6 +118,26 @@ def _probe(wanted: dict[str, Any], request: Request, send: Send, build: Callable
         phase.enter("probe")
         for found in experiments(from_json(plan), built, watch, Options(**wanted["options"]), partial(real, request, built)):
             send(frame("experiment", found=found))
+
+
+def _spot(plans: dict[str, Any], request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
+    """Build the models once more, and look at them on real tensors."""
+    from screen.capture.loop import alone
+    from screen.capture.real import real_loop
+    from screen.probe.material import Watch
+    from screen.probe.spot import spot_check
+    from screen.probe.spot_plan import plan_from_json
+
+    with Watch() as watch:
+        models = build(request)
+    for built in models:
+        if (plan := plans.get(built.name)) is None:
+            continue
+        asked = plan_from_json(plan)
+        built = built if asked.loop else alone(built)
+        send(frame("target", name=built.name, info=asdict(built.info)))
+        phase.enter("probe")
+        send(frame("spot", found=spot_check(asked, built, watch, partial(real_loop, request, built))))
 
 
 def explain(error: BaseException, request: Request, doing: str) -> ScreenError:

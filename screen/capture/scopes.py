@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
+from screen.capture.loop import Loop, module_name, own_name
 from screen.graph import Call, Module
+from screen.graph import Loop as Ran
 
 _PLAIN = (int, float, bool, str, type(None), OrderedDict, torch.dtype)
 _REGISTRIES = frozenset(vars(nn.Module()))
@@ -26,6 +28,8 @@ class Scopes:
         self.model = model
         self.modules: list[nn.Module] = []
         self.entries: list[Module] = []
+        self.paths: list[str] = []
+        """Where each module stands below the model that runs: in a loop, by which copy; `entries` have the user's names."""
         self.index: dict[int, int] = {}
         self.calls: list[Call] = []
         self.stack: list[int] = []
@@ -49,7 +53,8 @@ class Scopes:
         self.modules.append(module)
         self.index[id(module)] = position
         container = "list" if isinstance(module, _CONTAINERS) else ""
-        self.entries.append(Module(position, parent, path, type(module).__name__, container))
+        self.entries.append(Module(position, parent, module_name(path), type(module).__name__, container))
+        self.paths.append(path)
         return position
 
     def _of(self, module: nn.Module) -> int:
@@ -65,13 +70,13 @@ class Scopes:
                 continue
             above = parent if child is module else self.index[id(module.get_submodule(inner.rpartition(".")[0]))]
             position = self._add(child, above, f"{path}.{inner}" if inner else path)
-            _name_tensors(self.names, self.held, child, self.entries[position].path)
+            _name_tensors(self.names, self.held, child, self.paths[position])
             child.requires_grad_(False)
         return first
 
     def _path_of_unregistered(self, module: nn.Module, parent: int) -> str:
         holder = self.modules[parent]
-        prefix = self.entries[parent].path
+        prefix = self.paths[parent]
         for name, value in vars(holder).items():
             items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
             for key, item in items:
@@ -81,8 +86,8 @@ class Scopes:
 
     def tensor_names(self) -> dict[int, tuple[str, str]]:
         """id(tensor) -> (kind, qualified name) of all that the model holds, plain attributes included."""
-        for entry, module in zip(self.entries, self.modules, strict=True):
-            _name_tensors(self.names, self.held, module, entry.path)
+        for path, module in zip(self.paths, self.modules, strict=True):
+            _name_tensors(self.names, self.held, module, path)
         return self.names
 
     @contextlib.contextmanager
@@ -135,7 +140,7 @@ class Scopes:
             weights = {id(p) for p in module.parameters()}  # of dead ones only: for every module of a deep model it takes a third of the trace
             if weights and not any(w in read for w in weights):
                 found.append(entry.index)
-        return tuple(found)
+        return tuple({self.entries[i].path: i for i in reversed(found)}.values())[::-1]
 
     def _below(self, position: int | None, tops: set[int]) -> bool:
         while position is not None:
@@ -143,6 +148,13 @@ class Scopes:
                 return True
             position = self.entries[position].parent
         return False
+
+    def loop(self) -> Ran | None:
+        """The copies of a block that ran, where the model is a loop of them."""
+        if not isinstance(self.model, Loop):
+            return None
+        copies = {self.index[id(m)] for m in self.model.members}
+        return Ran(tuple(c.index for c in self.calls if c.parent == 0 and c.module in copies), self.model.count)
 
     def table(self) -> tuple[Module, ...]:
         """The modules as plain data, with the file and line of each class."""
@@ -161,7 +173,7 @@ def source_of(module: nn.Module) -> tuple[str, int]:
 def _name_tensors(names: dict[int, tuple[str, str]], held: list[Tensor], module: nn.Module, path: str) -> None:
     def add(kind: str, name: str, tensor: Any) -> None:
         if type(tensor) not in _PLAIN and isinstance(tensor, Tensor):
-            names.setdefault(id(tensor), (kind, f"{path}.{name}" if path else name))
+            names.setdefault(id(tensor), (kind, own_name(f"{path}.{name}" if path else name)))
             held.append(tensor)
 
     for name, parameter in module._parameters.items():

@@ -1,10 +1,11 @@
 """Stamping: one trace per distinct block, where a container has more than 32 members of one class, or more than 4 that record many calls each.
 
 Members are equal when class, plain attributes, parameter and buffer shapes, hooks and callables are equal. Integers that differ between members, or
-between their arguments (usually the index), may be left out only if two members that ran with a watched value in their place never compared,
-computed or indexed with it. A member is passed over only when two before it left equal logs and it is fed just as they were: its tensors are the
-outputs of the member before it, or the very tensors that they were given too. It then hands on what it got, so the graph is that of a shallower
-model, and `Graph.repeats` says how often each member stands for others. The first, the second and the last member of each class always run.
+between their arguments (usually the index), may be left out only if nothing read them while two members ran (`screen.capture.watched`). A member is
+passed over only when two before it left equal logs and it is fed just as they were: its tensors are the outputs of the member before it, or the very
+tensors that they were given too. It then hands on what it got, so the graph is that of a shallower model, and `Graph.repeats` says how often each
+member stands for others. The first, the second and the last member of each class always run, and of a long container one in each half by chance:
+what differs for a reason that no attribute shows (a counter of the caller) makes the whole model run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import contextlib
 import functools
 import itertools
 import math
-import types
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from screen.capture.equality import signature
+from screen.capture.watched import Watched, reading, unread
 from screen.graph import Repeat
 
 SHORT = 32
@@ -32,105 +35,8 @@ FEW = 4
 LARGE = 256
 """Calls of a member above which containers of more than `FEW` are stamped: a recurrence that is written out step by step, many experts."""
 
-_INTERNAL = frozenset(vars(nn.Module())) | {"forward"}
-
-
-class Watched(int):
-    """An integer that remembers whether its value was used."""
-
-    used: list[str]
-
-    def __new__(cls, value: int, used: list[str]) -> Watched:
-        """A stand-in for `value` that notes its uses in `used`."""
-        made = super().__new__(cls, value)
-        made.used = used
-        return made
-
-
-_USES = [
-    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__index__", "__bool__", "__add__", "__radd__", "__sub__", "__rsub__",
-    "__mul__", "__rmul__", "__mod__", "__rmod__", "__floordiv__", "__rfloordiv__", "__truediv__", "__rtruediv__", "__pow__", "__rpow__", "__and__",
-    "__or__", "__xor__", "__neg__", "__int__", "__float__", "__divmod__", "__lshift__", "__rshift__", "__abs__", "__invert__", "__str__",
-    "__repr__", "__format__", "__pos__", "__round__", "__trunc__", "__floor__", "__ceil__", "__rdivmod__", "__rlshift__", "__rrshift__",
-    "__rand__", "__ror__", "__rxor__", "bit_length", "bit_count", "to_bytes", "as_integer_ratio", "conjugate",
-]
-"""Every way to learn an integer's value."""
-
-
-def _noting(name: str) -> Callable[..., Any]:
-    original = getattr(int, name)
-
-    def method(self: Watched, *args: Any) -> Any:
-        self.used.append(name)
-        return original(self, *args)
-
-    return method
-
-
-for _name in _USES:
-    setattr(Watched, _name, _noting(_name))
-
-
-# -- equality of members ------------------------------------------------------------------------------------------------------------------
-
-
-_THEMSELVES = (str, float, complex, bytes, torch.dtype, torch.device, torch.Size)
-
-
-def _key(value: Any, own: dict[int, int]) -> Any:
-    """A comparable stand-in for a plain attribute; things that cannot be compared are equal to themselves alone."""
-    if type(value) is bool:
-        return ("int", int(value), True)
-    if value is None or isinstance(value, _THEMSELVES):
-        return value
-    if isinstance(value, Tensor):
-        return ("tensor", tuple(value.shape), value.dtype)
-    if isinstance(value, nn.Module):
-        return ("module", own.get(id(value), id(value)))
-    if isinstance(value, list | tuple):
-        return (type(value), *(_key(v, own) for v in value))
-    if isinstance(value, dict):
-        return ("dict", *((str(k), _key(v, own)) for k, v in value.items()))
-    if isinstance(value, int):
-        return ("int", int(value), False)
-    return _callable_key(value, own)
-
-
-def _callable_key(value: Any, own: dict[int, int]) -> Any:
-    if isinstance(value, functools.partial):
-        return ("partial", _key(value.func, own), _key(value.args, own), _key(value.keywords, own))
-    if isinstance(value, types.MethodType):
-        return ("method", value.__func__, own.get(id(value.__self__), id(value.__self__)))
-    if isinstance(value, types.FunctionType):
-        cells = tuple(_key(c.cell_contents, own) for c in value.__closure__ or ())
-        return ("function", value.__code__, _key(value.__defaults__, own), cells)
-    return ("object", id(value))
-
-
-def signature(member: nn.Module) -> tuple[Any, tuple[tuple[str, int], ...]]:
-    """(everything but plain integers, the integers with their paths)."""
-    modules = list(member.named_modules())
-    own = {id(m): n for n, (_, m) in enumerate(modules)}
-    parts: list[Any] = []
-    integers: list[tuple[str, int]] = []
-    for path, module in modules:
-        parts.append((path, type(module), module.training))
-        for kind in ("_parameters", "_buffers"):
-            parts.extend((n, None if t is None else (tuple(t.shape), t.dtype)) for n, t in getattr(module, kind).items())
-        for hooks in (module._forward_hooks, module._forward_pre_hooks):
-            parts.extend(_key(h, own) for h in hooks.values())
-        for name, value in vars(module).items():
-            if name in _INTERNAL:
-                continue
-            if type(value) is int:
-                integers.append((f"{path}.{name}" if path else name, value))
-                parts.append((name, "int"))
-            else:
-                parts.append((name, _key(value, own)))
-    return tuple(parts), tuple(integers)
-
-
-# -- one container ------------------------------------------------------------------------------------------------------------------------
+SPOTS = 2
+"""Members in the middle that run besides and are compared, where a container is long."""
 
 
 def _entry(call: torch.fx.Node) -> tuple[Any, ...]:
@@ -174,6 +80,8 @@ class _Container:
     last: tuple[Any, ...] = ()
     order: list[tuple[int, int]] = field(default_factory=list)
     unequal: bool = False
+    spots: frozenset[int] = frozenset()
+    """Members in the middle that run whatever is known of them: one in each half, by chance with a seed."""
 
     def prepare(self) -> bool:
         """Compute signatures; False when no class is long enough."""
@@ -187,6 +95,9 @@ class _Container:
             self.bases.append(base)
             self.integers.append(dict(integers))
         counts = Counter(self.bases)
+        middle, chance = range(2, len(self.members) - 1), random.Random(len(self.members))
+        halves = (middle[: len(middle) // 2], middle[len(middle) // 2 :]) if len(self.members) > SHORT else ()
+        self.spots = frozenset(chance.choice(half) for half in halves[:SPOTS])
         self.few = {b for b, n in counts.items() if n <= SHORT}
         self.sizes.update((b, 0) for b, n in counts.items() if n <= FEW)
         return max(counts.values()) > FEW
@@ -217,7 +128,7 @@ class _Container:
         if self.sizes.get(base, math.inf) <= LARGE:
             return self._whole(position, forward, args, kwargs)
         before = self.runs.get(self.group(position), [])
-        if len(before) >= 2 and before[-1].is_as(before[-2]) and not self.is_last(position):
+        if len(before) >= 2 and before[-1].is_as(before[-2]) and position not in self.spots and not self.is_last(position):
             result = self._handed_on(before[-1], leaves, spec)
             if result is not None:
                 self.order.append((position, before[-1].member))
@@ -282,6 +193,8 @@ class _Container:
         start = len(graph.nodes)
         with self._watching(position, base):
             uses: list[list[str]] = [[] for _ in leaves]
+            for place in {n for n, v in enumerate(leaves) if type(v) is int} - self._unread(position, forward, args, kwargs):
+                uses[place].append("loaded")
             watched = [Watched(v, u) if type(v) is int else v for v, u in zip(leaves, uses, strict=True)]
             args, kwargs = tree_unflatten(watched, spec)
             result = forward(*args, **kwargs)
@@ -291,12 +204,16 @@ class _Container:
         outputs, out_spec = tree_flatten(result)
         runs = self.runs.setdefault(self.group(position), [])
         skipped = any(m != r for m, r in self.order)
-        if skipped and runs and self.is_last(position) and log != runs[-1].log:
-            self.unequal = True
+        if skipped and runs and log != runs[-1].log:
+            self.unequal = True  # and so may those be that were passed over
         runs.append(_Run(position, spec, plain, origins, out_spec, tuple(outputs), log))
         self.last = tuple(v for v in outputs if isinstance(v, Tensor))
         self.order.append((position, position))
         return result
+
+    def _unread(self, position: int, forward: Callable[..., Any], args: Any, kwargs: Any) -> set[int]:
+        """Places of integers among the arguments that nothing reads: no hook sees the arguments, and forward never loads them."""
+        return set() if self.members[position]._forward_pre_hooks or self.members[position]._forward_hooks else unread(forward, args, kwargs)
 
     @contextlib.contextmanager
     def _watching(self, position: int, base: Any) -> Iterator[None]:
@@ -311,7 +228,8 @@ class _Container:
             vars(module)[name] = Watched(value, notes[path])
             put.append((module, name, value))
         try:
-            yield
+            with reading({(module, name): notes[path] for (module, name, _), path in zip(put, notes, strict=True)}):
+                yield
         finally:
             for module, name, value in put:
                 vars(module)[name] = value

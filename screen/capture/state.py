@@ -15,7 +15,6 @@ from screen.errors import LimitError, LoadError, ScreenError, TraceError
 from screen.graph import Graph
 
 
-
 class Progress(Protocol):
     """Hears what begins now: a phase, and of the probe what is measured next with the share of the budget that is spent."""
 
@@ -50,6 +49,8 @@ class Captured:
     error: ScreenError | None = None
     experiments: tuple[dict[str, Any], ...] = ()
     """What was measured, as plain data (`screen.probe.plan.Experiment`); first a line about the device."""
+    spot: dict[str, Any] | None = None
+    """What a spot check found, as plain data (`screen.probe.spot_plan.Found`)."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class State:
                 self.models[-1] = replace(self.models[-1], graph=graphio.read(message["graph"]))
             elif kind == "experiment":
                 self.models[-1] = replace(self.models[-1], experiments=(*self.models[-1].experiments, dict(message["found"])))
+            elif kind == "spot":
+                self.models[-1] = replace(self.models[-1], spot=dict(message["found"]))
             elif kind == "error":
                 self.error, self.complete = error_of(message), True
             elif kind == "done":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from screen.capture import convert, stamp
 from screen.capture.lines import COMPOSITE, HERE, TORCH
+from screen.capture.loop import own_name
 from screen.capture.oracle import Oracle, Site
 from screen.capture.record import Origin, Recorder, tensors
 from screen.capture.scopes import Scopes
@@ -34,6 +35,8 @@ class Trace:
     graph: Graph
     error: BaseException | None = None
     """What ended the forward early."""
+    outputs: Any = None
+    """What the forward returned, on meta."""
 
 
 def trace(
@@ -89,7 +92,7 @@ def _settled(result: Trace, oracle: Oracle, model: nn.Module, args: Any, kwargs:
             harmless |= set(trial)
         if trial is turned and harmless >= set(turned):
             break
-    return Trace(result.recorder, convert.mark_harmless(result.graph, harmless))
+    return replace(result, graph=convert.mark_harmless(result.graph, harmless))
 
 
 def _contrary(answer: Any) -> Any:
@@ -100,7 +103,7 @@ def _contrary(answer: Any) -> Any:
 def _once(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], initialisers: Any, answers: dict[Site, Any], stamped: bool = True
 ) -> tuple[Trace, Oracle]:
-    given = (args, kwargs)
+    given, frozen = (args, kwargs), _constant(model)
     scopes = Scopes(model)
     session = Session(Recorder(scopes.tensor_names()), Oracle(answers), scopes)
     entry = Origin(0, "", 0)
@@ -119,8 +122,8 @@ def _once(
     session.recorder.was_read |= any(id(t) in session.recorder.unread for t in tensors(convert.plain(outputs)))
     if repeats.failed:
         return _once(model, *given, initialisers, answers, stamped=False)
-    graph = convert.graph_of(session, outputs, failure, repeats.table(scopes), initialisers)
-    return Trace(session.recorder, graph, raised), session.oracle
+    graph = convert.graph_of(session, outputs, failure, repeats.table(scopes), initialisers, frozen)
+    return Trace(session.recorder, graph, raised, outputs), session.oracle
 
 
 def _input(session: Session, name: str, value: Any, origin: Origin) -> Any:
@@ -138,10 +141,18 @@ def _input(session: Session, name: str, value: Any, origin: Origin) -> Any:
     return value
 
 
+def _constant(model: nn.Module) -> tuple[str, ...]:
+    """Names of the parameters that training leaves as they are; none where nothing asks for a gradient: then nobody said what trains."""
+    asking = [p.requires_grad for p in model.parameters()]
+    if all(asking) or not any(asking):
+        return ()
+    return tuple(own_name(name) for name, p in model.named_parameters(remove_duplicate=False) if not p.requires_grad)
+
+
 @contextlib.contextmanager
 def _frozen(model: nn.Module) -> Iterator[None]:
     """Weights that ask for no gradient: views of one that does lose their identity between two aten calls."""
-    asking = [p for p in model.parameters() if p.requires_grad]
+    asking = [p for p in model.parameters() if p.requires_grad and p.is_leaf]  # copies that TorchScript makes are no leaves
     for parameter in asking:
         parameter.requires_grad = False
     try:
@@ -153,7 +164,8 @@ def _frozen(model: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """No warnings of torch about meta tensors, no fast path of `nn.TransformerEncoder` that hides what is computed."""
+    """No warnings of torch about meta tensors, no fast path of `nn.TransformerEncoder` that hides what is computed, and no TorchScript that is
+    rewritten when it has run a few times."""
     import warnings
 
     dynamo = sys.modules.get("torch._dynamo")
@@ -161,7 +173,7 @@ def _quiet() -> Iterator[None]:
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with warnings.catch_warnings(), stance:
+        with warnings.catch_warnings(), stance, torch.jit.optimized_execution(False):  # type: ignore[attr-defined]  # it is documented
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -7,19 +7,34 @@ from dataclasses import replace
 from screen.collecting import put_off
 from screen.facts.analysis import analyses_of, sure
 from screen.facts.assemble import readers_of, streams_of
+from screen.facts.beyond import reads_growing, softmax_anywhere, written_in
+from screen.facts.claims import claims_of
 from screen.facts.coverage import coverage_of, doubled_norms, guessed, hollow_norms
 from screen.facts.edges import Edges
 from screen.facts.flow import Flow
 from screen.facts.norms import Norms
-from screen.facts.nouns import Facts
+from screen.facts.nouns import Facts, Stream, Unknown
+from screen.facts.operator import StreamOperator, operators_of
+from screen.facts.operator.identity import identity_of
+from screen.facts.operator.steps import StateBound, state_bound
+from screen.facts.placement import Reader
 from screen.facts.recursion import recursion_of
 from screen.facts.streams import Chains
+from screen.facts.whole import blocks_in_one
 from screen.graph import Graph
+from screen.unloop import first_copy
+
+CUT = "the stream itself passes matrices in every block"
 
 
 @put_off()
-def derive(graph: Graph, depth: int | None = None) -> Facts:
-    """All facts of a graph. `depth`: how many times a block target is stacked; None for a whole model."""
+def derive(graph: Graph) -> Facts:
+    """All facts of a graph; of a loop whose copies hold several blocks, those of the first copy, which is a whole model."""
+    facts = _derived(graph)
+    return _derived(first_copy(graph)) if blocks_in_one(facts) else facts
+
+
+def _derived(graph: Graph) -> Facts:
     flow = Flow(graph)
     norms = Norms(flow)
     chains = Chains(flow, Edges(flow, norms))
@@ -34,10 +49,48 @@ def derive(graph: Graph, depth: int | None = None) -> Facts:
         coverage=coverage_of(chains, streams),
         guessed_nodes=guessed(graph),
         analyses=analyses_of(readers, streams),
-        stacked=depth,
+        softmax=softmax_anywhere(flow),
     )
-    found = tuple(sure(recursion_of, s, graph, facts.depth(s), streams=streams, norms=norms.by_node) for s in streams)
-    return replace(facts, recursions=found)
+    facts = _with_operators(facts, readers)
+    found = tuple(
+        Unknown(CUT, tuple(p.node for p in s.cuts)) if s.cuts
+        else sure(recursion_of, s, graph, facts.depth(s), streams=facts.streams, norms=norms.by_node)
+        for s in facts.streams
+    )
+    facts = replace(facts, recursions=found)
+    return replace(facts, claims=claims_of(facts))
+
+
+def _with_operators(facts: Facts, readers: list[Reader]) -> Facts:
+    """The linear part of every stream, what it says of the identity path, and the bounds of states that are no plain sums."""
+    of_states = {r.chain.nodes: r for r in readers}
+    starts = {r.chain.nodes[0]: r for r in reversed(readers)}
+    mine = tuple(of_states.get(s.states) or starts[s.states[0]] for s in facts.streams)
+    whole = [n for n, s in enumerate(facts.streams) if not s.cuts]
+    found = sure(operators_of, [mine[n] for n in whole], [len(facts.streams[n].traced) for n in whole])
+    operators: list[StreamOperator | Unknown] = [Unknown(CUT, tuple(p.node for p in s.cuts)) for s in facts.streams]
+    for place, n in enumerate(whole):
+        operators[n] = found if isinstance(found, Unknown) else found[place]
+    bounds: dict[tuple[int, int], StateBound] = {}
+    streams: list[Stream] = []
+    for stream, reader, operator in zip(facts.streams, mine, operators, strict=True):
+        streams.append(stream if stream.cuts else replace(stream, identity=identity_of(reader, operator)))
+        if isinstance(operator, StreamOperator) and (operator.breaks or isinstance(operator.clean, Unknown)):
+            bounds.update(_state_bounds(stream, reader, operator))
+    growing = frozenset(s.name for s, r in zip(streams, mine, strict=True) if reads_growing(r))
+    written = dict(pair for r in readers for pair in written_in(r))
+    return replace(
+        facts, streams=tuple(streams), readers=mine, operators=tuple(operators), growing=growing, state_bounds=bounds, written_softmaxes=written
+    )
+
+
+def _state_bounds(stream: Stream, reader: Reader, operator: StreamOperator) -> dict[tuple[int, int], StateBound]:
+    found: dict[tuple[int, int], StateBound] = {}
+    for kind in stream.kinds:
+        for sublayer in kind.sublayers:
+            answer = sure(state_bound, reader, operator, sublayer)
+            found[sublayer.add, sublayer.output] = StateBound(answer, answer, None) if isinstance(answer, Unknown) else answer
+    return found
 
 
 __all__ = ["Facts", "derive"]

@@ -48,10 +48,12 @@ class Attention:
                 if q is not None and k is not None:
                     yield Core(index, q, k, v, True)
             elif flow.classes[index] == "softmax" or node.op in ("sigmoid", "relu", "exp"):
+                out = self._weighs(index)
                 pair = self._logits_of(index)
+                if pair is None and flow.classes[index] == "softmax" and out is not None:
+                    pair = self._compared(index)
                 if pair is None:
                     continue
-                out = self._weighs(index)
                 if out is not None or node.op == "softmax":
                     yield Core(index, *pair, out, flow.classes[index] == "softmax")
 
@@ -80,6 +82,30 @@ class Attention:
                 stack.extend(i for i in here.inputs if flow.data[i])
         self._barren.update(seen)
         return None
+
+    def _compared(self, softmax: int) -> tuple[int, int] | None:
+        """The two values that the logits compare, whatever is done between: a product that is mixed by weights, normed or convolved afterwards,
+        distances, a sum in which both are spread over an axis of the other. One of its axes is as long as that of the softmax."""
+        flow = self.branch.flow
+        length = (flow.graph.nodes[softmax].shape or (0,))[-1]
+        seen: set[int] = set()
+        stack = list(flow.graph.nodes[softmax].inputs[:1])
+        while stack:
+            index = stack.pop(0)
+            if index in seen or index not in self.branch.members:
+                continue
+            seen.add(index)
+            node = flow.graph.nodes[index]
+            data = [i for i in node.inputs if flow.data[i]]
+            shapes = [flow.graph.nodes[i].shape for i in data]
+            spread = node.op in ("add", "sub") and len(data) == 2 and node.shape not in shapes
+            if len(data) == 2 and length in (node.shape or ()) and (spread or node.op == "cdist" or self._is_product(index)):
+                return data[0], data[1]
+            stack.extend(data)
+        return None
+
+    def _is_product(self, node: int) -> bool:
+        return self.branch.flow.classes[node] == "product" and self.branch.flow.mixing[node]
 
     def _picks(self, node: int) -> bool:
         """`torch.max(logits, lowest)`: the larger of two, entry by entry."""

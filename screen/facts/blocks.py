@@ -32,10 +32,10 @@ def _refine(graph: Graph, members: list[int], adds: Sequence[int], signatures: S
     periodic = _period([signatures[m] for m in members]) < len(members)
     apart = [m for m in members if graph.nodes[adds[m]].call == top]
     if periodic and 0 < len(apart) < len(members):  # the layers of one block stand in several lists
-        return _by_period(members, signatures, None)
+        return _by_period(members, signatures, None, _lines(graph, members, adds))
     groups = _children(graph, top, members, adds)
     if groups is None:
-        return _by_period(members, signatures, top if len(members) == 1 or not periodic else None)
+        return _by_period(members, signatures, top if len(members) == 1 or not periodic else None, _lines(graph, members, adds))
     kinds = [tuple(signatures[m] for m in group) for _, group in groups]
     real = [call for call, _ in groups if call != top]
     single = all(_period(kind) == len(kind) for kind in kinds)
@@ -76,9 +76,8 @@ def _common(graph: Graph, calls: list[int]) -> int:
 
 
 def _is_member(graph: Graph, call: int) -> bool:
-    """Whether the call is one of a member of a list of modules."""
-    parent = graph.modules[graph.calls[call].module].parent
-    return parent is not None and graph.modules[parent].container == "list"
+    """Whether the call is one of a member of a list of modules, or of several such calls."""
+    return call in graph.members
 
 
 def _children(graph: Graph, top: int, members: list[int], adds: Sequence[int]) -> list[tuple[int, list[int]]] | None:
@@ -113,10 +112,18 @@ def _period(items: Sequence[object]) -> int:
     return count
 
 
-def _by_period(members: list[int], signatures: Sequence[Signature], call: int | None) -> list[Block]:
-    """Without calls: the shortest period; where there is none, a new block begins where mixing follows a feed-forward."""
+def _lines(graph: Graph, members: list[int], adds: Sequence[int]) -> list[tuple[str, int]]:
+    """The line of code of each add."""
+    return [(graph.nodes[adds[m]].file, graph.nodes[adds[m]].line) for m in members]
+
+
+def _by_period(members: list[int], signatures: Sequence[Signature], call: int | None, lines: Sequence[object]) -> list[Block]:
+    """Without calls: the shortest period, of branches or of the lines in a loop that add them; where there is none, a new block begins where mixing
+    follows a feed-forward."""
     items = [signatures[m] for m in members]
     period = _period(items)
+    if period == len(items):  # a loop whose blocks differ in a number
+        period = _period([(item[:1], line) for item, line in zip(items, lines, strict=True)])
     if period == len(items):  # blocks that are equal but for details (the first one has no earlier values)
         period = _period([item[:1] for item in items])
         period = period if any(_mixes(item) for item in items) else len(items)

@@ -130,8 +130,9 @@ class Branch:
 
     @cached_property
     def constants(self) -> tuple[object, ...]:
-        """The numbers that its values are multiplied by, and its ops with theirs (ε, powers, axes of a transform), but for those that only
-        arrange: layers that differ in them are of different kinds."""
+        """The numbers that its values are multiplied by, its ops with theirs (ε, powers, axes of a transform), but for those that only arrange, and
+        where its parameters are frozen: layers that differ in them are of different kinds."""
+        frozen = frozenset(self.flow.graph.frozen)
         nodes, found = self.flow.graph.nodes, list[object]()
         data, classes = self.flow.data, self.flow.classes
         for index in self.region:
@@ -139,6 +140,7 @@ class Branch:
             found += [e.factor for e in self.chains.into[index] if e.kind == "scale" and e.factor is not None and abs(e.factor) != 1.0]
             if data[index] and kind not in _ARRANGES:
                 found.append((node.op, *[a for a in (*node.args, *node.kwargs) if not _reads(a)]))
+            found += [("frozen", place) for place, i in enumerate(node.inputs) if nodes[i].op == "parameter" and nodes[i].name in frozen]
         return tuple(found)
 
     @cached_property

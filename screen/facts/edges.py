@@ -34,6 +34,14 @@ FUSED_ADDS = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
 """Calls that add a product to their first operand."""
 
 
+def adds_product(flow: Flow, node: Node) -> bool:
+    """Whether a node adds what it makes itself to its first operand: a product of matrices, or `addcmul` and `addcdiv` of two values of data."""
+    if node.op not in ("addcmul", "addcdiv"):
+        return node.op in FUSED_ADDS
+    one, two = flow.ref(node, 1, "tensor1"), flow.ref(node, 2, "tensor2")
+    return one is not None and two is not None and flow.data[one] and flow.data[two]
+
+
 @dataclass(frozen=True)
 class Edges:
     """Finds the identity edges."""
@@ -64,6 +72,8 @@ class Edges:
             return ()
         if kind == "product" and (copies := self.flow.copies_mixed(node)) is not None:
             return [Edge(copies, node.index, "gate", None, next(i for i in node.inputs if i != copies))]
+        if kind == "product" and (fixed := _by_constant(self.flow, node)) is not None:
+            return [fixed]
         if kind == "unmodelled":
             same = [i for i in node.inputs if self.flow.data[i] and self.flow.graph.nodes[i].shape == node.shape]
             return [Edge(i, node.index, "opaque", None) for i in same[:1]]
@@ -167,6 +177,15 @@ def _copies(flow: Flow, node: Node) -> tuple[Edge, ...]:
     """A trained matrix that mixes copies of a stream carries them."""
     gate = next(i for i in node.inputs if flow.trained[i])
     return tuple(Edge(i, node.index, "scale", None, gate) for i in node.inputs if flow.data[i])[:1]
+
+
+def _by_constant(flow: Flow, node: Node) -> Edge | None:
+    """A product of one value with a matrix that is neither data nor trained (a Hadamard transform) carries the value, each entry by all."""
+    data = [i for i in node.inputs if flow.data[i]]
+    rest = [i for i in node.inputs if not flow.data[i]]
+    if len(node.inputs) != 2 or len(data) != 1 or flow.trained[rest[0]] or flow.graph.nodes[data[0]].shape != node.shape:
+        return None
+    return Edge(data[0], node.index, "scale", None, rest[0])
 
 
 def _addmm(flow: Flow, node: Node) -> list[Edge]:

@@ -14,7 +14,6 @@ from screen import ops
 from screen.graph import SOURCES, Graph, Node, Ref
 
 
-
 def mask_of(nodes: Iterable[int]) -> int:
     """A set of nodes as a mask."""
     chosen = sorted(nodes)
@@ -273,15 +272,19 @@ RESHAPES = frozenset({"view", "reshape", "expand", "unsqueeze", "squeeze", "flat
 
 def strip(flow: Flow, node: int) -> int:
     """The value behind casts, copies and dropout."""
-    while True:
-        here = flow.graph.nodes[node]
-        if not here.inputs:
-            return node
-        copied = here.op in SAME_SHAPE and (here.op != "alias" or len(here.inputs) == 1)
-        unchanged = here.op in RESHAPES and flow.graph.nodes[here.inputs[0]].shape == here.shape
-        if not copied and not unchanged:
-            return node
-        node = here.inputs[0]
+    while (below := one_behind(flow, node)) is not None:
+        node = below
+    return node
+
+
+def one_behind(flow: Flow, node: int) -> int | None:
+    """What a cast, a copy or a dropout is of; None for anything else."""
+    here = flow.graph.nodes[node]
+    if not here.inputs:
+        return None
+    copied = here.op in SAME_SHAPE and (here.op != "alias" or len(here.inputs) == 1)
+    unchanged = here.op in RESHAPES and flow.graph.nodes[here.inputs[0]].shape == here.shape
+    return here.inputs[0] if copied or unchanged else None
 
 
 def number(value: object) -> float | None:

@@ -37,7 +37,7 @@ class Norms:
         return replace(norm, across=True, radius=None)
 
     @cached_property
-    def _result(self) -> tuple[dict[int, Norm], dict[int, int]]:
+    def _result(self) -> tuple[dict[int, Norm], dict[int, int], tuple[Reading, ...]]:
         readings: list[Reading] = []
         norms: dict[int, Norm] = {}
         free: dict[int, int] = {}
@@ -50,7 +50,12 @@ class Norms:
             readings.append(reading)
             if found is not None:
                 norms[node.index] = self._placed(found)
-        return norms, free
+        return norms, free, tuple(readings)
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """What each node is as a power, a mean or a statistic."""
+        return self._result[2]
 
     @cached_property
     def by_node(self) -> dict[int, Norm]:
@@ -146,13 +151,26 @@ def _quotient(flow: Flow, node: Node, readings: list[Reading], free: dict[int, i
             continue
         source, centred = subject_of(readings, flow, numerator)
         if source != stat.source or not _covers(stat, centred):
-            free[node.index] = numerator
+            if not is_image(flow, numerator, stat.source):
+                free[node.index] = numerator
             continue
         free.pop(node.index, None)
         if centred not in (None, stat.axes):  # what was centred over other axes is a value like any other
             return _norm(flow, node, strip(flow, numerator), stat, False)
         return _norm(flow, node, source, stat, centred is not None)
     return None
+
+
+def is_image(flow: Flow, node: int, source: int, depth: int = 12) -> bool:
+    """Whether a value is made of another one, token by token, by linear maps alone: W(x)/ρ(x) is W(x/ρ(x))."""
+    node = strip(flow, node)
+    if node == source:
+        return True
+    here = flow.graph.nodes[node]
+    data = [i for i in here.inputs if flow.data[i]]
+    linear = here.op in ("linear", "neg") or (here.op in ("mul", "div") and (not here.args or data[:1] == list(here.inputs[:1])))
+    linear = linear or (here.op in ("matmul", "mm") and data == list(here.inputs[:1]))
+    return depth > 0 and len(data) == 1 and linear and is_image(flow, data[0], source, depth - 1)
 
 
 def _covers(stat: Stat, centred: tuple[int, ...] | None) -> bool:
@@ -188,5 +206,5 @@ def _radius(stat: Stat, size: int) -> float | None:
         return None
     unit = 1.0 if stat.family != "abs" else math.sqrt(size)
     if not stat.average:
-        unit = max(size, 1) ** -0.5  # ‖x‖₂ <= Σ|x|
+        unit = stat.room * max(size, 1) ** -0.5  # ‖x‖₂ <= Σ|x|
     return unit * stat.scale if stat.degree < 0 else unit / stat.scale

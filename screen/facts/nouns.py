@@ -14,6 +14,10 @@ from screen.graph import Graph
 
 if TYPE_CHECKING:
     from screen.facts.analysis import Analysis
+    from screen.facts.claims.claim import Claims
+    from screen.facts.operator import StreamOperator
+    from screen.facts.operator.steps import StateBound
+    from screen.facts.placement import Reader
     from screen.facts.recursion import Recursion
 
 
@@ -45,6 +49,11 @@ class Place:
     module: str
     file: str
     line: int
+
+    @property
+    def words(self) -> str:
+        """The module in backticks; the line, where it is the user's outermost one."""
+        return f"`{self.module}`" if self.module else f"line {self.line}"
 
 
 @dataclass(frozen=True)
@@ -182,6 +191,15 @@ class LongSkip:
 
 
 @dataclass(frozen=True)
+class TracedBlock:
+    """A block that ran while the graph was recorded; of equal blocks some may stand for others that did not run."""
+
+    kind: str
+    branches: tuple[tuple[int, int], ...]
+    """(add, output) of its residual branches, in order."""
+
+
+@dataclass(frozen=True)
 class Stream:
     """One residual stream."""
 
@@ -206,6 +224,10 @@ class Stream:
     """What the state that the first branch reads has been multiplied by, where it is a number."""
     copies: int = 1
     """Of an inner stream, in how many outer blocks it starts anew: `depth` and the counts of its kinds are those of all of them."""
+    traced: tuple[TracedBlock, ...] = ()
+    """The blocks that ran, in data-flow order."""
+    cuts: tuple[Place, ...] = ()
+    """Matrices that the stream itself passes in every block, on no residual branch: nothing of it is carried past them."""
 
 
 @dataclass(frozen=True)
@@ -245,6 +267,12 @@ class Coverage:
     unmodelled: tuple[UnmodelledOp, ...]
 
 
+def _no_claims() -> Claims:
+    from screen.facts.claims.claim import Claims
+
+    return Claims()
+
+
 @dataclass(frozen=True)
 class Facts:
     """All that is known of one model."""
@@ -261,20 +289,42 @@ class Facts:
     """(add, output) of each distinct sublayer -> its degrees and bounds."""
     recursions: tuple[Recursion | Unknown, ...] = ()
     """For each stream its token covariance over depth at the recorded initialisation."""
-    stacked: int | None = None
-    """How many times a block target is stacked; None for a whole model."""
+    readers: tuple[Reader, ...] = field(default=(), compare=False, repr=False)
+    """For each stream what its facts were read with."""
+    operators: tuple[StreamOperator | Unknown, ...] = ()
+    """For each stream its linear part."""
+    state_bounds: Mapping[tuple[int, int], StateBound] = field(default_factory=dict)
+    """(add, output) of each distinct sublayer behind which something else than a sum stands on the stream -> the size of the state behind it."""
+    growing: frozenset[str] = frozenset()
+    """Streams that read another one, of unbounded size, without a norm."""
+    softmax: Tri = field(default_factory=lambda: Unknown("it was not looked for"))
+    """Whether values are weighed by a softmax anywhere in the graph."""
+    written_softmaxes: Mapping[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
+    """(add, output) of a sublayer -> quotients in it that may be a softmax written out in a way that is not known."""
+    claims: Claims = field(default_factory=_no_claims)
+    """Every statement about the model, derived last, from all of the above."""
 
     def analysis(self, sublayer: Sublayer) -> Analysis | Unknown:
         """Degrees and bounds of a sublayer."""
         return self.analyses.get((sublayer.add, sublayer.output)) or Unknown("its branch was not analysed", (sublayer.output,))
 
+    @property
+    def is_loop(self) -> bool:
+        """The target is one block whose end is wired to its start: there is no embedding, and there is no head."""
+        return self.graph.loop is not None
+
     def depth(self, stream: Stream) -> int:
-        """Blocks that a value passes on a stream, a block target's as often as it is stacked; an inner stream starts anew in every outer block."""
-        return stream.depth // stream.copies if stream.role == "inner" else stream.depth * (self.stacked or 1)
+        """Blocks that a value passes on a stream; an inner stream starts anew in every outer block."""
+        return stream.depth // stream.copies if stream.role == "inner" else stream.depth
 
     def passes(self, stream: Stream, kind: Kind) -> int:
         """How many of them are of one kind."""
-        return max(kind.count // stream.copies, 1) if stream.role == "inner" else kind.count * (self.stacked or 1)
+        return max(kind.count // stream.copies, 1) if stream.role == "inner" else kind.count
+
+    def operator(self, stream: Stream) -> StreamOperator | Unknown:
+        """The linear part of a stream."""
+        place = next((i for i, s in enumerate(self.streams) if s is stream), -1)
+        return self.operators[place] if 0 <= place < len(self.operators) else Unknown("the linear part of the stream was not derived")
 
     def recursion(self, stream: Stream) -> Recursion | Unknown:
         """The covariance recursion of a stream."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from screen.facts.branches import Branch
-from screen.facts.edges import FUSED_ADDS, Edge
+from screen.facts.edges import Edge, adds_product
 from screen.facts.flow import Flow, axes_of, strip
 from screen.facts.mixers import Mixer
 from screen.facts.norms import place_of
@@ -112,7 +112,7 @@ class Reader:
         for position, add in enumerate(self.chain.adds):
             edge = by_node[add]
             outputs = [o for o in self.chains.others(edge) if self.flow.keys[o] & ~self.flow.keys[edge.source]]
-            if self.flow.graph.nodes[add].op in FUSED_ADDS:
+            if adds_product(self.flow, self.flow.graph.nodes[add]):
                 outputs = [add]
             for output in outputs:
                 found.extend((position, b) for b in self._split(self._branch(add, edge.source, output)))

@@ -1,81 +1,103 @@
-"""Questions that several rules ask of one sublayer, answered from its positions and its analysis, three-valued.
-
-Positions answer first where they suffice; the calculi answer the rest.
-"""
+"""Questions that several rules ask, answered from claims: what a measurement refutes is not known."""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
+from screen.facts.bounds.closed import INPUTS
 from screen.facts.bounds.expr import Expr
+from screen.facts.claims.claim import Claim, ClaimKind, Weights
+from screen.facts.claims.derive import is_held, survives, weighing
+from screen.facts.flow import strip
 from screen.facts.nouns import Facts, Kind, Norm, Stream, Sublayer, Tri, Unknown
-from screen.graph import Node
+from screen.facts.operator import StreamOperator
 
-SOFTMAX_ROLES = ("attention", "cross_attention")
 MODEST = 2.0
-"""Product over depth of the constants on a stream up to which it is a constant factor and no growth (convention)."""
+"""Gain of the identity path over the whole depth, or its inverse, up to which it is a constant factor and no growth (convention)."""
 EXPLOSIVE = 100.0
 """Growth of a stream over its depth from which its gradients, and logits that grow with its square, count as exploding (convention; at depth 64 a
 stream of linear growth grows 64 times)."""
+STARVED = 1e3
+"""First-over-last gradient ratio beyond which, or below whose inverse, some blocks do not train beside others (issue of channel D; 1e5 for output norms
+alone at 64 blocks, 6 for pre-norm: review, item 31)."""
+COLLAPSED = 0.01
+"""1 − cos at the last block below which tokens are nearly the same (provisional, set on published outcomes)."""
 UPDATE_LIMIT = 2.0
 """Largest 2N(v² + w²)/α² that still counts as compensated (convention); DeepNorm's own constants give 1 (DeepNet, section 4)."""
 
-BOUNDED = frozenset({"tanh", "sigmoid", "softmax", "erf", "sin", "cos", "hardtanh", "softsign", "atan", "hardsigmoid"})
+
+# -- claims ---------------------------------------------------------------------------------------------------------------------------
 
 
-def held_by(facts: Facts, stream: Stream) -> str:
-    """A bounded function that stands on the stream itself, in every block: its name; else nothing."""
-    nodes = [facts.graph.nodes[p.node] for p in stream.identity.breaks]
-    bounded = [n for n in nodes if n.op in BOUNDED or (n.op == "clamp" and _has_both_ends(n))]
-    between = sum(kind.count for kind in stream.kinds) - 1  # what stands behind the last block is not on its way
-    return f"`{bounded[0].op}`" if bounded and len(bounded) >= max(between, 1) else ""
+def where(facts: Facts, sublayer: Sublayer) -> tuple[Stream, Kind]:
+    """The stream and the kind of block that a sublayer belongs to."""
+    return next((stream, kind) for stream in facts.streams for kind in stream.kinds if any(s is sublayer for s in kind.sublayers))
 
 
-def _has_both_ends(clamp: Node) -> bool:
-    ends = [clamp.args[i] if len(clamp.args) > i else clamp.kwarg(name) for i, name in ((1, "min"), (2, "max"))]
-    return all(isinstance(e, int | float) for e in ends)
+def claim_of(facts: Facts, sublayer: Sublayer, claim: ClaimKind, weights: Weights = "all") -> Claim:
+    """A claim about a sublayer."""
+    stream, kind = where(facts, sublayer)
+    return facts.claims.of(claim, weights, stream.name, kind.id, sublayer.name)
 
 
-def is_renormalised(sublayer: Sublayer) -> bool:
-    """The sum is normalised and carries the stream on (C, or a normed skip): the stream's size does not depend on depth."""
-    return "C" in sublayer.positions or sublayer.normed_skip
-
-
-def constant_gain(facts: Facts, stream: Stream) -> float:
-    """Largest product of the constants that multiply the stream between two norms on it (over its depth where there is none); at most e^700."""
-    layers = {layer: kind for kind in stream.kinds for first, last in kind.layers for layer in range(first, last + 1)}
-    order = [layers[i] for i in sorted(layers)] or list(stream.kinds)
-    stacked = 1 if stream.role == "inner" else facts.stacked or 1
-    order = order[: facts.depth(stream)] if stream.role == "inner" else order
-    resets = any(is_renormalised(s) for kind in order for s in kind.sublayers)
-    largest = here = 0.0
-    for kind in order * (min(stacked, 2) if resets else 1):
-        for s in kind.sublayers:
-            here = 0.0 if is_renormalised(s) else here + (math.log(abs(s.alpha.value)) if s.alpha.value else 0.0)
-            largest = max(largest, here)
-    return math.exp(min(700.0, largest if resets else here * stacked))
+def _tri(claim: Claim) -> Tri:
+    answer = claim.known
+    return answer if isinstance(answer, bool | Unknown) else Unknown("it is no yes or no")
 
 
 def is_output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
-    """Whether the branch's output set is bounded over all its weights, norm gains fixed (K, theorem 2; review, items 19 to 21).
-
-    A branch that is homogeneous of degree k > 0 in some weight is not: F(cW) = c^k·F(W)."""
-    if "B" in sublayer.positions and not sublayer.gated_output:
-        return True
-    analysis = facts.analysis(sublayer)
-    if isinstance(analysis, Unknown):
-        return analysis
-    if not isinstance(analysis.bounds.bounded, Unknown):
-        return analysis.bounds.bounded
-    if free_weight(facts, sublayer) is not None:
-        return False
-    return analysis.bounds.bounded
+    """Whether the branch's output set is bounded over all its weights, norm gains fixed (K, theorem 2; review, items 19 to 21)."""
+    return _tri(claim_of(facts, sublayer, "output_bounded"))
 
 
-def unproven(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
-    """What a bounded output set rests on that training has to see to and the graph does not show."""
-    analysis = facts.analysis(sublayer)
-    return () if isinstance(analysis, Unknown) or ("B" in sublayer.positions and not sublayer.gated_output) else analysis.bounds.unproven
+def has_softmax(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the branch weighs values by a softmax over logits."""
+    return _tri(claim_of(facts, sublayer, "softmax"))
+
+
+def are_logits_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether all logits of the branch are bounded over all weights, the gains of norms fixed: QK-norm, cosine attention, or a cap."""
+    return _tri(claim_of(facts, sublayer, "logits_bounded"))
+
+
+def growth_of(facts: Facts, stream: Stream, weights: Weights) -> str | Unknown:
+    """Size of the stream against depth: `bounded`, `linear`, `polynomial`, `exponential`."""
+    answer = facts.claims.of("growth", weights, stream.name).known
+    return answer if isinstance(answer, str | Unknown) else Unknown("it is no law")
+
+
+def number_of(facts: Facts, stream: Stream, claim: ClaimKind) -> float | Unknown:
+    """A number at the start: derived where a measurement does not contradict it, else measured."""
+    found = facts.claims.of(claim, "start", stream.name)
+    if found.status == "proved" and isinstance(found.value, float) and not found.is_refuted:
+        return found.value
+    if found.measured is not None and isinstance(found.measured.value, float):
+        return found.measured.value
+    answer = found.known
+    return answer if isinstance(answer, Unknown) else Unknown("it was not derived")
+
+
+def basis_of(facts: Facts, stream: Stream, claim: ClaimKind) -> Literal["measured", "declared"]:
+    """Where `number_of` has it from."""
+    found = facts.claims.of(claim, "start", stream.name)
+    return "declared" if found.status == "proved" and not found.is_refuted else "measured"
+
+
+def program_doubt(facts: Facts, *, backward: bool = True) -> str:
+    """Why the traced program is not the module, where a plain run of it says so; empty where it is, or was not run. `backward`: gradients count too."""
+    claim = facts.claims.of("replay", "start")
+    if not claim.is_refuted or (not backward and claim.reason.startswith("its gradients")):
+        return ""
+    return f"what was traced is not what the module computes: {claim.reason}"
+
+
+# -- what the bounds say of sizes at fixed weights ---------------------------------------------------------------------------------------
+
+
+def is_renormalised(sublayer: Sublayer) -> bool:
+    """A norm stands on the sum and carries the stream on (C, or a normed skip)."""
+    return "C" in sublayer.positions or sublayer.normed_skip
 
 
 def free_weight(facts: Facts, sublayer: Sublayer) -> str | None:
@@ -86,45 +108,91 @@ def free_weight(facts: Facts, sublayer: Sublayer) -> str | None:
     return next((d.group for d in reversed(analysis.degrees.groups) if d.output is not None and d.output > 0), None)
 
 
+def unproven(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
+    """What a bounded output set rests on that training has to see to and the graph does not show."""
+    analysis = facts.analysis(sublayer)
+    return () if isinstance(analysis, Unknown) else analysis.bounds.unproven
+
+
 def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
-    """Whether what the branch computes from is bounded however large the stream is: an input norm, or a bounded map in its place.
-
-    An input norm is not enough where the derived bound grows with the stream all the same."""
+    """Whether what the branch adds stays of its size, at fixed weights, however large the stream is. Where its output is bounded over all weights, its
+    size says nothing of what it reads: the logits tell."""
     analysis = facts.analysis(sublayer)
-    if "A" in sublayer.positions:
-        magnitude = Unknown("") if isinstance(analysis, Unknown) else analysis.bounds.magnitude
-        return isinstance(magnitude, Unknown) or "B" in sublayer.positions or _survives(magnitude)
     if isinstance(analysis, Unknown):
-        return False if sublayer.placement in ("post", "output_only") else analysis
-    if "B" in sublayer.positions or is_output_bounded(facts, sublayer) is True:  # its size says nothing of what it reads: the logits tell
+        return analysis
+    if is_output_bounded(facts, sublayer) is True and has_softmax(facts, sublayer) is True:
         return do_logits_stay(facts, sublayer)
-    magnitude = analysis.bounds.magnitude
-    if isinstance(magnitude, Unknown):
-        return False if sublayer.placement in ("none", "post") else magnitude
-    return _survives(magnitude)
+    return is_held(facts, where(facts, sublayer)[0], sublayer)
 
 
-def does_slope_fall(facts: Facts, sublayer: Sublayer) -> bool:
-    """Whether the branch moves less and less with the stream as that grows: as 1/‖x‖ behind an input norm, or where it is of degree 0 in the stream,
-    as a norm on the output of a homogeneous branch makes it (of attention: where its logits stay); or by saturation, which is no power, where a
-    bounded map stands in place of both. Elsewhere it need not: N(W sin(V x)) stays as steep however large x is."""
-    if "A" in sublayer.positions:
-        return is_input_bounded(facts, sublayer) is True
-    if sublayer.multiplies_stream:
-        return False
-    if is_scale_free(facts, sublayer) and ("B" in sublayer.positions or is_input_bounded(facts, sublayer) is True):
-        return True
-    if "B" in sublayer.positions:
-        return has_softmax(facts, sublayer) is True and do_logits_stay(facts, sublayer)
+def _inputs(facts: Facts, sublayer: Sublayer) -> frozenset[str]:
+    """Sizes that may grow without limit."""
+    return INPUTS if where(facts, sublayer)[0].name in facts.growing else INPUTS - {"B_memory"}
+
+
+def do_logits_stay(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the bounds of all its logits stay finite when the stream grows without limit; Unknown where one has no bound."""
     analysis = facts.analysis(sublayer)
-    slope = analysis if isinstance(analysis, Unknown) else analysis.bounds.lipschitz
-    return is_input_bounded(facts, sublayer) is True and not isinstance(slope, Unknown) and _survives(slope)
+    if isinstance(analysis, Unknown):
+        return analysis
+    logits = [s.logits for s in weighing(analysis.bounds)]
+    lost = next((u for u in logits if isinstance(u, Unknown)), None)
+    if lost is not None:
+        return lost
+    return all(survives(u, _inputs(facts, sublayer)) for u in logits if isinstance(u, Expr))
+
+
+def grows_with_stream(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether the branch was shown to grow with the stream."""
+    stream, _ = where(facts, sublayer)
+    return is_held(facts, stream, sublayer) is False
 
 
 def is_scale_free(facts: Facts, sublayer: Sublayer) -> bool:
-    """Whether F(cx) = F(x), at least for large x: the branch has degree 0 in the stream."""
+    """Whether F(cx) = F(x), at least for large x: the branch has degree 0 in the stream, and moves as 1/‖x‖ with it."""
     analysis = facts.analysis(sublayer)
     return not isinstance(analysis, Unknown) and analysis.degrees.stream == 0.0
+
+
+def state_is_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the state behind the sublayer is bounded over all weights, whatever the state before: a norm on the sum that nothing undoes."""
+    found = facts.state_bounds.get((sublayer.add, sublayer.output))
+    return False if found is None else found.always
+
+
+def is_sum_normed(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether the sum is normalised and carries the stream on, so that one step moves a normalised stream by at most twice its size."""
+    return "C" in sublayer.positions and not sublayer.normed_skip and state_is_bounded(facts, sublayer) is True
+
+
+def gain_of(facts: Facts, stream: Stream) -> float | Unknown:
+    """Largest gain of the identity path over the depth: a number; the upper end of what it may be where that is no growth to speak of."""
+    operator = facts.operator(stream)
+    claim = facts.claims.of("identity_gain", "start", stream.name)
+    if claim.is_refuted:
+        known = claim.known
+        return known if isinstance(known, Unknown) else Unknown("it was measured otherwise")
+    if isinstance(claim.value, float):
+        return claim.value
+    if isinstance(operator, Unknown):
+        return operator
+    if isinstance(operator.start, Unknown):
+        return operator.start
+    low, high = operator.start.low, operator.start.high
+    if high <= MODEST or low == high:
+        return high
+    return Unknown("the stream is multiplied by what has no bound" if math.isinf(high) else f"it lies between {low:.3g} and {high:.3g}")
+
+
+def has_identity_path(facts: Facts, stream: Stream) -> Tri:
+    """Whether a path of adds and linear steps without weights leads through the stream: by its operator, or by the gain that was measured of it."""
+    found = stream.identity.exists
+    claim = facts.claims.of("identity_gain", "start", stream.name)
+    measured = claim.status == "measured" and isinstance(claim.value, float) and claim.value > 0
+    return True if isinstance(found, Unknown) and measured else found
+
+
+# -- structure ------------------------------------------------------------------------------------------------------------------------
 
 
 def before(kind: Kind, sublayer: Sublayer) -> Sublayer:
@@ -132,44 +200,19 @@ def before(kind: Kind, sublayer: Sublayer) -> Sublayer:
     return kind.sublayers[kind.sublayers.index(sublayer) - 1]
 
 
-def does_read_bounded(facts: Facts, kind: Kind, sublayer: Sublayer) -> Tri:
-    """Whether what the branch reads is bounded: by its own norm or map, or because the sum before it was normalised."""
-    return True if is_renormalised(before(kind, sublayer)) else is_input_bounded(facts, sublayer)
-
-
-def do_logits_stay(facts: Facts, sublayer: Sublayer) -> bool:
-    """Whether the bounds of all its logits stay finite when the stream grows without limit; False where there are none."""
-    analysis = facts.analysis(sublayer)
-    found = () if isinstance(analysis, Unknown) else analysis.bounds.logits
-    return bool(found) and all(not isinstance(u, Unknown) and _survives(u) for u in found)
-
-
-def _survives(bound: Expr) -> bool:
-    """The bound stays finite when the stream grows without limit."""
-    return bound.log({name: math.inf if name == "B" else 1.0 for name in bound.symbols()}) < math.inf
-
-
-def has_softmax(facts: Facts, sublayer: Sublayer) -> Tri:
-    """Whether the branch weighs values by a softmax over logits."""
-    analysis = facts.analysis(sublayer)
-    if not isinstance(analysis, Unknown) and analysis.bounds.logits:
+def reads_grown_state(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> bool:
+    """Whether in some block it reads a state that other blocks have added to and no norm has just given: not only the first one."""
+    place = kind.sublayers.index(sublayer)
+    ran = {b.branches[place] for b in stream.traced if b.kind == kind.id and place < len(b.branches)}
+    reader = next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
+    if reader is None or not ran:
         return True
-    return sublayer.role in SOFTMAX_ROLES
-
-
-def are_logits_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
-    """Whether the attention logits are bounded over all weights, the gains of norms fixed: QK-norm, cosine attention, or a cap."""
-    if isinstance(sublayer.qk_norm, Unknown):
-        return sublayer.qk_norm
-    analysis = facts.analysis(sublayer)
-    if sublayer.qk_norm != "none":
-        return True
-    if isinstance(analysis, Unknown):
-        return False
-    found = analysis.bounds.logits_bounded
-    if found is None or isinstance(found, Unknown):
-        return False
-    return found
+    norms, states = reader.chains.edges.norms.by_node, reader.chain.nodes
+    first = min((b.add for _, b in reader.branches), default=0)
+    for _, branch in reader.branches:
+        if (branch.add, branch.output) in ran and branch.state >= first and branch.state in states and strip(reader.flow, branch.state) not in norms:
+            return True
+    return False
 
 
 def starts_at_zero(sublayer: Sublayer) -> bool:
@@ -187,31 +230,29 @@ def is_unit(norm: Norm) -> bool:
     return norm.type in ("layernorm", "rmsnorm") and norm.radius is not None and abs(norm.radius - 1.0) < 1e-3
 
 
-SUMS = frozenset({"add", "sub", "rsub", "lerp", "addcmul", "addcdiv", "addmm", "baddbmm", "addbmm", "addmv", "index_add", "sum", "mean", "stack"})
-NORMING = frozenset({"sub", "rsub", "sum", "mean"})
-"""Of these, what a norm behind the stream is written with."""
-ROUNDING = 1e-9
-
-
 def normed_total(facts: Facts, stream: Stream) -> float | None:
-    """Σ s over all branches of the stream, where each ends in one norm per token and is added with a constant factor s to a stream of gain 1, so that
-    its rms is at most s·(max|γ| + rms β), and nothing else is added; None for any other stream."""
-    if not _adds_branches_only(facts, stream):
+    """Σ s over all branches of a stream of gain 1 whose branches each end in one norm per token, so that its rms grows by at most s·(max|γ| + rms β) at
+    each, and nothing else is added; None for any other stream."""
+    operator = facts.operator(stream)
+    if isinstance(operator, Unknown) or not isinstance(operator, StreamOperator) or operator.clean is not True or operator.trained:
+        return None
+    if isinstance(operator.gain, Unknown) or operator.gain.number is None or abs(operator.gain.number - 1.0) > ROUNDING or operator.carried != "constant":
         return None
     total = 0.0
     for kind in stream.kinds:
         for s in kind.sublayers:
             ends = [norm for position, norm in s.norms if position == "B"]
-            plain = "B" in s.positions and not s.gated_output and not is_renormalised(s) and bool(ends) and all(map(is_unit, ends))
-            if not plain or s.alpha.kind not in ("none", "constant") or s.branch.kind not in ("none", "constant"):
-                return None
-            if abs(1.0 if s.alpha.value is None else s.alpha.value) != 1.0:
+            plain = "B" in s.positions and not s.gated_output and bool(ends) and all(map(is_unit, ends))
+            if not plain or s.branch.kind not in ("none", "constant"):
                 return None
             scale = abs(1.0 if s.branch.value is None else s.branch.value)
             if not _is_of_size(facts, s, scale * math.sqrt(stream.width or 1)):
                 return None
             total += facts.passes(stream, kind) * scale
     return total or None
+
+
+ROUNDING = 1e-9
 
 
 def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
@@ -229,24 +270,8 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
     return one <= 1 + ROUNDING or (0 < none <= 1 + ROUNDING and one <= 2 + ROUNDING)
 
 
-def _adds_branches_only(facts: Facts, stream: Stream) -> bool:
-    """Whether every add on the stream, from its first branch on, is that of a branch, or of a parameter (a bias, which may be 0).
-
-    Blocks that did not run have no adds; they are counted where all kinds have equally many branches."""
-    nodes, states = facts.graph.nodes, set(stream.states)
-    first, last = min((s.add for k in stream.kinds for s in k.sublayers), default=0), stream.states[-1]
-    behind = [n.index for n in nodes[last + 1 :] if n.op in SUMS - NORMING and last in n.inputs]
-    sums = [state for state in stream.states if state >= first and nodes[state].op in SUMS]
-    others = [[i for i in nodes[place].inputs if i not in states] for place in (*sums, *behind)]
-    found = sum(not there or any(nodes[i].op != "parameter" for i in there) for there in others)
-    absent = sum(module != run for repeat in facts.graph.repeats for module, run in repeat.members)
-    each = {len(k.sublayers) for k in stream.kinds}
-    return (not absent or len(each) == 1) and found == sum(k.count * len(k.sublayers) for k in stream.kinds) - absent * max(each)
-
-
 __all__ = [
-    "BOUNDED", "MODEST", "are_logits_bounded", "before", "branches", "constant_gain", "do_logits_stay",
-    "does_read_bounded", "does_slope_fall", "free_weight", "has_softmax", "held_by",
-    "is_input_bounded", "is_output_bounded", "is_scale_free",
-    "is_renormalised", "is_unit", "normed_total", "starts_at_zero", "unproven",
+    "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches", "claim_of", "do_logits_stay",
+    "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax", "is_input_bounded", "is_output_bounded", "is_renormalised",
+    "is_scale_free", "is_sum_normed", "is_unit", "normed_total", "number_of", "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "unproven", "where",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from screen.facts.flow import Flow, axes_of, number, strip
+from screen.facts.norm_calls import norm_of, room_of
 from screen.graph import Node, Ref
 
 
@@ -56,10 +57,12 @@ class Stat:
     average: bool
     """Divided by the number of entries (rms, std) or not (L2)."""
     family: str
-    """"square", "abs", "max" or "power"."""
+    """"square", "abs", "max", "power", or "matrix" (a norm of matrices that is not that of all entries)."""
     eps: float | None = None
     scale: float | None = 1.0
     """None: a constant whose value is not known."""
+    room: float = 1.0
+    """Of a norm of matrices: ‖x‖₂ <= room · ρ."""
 
 
 @dataclass(frozen=True)
@@ -165,14 +168,14 @@ def _deviation(flow: Flow, readings: list[Reading], node: int, axes: tuple[int, 
 
 def _read_norm(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     shape = flow.graph.nodes[node.inputs[0]].shape
-    if shape is None:
+    found = norm_of(flow, node, len(shape)) if shape is not None else None
+    if found is None or shape is None:
         return None
-    order = flow.operand(node, 1, "p", "ord")
-    power = 2.0 if order is None or order == "fro" else number(order)
-    if power is None or power <= 0:
-        return None
-    axes = axes_of(flow.operand(node, 2, "dim"), len(shape))
+    kind, power, axes = found
     source, centred = subject_of(readings, flow, node.inputs[0])
+    if kind == "matrix":
+        signed = tuple(a - len(shape) if a >= 0 else a for a in axes)
+        return Stat(source, tuple(sorted(signed)), 1.0, centred, False, "matrix", room=room_of(kind, power, tuple(shape[a] for a in axes)))
     family = "square" if power == 2.0 else "max" if power == float("inf") else "abs" if power == 1.0 else "power"
     return Stat(source, axes, 1.0, centred, family == "max", family)
 
@@ -305,7 +308,8 @@ def _read_part(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
 
 READ: dict[str, Callable[[Flow, Node, list[Reading]], Reading]] = {
     "pow": _read_power, "square": _read_power, "abs": _read_abs, "mean": _read_mean, "sum": _read_mean, "amax": _read_max, "var": _read_var,
-    "std": _read_var, "norm": _read_norm, "vector_norm": _read_norm, "linalg_norm": _read_norm, "sqrt": _read_root, "rsqrt": _read_root,
+    "std": _read_var, "norm": _read_norm, "vector_norm": _read_norm, "linalg_norm": _read_norm, "linalg_matrix_norm": _read_norm,
+    "matrix_norm": _read_norm, "sqrt": _read_root, "rsqrt": _read_root,
     "reciprocal": _read_root, "add": _read_sum_or_product, "mul": _read_sum_or_product, "div": _read_sum_or_product,
     "sub": _read_sum_or_product, "clamp": _read_clamp, "clamp_min": _read_clamp, "maximum": _read_clamp, "getitem": _read_part,
     "max": _read_max, "log": _read_log, "exp": _read_exp, "matmul": _read_square_product, "bmm": _read_square_product,

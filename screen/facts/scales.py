@@ -49,11 +49,6 @@ class Scales:
         edges = [e for e in self.reader.segments[0].edges if e.kind == "scale" and e.node not in adds and not self._skip_only(e, read)]
         return [e for e in edges if not self.is_affine(e) and (e.factor != 1.0 or e.scale is not None)]
 
-    def embedding_factor(self) -> float | None:
-        """Their product where it is a number."""
-        found = [e.factor for e in self.on_embedding()]
-        return math.prod(f for f in found if f is not None) if found and None not in found else None
-
     def _sum_of_paths(self, edges: list[Edge], paths: list[tuple[Edge, ...]]) -> Scale:
         """Several identity paths from one state to the next: their coefficients add up."""
         scales = [self._scale(edges), *(self._scale(list(p)) for p in paths)]

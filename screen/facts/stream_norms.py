@@ -133,11 +133,10 @@ class StreamNorms:
         shared = [c for c, d in zip(mine, its, strict=False) if c == d]
         deepest = shared[-1]
         whole = graph.nodes[self.reader.chain.nodes[0]].op == "input"
-        return whole or (deepest != 0 and graph.modules[graph.calls[deepest].module].parent is not None and self._is_member(deepest))
+        return whole or (deepest != 0 and self._is_member(deepest))
 
     def _is_member(self, call: int) -> bool:
-        parent = self.reader.flow.graph.modules[self.reader.flow.graph.calls[call].module].parent
-        return parent is not None and self.reader.flow.graph.modules[parent].container == "list"
+        return call in self.reader.flow.graph.members
 
     def _belongs_to_next(self, position: int) -> bool:
         """Whether the norm after an add stands in the block of the add after it, and not in its own."""

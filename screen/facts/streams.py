@@ -10,13 +10,12 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from screen.facts.edges import FUSED_ADDS, Edge, Edges
+from screen.facts.edges import Edge, Edges, adds_product
 from screen.facts.flow import Flow, nodes_of
 
 
@@ -70,7 +69,8 @@ class Chains:
         for index, edges in enumerate(self.into):
             chosen: tuple[int, Edge, bool] | None = None
             for edge in edges:
-                adds = edge.kind == "add" and self.is_residual(edge, table[edge.source].source) and not self._merges(table, edge)
+                adds = edge.kind == "add" and self.is_residual(edge, table[edge.source].source)
+                adds = adds and not self._merges(table, edge) and not self._is_behind(table, edge)
                 length = table[edge.source].length + adds
                 if chosen is None or length > chosen[0] or (length == chosen[0] and self._older(edge, chosen[1])):
                     chosen = length, edge, adds
@@ -86,6 +86,12 @@ class Chains:
         mine = table[edge.source]
         rivals = [o for o in self.others(edge) if mine.length >= 2 <= table[o].length and table[o].source == mine.source]
         return any(_own_adds(table, edge.source, o) >= 2 and _own_adds(table, o, edge.source) >= 2 for o in rivals)
+
+    def _is_behind(self, table: Sequence[Best], edge: Edge) -> bool:
+        """Whether what is added is a later state of the same stream (2x − x₋ of a leapfrog), reached from the carried one past no norm: the carried one
+        is a long skip, and no branch is added."""
+        mine = table[edge.source]
+        return any(table[o].source == mine.source and table[o].length > mine.length and _leads_to(table, o, edge.source) for o in self.others(edge))
 
     def _older(self, new: Edge, old: Edge) -> bool:
         """Of two chains of one length the one that has passed fewer weighted ops."""
@@ -159,7 +165,7 @@ class Chains:
     def _adds_product(self, edge: Edge, source: int) -> bool:
         """`addmm(x, a, b)`: the product is in the add itself."""
         node = self.flow.graph.nodes[edge.node]
-        return node.op in FUSED_ADDS and self.flow.key[edge.node] and any(
+        return adds_product(self.flow, node) and self.flow.key[edge.node] and any(
             self.flow.depends(i, source) for i in node.inputs if i != edge.source
         )
 
@@ -235,7 +241,7 @@ class Chains:
         own = set(chain.nodes)
         edges = {e.node: e for e in chain.edges}
         for add in chain.adds:
-            if self.flow.graph.nodes[add].op in FUSED_ADDS:
+            if adds_product(self.flow, self.flow.graph.nodes[add]):
                 return True
             stack, seen = list(self.others(edges[add])), set[int]()
             while stack:
@@ -276,7 +282,7 @@ class Chains:
     def _adds_in_full(self, chain: Chain) -> int:
         """Its adds, counted as often as the members of a container that hold some of them stand for others that did not run."""
         graph = self.flow.graph
-        times = Counter(rep for repeat in graph.repeats for _, rep in repeat.members)
+        times = graph.times
         paths = [[graph.calls[c].module for c in graph.call_path(graph.nodes[a].call)] for a in chain.adds] if times else []
         common = set(paths[0]).intersection(*paths) if paths else set()
         return sum(math.prod(times.get(m, 1) for m in path if m not in common) for path in paths) if paths else len(chain.adds)
@@ -306,6 +312,14 @@ class Chains:
             if carried:
                 reach.add(node)
         return bool(around)
+
+
+def _leads_to(table: Sequence[Best], end: int, start: int) -> bool:
+    """Whether the chain to a node passes another one, and neither a norm nor another function behind that."""
+    node = end
+    while node > start and (edge := table[node].edge) is not None and edge.kind not in ("norm", "activation", "opaque"):
+        node = edge.source
+    return node == start
 
 
 def _own_adds(table: Sequence[Best], end: int, other: int) -> int:

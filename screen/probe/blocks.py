@@ -12,8 +12,8 @@ from torch import Tensor
 from screen.probe.allot import Key, Want
 from screen.probe.attempts import Session, said, tried
 from screen.probe.budget import CALL, FASTER, RATES, Budget, Load, load_of
-from screen.probe.depth.starts import Depths, arrive_alike, of_depths
 from screen.probe.depth.laws import DEPTHS, depth, depths_of, layers_of
+from screen.probe.depth.starts import Depths, arrive_alike, of_depths
 from screen.probe.material import Missing
 from screen.probe.plan import BlockPlan, Experiment
 from screen.probe.stack import Stack

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-
 NARROW = (torch.float16, torch.bfloat16)
 """Types in which a grouped product has a kernel on every device."""
 

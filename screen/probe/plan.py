@@ -226,6 +226,8 @@ class ProbePlan:
     blocks: tuple[BlockPlan, ...] = ()
     only: tuple[Place, ...] | None = None
     """What is to be measured; None: everything."""
+    loop: bool = False
+    """The model is the loop of one block."""
 
     def asks(self, *place: str) -> bool:
         """Whether an experiment is to be made: (name, stream, kind, sublayer)."""

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from screen.capture.built import Built
+from screen.capture.loop import alone
 from screen.capture.tracer import run as traced
 from screen.errors import UsageError
 from screen.graph import Graph, ops_digest
@@ -17,9 +18,9 @@ from screen.probe import blocks, branches, coordinates, record
 from screen.probe.allot import Want
 from screen.probe.attempts import Session
 from screen.probe.budget import RATES, Budget, device_of, dtype_of, room_of
-from screen.probe.precision import run as precision
 from screen.probe.material import Watch
 from screen.probe.plan import Experiment, Options, ProbePlan
+from screen.probe.precision import run as precision
 from screen.probe.settled import settled
 from screen.probe.stress.sweep import Make, stress
 
@@ -27,6 +28,7 @@ from screen.probe.stress.sweep import Make, stress
 def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options, make: Make | None = None) -> Iterator[dict[str, Any]]:
     """What was measured, as plain data, each when it is done; first a line about the device. `make` builds the model with weights from a seed."""
     device, words = device_of(options.device)
+    built = built if plan.loop else alone(built)
     with settled(device, options.seed):
         trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
         room = room_of(options.memory, device)

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from screen.model import CoveragePart, FindingPart, KindPart, Report, Reports, Source, StreamPart, SublayerPart
+from screen.model import FindingPart, KindPart, Report, Reports, Source, StreamPart, SublayerPart
 from screen.report import derived, groups, probe, words
 from screen.report.words import clean
 
@@ -60,7 +60,7 @@ def _report(report: Report, verbose: bool, width: int | None) -> Iterator[Render
     if report.probe is not None:
         yield Text("")
         yield from (Text(line) for line in probe.text(report.probe))
-    yield from _coverage(report.coverage)
+    yield from _coverage(report)
 
 
 def _error(report: Report) -> Text:
@@ -197,11 +197,14 @@ def _channels(report: Report) -> Iterator[RenderableType]:
         yield Text(f"  condition: {clean(condition.text)}")
 
 
-def _coverage(coverage: CoveragePart) -> Iterator[RenderableType]:
+def _coverage(report: Report) -> Iterator[RenderableType]:
+    coverage = report.coverage
     if not coverage.ops and not coverage.rules_not_run:
         return
     yield Text("")
     yield Text.assemble(("coverage", "bold"), f"  {coverage.ops_modelled} of {coverage.ops} ops modelled")
+    for place, line in enumerate(words.spot_check(report)):
+        yield Text(f"  {'' if place else 'spot check: '}{clean(line)}", COLOURS["warning"] if place else "")
     for op in coverage.unmodelled:
         where = "on a stream" if op.on_stream else "off the streams"
         yield Text(f"  without a row: {clean(op.op)}, {op.count} time{'' if op.count == 1 else 's'}, {where}, first at {_where(op.source)}")
@@ -211,6 +214,8 @@ def _coverage(coverage: CoveragePart) -> Iterator[RenderableType]:
         yield Text(f"  {clean(part.container)}: {len(part.ran)} of {part.members} equal members ran, the others are taken to be like them")
     for module in groups.folded(coverage.modules_uncalled):
         yield Text(f"  never called: {clean(module)}")
+    if coverage.rules_left_out:
+        yield Text(f"  left out by choice, counted for the verdict and not for the exit code: {clean(', '.join(coverage.rules_left_out))}")
     for rule in coverage.rules_not_run:
         yield Text(f"  rule not run: {clean(rule.rule)}, {clean(rule.reason)}", COLOURS["warning"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from screen.model import IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart
+from screen.model import ClaimPart, IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart
 from screen.report import derived
 from screen.report.numbers import number as number
 from screen.summary import NORMS, ROLES
@@ -53,6 +53,27 @@ def count(value: int | None) -> str:
 
 def yes_no(value: bool | None) -> str:
     return "unknown" if value is None else "yes" if value else "no"
+
+
+def spot_check(report: Report) -> list[str]:
+    """What the spot check came to, then each claim that it refuted."""
+    spot = report.spot_check
+    if not spot.ran:
+        return [f"not run, {spot.reason}"] if spot.reason else []
+    head = f"{spot.compared} claim{'' if spot.compared == 1 else 's'} compared with the program on real tensors, {len(spot.refuted) or 'none'} refuted"
+    return [head + (f"; {spot.reason}" if spot.reason else ""), *(refuted(c) for c in report.claims if c.id in spot.refuted)]
+
+
+def refuted(claim: ClaimPart) -> str:
+    """A claim that was measured otherwise."""
+    site = " ".join(f"`{name}`" for name in (claim.stream, claim.sublayer or claim.group) if name)
+    found = claim.measured.value if claim.measured is not None else None
+    return f"{claim.claim.replace('_', ' ')}{' of ' if site else ''}{site}: said {value_of(claim.value)}, measured {value_of(found)} ({claim.id})"
+
+
+def value_of(value: bool | float | str | None) -> str:
+    """A value of a claim."""
+    return yes_no(value) if value is None or isinstance(value, bool) else value if isinstance(value, str) else number(value)
 
 
 def headline(report: Report) -> str:

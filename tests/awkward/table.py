@@ -184,7 +184,6 @@ STREAMS = (
         _blocks(streams.NormedSkip),
         (3 * ("attention:post normed_skip", "ffn:post normed_skip"),),
         final=None,
-        embed=True,
         alternative=(*(2 * ("attention:post normed_skip", "ffn:post normed_skip")), "attention:post normed_skip", "ffn:none"),
     ),
     Case("mixed by index", streams.Mixed, (2 * ("attention:post", "ffn:post") + 4 * PRE,)),

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from screen.capture.build import build, build_object
+from screen.capture.loop import alone
 from screen.capture.tracer import run
 from screen.facts import derive
 from screen.plan import plan_of
@@ -24,7 +25,8 @@ def planned(target: str, **settings: Any) -> tuple[Any, ProbePlan, Watch]:
     with Watch() as watch:
         built = build(parse(target), set=settings, inputs=(), depth=None)[0]
     trace = run(built.model, built.args, built.kwargs, initialisers=built.initialisers)
-    return built, plan_of(derive(trace.graph, 24 if built.info.block else None)), watch
+    plan = plan_of(derive(trace.graph))
+    return built if plan.loop else alone(built), plan, watch
 
 
 def living(model: nn.Module, inputs: Any) -> tuple[Any, ProbePlan, Watch]:

@@ -54,7 +54,7 @@ def made(path: Path, gain: float, depth: int, dtype: torch.dtype = torch.float16
     with Watch() as watch:
         built = build(parse(f"{file}::Model"), set={}, inputs=(), depth=None)[0]
     trace = run(built.model, built.args, built.kwargs, initialisers=built.initialisers)
-    plan = plan_of(derive(trace.graph, None))
+    plan = plan_of(derive(trace.graph))
     stack = Stack(plan.blocks[0], Material(Tape(trace, torch.float64, "cpu"), built, watch, 0))
     with torch.no_grad():
         x, _ = stack.start(True)

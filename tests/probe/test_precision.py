@@ -74,7 +74,7 @@ def of_target(target: str, dtype: torch.dtype) -> Precision:
     with Watch() as watch:
         built = build(parse(target), set={}, inputs=(), depth=None)[0]
     trace = run(built.model, built.args, built.kwargs, initialisers=built.initialisers)
-    plan = plan_of(derive(trace.graph, 24 if built.info.block else None))
+    plan = plan_of(derive(trace.graph))
     stack = Stack(plan.blocks[0], Material(Tape(trace, torch.float64, "cpu"), built, watch, 0))
     with torch.no_grad():
         x, _ = stack.start(True)

@@ -99,7 +99,7 @@ def llama405() -> Any:
     """Two layers of the 405B model: on meta its blocks take no memory."""
     sizes = {"hidden_size": 16384, "intermediate_size": 53248, "num_attention_heads": 128, "num_key_value_heads": 8, "num_hidden_layers": 2}
     graph = program(build(parse("hf:llama"), set=sizes, inputs=(), depth=None)[0])
-    return graph, plan_of(derive(graph, None))
+    return graph, plan_of(derive(graph))
 
 
 def test_a_block_of_405b_fits_on_one_gpu(llama405: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import overload
 
-from screen.facts.attention import Attention
 from screen.facts.bounds import rotary as _rotary
 from screen.facts.bounds import (
     rows_activation,
@@ -33,14 +32,16 @@ from screen.facts.bounds import (
     rows_views,
     rows_write,
 )
-from screen.facts.bounds.closed import boundedness, fixed, is_finite, is_proven, place
+from screen.facts.bounds.closed import boundedness, fixed, in_stream, is_proven, place
 from screen.facts.bounds.expr import ONE, Expr, add, largest, num, sym
 from screen.facts.bounds.hamiltonian import HamiltonianForm, hamiltonian
 from screen.facts.bounds.quantities import Part, Quantity, values_of
+from screen.facts.bounds.softmax import SoftmaxBound, opaque, softmaxes, verdict
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import Spread, Walk
 from screen.facts.branches import Branch
 from screen.facts.nouns import Place, Tri, Unknown
+from screen.facts.softmaxes import CALLS, FUSED
 
 _RULES = (
     _rotary, rows_activation, rows_choice, rows_complex, rows_constrained, rows_factory, rows_filter, rows_joins, rows_linear, rows_norm, rows_parts,
@@ -64,9 +65,9 @@ class BranchBounds:
     logits: tuple[Expr | Unknown, ...]
     """sup |logit| of each attention's softmax, before masks."""
     logits_bounded: Tri | None
-    """Over all weights given the norms' gains; None without a softmax."""
+    """Over all weights given the norms' gains, of all softmaxes that weigh tokens; None without one."""
     bounded: Tri
-    """Whether the set of outputs over all weights and all x is bounded."""
+    """Whether the set of outputs over all weights and all x is bounded: True is proven by a bound, False by a witness."""
     breaker: Place | None
     """Where it breaks, or what was not understood."""
     bounded_at_each_x: Tri
@@ -93,6 +94,14 @@ class BranchBounds:
     """Of `given` what training has to see to: the graph does not show it."""
     spreads: tuple[Spread, ...] = ()
     """The symbols `spread_i` of `lipschitz_local`."""
+    softmaxes: tuple[SoftmaxBound, ...] = ()
+    """Every softmax of the branch, whatever it weighs or chooses."""
+    opaque: tuple[int, ...] = ()
+    """Ops without a row that data pass: what is said of softmaxes does not know them."""
+    weight_ops: tuple[int, ...] = ()
+    """Ops outside of the vocabulary that make weights (`linalg_matrix_exp` of an orthogonal parametrisation) and that the bounds rest on."""
+    bounded_in_stream: Tri = field(default_factory=lambda: Unknown("not asked"))
+    """Whether the output stays bounded, weights fixed, however large the stream is: True by a bound, False by a witness."""
     coarse: Mapping[str, Expr] = field(default_factory=dict)
     """Symbols of norms of folded weights (`fold`) and of spreads -> a bound in norms of single parameters."""
 
@@ -121,8 +130,10 @@ def bounds_of(branch: Branch) -> BranchBounds:
     lipschitz = _global(walk, output, local)
     bounded, breaker = boundedness(walk, magnitude, math.inf)
     at_x, _ = boundedness(walk, magnitude, 1.0)
-    cores = _cores(walk)
-    logits = tuple(u.norm() for _, u in cores)
+    found = softmaxes(walk)
+    cores = [s for s in found if s.role in ("attention", "pooling") and walk.graph.nodes[s.node].op in (*CALLS, *FUSED)]
+    logits = tuple(s.logits for s in cores)
+    hidden = opaque(walk)
     internal = _internal(walk)
     coarse = {**walk.names.coarse, **{s.symbol: s.coarse for s in walk.spreads}}
     used = _with_coarse(_used(magnitude, local, lipschitz, internal, *logits), coarse)
@@ -130,12 +141,13 @@ def bounds_of(branch: Branch) -> BranchBounds:
     names = {q.symbol: q.parameter for q in walk.names.quantities.values()}
     return BranchBounds(
         magnitude=magnitude, lipschitz=lipschitz, lipschitz_local=local, logits=logits,
-        logit_nodes=tuple(n for n, _ in cores), logits_bounded=_all_bounded(walk, logits),
+        logit_nodes=tuple(s.node for s in cores), logits_bounded=verdict(found, hidden), softmaxes=found, opaque=hidden,
         bounded=bounded, breaker=place(walk, breaker), bounded_at_each_x=at_x, given=_given(walk, magnitude, logits, names),
         bound=magnitude if bounded is True and isinstance(magnitude, Expr) else None, hamiltonian=hamiltonian(walk), internal=internal,
         quantities=quantities, ops=len(branch.region), norms=tuple((f.symbol, f.node, f.least) for f in walk.floors), axis=axis,
         unproven=tuple(dict.fromkeys(fixed(walk, s) for s in _used(magnitude) if not is_proven(walk, s))),
         spreads=tuple(s for s in walk.spreads if s.symbol in used), coarse={s: e for s, e in coarse.items() if s in used},
+        bounded_in_stream=in_stream(walk, magnitude), weight_ops=_weight_ops(walk),
     )
 
 
@@ -160,19 +172,10 @@ def _global(walk: Walk, output: Value, local: Expr | Unknown) -> Expr | Unknown:
     return local.substitute(worst)
 
 
-def _cores(walk: Walk) -> list[tuple[int, Value]]:
-    """(softmax, its logits) of each attention: routers are none."""
-    cores = {c.node for c in Attention(walk.branch).cores if c.softmax}
-    return [(node, u) for node, u in walk.logits if node in cores]
-
-
-def _all_bounded(walk: Walk, logits: tuple[Expr | Unknown, ...]) -> Tri | None:
-    if not logits:
-        return None
-    lost = next((u for u in logits if isinstance(u, Unknown)), None)
-    if lost is not None:
-        return lost
-    return all(is_finite(walk, u) for u in logits)
+def _weight_ops(walk: Walk) -> tuple[int, ...]:
+    """Ops without a row in the vocabulary that were understood, of weights alone."""
+    known = (i for i, v in walk.table.items() if isinstance(v, Value) and not isinstance(v.mag, Unknown) and not walk.flow.data[i])
+    return tuple(sorted(i for i in known if walk.flow.classes[i] == "unmodelled"))
 
 
 def _internal(walk: Walk) -> Expr | Unknown:
@@ -211,4 +214,4 @@ def _given(walk: Walk, magnitude: Expr | Unknown, logits: tuple[Expr | Unknown, 
     return (*held, *walk.assumed)
 
 
-__all__ = ["BranchBounds", "Expr", "HamiltonianForm", "Part", "Quantity", "add", "bounds_of", "sym", "values_of"]
+__all__ = ["BranchBounds", "Expr", "HamiltonianForm", "Part", "Quantity", "SoftmaxBound", "add", "bounds_of", "sym", "values_of"]

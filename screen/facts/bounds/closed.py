@@ -8,11 +8,13 @@ exactly when it stays finite with those symbols at infinity.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from screen.facts.bounds.expr import Expr
-from screen.facts.bounds.value import Value
+from screen.facts.bounds.growth import Growth, State
 from screen.facts.bounds.walk import Walk
+from screen.facts.bounds.witness import candidates, grown, of_degree, witness
 from screen.facts.norms import place_of
 from screen.facts.nouns import Place, Tri, Unknown
 
@@ -27,7 +29,9 @@ def fixed(walk: Walk, symbol: str) -> str:
         return walk.given.get(symbol, "")
     if quantity.part.fold is not None:
         return quantity.part.fold.fixed
-    return "a buffer" if quantity.parameter in walk.names.buffers else ""
+    if quantity.parameter not in walk.names.buffers:
+        return ""
+    return "frozen" if quantity.parameter in walk.graph.frozen else "a buffer"
 
 
 def is_proven(walk: Walk, symbol: str) -> bool:
@@ -36,85 +40,84 @@ def is_proven(walk: Walk, symbol: str) -> bool:
     return quantity is None or quantity.part.fold is None or quantity.part.fold.proven
 
 
-def at_infinity(walk: Walk, expr: Expr, inputs: float) -> float:
-    """The bound with all free weights at infinity, the given ones at 1, and input magnitudes at `inputs`."""
+def at_infinity(walk: Walk, expr: Expr, inputs: float, given: frozenset[str] = frozenset()) -> float:
+    """The bound with all free weights at infinity, the given ones (parameters `given` besides) at 1, and input magnitudes at `inputs`."""
     values: dict[str, float] = {}
     for name in expr.symbols():
-        held = name.startswith(("sigma_", "theta_")) or fixed(walk, name)
+        quantity = walk.names.quantities.get(name)
+        held = name.startswith(("sigma_", "theta_")) or fixed(walk, name) or (quantity is not None and quantity.parameter in given)
         values[name] = inputs if name in INPUTS else 1.0 if held else math.inf
     return expr.log(values)
 
 
-def is_finite(walk: Walk, bound: Expr | Unknown, inputs: float = math.inf) -> bool:
-    """Whether a bound stays finite over all weights."""
-    return not isinstance(bound, Unknown) and at_infinity(walk, bound, inputs) < math.inf
+def is_finite(walk: Walk, bound: Expr | Unknown, inputs: float = math.inf, given: frozenset[str] = frozenset()) -> bool:
+    """Whether a bound stays finite over all weights but those of `given`."""
+    return not isinstance(bound, Unknown) and at_infinity(walk, bound, inputs, given) < math.inf
+
+
+UNDECIDED = "no bound was derived that stays finite over all weights, and no weight was found that makes it grow without limit"
 
 
 @dataclass(frozen=True)
 class Breaker:
-    """Why a branch is not bounded: the node, and whether it is the weight (True) or something that was not understood."""
+    """Why a value is not bounded, or not known to be: the node, and what a witness found there (else what was not understood)."""
 
     node: int
     proven: bool
     reason: str
 
 
-_CARRIES = frozenset({"view", "part", "join", "linear", "alias", "norm", "statistic", "mixing"})
-_GROWS = frozenset({"relu", "gelu", "silu", "mish", "elu", "leaky_relu", "softplus", "hardswish", "abs", "selu", "celu", "square", "pow", "prelu"})
+def held(walk: Walk) -> frozenset[str]:
+    """Parameters that "over all weights" leaves as they are: those of quantities that are given."""
+    names: set[str] = set(walk.graph.frozen)
+    for symbol, quantity in walk.names.quantities.items():
+        if fixed(walk, symbol):
+            fold = quantity.part.fold
+            names.add(quantity.parameter)
+            names.update(p.parameter for p in (fold.parts if fold is not None else ()) if fold is not None and p is not fold.matrix)
+    return frozenset(names)
 
 
-def breaker_of(walk: Walk, index: int, inputs: float) -> Breaker:
-    """The last node before the output that a free weight (or the raw input) makes unbounded."""
-    graph = walk.graph
-    seen: set[int] = set()
-    while index not in seen:
-        seen.add(index)
-        node = graph.nodes[index]
-        if walk.branch.border(index) is not None and index != walk.branch.output:
-            return Breaker(index, True, "reads the stream without a norm")
-        wild = [i for i in node.inputs if walk.flow.is_float(graph.nodes[i]) and not _is_tame(walk, i, inputs)]
-        trained = [i for i in wild if walk.flow.trained[i] and _is_known(walk, i)]
-        kind = walk.flow.classes[index]
-        if trained and kind in ("weighted", "product", "linear"):
-            return Breaker(index, True, "a trained map, gain or bias without a constraint")
-        if not wild:
-            return Breaker(index, False, "not understood")
-        if kind not in _CARRIES and kind not in ("product", "weighted", "write") and node.op not in _GROWS:
-            return Breaker(index, False, "not understood")
-        index = next((i for i in wild if walk.flow.data[i]), wild[0])
-    return Breaker(index, False, "not understood")
+def boundedness(
+    walk: Walk, bound: Expr | Unknown, inputs: float, node: int | None = None, asked: Callable[[dict[int, State]], State] | None = None,
+    besides: frozenset[str] = frozenset(),
+) -> tuple[Tri, Breaker | None]:
+    """Whether a value (of the branch's output, or of a node) is bounded over all weights, for inputs of at most that magnitude.
 
-
-def _is_known(walk: Walk, index: int) -> bool:
-    """Whether a weight is free as it stands: what is made of weights in a way that is not understood may be constrained (`spectral_norm`)."""
-    found = walk.table.get(index)
-    return isinstance(found, Value) and not isinstance(found.mag, Unknown)
-
-
-def _is_tame(walk: Walk, index: int, inputs: float) -> bool:
-    found = walk.table.get(index)
-    values = found if isinstance(found, tuple) else (found,)
-    return all(isinstance(v, Value) and is_finite(walk, v.norm(-1) if v.shape else v.norm(), inputs) for v in values)
-
-
-def boundedness(walk: Walk, bound: Expr | Unknown, inputs: float) -> tuple[Tri, Breaker | None]:
-    """Whether {F_w(x)} is bounded over all weights, for inputs of at most that magnitude."""
-    if isinstance(bound, Unknown):
-        return _unknown_or_broken(walk, bound, inputs)
-    if is_finite(walk, bound, inputs):
+    True is proven by a finite bound, False by a witness (`witness`); an infinite bound proves nothing. `asked`: how what is asked for grows with the
+    values that the node reads, where it is not the node's own value. `besides`: parameters that stay as they are, too."""
+    target = walk.branch.output if node is None else node
+    if is_finite(walk, bound, inputs, besides):
         return True, None
-    found = breaker_of(walk, walk.branch.output, inputs)
-    if found.proven:
-        return False, found
-    return Unknown(f"the bound is infinite, and the branch may be bounded all the same: {found.reason}", (found.node,)), found
+    given = held(walk) | besides
+    found = witness(walk, target, math.isinf(inputs), given, asked)
+    if found is not None:
+        return False, Breaker(found.node, True, "grows with a weight" if walk.flow.of_weights[found.source] else "grows with what it reads")
+    group = of_degree(walk, target, given, asked is not None, math.isinf(inputs))
+    if group is not None:
+        return False, Breaker(_use_of(walk, group, target), True, f"is homogeneous in {f'`{group}`' if group else 'the stream'}")
+    if isinstance(bound, Unknown):
+        return bound, Breaker(max(bound.nodes, default=target), False, bound.reason)
+    return Unknown(UNDECIDED, (target,)), Breaker(target, False, "not understood")
 
 
-def _unknown_or_broken(walk: Walk, bound: Unknown, inputs: float) -> tuple[Tri, Breaker | None]:
-    """Nothing is known of the size; a trained map at the very end makes it unbounded whatever stands before."""
-    found = breaker_of(walk, walk.branch.output, inputs)
-    if found.proven and found.reason.startswith("a trained") and found.node >= max(bound.nodes, default=0):
-        return False, found
-    return bound, Breaker(max(bound.nodes, default=walk.branch.output), False, bound.reason)
+def in_stream(walk: Walk, bound: Expr | Unknown) -> Tri:
+    """Whether the output stays bounded, weights fixed, however large the branch's own stream is; False by a witness alone."""
+    target = walk.branch.output
+    if isinstance(bound, Expr) and bound.log({n: math.inf if n == "B" else 1.0 for n in bound.symbols()}) < math.inf:
+        return True
+    everything = frozenset(walk.graph.parameters)
+    streams = [i for i in candidates(walk, target, True, everything) if walk.branch.border(i) == "raw"]
+    if any(isinstance(grown(walk, i, target).get(target), Growth) for i in streams) or of_degree(walk, target, everything, stream=True) == "":
+        return False
+    return bound if isinstance(bound, Unknown) else Unknown("no bound was derived that stays finite when the stream grows", (target,))
+
+
+def _use_of(walk: Walk, parameter: str, target: int) -> int:
+    """Where a parameter acts on data."""
+    node = walk.graph.parameters.get(parameter)
+    uses = [i for i in walk.branch.region if node is not None and i <= target and walk.flow.data[i] and node.index in walk.graph.nodes[i].inputs]
+    return max(uses, default=target)
 
 
 def place(walk: Walk, breaker: Breaker | None) -> Place | None:

@@ -1,78 +1,129 @@
-"""Activations written out by hand: a value that is an entry-wise function of one other value is known by its curve.
+"""Entry-wise functions written out by hand: a value whose entries are a function of the entries of one other value is known by that function.
 
-A curve is the function's value at a few points. `x * sigmoid(c * x)`, `0.5 * x * (1 + erf(x / √2))`, `0.5 * x * (1 + tanh(√(2/π)(x + 0.044715 x³)))`
-and `x * tanh(softplus(x))` are recognised when their curves agree to 1e-9 at all points: elementary functions of so few terms that agree there
-are the same. Then their slope and Lipschitz constant are those of the function, instead of products over the written steps.
+The ops between are read as one term (`term_of`); its ends, slope and growth are proven by `ranges`, so that y/(1 + |y|) is at most 1, which no rule
+for a quotient of two values can see. Other values on the way count as numbers between their ends (softplus of a parameter is at least 0). A few
+named activations (GELU in both forms, SiLU, Mish, tanh) are recognised where their curves agree to 1e-9 at all points.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from screen.facts.bounds.domain import is_zero, times, with_ceiling
+from screen.facts.bounds.expr import num
+from screen.facts.bounds.ranges import ROOT, Cells, Extent, Scalar, extent, plain
 from screen.facts.bounds.rows_activation import SHAPES, Shape, through
+from screen.facts.bounds.scalars import law_of
+from screen.facts.bounds.terms import FUNCTIONS, compared, operands_of, term_of
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import Walk
-from screen.facts.flow import number, strip
-from screen.graph import Node, Ref
+from screen.facts.nouns import Unknown
+from screen.graph import Node
 
 POINTS = (-5.3, -3.1, -2.2, -1.7, -1.1, -0.61, -0.23, -0.011, 0.017, 0.31, 0.73, 1.0, 1.37, 1.9, 2.6, 3.7, 4.9)
+MOST = 40
+"""Nodes on the way to the root, counted as often as they are read."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """f(POINTS) for a value f(root)."""
+    """The value is f(root) entry by entry."""
 
     root: int
-    at: tuple[float, ...]
+    term: Scalar
+    uses: int
+    """How often the root is read."""
+    jumps: bool
+    """A comparison chooses: f need not be continuous."""
+    moves: bool
+    """Other values on the way depend on the stream."""
+
+    def extent(self, walk: Walk) -> Extent:
+        """What is proven of f over the values that the root may have."""
+        root = walk.one(self.root)
+        return extent(self.term, root.low, root.high)
 
 
-def _sigmoid(t: float) -> float:
-    return 1.0 / (1.0 + math.exp(-t))
+def curve_of(walk: Walk, index: int) -> Curve | None:
+    """A node as a function of the entries of one value; None where it is no such function."""
+    index = walk.behind(index)
+    leaves = _leaves(walk, index)
+    if leaves is None or index in leaves:
+        return None
+    shape = walk.graph.nodes[index].shape
+    roots = [i for i in leaves if walk.graph.nodes[i].shape == shape and (walk.flow.data[i] or walk.flow.of_weights[i])]
+    root = max(roots, key=lambda i: (leaves[i], -i), default=None)
+    term = None if root is None else term_of(walk, index, root)
+    if root is None or term is None:
+        return None
+    others = [walk.one(i) for i in leaves if i != root]
+    return Curve(root, term, leaves[root], compared(term), any(not is_zero(v.der) for v in others))
 
 
-def _softplus(t: float) -> float:
-    return math.log1p(math.exp(t))
+def _leaves(walk: Walk, index: int) -> Counter[int] | None:
+    """The values that a node is computed from entry by entry, with how often; None where there are too many."""
+    found: Counter[int] = Counter()
+    stack, read = [index], 0
+    while stack:
+        here = walk.behind(stack.pop())
+        read += 1
+        if read > MOST:
+            return None
+        below = operands_of(walk, here)
+        if below is None or (here not in walk.branch.members and not walk.flow.of_weights[here]):
+            found[here] += 1
+        else:
+            stack.extend(below)
+    return found
 
 
-_ONE: dict[str, Callable[[float], float]] = {
-    "tanh": math.tanh, "sigmoid": _sigmoid, "erf": math.erf, "softplus": _softplus, "neg": lambda t: -t, "exp": math.exp,
-    "square": lambda t: t * t, "reciprocal": lambda t: 1.0 / t,
-}
-_TWO: dict[str, Callable[[float, float], float]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b, "pow": lambda a, b: a**b,
-}
+def known(walk: Walk, node: Node, needed: bool) -> tuple[bool, Value | None]:
+    """The value of a node that is a function of one other value which it reads more than once (or at all, where it is `needed`), and whether the
+    function has a name."""
+    if node.shape is None or node.op not in FUNCTIONS or (len(node.inputs) < 2 and not needed):
+        return False, None
+    curve = curve_of(walk, node.index)
+    if curve is None or (curve.uses < 2 and not needed):
+        return False, None
+    value = walk.one(curve.root)
+    if value.holes or value.shape != node.shape:
+        return False, None
+    named = _shape(curve.term)
+    return named is not None, through(value, named) if named is not None else shaped(value, curve.extent(walk), curve, node.index)
 
 
-def curve_of(walk: Walk, index: int, depth: int = 0) -> Curve:
-    """A node as a function of the value that it is computed from; of itself where it is no such function."""
-    index = strip(walk.flow, index)
-    node = walk.graph.nodes[index]
-    identity = Curve(index, POINTS)
-    if depth > 24 or walk.branch.border(index) is not None or index in walk.branch.norms.by_node:
-        return identity
-    if node.op in _ONE and len(node.inputs) == 1 and len(node.args) == 1 and not node.kwargs:
-        below = curve_of(walk, node.inputs[0], depth + 1)
-        return _applied(identity, below.root, lambda i: _ONE[node.op](below.at[i]))
-    if node.op in _TWO and len(node.args) == 2 and not node.kwargs:
-        sides = [_side(walk, a, depth) for a in node.args]
-        roots = {s.root for s in sides if isinstance(s, Curve)}
-        if None not in sides and len(roots) == 1:
-            a, b = ([s.at[i] if isinstance(s, Curve) else s for i in range(len(POINTS))] for s in sides if s is not None)
-            return _applied(identity, roots.pop(), lambda i: _TWO[node.op](a[i] or 0.0, b[i] or 0.0))
-    return identity
+def inverted(walk: Walk, index: int) -> Value | None:
+    """1/b for a node b that is a function of one other value; None where it is none, or where 1/b has no bound."""
+    curve = curve_of(walk, index)
+    if curve is None or walk.one(curve.root).holes:
+        return None
+    turned = replace(curve, term=("div", ("num", 1.0, 1.0), curve.term))
+    made = shaped(walk.one(curve.root), turned.extent(walk), turned, index)
+    return None if isinstance(made.mag, Unknown) else made
 
 
-def _side(walk: Walk, argument: object, depth: int) -> Curve | float | None:
-    return curve_of(walk, argument.node, depth + 1) if isinstance(argument, Ref) else number(argument)
-
-
-def _applied(otherwise: Curve, root: int, f: Callable[[int], float]) -> Curve:
-    try:
-        return Curve(root, tuple(float(f(i)) for i in range(len(POINTS))))
-    except (ValueError, OverflowError, ZeroDivisionError, TypeError):
-        return otherwise
+def shaped(value: Value, found: Extent, curve: Curve, node: int) -> Value:
+    """f(value), from what is proven of f."""
+    zero = found.at_zero if math.isfinite(found.at_zero) else 0.0
+    slope = found.ray if not zero else math.inf
+    if not curve.jumps and math.isfinite(found.at_zero):
+        slope = min(slope, found.steep)
+    lost = Unknown("a function whose slope has no bound", (node,))
+    if math.isfinite(slope):
+        made = through(value, Shape(slope, 1.0, zero, found.low, found.high))
+    else:
+        mag = with_ceiling(lost, found.size, value.flat, (value.axis(-1),) if value.shape else ())
+        made = replace(value.bare(), mag=mag, low=found.low, high=found.high)
+    if is_zero(value.der) and not curve.moves:
+        return replace(made, der=value.der)
+    if curve.jumps or curve.moves or not math.isfinite(found.steep) or isinstance(value.der, Unknown):
+        return replace(made, der=lost, jump=node if curve.jumps else value.jump)
+    return replace(made, der=times(value.der, num(found.steep)))
 
 
 def _gelu_tanh(t: float) -> float:
@@ -84,27 +135,35 @@ def _gelu(t: float) -> float:
 
 
 def _mish(t: float) -> float:
-    return t * math.tanh(_softplus(t))
+    return t * math.tanh(math.log1p(math.exp(t)))
+
+
+def _sigmoid(t: float) -> float:
+    return 1.0 / (1.0 + math.exp(-t))
 
 
 _KNOWN: tuple[tuple[Callable[[float], float], Shape], ...] = (
-    (_gelu, SHAPES["gelu"]), (_gelu_tanh, SHAPES["gelu"]), (_mish, SHAPES["mish"]),
+    (_gelu, SHAPES["gelu"]), (_gelu_tanh, SHAPES["gelu"]), (_mish, SHAPES["mish"]), (math.tanh, SHAPES["tanh"]),
 )
 
 
-def recognised(walk: Walk, node: Node) -> Value | None:
-    """The value of a product that is a known activation of some value; None when it is none."""
-    if not walk.flow.data[node.index] or node.shape is None:
-        return None
-    curve = curve_of(walk, node.index)
-    shape = None if curve.root == node.index else _shape(curve.at)
-    if shape is None or walk.graph.nodes[curve.root].shape != node.shape:
-        return None
-    value = walk.one(curve.root)
-    return None if value.holes else through(value, shape)
+def at_points(term: Scalar) -> tuple[float, ...] | None:
+    """The function at `POINTS`; None where it is not one number there."""
+    law, found = law_of(term), dict[float, float]()
+    for sign in (-1.0, 1.0):
+        t = np.array([abs(p) for p in POINTS if p * sign > 0])
+        cells = Cells(t, t, sign)
+        value = plain(cells, law(cells)[0])
+        if not np.all(np.isfinite(value.lo)) or not np.all(np.isfinite(value.hi)) or np.any(value.hi - value.lo > 1e-9 * (1 + np.abs(value.hi))):
+            return None
+        found.update({sign * p: float(v) for p, v in zip(t, value.hi, strict=True)})
+    return tuple(found[p] for p in POINTS)
 
 
-def _shape(at: tuple[float, ...]) -> Shape | None:
+def _shape(term: Scalar) -> Shape | None:
+    at = at_points(term)
+    if at is None:
+        return None
     for f, shape in _KNOWN:
         if all(abs(f(t) - y) <= 1e-9 for t, y in zip(POINTS, at, strict=True)):
             return shape
@@ -115,3 +174,6 @@ def _shape(at: tuple[float, ...]) -> Shape | None:
     if all(abs(t * _sigmoid(c * t) - y) <= 1e-9 for t, y in zip(POINTS, at, strict=True)):
         return Shape(1.0, SHAPES["silu"].lipschitz, low=-0.27847 / c)
     return None
+
+
+__all__ = ["POINTS", "ROOT", "Curve", "at_points", "curve_of", "inverted", "known", "shaped"]

@@ -206,6 +206,6 @@ def _kept(x: Value, size: float, shape: tuple[int, ...]) -> Value | None:
         return tidy([*made, Fact(whole, along), Fact(entry)], x.flat)
 
     high = math.sqrt(2.0) * size * max(abs(x.low), abs(x.high))
-    return replace(x.bare(), mag=moved(x.mag), der=moved(x.der), low=-high, high=high, piece=x.piece)
+    return replace(x.bare(), mag=moved(x.mag), der=moved(x.der), low=-high, high=high, piece=x.piece, after="biased" if x.after else "")
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, times, with_ceiling, zero
-from screen.facts.bounds.expr import num, sym
+from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, query, tidy, times, with_ceiling, zero
+from screen.facts.bounds.expr import mul, num, root, sym
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
-from screen.facts.flow import number
+from screen.facts.flow import number, strip
 from screen.facts.nouns import Unknown
+from screen.facts.softmaxes import softmax_at
 from screen.graph import Node
 
 INF = math.inf
@@ -90,8 +91,6 @@ def shape_of(walk: Walk, node: Node, name: str, value: Value) -> Shape:
         top = value.low**-0.5
         return Shape(0.0, 0.5 * value.low**-1.5, top, 0.0, top)
     if name == "sqrt":
-        if value.low <= 0.0:
-            raise NotUnderstood("a root at 0 has no slope")
         return Shape(1.0 / math.sqrt(value.low), 0.5 / math.sqrt(value.low), 0.0, 0.0)
     found = SHAPES.get(name)
     if found is None or not math.isfinite(found.slope):
@@ -117,7 +116,29 @@ def applied(walk: Walk, node: Node, value: Value, name: str) -> Value:
     """φ(value)."""
     if value.holes:
         raise NotUnderstood("a function of a masked value")
+    if name == "sqrt" and value.low <= 0.0:
+        return rooted(walk, node, value)
     return through(value, shape_of(walk, node, name, value))
+
+
+def rooted(walk: Walk, node: Node, value: Value) -> Value:
+    """√v for v >= 0 that may be 0: per entry the root of the bound, over several that of ℓ1. Its slope is known where v is a sum of squares
+    (`holds`): of a size of u no more than that of u."""
+    from screen.facts.bounds.holds import holds_of
+
+    if value.holes or value.low < 0:
+        raise NotUnderstood("a root of something that may be negative")
+    mag = value.mag
+    if not isinstance(mag, Unknown):
+        keys = dict.fromkeys([NONE, *(f.inner for f in mag)])
+        mag = tidy((Fact(root(query(mag, value.flat, k, NONE, 1)), k) for k in keys), value.flat)
+    der: Bound = value.der if is_zero(value.der) else Unknown("a root at 0 has no slope", (node.index,))
+    for hold in (h for h in holds_of(walk, node.index) if h.subject[1] is None):
+        u = walk.one(hold.subject[0])
+        slope = u.slope(*hold.axes) if hold.degree == 1.0 and math.isfinite(hold.steep) and hold.axes else None
+        if slope is not None and not isinstance(slope, Unknown) and isinstance(der, Unknown):
+            der = (Fact(mul(num(hold.steep), slope)),)
+    return replace(value.bare(), mag=mag, der=der, low=math.sqrt(value.low), high=math.sqrt(value.high))
 
 
 def through(value: Value, shape: Shape) -> Value:
@@ -131,7 +152,7 @@ def through(value: Value, shape: Shape) -> Value:
     along = {k: None for k in keys if k}
     along[value.all - _leading(value)] = None
     mag = with_ceiling(mag, max(abs(low), abs(high)), flat, along)
-    return replace(value.bare(), mag=mag, der=times(value.der, num(shape.lipschitz)), low=low, high=high)
+    return replace(value.bare(), mag=mag, der=times(value.der, num(shape.lipschitz)), low=low, high=high, gain=value.gain)
 
 
 def _leading(value: Value) -> frozenset[int]:
@@ -166,6 +187,11 @@ def exponential(walk: Walk, node: Node) -> Value:
     if value.part is not None and node.op == "exp":
         symbol = walk.names.symbol(value.part, "s" * len(value.shape), exponential=True)
         return replace(value.bare(), mag=(Fact(sym(symbol)),), low=0.0, high=INF, gain=(symbol,))
+    softmax = softmax_at(walk.flow, node.index) if node.op == "exp" else None
+    if softmax is not None and softmax.logits is not None:  # exp(u − logsumexp u)
+        return shares(walk, node.index, walk.one(softmax.logits), softmax.axis)
+    if node.op == "exp" and walk.graph.nodes[strip(walk.flow, node.inputs[0])].op == "log_softmax":
+        return shares(walk, node.index, value, _axis_of(walk, strip(walk.flow, node.inputs[0])))
     if not math.isfinite(value.high) or value.high > 80 or value.holes:
         raise NotUnderstood("the exponential of something that is not bounded above")
     top = math.exp(value.high) if node.op == "exp" else 2.0**value.high
@@ -174,6 +200,20 @@ def exponential(walk: Walk, node: Node) -> Value:
     keys = {f.inner: None for f in value.mag if f.inner and f.p == 2} if not isinstance(value.mag, Unknown) else {}
     mag = with_ceiling((Fact(num(top)),), top, flat, keys)
     return replace(value.bare(), mag=mag, der=times(value.der, num(steep)), low=0.0, high=top, gain=value.gain)
+
+
+def _axis_of(walk: Walk, index: int) -> int:
+    axis = walk.integer(walk.graph.nodes[index], 1, "dim")
+    return -1 if axis is None else axis
+
+
+def shares(walk: Walk, index: int, u: Value, axis: int) -> Value:
+    """softmax(u), written with logarithms."""
+    from screen.facts.bounds.rows_reduce import softened
+
+    if u.shape != walk.graph.nodes[index].shape:
+        raise NotUnderstood("logits of another shape")
+    return softened(walk, index, u, axis)
 
 
 @row("expm1")

@@ -14,8 +14,8 @@ from screen.facts.bounds.bilinear import product
 from screen.facts.bounds.domain import NONE, Bound, Fact, Facts, is_zero, plus, query, tidy, zero
 from screen.facts.bounds.expr import Expr, mul, num, sym
 from screen.facts.bounds.fold import matrix_of, vector_of
-from screen.facts.bounds.pairs import logit_facts, through
 from screen.facts.bounds.layout import Layout, atoms, plain, sizes
+from screen.facts.bounds.pairs import logit_facts, through
 from screen.facts.bounds.quantities import Part
 from screen.facts.bounds.rows_pointwise import added
 from screen.facts.bounds.value import Projection, Value, permuted, recut, renamed, reshaped, scaled, spread_of, with_projection
@@ -233,7 +233,8 @@ def multiplied_matrices(walk: Walk, a: Value, b: Value, spread: Value | None = N
     der = plus(times_(left.der, moved), times_(left.mag, right.der), sizes(layout))
     low = 0.0 if a.low >= 0 and b.low >= 0 else float("-inf")
     jump = a.jump if a.jump is not None else b.jump
-    made = Value(shape, layout, times_(left.mag, right.mag), der, low, jump=jump)
+    after = "biased" if a.after and b.after else ""  # a factor of the logits of normed queries and keys is a gain of theirs
+    made = Value(shape, layout, times_(left.mag, right.mag), der, low, jump=jump, after=after)
     if a.balanced and a.balanced == a.axis(-1) and a.low >= 0:
         return replace(made, mixture=renamed(right.projection, {i: out.index(at) for i, at in enumerate(found.labels[1]) if at in out}))
     return _paired(walk, made, found, contracted)

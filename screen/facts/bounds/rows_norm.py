@@ -16,6 +16,7 @@ from screen.facts.bounds.expr import mul, num, power, sym
 from screen.facts.bounds.value import Normed, Value, recut, reshaped
 from screen.facts.bounds.walk import Floor, NotUnderstood, Walk
 from screen.facts.flow import axes_of, number, strip
+from screen.facts.norm_calls import norm_of
 from screen.facts.nouns import Norm, Unknown
 from screen.graph import Node, Ref
 
@@ -217,8 +218,7 @@ def _statistic(walk: Walk, node: Node, norm: Norm) -> Divisor | None:
             return None
         return Divisor(1.0 if node.op == "sum" else 1.0 / n, 2.0, 0.0)
     if node.op in ("norm", "vector_norm", "linalg_norm") and norm.type == "l2":
-        order = flow.operand(node, 1, "p", "ord")
-        fits = order in (None, 2, 2.0, "fro") and axes_of(flow.operand(node, 2, "dim"), len(shape)) == norm.axes
+        fits = norm_of(flow, node, len(shape)) == ("vector", 2.0, norm.axes)
         return Divisor(1.0, 1.0, 0.0) if fits and _is_subject(walk, node.inputs[0], norm) else None
     if node.op in ("var", "std") and norm.type == "layernorm":
         first = walk.graph.nodes[node.inputs[0]].index

@@ -12,7 +12,10 @@ from screen.facts.bounds.expr import Expr, mul, sym
 from screen.facts.bounds.rows_views import spread
 from screen.facts.bounds.value import Normed, Value, constant, of_part, scaled, summed
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
+from screen.facts.flow import strip
 from screen.facts.nouns import Unknown
+from screen.facts.softmaxes import shifted
+from screen.facts.sums import terms_of
 from screen.graph import Node
 
 DEEP = -1e3
@@ -137,6 +140,9 @@ def sum_(walk: Walk, node: Node) -> Value:
     rotated = _isometry(walk, node)
     if rotated is not None:
         return rotated
+    kept = terms_of(walk.flow, node.index, walk.branch.members)
+    if kept is not None:
+        return _collected(walk, node, kept)
     factor = -alpha if node.op == "sub" else alpha
     if isinstance(left, Value) and not isinstance(right, Value):
         return _shifted(walk, left, (right or 0.0) * factor)
@@ -144,7 +150,28 @@ def sum_(walk: Walk, node: Node) -> Value:
         return _shifted(walk, scaled(right, factor) if factor != 1.0 else right, left or 0.0)
     if not isinstance(left, Value) or not isinstance(right, Value):
         raise NotUnderstood("operands that are not known")
-    return added(walk, left, right if factor == 1.0 else scaled(right, factor))
+    if not _is_norms_own(walk, node):
+        left, right = (replace(v, after="biased") if v.after else v for v in (left, right))
+    made = added(walk, left, right if factor == 1.0 else scaled(right, factor))
+    if node.op == "sub" and factor == -1.0 and shifted(walk.flow, node.index) != strip(walk.flow, node.index):
+        return replace(made, high=min(made.high, 0.0))  # u − max(u)
+    return made
+
+
+def _is_norms_own(walk: Walk, node: Node) -> bool:
+    """Whether a module's forward does no more than a norm does: a vector that it adds is the norm's bias. One that a block adds is a weight."""
+    return node.call not in walk.working
+
+
+def _collected(walk: Walk, node: Node, terms: dict[int, float]) -> Value:
+    """Σ c_i v_i, each v once."""
+    parts = [by_number(walk.one(i), c) if c != 1.0 else walk.one(i) for i, c in terms.items()]
+    found = parts[0]
+    for part in parts[1:]:
+        found = added(walk, found, part)
+    if found.shape != node.shape:
+        raise NotUnderstood("terms that do not fit")
+    return found
 
 
 def _isometry(walk: Walk, node: Node) -> Value | None:
@@ -165,10 +192,9 @@ def _shifted(walk: Walk, value: Value, number: float) -> Value:
 def mul_(walk: Walk, node: Node) -> Value:
     """a ⊙ b."""
     left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
-    from screen.facts.bounds.curves import recognised
     from screen.facts.bounds.sizes import over_its_size
 
-    known = recognised(walk, node) or over_its_size(walk, node)
+    known = over_its_size(walk, node)
     if known is not None:
         return known
     if isinstance(left, Value) and isinstance(right, float):

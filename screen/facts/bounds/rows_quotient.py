@@ -11,7 +11,7 @@ from screen.facts.bounds.rows_pointwise import as_value, by_number, multiplied
 from screen.facts.bounds.sizes import over_its_size
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
-from screen.facts.flow import axes_of, strip
+from screen.facts.flow import axes_of, number, strip
 from screen.facts.nouns import Unknown
 from screen.graph import Node
 
@@ -26,11 +26,19 @@ def div_(walk: Walk, node: Node) -> Value:
     if share is not None:
         return share
     if isinstance(right, Value):
-        right = inverse(right)
+        right = inverse(right) if right.low > 0 or right.high < 0 else _inverted(walk, node, right)
         return multiplied(walk, as_value(left, right), right)
     if right is None or right == 0 or not isinstance(left, Value):
         raise NotUnderstood("a divisor that is not known")
     return by_number(left, 1.0 / right)
+
+
+def _inverted(walk: Walk, node: Node, right: Value) -> Value:
+    """1/b where b is read as a function of one value (1/b is then another one)."""
+    from screen.facts.bounds.curves import inverted
+
+    found = inverted(walk, node.inputs[-1])
+    return inverse(right) if found is None else found
 
 
 def _share(walk: Walk, node: Node) -> Value | None:
@@ -38,6 +46,8 @@ def _share(walk: Walk, node: Node) -> Value | None:
     if len(node.inputs) != 2:
         return None
     below = walk.graph.nodes[strip(walk.flow, node.inputs[1])]
+    while below.op in ("add", "clamp_min", "clamp") and _is_raised(walk, below):
+        below = walk.graph.nodes[strip(walk.flow, below.inputs[0])]
     x = walk.one(node.inputs[0])
     if below.op != "sum" or x.low < 0 or x.holes or strip(walk.flow, below.inputs[0]) != strip(walk.flow, node.inputs[0]):
         return None
@@ -49,6 +59,13 @@ def _share(walk: Walk, node: Node) -> Value | None:
     der = x.der if is_zero(x.der) else _chosen_again(walk, node.inputs[0], along)
     lost = Unknown("the slope of a quotient by a sum that may be near 0", (node.index,))
     return Value(x.shape, x.layout, (Fact(num(1.0), along, NONE, 1),), lost if der is None else der, 0.0, 1.0, jump=x.jump)
+
+
+def _is_raised(walk: Walk, node: Node) -> bool:
+    """A sum plus ε, or no less than ε: what is divided by it sums to at most 1."""
+    value = number(walk.flow.operand(node, 1, "other", "min"))
+    plain = len(node.inputs) == 1 and node.kwarg("alpha") in (None, 1) and walk.flow.operand(node, 2, "max") is None
+    return plain and value is not None and value >= 0
 
 
 def _chosen_again(walk: Walk, index: int, along: Atoms) -> Bound | None:

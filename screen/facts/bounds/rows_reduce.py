@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, is_zero, query, tidy, times, zero
-from screen.facts.bounds.expr import mul, num, sym
+from screen.facts.bounds.expr import add, mul, num, sym
 from screen.facts.bounds.layout import Layout, atoms
 from screen.facts.bounds.rows_linear import multiplied_matrices, weighed
 from screen.facts.bounds.rows_pointwise import added
@@ -136,6 +136,37 @@ def softmax(walk: Walk, node: Node) -> Value:
     if axis is None:
         raise NotUnderstood("its axis is not known")
     return softened(walk, node.index, value, axis)
+
+
+@row("softmin gumbel_softmax sparsemax")
+def shares(walk: Walk, node: Node) -> Value:
+    """Other maps to shares of 1: softmax(−u), softmax(u + noise), the projection on the simplex."""
+    value = walk.first(node)
+    axis = walk.integer(node, 3 if node.op == "gumbel_softmax" else 1, "dim")
+    if value.holes and node.op != "gumbel_softmax":
+        raise NotUnderstood("of a masked value")
+    made = softened(walk, node.index, scaled(value, -1.0) if node.op == "softmin" else value, -1 if axis is None else axis)
+    if node.op == "softmin":
+        return made
+    lost = Unknown(f"`{node.op}` is random, or is not smooth", (node.index,))
+    return replace(made, der=made.der if is_zero(made.der) else lost, balanced=frozenset())
+
+
+@row("log_softmax")
+def log_softmax(walk: Walk, node: Node) -> Value:
+    """Between −(max u − min u) − log n and 0; Ju = δu − p·δu, at most 2 max|δu|."""
+    value, axis = walk.first(node), walk.integer(node, 1, "dim")
+    if axis is None:
+        raise NotUnderstood("its axis is not known")
+    walk.logits.append((node.index, replace(value, holes=False)))
+    if value.holes:
+        raise NotUnderstood("of a masked value")
+    top = math.log(max(value.shape[axis], 1))
+    size = value.norm()
+    mag: Bound = size if isinstance(size, Unknown) else (Fact(add(mul(num(2.0), size), num(top))),)
+    slope = value.slope()
+    der: Bound = value.der if isinstance(slope, Unknown) or is_zero(value.der) else (Fact(mul(num(2.0), slope)),)
+    return Value(value.shape, value.layout, mag, der, high=0.0, jump=value.jump)
 
 
 def softened(walk: Walk, index: int, u: Value, axis: int) -> Value:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, query, relabel, tidy, zero
-from screen.facts.bounds.expr import Expr, mul, num
-from screen.facts.bounds.layout import Layout, atoms, sizes
+from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, query, relabel, tidy, times, with_ceiling, zero
+from screen.facts.bounds.expr import Expr, add, mul, num
+from screen.facts.bounds.layout import Layout, atoms, plain, sizes
 from screen.facts.bounds.rows_choice import chosen
 from screen.facts.bounds.rows_pointwise import DEEP, as_value
 from screen.facts.bounds.rows_reduce import reduced, taken, without
@@ -15,18 +15,33 @@ from screen.facts.bounds.rows_views import spread
 from screen.facts.bounds.value import Value, recut, unknown
 from screen.facts.bounds.walk import Multi, NotUnderstood, Walk, row
 from screen.facts.flow import axes_of
+from screen.facts.norm_calls import norm_of
 from screen.facts.nouns import Unknown
 from screen.graph import Node, Ref
 
 
-@row("norm vector_norm linalg_norm")
+@row("norm vector_norm linalg_norm linalg_matrix_norm matrix_norm")
 def length(walk: Walk, node: Node) -> Value:
-    """‖x‖₂ over axes: at most that norm, and 1-Lipschitz in it."""
+    """‖x‖₂ over axes: at most that norm, and 1-Lipschitz in it. Of other norms (differences too: each is a norm) those that are at most c of it:
+    1 for p >= 2 and for the largest singular value, √n for p = 1, √rows for column sums, √columns for row sums."""
     value = walk.first(node)
-    order = walk.flow.operand(node, 1, "p", "ord")
-    axes = axes_of(walk.flow.operand(node, 2, "dim"), len(value.shape))
-    if order not in (None, 2, 2.0, "fro") or value.holes:
+    found = norm_of(walk.flow, node, len(value.shape))
+    if found is None or value.holes:
         raise NotUnderstood("another norm than the 2-norm")
+    kind, order, axes = found
+    sizes_ = [value.shape[a] for a in axes]
+    factor = max(1.0, math.prod(sizes_) ** (1.0 / order - 0.5)) if kind == "vector" else _of_matrix(order, sizes_)
+    made = _length(walk, node, value, tuple(sorted(a - len(value.shape) if a >= 0 else a for a in axes)))
+    return replace(made, mag=times(made.mag, num(factor)), der=times(made.der, num(factor)))
+
+
+def _of_matrix(order: float, sizes_: list[int]) -> float:
+    rows, columns = sizes_
+    return {2.0: 1.0, 1.0: math.sqrt(rows), math.inf: math.sqrt(columns), 0.0: math.sqrt(min(rows, columns))}[order]
+
+
+def _length(walk: Walk, node: Node, value: Value, axes: tuple[int, ...]) -> Value:
+    """‖x‖₂ over axes."""
     gone, names, layout, shape = _frame(value, axes, bool(walk.flow.operand(node, 3, "keepdim")))
 
     def taken(bound: Bound) -> Bound:
@@ -43,6 +58,24 @@ def _frame(value: Value, axes: tuple[int, ...], keep: bool) -> tuple[frozenset[i
     gone = frozenset(a for x in axes for a in atoms(value.layout, x))
     names = {a: i for i, a in enumerate(a for a in range(len(value.flat)) if a not in gone)}
     return gone, names, *without(value, axes, keep)
+
+
+@row("cdist")
+def distances(walk: Walk, node: Node) -> Value:
+    """‖q_i − k_j‖₂ <= ‖q_i‖ + ‖k_j‖, and 1-Lipschitz in both."""
+    q, k = walk.first(node), walk.operand(node, 1, "x2")
+    order = walk.flow.operand(node, 2, "p")
+    if not isinstance(k, Value) or order not in (None, 2, 2.0) or q.holes or k.holes or node.shape is None:
+        raise NotUnderstood("another distance")
+    sides = (q.norm(-1), k.norm(-1)), (q.slope(-1), k.slope(-1))
+    sums: list[Bound] = [next((u for u in pair if isinstance(u, Unknown)), ()) for pair in sides]
+    layout = plain(node.shape)
+    for i, pair in enumerate(sides):
+        if not isinstance(sums[i], Unknown):
+            sums[i] = (Fact(add(*(u for u in pair if not isinstance(u, Unknown)))),)
+    still = is_zero(q.der) and is_zero(k.der)
+    jump = q.jump if q.jump is not None else k.jump
+    return Value(node.shape, layout, sums[0], zero(len(sizes(layout))) if still else sums[1], 0.0, jump=jump)
 
 
 @row("var std")
@@ -81,7 +114,9 @@ def extreme(walk: Walk, node: Node) -> Value:
         raise NotUnderstood("a masked value")
     made = chosen(walk, node, None, *values)
     pick = max if node.op.startswith("max") else min
-    return replace(made, low=pick(v.low for v in values), high=pick(v.high for v in values))
+    low, high = pick(v.low for v in values), pick(v.high for v in values)
+    along = (made.axis(-1),) if made.shape else ()
+    return replace(made, mag=with_ceiling(made.mag, max(abs(low), abs(high)), made.flat, along), low=low, high=high)
 
 
 @row("max min")

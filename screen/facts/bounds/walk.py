@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from screen.facts.bounds.domain import Fact, is_zero, zero
-from screen.facts.bounds.expr import ONE, Expr, sym
+from screen.facts.bounds.domain import Bound, Fact, is_zero, query, tidy, zero
+from screen.facts.bounds.expr import ONE, Expr, smallest, sym
 from screen.facts.bounds.layout import atoms, plain, sizes
 from screen.facts.bounds.quantities import Names, Part
-from screen.facts.bounds.value import Value, constant, of_part, unknown
+from screen.facts.bounds.value import Value, constant, of_part, recut, unknown
 from screen.facts.branches import Branch
-from screen.facts.flow import number, strip
+from screen.facts.flow import number, one_behind, strip
+from screen.facts.nouns import Norm, Unknown
 from screen.graph import Node, Ref
 
 Multi = tuple[Value, ...]
@@ -114,14 +115,23 @@ class Walk:
         return made
 
     def _by_rule(self, node: Node) -> Value | Multi:
+        """By the rule of its op, and by what is seen of several ops at once (`sharper`)."""
+        norm = self.branch.norms.by_node.get(node.index)
+        made = self._by_one(node, norm)
+        return self._attempt(node, lambda: sharper(self, node, made, norm)) if isinstance(made, Value) else made
+
+    def _by_one(self, node: Node, norm: Norm | None) -> Value | Multi:
         from screen.facts.bounds.rows_norm import normed
 
-        norm = self.branch.norms.by_node.get(node.index)
         rule = ROWS.get(node.op)
+        if norm is not None:
+            return self._attempt(node, lambda: normed(self, node, norm))
+        return self._attempt(node, lambda: rule(self, node) if rule is not None else self.lost(node, f"no bound for `{node.op}`"))
+
+    def _attempt(self, node: Node, rule: Callable[[], Value | Multi]) -> Value | Multi:
+        """What a rule gives, or what it did not understand."""
         try:
-            if norm is not None:
-                return normed(self, node, norm)
-            return rule(self, node) if rule is not None else self.lost(node, f"no bound for `{node.op}`")
+            return rule()
         except NotUnderstood as reason:
             return self.lost(node, f"`{node.op}`: {reason}")
         except (ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError, TypeError, AssertionError) as error:
@@ -137,6 +147,12 @@ class Walk:
     def _each(self, node: int) -> Multi:
         found = self.value(node)
         return (found,) if isinstance(found, Value) else found
+
+    def behind(self, node: int) -> int:
+        """The value behind casts, copies and dropout, as far as the branch and its weights go."""
+        while (node in self.branch.members or self.flow.of_weights[node]) and (below := one_behind(self.flow, node)) is not None:
+            node = below
+        return node
 
     # -- leaves -----------------------------------------------------------------------------------------------------------------------
 
@@ -159,6 +175,13 @@ class Walk:
         der = (Fact(ONE, along),) if own else zero(len(sizes(layout)))
         return Value(shape, layout, (Fact(sym(symbol), along),), der)
 
+    @cached_property
+    def working(self) -> frozenset[int]:
+        """Calls of modules in which data are mapped by weights or mixed, and those around them."""
+        nodes = self.graph.nodes
+        calls = {nodes[i].call for i, key in enumerate(self.flow.key) if key}
+        return frozenset(c for call in calls for c in self.graph.call_path(call))
+
     def feature_axis(self, index: int) -> int:
         """The axis that norms of this value run over; the last when none reads it (the second for images that a convolution reads)."""
         shape = self.graph.nodes[index].shape or ()
@@ -173,7 +196,7 @@ class Walk:
         shape = node.shape or ()
         if node.op == "parameter" or (node.op == "buffer" and self.flow.is_float(node) and node.name):
             name = node.name or f"parameter {node.index}"
-            if node.op == "buffer":
+            if node.op == "buffer" or name in self.graph.frozen:
                 self.names.buffers.add(name)
             elif self._is_gain(node.index):
                 self.names.gains.add(name)
@@ -187,13 +210,17 @@ class Walk:
 
     def _is_gain(self, index: int) -> bool:
         """Whether a weight (or a function of weights alone) multiplies data entry by entry."""
-        for user in self.graph.users[index]:
-            node = self.graph.nodes[user]
-            if not self.flow.data[user]:
-                if user < self.branch.output and self._is_gain(user):
+        todo, seen = [index], {index}
+        while todo:
+            here = todo.pop()
+            for user in self.graph.users[here]:
+                node = self.graph.nodes[user]
+                if not self.flow.data[user]:
+                    if user < self.branch.output and user not in seen:
+                        seen.add(user)
+                        todo.append(user)
+                elif node.op == "mul" or (node.op in ("layer_norm", "rms_norm") and self.flow.ref(node, 2, "weight") == here):
                     return True
-            elif node.op == "mul" or (node.op in ("layer_norm", "rms_norm") and self.flow.ref(node, 2, "weight") == index):
-                return True
         return False
 
     # -- arguments --------------------------------------------------------------------------------------------------------------------
@@ -219,6 +246,45 @@ class Walk:
         """Parameters that "over all weights" leaves fixed."""
         for symbol in symbols:
             self.given.setdefault(symbol, why)
+
+
+def sharper(walk: Walk, node: Node, made: Value, norm: Norm | None) -> Value:
+    """The value of a node with what is known of it as a function of one value (`curves`), or of a value and a size of it (`radial`)."""
+    from screen.facts.bounds.curves import known
+    from screen.facts.bounds.radial import radial
+
+    lost = isinstance(made.mag, Unknown)
+    if made.holes or not walk.flow.is_float(node) or (norm is not None and not lost):
+        return made
+    named, found = known(walk, node, lost)
+    if named and found is not None:
+        return found
+    for other in (found, radial(walk, node)):
+        if other is not None and other.shape == made.shape:
+            made = met(made, other, walk.names)
+    return made
+
+
+def met(one: Value, other: Value, names: Names) -> Value:
+    """What is known of one value in two ways."""
+    if isinstance(one.mag, Unknown):
+        return replace(other, der=one.der if isinstance(other.der, Unknown) else other.der)
+    other = recut(other, one.layout, one.shape, names)
+    mag, der = _both(one.mag, other.mag, one.flat), _both(one.der, other.der, one.flat)
+    low, high = max(one.low, other.low), min(one.high, other.high)
+    jump = one.jump if not isinstance(one.der, Unknown) else other.jump
+    operator = one.operator
+    if operator is not None and not isinstance(mag, Unknown):
+        operator = smallest(operator, query(mag, one.flat, one.all))
+    return replace(one, mag=mag, der=der, low=low, high=high, jump=jump, operator=operator)
+
+
+def _both(one: Bound, other: Bound, flat: tuple[int, ...]) -> Bound:
+    """For every norm that one of them speaks of the smaller bound."""
+    if isinstance(one, Unknown) or isinstance(other, Unknown):
+        return other if isinstance(one, Unknown) else one
+    keys = dict.fromkeys(f.key for f in (*other, *one))
+    return tidy((Fact(smallest(query(other, flat, *k), query(one, flat, *k)), *k) for k in keys), flat)
 
 
 class NotUnderstood(Exception):

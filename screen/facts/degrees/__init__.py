@@ -7,21 +7,39 @@ from __future__ import annotations
 
 from screen.facts.branches import Branch
 from screen.facts.degrees.groups import Groups
-from screen.facts.degrees.orders import orders_of
+from screen.facts.degrees.monomials import STREAM
 from screen.facts.degrees.nouns import Degree, Degrees, Orders
-from screen.facts.degrees.rows_by_op import evaluate
-from screen.facts.degrees.walk import Value, Walk
+from screen.facts.degrees.orders import orders_of
+from screen.facts.degrees.rows_by_op import evaluate, logits_of
+from screen.facts.degrees.walk import Value, Walk, settled
 from screen.facts.mixers import Mixer
 
 
 def degrees_of(branch: Branch, mixer: Mixer | None = None) -> Degrees:
     """Degrees of the branch's Jacobian in each weight group, and m."""
     mixer = mixer or Mixer(branch)
-    walk = Walk(branch, Groups(branch, mixer.map_counter))
-    for index in branch.region:
-        walk.values[index] = evaluate(walk, index)
+    walk = _walked(branch, mixer)
     output = walk.values[branch.output] if branch.output in walk.values else walk.value(branch.output)
     return orders_of(walk, output, mixer.maps)
 
 
-__all__ = ["Degree", "Degrees", "Orders", "Value", "degrees_of"]
+def _walked(branch: Branch, mixer: Mixer) -> Walk:
+    walk = Walk(branch, Groups(branch, mixer.map_counter))
+    for index in branch.region:
+        walk.values[index] = evaluate(walk, index)
+    return walk
+
+
+def laws_of(branch: Branch, node: int, logits: bool = False) -> tuple[tuple[tuple[str, ...], float], ...]:
+    """(parameters of a group with the biases that are scaled along, k) for every group in which a node of the branch is homogeneous of degree k,
+    exactly (no parameters: in the stream). `logits`: of those that a fused attention makes, in place of its value."""
+    walk = _walked(branch, Mixer(branch))
+    found = settled(logits_of(walk, node) if logits else walk.value(node))
+    if found.unknown is not None:
+        return ()
+    nodes, exact = branch.flow.graph.nodes, [(g, law[0]) for g, law in found.laws.items() if law is not None and law[1]]
+    members = {g: (*walk.groups.members[g], *(nodes[b].name for b in walk.biases.get(g, {}))) if g != STREAM else () for g, _ in exact}
+    return tuple((members[g], float(k)) for g, k in exact)
+
+
+__all__ = ["Degree", "Degrees", "Orders", "Value", "degrees_of", "laws_of"]

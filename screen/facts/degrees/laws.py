@@ -12,17 +12,21 @@ from fractions import Fraction
 
 HOMOGENEOUS: dict[str, Fraction | int] = {
     "relu": 1, "leaky_relu": 1, "prelu": 1, "rrelu": 1, "abs": 1, "neg": 1, "positive": 1, "square": 2, "sqrt": Fraction(1, 2),
-    "rsqrt": Fraction(-1, 2), "reciprocal": -1, "real": 1, "conj": 1, "imag": 1, "nan_to_num": 1, "threshold": 1, "maximum": 1, "minimum": 1,
+    "rsqrt": Fraction(-1, 2), "reciprocal": -1, "real": 1, "conj": 1, "imag": 1, "nan_to_num": 1, "maximum": 1, "minimum": 1,
     "sum": 1, "mean": 1, "amax": 1, "amin": 1, "max": 1, "min": 1, "median": 1, "norm": 1, "vector_norm": 1, "linalg_norm": 1, "std": 1, "var": 2,
     "cumsum": 1, "cummax": 1, "nansum": 1, "nanmean": 1, "hypot": 1,
 }  # fmt: skip
 ASYMPTOTIC = frozenset({
-    "gelu", "silu", "elu", "selu", "celu", "softplus", "mish", "hardswish", "hardshrink", "softshrink", "tanhshrink", "clamp_min", "logsumexp",
+    "gelu", "silu", "elu", "selu", "celu", "softplus", "mish", "hardswish", "hardshrink", "softshrink", "tanhshrink", "logsumexp",
 })  # fmt: skip
 BOUNDED = frozenset({
-    "sigmoid", "tanh", "hardsigmoid", "hardtanh", "relu6", "softsign", "erf", "erfc", "sin", "cos", "atan", "sign", "sgn", "heaviside", "sinc",
+    "sigmoid", "tanh", "hardsigmoid", "hardtanh", "relu6", "softsign", "erf", "erfc", "sin", "cos", "atan", "heaviside", "sinc",
     "softmax", "softmin", "sparsemax", "gumbel_softmax", "angle", "special_erf", "special_expit",
 })  # fmt: skip
+SIGNS = frozenset({"sign", "sgn"})
+"""f(c·t) = f(t) for c > 0, and bounded."""
+COMPARISONS = frozenset({"gt", "lt", "ge", "le", "eq", "ne"})
+"""With 0, or of two values of one degree, they do not change with the scale; with another number they do."""
 LINEAR_MIXERS = frozenset({
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
     "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "interpolate", "upsample", "fft", "rfft", "irfft", "ifft", "fft2", "ifft2",

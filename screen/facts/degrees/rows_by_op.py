@@ -9,17 +9,17 @@ from fractions import Fraction
 from screen.facts.degrees import laws
 from screen.facts.degrees.gates import self_gated
 from screen.facts.degrees.monomials import Power
+from screen.facts.degrees.rows_choice import filled, prelu, sign, threshold
 from screen.facts.degrees.signs import sign_of
 from screen.facts.degrees.walk import CONST, Value, Walk, bounded, capped, divided, joined, multiplied, normalised, powered
 from screen.facts.degrees.weighted import linear, lookup
 from screen.facts.flow import number
 from screen.facts.nouns import Unknown
+from screen.facts.readings import Mean, Stat, reading_of
+from screen.facts.sums import terms_of
 from screen.graph import Node, Ref
 
 Row = Callable[[Walk, Node], Value]
-MASKED = -1e4
-"""A constant fill at or below it stands for −∞ under a softmax: it is the same at every scale, as zero is."""
-
 LARGE_EPSILON = 0.02
 """Above it a weight before a norm does not cancel to within 0.02 at unit variance: the exponent is ε/(σ² + ε) too large (review, item 10)."""
 
@@ -37,7 +37,7 @@ def evaluate(walk: Walk, index: int) -> Value:
             return bounded(source)
         return normalised(powered(source, 1, exact=False) if floor > LARGE_EPSILON else source)
     if index in walk.branch.norms.scale_free:
-        return normalised(walk.value(walk.branch.norms.scale_free[index]))
+        return _over_another(walk, node, walk.branch.norms.scale_free[index])
     if not flow.data[index]:
         return walk.value(index)
     if flow.weighted[index]:
@@ -46,6 +46,16 @@ def evaluate(walk: Walk, index: int) -> Value:
     if row is None:
         return Value(unknown=Unknown(f"`{node.op}` has no row in the table of degrees", (index,)))
     return capped(_still_whole(walk, node, row(walk, node)), index)
+
+
+def _over_another(walk: Walk, node: Node, numerator: int) -> Value:
+    """A quotient by a statistic that is no norm of the value: of part of it, which has its degrees, so that they cancel; or of another value, whose
+    degrees are taken away."""
+    norms, above = walk.branch.norms, walk.value(numerator)
+    stats = [s for i in node.inputs if isinstance(s := reading_of(list(norms.readings), walk.flow, i), Stat | Mean) and i != numerator]
+    below = walk.value(stats[0].source) if stats else above
+    same = dict(above.laws) == dict(below.laws) and above.size == below.size
+    return normalised(above) if same else divided(above, below)
 
 
 def _still_whole(walk: Walk, node: Node, found: Value) -> Value:
@@ -101,6 +111,9 @@ def _acted(walk: Walk, node: Node, value: Value) -> Value:
 def _sum(walk: Walk, node: Node) -> Value:
     """a ± b; a trained vector that no data reaches is a bias."""
     flow, sources = walk.flow, walk.branch.sources(node.index)
+    kept = terms_of(flow, node.index, walk.branch.members) if node.index != walk.branch.add else None
+    if kept is not None:  # what is taken away again counts no more
+        sources = tuple(kept)
     biases = [i for i in sources if flow.of_weights[i] and not flow.data[i]]
     values = [i for i in sources if i not in biases]
     found = joined([walk.value(i) for i in values] + ([CONST] if _adds_number(node) else []))
@@ -161,10 +174,24 @@ def _power(walk: Walk, node: Node) -> Value:
 
 def _attention(walk: Walk, node: Node) -> Value:
     """softmax(q·k)·v."""
-    q, k, v = (walk.flow.ref(node, p, name) for p, name in enumerate(("query", "key", "value")))
-    if q is None or k is None or v is None:
+    v = walk.flow.ref(node, 2, "value")
+    if v is None:
         return Value(unknown=Unknown("an attention without operands", (node.index,)))
-    return multiplied(bounded(multiplied(walk.value(q), walk.value(k))), walk.value(v))
+    return multiplied(bounded(logits_of(walk, node.index)), walk.value(v))
+
+
+def logits_of(walk: Walk, index: int) -> Value:
+    """q·k of a fused attention, and what is added to it: a mask of −∞ and 0 is the same at every scale, a trained one and one of data are not."""
+    node = walk.flow.graph.nodes[index]
+    q, k, mask = (walk.flow.ref(node, p, name) for p, name in ((0, "query"), (1, "key"), (3, "attn_mask")))
+    if q is None or k is None:
+        return Value(unknown=Unknown("an attention without operands", (index,)))
+    found = multiplied(walk.value(q), walk.value(k))
+    if mask is None or walk.flow.graph.nodes[mask].dtype == "bool":
+        return found
+    if walk.flow.data[mask]:
+        return joined([found, walk.value(mask)])
+    return walk.absorbed(found, mask) if walk.flow.of_weights[mask] else found
 
 
 def _contraction(walk: Walk, node: Node) -> Value:
@@ -181,7 +208,10 @@ def _bounded(walk: Walk, node: Node) -> Value:
 def _clamp(walk: Walk, node: Node) -> Value:
     """Two limits bound; one limit is a ReLU moved aside."""
     low, high = walk.flow.operand(node, 1, "min"), walk.flow.operand(node, 2, "max")
+    low, high = (None, low) if node.op == "clamp_max" else (low, None if node.op == "clamp_min" else high)
     found = _first(walk, node)
+    if isinstance(low, Ref) or isinstance(high, Ref):
+        return joined(_operands(walk, node))
     if low is None or high is None:
         return powered(found, 1, exact=number(low if high is None else high) == 0.0)
     return bounded(found)
@@ -195,14 +225,6 @@ def _exponential(walk: Walk, node: Node) -> Value:
     if found.is_constant:
         return CONST
     return Value(unknown=Unknown(f"`{node.op}` of a value that may be positive", (node.index,)))
-
-
-def _filled(walk: Walk, node: Node) -> Value:
-    """`masked_fill`, `where`: zero and −∞ are the same at every scale; another constant is not."""
-    values = [walk.value(i) for i in node.inputs if walk.flow.data[i]]
-    fills = [number(a) for a in node.args[1:]]
-    strange = any(f is not None and f != 0.0 and f > MASKED for f in fills)
-    return joined(values + ([CONST] if strange else []))
 
 
 def _united(walk: Walk, node: Node) -> Value:
@@ -236,7 +258,8 @@ def _by_law(power: Power) -> Row:
     size = power if power >= 0 else -power
 
     def row(walk: Walk, node: Node) -> Value:
-        found = powered(joined(_operands(walk, node)), size)
+        steady = node.op not in ("maximum", "minimum", "hypot") or all(number(a) in (None, 0.0) for a in node.args[:2])
+        found = powered(joined(_operands(walk, node)), size, exact=steady)
         return divided(CONST, found) if power < 0 else found
 
     return row
@@ -252,11 +275,12 @@ def _embedding(walk: Walk, node: Node) -> Value:
 
 _ROWS: dict[str, Row] = {
     "add": _sum, "sub": _sum, "rsub": _sum, "mul": _product, "div": _quotient, "true_divide": _quotient, "pow": _power, "square": _square,
-    "lerp": _lerp, "addcmul": _addcmul, "masked_fill": _filled, "where": _filled, "outer": _product, "ger": _product, "kron": _product,
-    "scaled_dot_product_attention": _attention, "clamp": _clamp, "clip": _clamp, "exp": _exponential, "exp2": _exponential, "glu": _glu,
+    "lerp": _lerp, "addcmul": _addcmul, "masked_fill": filled, "where": filled, "outer": _product, "ger": _product, "kron": _product,
+    "scaled_dot_product_attention": _attention, "clamp": _clamp, "clip": _clamp, "clamp_min": _clamp, "clamp_max": _clamp,
+    "threshold": threshold, "prelu": prelu, "exp": _exponential, "exp2": _exponential, "glu": _glu,
     "alias": _united, "complex": _united, "neg": _view, "log_softmax": _asymptotic, "cat": _united,
-    **{op: _by_law(k) for op, k in laws.HOMOGENEOUS.items() if op not in ("neg", "square")},
-    **dict.fromkeys(laws.ASYMPTOTIC, _asymptotic),
+    **{op: _by_law(k) for op, k in laws.HOMOGENEOUS.items() if op not in ("neg", "square", "prelu")},
+    **dict.fromkeys(laws.ASYMPTOTIC, _asymptotic), **dict.fromkeys(laws.SIGNS, sign),
     **dict.fromkeys(laws.BOUNDED, _bounded),
     **dict.fromkeys(laws.LINEAR_MIXERS, _view),
 }  # fmt: skip

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from screen.facts.degrees.laws import ASYMPTOTIC, BOUNDED, HOMOGENEOUS
+from screen.facts.degrees.laws import ASYMPTOTIC, BOUNDED, HOMOGENEOUS, SIGNS
 from screen.facts.degrees.monomials import NOTHING, single
 from screen.facts.degrees.rows import rows_of_weight
 from screen.facts.degrees.walk import CONST, Law, Value, Walk, bounded, divided, joined, multiplied, normalised, powered
 from screen.facts.flow import number
 from screen.facts.nouns import Unknown
+from screen.facts.sums import terms_of
 from screen.graph import Node
 
 BIASED = {"linear": 2, "addmm": 0, "baddbmm": 0, "addbmm": 0, "addmv": 0, "conv1d": 2, "conv2d": 2, "conv3d": 2, "conv_transpose1d": 2,
@@ -72,7 +73,9 @@ def _weight(walk: Walk, node: int, use: int, part: int | None, depth: int = 24) 
     if flow.classes[node] in ("view", "part", "weighted") or (len(values) == 1 and here.op in ("neg", "mul", "div") and here.inputs[0] == inputs[0]):
         return values[0]
     if here.op == "mul":
-        return multiplied(values[0], values[1])
+        return values[0] if len(values) == 1 else multiplied(values[0], values[1])
+    if here.op == "div" and len(values) == 1:
+        return divided(CONST, values[0])
     if here.op == "div" and len(values) == 2:
         return divided(values[0], values[1])
     if here.op == "pow" and number(here.args[1]) == 2.0:
@@ -86,11 +89,16 @@ def _weight(walk: Walk, node: int, use: int, part: int | None, depth: int = 24) 
         return found
     if here.op in ("_weight_norm", "_weight_norm_interface") and len(values) == 2:
         return multiplied(normalised(values[0]), values[1])
+    if here.op in SIGNS:
+        return replace(bounded(values[0]), laws={g: None if law is None else (0, law[1]) for g, law in values[0].laws.items()})
     if here.op in BOUNDED:
         return bounded(values[0])
     if here.op in ASYMPTOTIC:
         return powered(values[0], 1, exact=False)
     if here.op not in SUMS and flow.classes[node] not in ("join", "write", "choice"):
         return Value(unknown=Unknown(f"`{here.op}` of a weight has no row in the table of degrees", (node,)))
+    kept = terms_of(flow, node, ())
+    if kept is not None and len(kept) == 1:
+        return _weight(walk, next(iter(kept)), use, part, depth - 1)
     found = joined(values)
     return replace(found, laws=dict.fromkeys(found.laws))

@@ -12,8 +12,9 @@ from types import MappingProxyType
 
 from screen.facts.nouns import Norm, Stream, Unknown
 from screen.facts.recursion.build import Builder
+from screen.facts.recursion.head import Start, start_of_words
 from screen.facts.recursion.result import Law, Recursion, read
-from screen.facts.recursion.stack import Stack, value_gains
+from screen.facts.recursion.stack import Stack, forward, value_gains
 from screen.facts.recursion.values import Stop
 from screen.graph import Graph
 
@@ -39,9 +40,11 @@ def recursion_of(
     builder = Builder(stream, graph, tokens, others=others, norms=norms)
     try:
         stack = builder.stack(depth or stream.depth)
+        found = read(stack, gains_of(stack), _assumptions(builder, tokens))
+        words = Unknown("weights serve at several depths") if stack.tied else start_of_words(builder, stack, forward(stack))
     except Stop as stop:
         return stop.unknown
-    found = read(stack, gains_of(stack), _assumptions(builder, tokens))
+    found = replace(found, words=words)
     if isinstance(stream.final_norm, Unknown):
         found = replace(found, last_gradient_exponent=stream.final_norm)
     return found
@@ -53,7 +56,7 @@ def gains_of(stack: Stack) -> dict[str, tuple[float, ...]]:
     for block in {id(b): b for b in stack.blocks}.values():
         for add in block:
             for inlet in add.inlets:
-                if inlet.name not in table:
+                if inlet.name not in table and not inlet.program.tokens:
                     table[inlet.name] = value_gains(inlet.program)
     return table
 
@@ -69,4 +72,4 @@ def _assumptions(builder: Builder, tokens: int) -> tuple[str, ...]:
     return (*always, *((LIVE,) if live else ()), *sorted(builder.assumptions))
 
 
-__all__ = ["Law", "Recursion", "recursion_of"]
+__all__ = ["Law", "Recursion", "Start", "recursion_of"]

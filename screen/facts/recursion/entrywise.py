@@ -22,16 +22,18 @@ def named_function(node: Node) -> tuple[str, Function | None]:
     return (name, FUNCTIONS[name]) if name in FUNCTIONS else ("", None)
 
 
-def joined(node: Node, number: float | None, left: Function | None = None, right: Function | None = None) -> Function | float | None:
+def joined(
+    node: Node, number: float | None, left: Function | None = None, right: Function | None = None, *, first: bool = True
+) -> Function | float | None:
     """What an op of sums and products does entry by entry: a factor where it only stretches, a function, or None.
 
-    With a number beside one operand, or with two functions of the same value."""
+    With a number beside one operand (`first`: that operand is the first one), or with two functions of the same value."""
     if number is None and node.op == "neg":
         return -1.0
     if number is None and node.op in ("square", "reciprocal"):
         return FUNCTIONS.get(node.op)
     if number is not None:
-        return _with_number(node, number)
+        return _with_number(node, number, first)
     if node.op not in ("add", "sub", "mul"):
         return None
     if left is None or right is None:
@@ -42,8 +44,7 @@ def joined(node: Node, number: float | None, left: Function | None = None, right
     return (lambda x: one(x) + two(x)) if node.op == "add" else (lambda x: one(x) - two(x))
 
 
-def _with_number(node: Node, number: float) -> Function | float | None:
-    first = isinstance(node.args[0], Ref)
+def _with_number(node: Node, number: float, first: bool) -> Function | float | None:
     if node.op == "mul":
         return number
     if node.op in ("div", "true_divide") and first and number:

@@ -111,6 +111,8 @@ def _step(step: Step, slots: dict[int, State]) -> State:
         return _product(slots[step.left], slots[step.right])
     if isinstance(step, Mix):
         return _mixed(step, slots)
+    if not isinstance(step, Attend):
+        raise NotImplementedError(type(step).__name__)
     return _attended(step, slots)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from screen.facts.recursion import forms
 from screen.facts.recursion.moments import Gradient, Moments
 from screen.facts.recursion.steps import Attend, Backs, Linear, Slots, Step
 
@@ -22,12 +23,17 @@ class Program:
     output: int
     given: tuple[tuple[int, Moments], ...] = ()
     """Slots that hold the last state of another stream, with its moments."""
+    tokens: int = 0
+    """Of a whole block, whose values may have something in common (see `forms`), the number of tokens; 0 for a branch."""
 
     def forward(self, state: Moments) -> Slots:
         """All slots, from the state that the branch reads."""
         slots = [state, *([ZERO] * (self.size - 1))]
         for slot, moments in self.given:
             slots[slot] = moments
+        if self.tokens:
+            forms.forward(self.steps, slots, self.tokens)
+            return slots
         for step in self.steps:
             step.forward(slots)
         return slots
@@ -36,6 +42,9 @@ class Program:
         """Gradients at all slots, from the one at the output; slot 0 holds what the branch gives back to the stream."""
         backs = [Gradient(0.0, 0.0)] * self.size
         backs[self.output] = gradient
+        if self.tokens:
+            forms.backward(self.steps, slots, backs, self.tokens)
+            return backs
         for step in reversed(self.steps):
             step.backward(slots, backs)
         return backs
@@ -50,10 +59,25 @@ class Program:
         return next((s for s in reversed(self.steps) if isinstance(s, Linear)), None)
 
 
+    @cached_property
+    def linears(self) -> tuple[Linear, ...]:
+        """Its weights."""
+        return tuple(s for s in self.steps if isinstance(s, Linear))
+
+
 def weight_gradient(step: Linear, slots: Sequence[Moments], backs: Sequence[Gradient], tokens: int) -> float:
     """E‖∂L/∂W‖² per entry and token: g·q + (n−1)·ḡ·r, with g at the output and q, r at the input of W."""
     x, g = slots[step.source], backs[step.target]
     return max(g.power * x.power + (tokens - 1) * g.shared * (x.power - x.gap), 0.0)
 
 
-__all__ = ["Program", "weight_gradient"]
+def all_gradients(program: Program, slots: Sequence[Moments], backs: Sequence[Gradient], tokens: int) -> float:
+    """E‖∂L/∂W‖² per token, summed over all weights of a branch and their biases: that of a bias entry is g + (n−1)·ḡ."""
+    total = 0.0
+    for step in program.linears:
+        g = backs[step.target]
+        total += step.entries * weight_gradient(step, slots, backs, tokens) + step.outputs * max(g.power + (tokens - 1) * g.shared, 0.0)
+    return total
+
+
+__all__ = ["Program", "all_gradients", "weight_gradient"]

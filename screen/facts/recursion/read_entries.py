@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from screen.facts.recursion.entrywise import joined, named_function
 from screen.facts.recursion.kernels import kernel
-from screen.facts.recursion.layout import features, is_features
+from screen.facts.recursion.layout import is_features
+from screen.facts.recursion.read_sums import Sums
 from screen.facts.recursion.reading import BIASED, Read
-from screen.facts.recursion.steps import Entrywise, Part, Product, Shift, Sum
-from screen.facts.recursion.tables import Tables
+from screen.facts.recursion.steps import Entrywise, Part, Product, Shift
 from screen.facts.recursion.turns import turned, turns
 from screen.facts.recursion.values import Logits, Places, Stop, Value
-from screen.graph import Node
+from screen.graph import Node, Ref
 
 
-class Entries(Tables):
+class Entries(Sums):
     """Reads ops that work entry by entry."""
 
     def activation(self, node: Node) -> Read:
@@ -26,6 +26,8 @@ class Entries(Tables):
         if isinstance(found, Logits) or len(set(node.inputs)) > 1:
             raise Stop(f"`{node.op}` has no row in the recursion for these operands", node.index)
         value = self.value(node.inputs[0])
+        if (far := self.clamped(node, value)) is not None:
+            return far
         if node.op == "glu":
             return self._glu(node, value)
         name, function = named_function(node)
@@ -43,10 +45,13 @@ class Entries(Tables):
         whole, half, gate, product = self.writer.settled(value), *(self.writer.slot() for _ in range(3))
         self.writer.steps += [Part(whole.slot, half, 0.5), Entrywise(half, gate, kernel("sigmoid")), Product(half, gate, product)]
         layout = (*value.layout[:axis], (((node.shape or (1,))[axis], "f"),), *value.layout[axis + 1 :])
-        return Value(product, layout, frozenset({product}), gaussian=False)
+        roots = frozenset({product}) | (whole.roots if self.linked else frozenset())
+        return Value(product, layout, roots, gaussian=False, bent=roots)
 
     def linear(self, node: Node) -> Read:
         data = [i for i in node.inputs if i in self.table]
+        if (made := self.weighed(node)) is not None:
+            return made
         if len(data) == 1:
             return self._with_fixed(node, data[0])
         return self._with_data(node, data)
@@ -74,7 +79,9 @@ class Entries(Tables):
             return self._with_weight(node, value, others[0])
         if number == 0.0 and node.op == "add":
             return value
-        joint = joined(node, number)
+        if number is not None and (moved := self.shifted(node, value, number)) is not None:
+            return moved
+        joint = joined(node, number, first=bool(node.args) and isinstance(node.args[0], Ref) and node.args[0].node == source)
         if joint is None:
             raise Stop(f"`{node.op}` has no row in the recursion for these operands", node.index)
         if isinstance(joint, float):
@@ -86,6 +93,8 @@ class Entries(Tables):
     def _with_weight(self, node: Node, value: Value, weight: int) -> Value:
         """A gain or a bias: a vector of weights, entry by entry; or rows of a table."""
         rows = self.rows(weight) if node.op == "add" and not self.weights.is_trained(weight) else None
+        if rows is not None and self.linked and 0 in value.roots:
+            raise Stop("a table is added to the stream in every block", node.index)
         if rows is not None:
             settled, slot = self.writer.settled(value), self.writer.slot()
             self.writer.steps.append(Shift(settled.slot, slot, rows.power, rows.gap, rows.mean))
@@ -142,33 +151,24 @@ class Entries(Tables):
         found = [self.table[i] for i in data]
         if any(isinstance(f, Places) for f in found):
             return self._with_places(node, found)
-        if len(set(data)) == 1 or any(isinstance(f, Logits) for f in found):
+        if any(not isinstance(f, Value) for f in found):
             raise Stop(f"`{node.op}` of these data values has no row in the recursion", node.index)
         left, right = (f for f in found if isinstance(f, Value))
         if left.turn is not None and right.turn is not None and node.op in ("add", "sub"):
             return turned(node, left, right)
         left, right = self.value(data[0]), self.value(data[1])
-        if left.slot == right.slot and left.gaussian and right.gaussian:
+        plain = left.function is None and right.function is None and node.op != "mul"
+        if left.slot == right.slot and left.gaussian and right.gaussian and not plain and left.moved == right.moved:
             joint = joined(node, None, left.whole_function(), right.whole_function())
             if joint is not None and not isinstance(joint, float):
                 return replace(left, factor=1.0, function=joint, name="")
-        if left.roots & right.roots:
-            raise Stop(f"`{node.op}` of two dependent values has no row in the recursion", node.index)
-        times = node.kwarg("alpha", 1)
-        if isinstance(times, int | float) and times != 1:
-            right = right.times(float(times))
-        right = right.times(-1.0) if node.op == "sub" else right
-        left, right = self.writer.settled(left), self.writer.settled(right)
-        slot, roots = self.writer.slot(), left.roots | right.roots
-        layout = max(left.layout, right.layout, key=lambda a: (len(a), features(a)))
         if node.op == "mul":
-            most = max(features(left.layout), features(right.layout))
-            self.writer.steps.append(Product(left.slot, right.slot, slot, (most / features(left.layout), most / features(right.layout))))
-            return Value(slot, layout, roots, gaussian=False)
-        if features(left.layout) != features(right.layout):
-            raise Stop(f"`{node.op}` of data values of different sizes has no row in the recursion", node.index)
-        self.writer.steps.append(Sum((left.slot, right.slot), slot))
-        return Value(slot, layout, roots, gaussian=left.gaussian and right.gaussian)
+            return self.multiplied(node, left, right)
+        times = node.kwarg("alpha", 1)
+        if not isinstance(times, int | float):
+            raise Stop("the factor of an add is no number", node.index)
+        right = right.times(float(times) * (-1.0 if node.op == "sub" else 1.0))
+        return self.summed(node, left, right)
 
 
 def _number(node: Node, source: int) -> float | None:

@@ -41,8 +41,10 @@ class Maps(Tables):
         self._note_use(weight)
         name = self.graph.nodes[self.weights.parameter(weight) or weight].name
         slot = self.writer.slot()
-        self.writer.steps.append(Linear(value.slot, slot, square * inside, square * outside, shift, (name,)))
-        return Value(slot, (*value.layout[:-1], ((outside, "f"),)), frozenset({slot}))
+        outputs = _entries(self.graph.nodes[bias.node]) if isinstance(bias, Ref) else 0
+        entries = _entries(self.graph.nodes[weight])
+        self.writer.steps.append(Linear(value.slot, slot, square * inside, square * outside, shift, (name,), entries, outputs))
+        return Value(slot, (*value.layout[:-1], ((outside, "f"),)), frozenset({slot}), common=value.common)
 
     def _convolution(self, node: Node) -> Value:
         """y_i = Σ_k W_k x_{i+k}: each tap has weights of its own, so that it is a linear map of as many inputs as it has taps times channels.
@@ -62,7 +64,9 @@ class Maps(Tables):
         inside = self.square(weight) * math.prod(taps) * _kept(node, known, shape, taps[1:])
         outside = inside * shape[1] / known[1] * math.prod(shape[2:]) / math.prod(known[2:])
         name, slot = self.graph.nodes[self.weights.parameter(weight) or weight].name, self.writer.slot()
-        self.writer.steps.append(Linear(value.slot, slot, inside, outside, shift, (name,)))
+        outputs = _entries(self.graph.nodes[bias.node]) if isinstance(bias, Ref) else 0
+        entries = _entries(self.graph.nodes[weight])
+        self.writer.steps.append(Linear(value.slot, slot, inside, outside, shift, (name,), entries, outputs))
         self.assumptions.add(TAPS)
         layout = (value.layout[0], ((shape[1], "f"),), *(((n, "t"),) for n in shape[2:]))
         return Value(slot, layout, frozenset({slot}), gaussian=math.prod(taps) >= FEWEST_TAPS)
@@ -134,9 +138,9 @@ class Maps(Tables):
             self.assumptions.add(MASKED)
         core = Softmax(rows.width, rows.scale, rows.masked, self.tokens, rows.heads, cap=rows.cap)
         slot, places = self.writer.slot(), tuple((p.query.slot, p.square) for p in rows.places)
-        self.writer.steps.append(Attend(rows.query.slot, rows.key.slot, value.slot, slot, core, places))
+        self.writer.steps.append(Attend(rows.query.slot, rows.key.slot, value.slot, slot, core, node.index, places))
         layout = (*rows.query.layout[:-1], value.layout[-1])
-        return Value(slot, layout, value.roots | {slot})
+        return Value(slot, layout, value.roots | {slot}, bent=value.roots)
 
     def fused(self, node: Node) -> Value:
         names = ("query", "key", "value")
@@ -180,6 +184,10 @@ def _kept(node: Node, known: tuple[int, ...], shape: tuple[int, ...], taps: tupl
         met = sum(0 <= i * stride - padding + k * dilation < size for i in range(made) for k in range(count))
         share *= met / (made * count)
     return share
+
+
+def _entries(node: Node) -> int:
+    return math.prod(node.shape or (1,))
 
 
 def _heads(layout: Layout) -> int:

@@ -50,6 +50,8 @@ class Spectra(Routes):
         layout = found.value.layout
         over = {is_features(layout[a]) for a in found.axes}
         beside = any(holds_features(axis) for i, axis in enumerate(layout) if i not in found.axes)
+        if self.linked:
+            raise Stop("a Fourier mixing of the stream itself has no row in the recursion", node.index)
         if len(found.axes) != 2 or over != {True, False} or beside:
             raise Stop("a Fourier transform that is not over tokens and features has no row in the recursion", node.index)
         width = next(n for a in found.axes if is_features(layout[a]) for n, _ in layout[a])

@@ -9,6 +9,7 @@ from screen.facts.recursion.layout import Axis, Layout, cut, holds_features, vie
 from screen.facts.recursion.reading import Read, Reading
 from screen.facts.recursion.steps import Join, Part
 from screen.facts.recursion.values import Logits, Places, Stop, Value
+from screen.facts.recursion.walk import CUT, MOVED
 from screen.graph import Node
 
 
@@ -22,6 +23,10 @@ class Views(Reading):
         if isinstance(rows, Logits | Places):
             return rows
         found = self.entries(node.inputs[0])
+        if node.op in CUT:
+            return self._cut(found)
+        if node.op in MOVED:
+            found = replace(found, moved=True)
         if node.op == "pad" and node.shape == self.graph.nodes[node.inputs[0]].shape:
             return found
         if node.op == "pad" and all(self.graph.nodes[u].op == "conv1d" for u in self.graph.users[node.index]):
@@ -30,11 +35,17 @@ class Views(Reading):
         if layout is None:
             raise Stop(f"`{node.op}` moves entries in a way that has no row in the recursion", node.index)
         times = _numel(node.shape) / _numel(self.graph.nodes[node.inputs[0]].shape)
-        if times <= 1:
+        if times <= 1 or found.common:
             return replace(found, layout=layout)
         settled, slot = self.writer.settled(found), self.writer.slot()
         self.writer.steps.append(Part(settled.slot, slot, times))
-        return replace(settled, slot=slot, layout=layout)
+        return replace(settled, slot=slot, layout=layout, bent=settled.roots)
+
+    def _cut(self, found: Value) -> Value:
+        """The same value, through which no gradient comes back."""
+        settled, slot = self.writer.settled(found), self.writer.slot()
+        self.writer.steps.append(Part(settled.slot, slot, 0.0))
+        return replace(settled, slot=slot, bent=settled.roots)
 
     def _lengthened(self, node: Node, found: Value) -> Value:
         """Zeros at the ends of a sequence, before a convolution runs over it."""
@@ -76,7 +87,9 @@ class Views(Reading):
             return replace(found, layout=layout)
         settled, slot = self.writer.settled(found), self.writer.slot()
         self.writer.steps.append(Part(settled.slot, slot, share))
-        return replace(settled, slot=slot, layout=layout, roots=frozenset({slot}), whole=settled.slot, share=share, turn=found.turn)
+        own = frozenset({slot})
+        roots = own | settled.roots if self.linked and (0 in settled.roots or len(settled.roots) > 1) else own
+        return replace(settled, slot=slot, layout=layout, roots=roots, bent=roots - own, whole=settled.slot, share=share, turn=found.turn)
 
     def _split(self, node: Node, found: Value) -> Layout:
         """The layout of one result of split, chunk or unbind."""
@@ -107,13 +120,14 @@ class Views(Reading):
         plain = all(v.function is None and abs(v.factor) == 1 and v.gaussian for v in values)
         if plain and len(whole) == 1 and None not in whole and abs(sum(v.share for v in values) - 1) < 1e-9:
             slot = whole.pop() or 0
-            return replace(values[0], slot=slot, layout=layout, factor=1.0, whole=None, share=1.0, roots=frozenset({slot}))
+            roots = frozenset({slot}).union(*(v.roots for v in values)) if self.linked else frozenset({slot})
+            return replace(values[0], slot=slot, layout=layout, factor=1.0, whole=None, share=1.0, roots=roots, bent=roots)
         settled = [self.writer.settled(v) for v in values]
         sizes = [_numel(self.graph.nodes[i].shape) for i in inputs]
         slot = self.writer.slot()
         self.writer.steps.append(Join(tuple(v.slot for v in settled), tuple(s / sum(sizes) for s in sizes), slot))
         roots = frozenset().union(*(v.roots for v in settled))
-        return Value(slot, layout, roots, all(v.gaussian for v in settled))
+        return Value(slot, layout, roots, all(v.gaussian for v in settled), bent=roots)
 
     def _joined_layout(self, node: Node, first: Value) -> Layout:
         shape = node.shape or ()

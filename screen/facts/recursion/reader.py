@@ -29,7 +29,10 @@ NORMS = {"layernorm": True, "rmsnorm": False, "l2": False}
 
 
 class Reader(Views, Spectra, Entries):
-    """Reads one branch of one graph."""
+    """Reads one branch of one graph, or a whole block."""
+
+    end: Value
+    """What it read in the end."""
 
     def program(self, output: int) -> Program | Unknown:
         """The steps that make `output`; `Unknown` with the first node that has none."""
@@ -40,10 +43,11 @@ class Reader(Views, Spectra, Entries):
                 found = self._read(self.graph.nodes[index])
                 if found is not None:
                     self.table[index] = found
-            last = self.writer.settled(self.value(output)).slot
+            self.end = self.writer.settled(self.value(output))
         except Stop as stop:
             return stop.unknown
-        return Program(tuple(self.writer.steps), self.writer.size, last, tuple(self.writer.given))
+        tokens = self.tokens if self.linked else 0
+        return Program(tuple(self.writer.steps), self.writer.size, self.end.slot, tuple(self.writer.given), tokens)
 
     def _region(self, output: int) -> list[int]:
         """What the output is made of. What a weight that starts at zero multiplies is left out, unless that is all of the branch."""
@@ -60,6 +64,8 @@ class Reader(Views, Spectra, Entries):
             seen.add(node)
             if node in self.leaves or self.foreign.holds(node):
                 continue
+            if node in self.earlier:
+                raise Stop("a block reads an earlier state of the stream than the one that its first branch reads", node)
             norm = self.norms.get(node)
             stack.extend((norm.source,) if norm is not None else self.graph.nodes[node].inputs)
         return sorted(seen)
@@ -72,7 +78,7 @@ class Reader(Views, Spectra, Entries):
     def _read(self, node: Node) -> Read | None:
         """The value of a node; None for one that does not depend on the stream."""
         if node.index in self.leaves:
-            return Value(0, self.leaves[node.index], frozenset({0}))
+            return Value(0, self.leaves[node.index], frozenset({0}), self.gaussian)
         begun = (self._begins(node) if self.sources else None) or self.beyond(node)
         if begun is not None:
             return begun
@@ -103,7 +109,7 @@ class Reader(Views, Spectra, Entries):
     def _by_class(self) -> dict[str, Callable[[Node], Read | None]]:
         return {
             "view": self.view, "alias": self.view, "part": self.part, "join": self.join, "weighted": self.weighted, "product": self.product,
-            "softmax": self.softmax, "activation": self.activation, "linear": self.linear,
+            "softmax": self.softmax, "activation": self.activation, "linear": self.linear, "statistic": self.statistic,
         }  # fmt: skip
 
     def _begins(self, node: Node) -> Value | None:

@@ -11,7 +11,7 @@ from screen.facts.nouns import Norm, Unknown
 from screen.facts.recursion.layout import Layout, stream_layout
 from screen.facts.recursion.memory import ARGUMENT, NOTHING, Foreign, argument_layout
 from screen.facts.recursion.moments import Moments
-from screen.facts.recursion.steps import Stretch
+from screen.facts.recursion.steps import Begin
 from screen.facts.recursion.values import Logits, Order, Partial, Places, Routed, Spectrum, Stop, Value, Weighted, Writer
 from screen.facts.recursion.weights import Weights
 from screen.graph import Graph, Node
@@ -52,6 +52,15 @@ class Reading:
     """Nodes between a choice and the weight that made its scores."""
     sources: bool = False
     """Whether values may begin inside (embeddings, float arguments): the way into a stream."""
+    linked: bool = False
+    """Whether all of a block is read, in which values may meet that have something in common (see `forms`)."""
+    earlier: frozenset[int] = frozenset()
+    """States of the stream that must not be read: they are no part of `leaves`, and not independent of them."""
+    gaussian: bool = True
+    """Whether the entries of slot 0 are Gaussian."""
+
+    def __post_init__(self) -> None:
+        self.writer.signs = self.linked
 
     def entries(self, node: int) -> Value:
         """The entries that a node holds, turned or not."""
@@ -131,7 +140,7 @@ class Reading:
         """Slot 0 is (1, 1, 0) on the way into a stream: independent rows of mean square one."""
         layout = stream_layout(node.shape or (1,), axis)
         slot = self.writer.slot()
-        self.writer.steps.append(Stretch(0, slot, math.sqrt(square)))
+        self.writer.steps.append(Begin(0, slot, math.sqrt(square), node.index))
         return Value(slot, layout, frozenset({slot}))
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from screen.facts.nouns import Unknown
 from screen.facts.recursion import tied
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.positions import is_causal, last_one_minus_cos
 from screen.facts.recursion.stack import Backward, Block, Forward, Stack, backward, forward, value_gains
-from screen.facts.recursion.steps import Fourier
+from screen.facts.recursion.steps import Attend, Fourier
+
+if TYPE_CHECKING:
+    from screen.facts.recursion.head import Start
 
 CUTS = (16, 8, 4, 2, 1)
 """Depths N/16 … N at which exponents are fitted."""
@@ -45,12 +48,14 @@ class Recursion:
     """Mean cosine between two tokens after the last block."""
     one_minus_cos: float | Unknown
     gradient_ratio: float | Unknown
-    """First over last block, root mean square of ∂L/∂W of the weight nearest to the output."""
+    """First over last block: √(Σ‖∂L/∂W‖²) over all weights and biases of a block, the squares in the mean over random weights."""
     ratio_law: Law | Unknown
+    ratio_exponent: float | Unknown
+    """Slope of log gradient ratio against log depth between N/4 and N."""
     predicted_ratio: float
     """rms_N/rms_1 (review, T3)."""
     last_gradient_exponent: float | Unknown
-    """Slope of the last block's gradient against log depth, at the recorded initialisation."""
+    """Slope of the gradient of the weight nearest to the last block's output against log depth, at the recorded initialisation."""
     deepnorm_number: float | Unknown
     """Σ over residual branches (v²+w²)/α²: 2N(v²+w²)/α² where they are alike."""
     gains: Mapping[str, tuple[float, ...]]
@@ -63,7 +68,17 @@ class Recursion:
     the mark of channel L."""
 
 
-GRADIENTS = ("gradient_ratio", "ratio_without_logits", "ratio_law", "last_gradient_exponent")
+    last_weight_ratio: float | Unknown = NOT_COMPUTED
+    """As `gradient_ratio`, of one weight alone, the one nearest to the output of a block's last branch: T3's, and what a probe measures."""
+    logit_rms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Sublayer -> √(E u²) of its attention logits in its first and its last block, before any mask; of several attentions the largest."""
+    words: Start | Unknown = NOT_COMPUTED
+    """The loss at the start of a model of words."""
+    last_weight_without_logits: float | Unknown = NOT_COMPUTED
+    """The same with no gradient through the logits."""
+
+
+GRADIENTS = ("gradient_ratio", "ratio_without_logits", "ratio_law", "ratio_exponent", "last_gradient_exponent", "last_weight_ratio", "last_weight_without_logits")
 
 
 def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tuple[str, ...]) -> Recursion:
@@ -88,8 +103,26 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         gains=MappingProxyType(dict(gains)),
         assumptions=(*assumptions, *more),
         tied=bool(stack.tied),
+        logit_rms=MappingProxyType(_logits(run)),
         **(_gradients(stack, run, depth) if silent is None else dict.fromkeys(GRADIENTS, silent)),
     )
+
+
+def _logits(run: Forward) -> dict[str, tuple[float, float]]:
+    """√(E u²) of every sublayer with attention, in the first and the last block that has it."""
+    found: dict[str, tuple[float, float]] = {}
+    start = 0
+    for end in run.ends:
+        here: dict[str, float] = {}
+        for add, every in zip(run.adds[start:end], run.slots[start:end], strict=True):
+            for inlet, slots in zip(add.inlets, every, strict=True):
+                for step in inlet.program.steps:
+                    if isinstance(step, Attend):
+                        name = inlet.name_at(step.node)
+                        here[name] = max(here.get(name, 0.0), step.logit_rms(slots))
+        found.update({name: (found[name][0] if name in found else size, size) for name, size in here.items()})
+        start = end
+    return found
 
 
 def _apart(stack: Stack, last: Moments) -> tuple[float, tuple[str, ...]]:
@@ -97,6 +130,8 @@ def _apart(stack: Stack, last: Moments) -> tuple[float, tuple[str, ...]]:
     apart = last.gap / last.power
     if apart >= ALIKE or not is_causal(stack):
         return apart, ()
+    if any(i.program.tokens for b in stack.blocks for a in b for i in a.inlets):
+        return apart, (EXCHANGEABLE,)
     found = None if stack.tied else last_one_minus_cos(stack)
     return (apart, (EXCHANGEABLE,)) if found is None else (found, ())
 
@@ -104,10 +139,11 @@ def _apart(stack: Stack, last: Moments) -> tuple[float, tuple[str, ...]]:
 def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
     """The three facts about gradients, from one forward pass: a stack of n blocks is the beginning of a longer one."""
     backs = {n: backward(stack, run, n) for n in sorted({depth, *(depth // c for c in (2, 4) if depth // c)})}
-    ends = [(n, math.sqrt(backward(stack, run, n, n - 1).weights[-1])) for n in _cuts(depth)]
+    ends = [(n, math.sqrt(backward(stack, run, n, n - 1).lasts[-1])) for n in _cuts(depth)]
     silent = {id(add): add.silenced() for add in {id(a): a for a in run.adds}.values()}
     quiet = replace(run, adds=tuple(silent[id(add)] for add in run.adds))
-    found = _ratio(backs[depth]), _ratio(backward(stack, quiet, depth)), _law(backs, depth), _slope(ends, depth)
+    whole, still = backs[depth], backward(stack, quiet, depth)
+    found = _ratio(whole), _ratio(still), *_law(backs, depth), _slope(ends, depth), _root(whole.lasts), _root(still.lasts)
     return dict(zip(GRADIENTS, found, strict=True))
 
 
@@ -127,7 +163,11 @@ def _blame(end: float) -> Unknown | None:
 
 
 def _ratio(back: Backward) -> float | Unknown:
-    first, last = back.weights[0], back.weights[-1]
+    return _root(back.weights)
+
+
+def _root(squares: Sequence[float]) -> float | Unknown:
+    first, last = squares[0], squares[-1]
     if not (first > 0 and last > 0 and math.isfinite(first / last)):
         return Unknown("the gradient of the first or the last block is zero at initialisation")
     return math.sqrt(first / last)
@@ -154,19 +194,19 @@ def _fit(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return slope, math.fsum((y - y0 - slope * (x - x0)) ** 2 for x, y in pairs)
 
 
-def _law(backs: Mapping[int, Backward], depth: int) -> Law | Unknown:
-    """Power law or exponential in depth, by which of the two fits log ratio better (and STEEP)."""
+def _law(backs: Mapping[int, Backward], depth: int) -> tuple[Law, float] | tuple[Unknown, Unknown]:
+    """Power law or exponential in depth, by which of the two fits log ratio better (and STEEP); and the exponent of the power."""
     if depth < FEWEST:
-        return Unknown(f"{depth} blocks are too few for a law of depth")
+        return (few := Unknown(f"{depth} blocks are too few for a law of depth")), few
     found: list[tuple[int, float]] = []
     for n, back in backs.items():
         ratio = _ratio(back)
         if isinstance(ratio, Unknown):
-            return ratio
+            return ratio, ratio
         found.append((n, math.log(ratio)))
     power, left = _fit([(math.log(n), r) for n, r in found])
     _, other = _fit([(float(n), r) for n, r in found])
-    return "exponential" if abs(power) > STEEP and other < left else "polynomial"
+    return ("exponential" if abs(power) > STEEP and other < left else "polynomial"), power
 
 
 def _deepnorm(stack: Stack) -> float | Unknown:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from screen.facts.recursion.moments import Gradient, Moments
-from screen.facts.recursion.program import Program, weight_gradient
+from screen.facts.recursion.program import Program, all_gradients, weight_gradient
 from screen.facts.recursion.steps import Attend, Join, Linear, Mix, Normalise, Product, Slots, Step, Sum
 
 LARGEST = 1e300
@@ -33,6 +33,12 @@ class Inlet:
     name: str
     program: Program
     square: float = 1.0
+    names: tuple[tuple[int, str], ...] = ()
+    """Of a whole block (output, name) of each of its branches."""
+
+    def name_at(self, node: int) -> str:
+        """The branch that a node belongs to."""
+        return next((name for output, name in self.names if node <= output), self.name)
 
 
 @dataclass(frozen=True)
@@ -124,6 +130,8 @@ class Backward:
     streams: tuple[float, ...]
     """E G² of the stream before each block."""
     weights: tuple[float, ...]
+    """E‖∂L/∂W‖² per token, summed over all weights and biases of each block; 0 when it has none."""
+    lasts: tuple[float, ...]
     """E‖∂L/∂W‖² per entry of the weight nearest to the output of the last branch of each block; 0 when it has none."""
 
 
@@ -132,21 +140,22 @@ def backward(stack: Stack, run: Forward, depth: int, first: int = 0) -> Backward
     gradient = Gradient(1.0, 0.0)
     if stack.final is not None:
         gradient = gradient.scaled(_factor(stack.final, run.states[depth - 1]))
-    streams, weights = list[float](), list[float]()
+    streams, weights, lasts = list[float](), list[float](), list[float]()
     for block in reversed(range(first, depth)):
-        found = 0.0
+        total = found = 0.0
         start, end = (run.ends[block - 1] if block else 0), run.ends[block]
         for position in reversed(range(start, end)):
-            gradient, last = _through(stack, run, position, gradient)
-            found = last if position == end - 1 else found
+            gradient, every, last = _through(stack, run, position, gradient)
+            found, total = (last if position == end - 1 else found), total + every
         streams.append(gradient.power)
-        weights.append(found)
-    return Backward(tuple(reversed(streams)), tuple(reversed(weights)))
+        weights.append(total)
+        lasts.append(found)
+    return Backward(tuple(reversed(streams)), tuple(reversed(weights)), tuple(reversed(lasts)))
 
 
-def _through(stack: Stack, run: Forward, position: int, gradient: Gradient) -> tuple[Gradient, float]:
-    """The gradient before one add, and the mean square of that of the weight nearest to the output of its last branch."""
-    add, found = run.adds[position], 0.0
+def _through(stack: Stack, run: Forward, position: int, gradient: Gradient) -> tuple[Gradient, float, float]:
+    """The gradient before one add, and the mean squares of those of all its weights, and of the weight nearest to the output of its last branch."""
+    add, every, found = run.adds[position], 0.0, 0.0
     if add.close is not None:
         gradient = gradient.scaled(_factor(add.close, run.sums[position]))
     back = gradient.scaled(add.identity)
@@ -155,7 +164,8 @@ def _through(stack: Stack, run: Forward, position: int, gradient: Gradient) -> t
         back = back.plus(backs[0])
         last = inlet.program.last
         found = weight_gradient(last, slots, backs, stack.tokens) if last is not None else 0.0
-    return back, found
+        every += all_gradients(inlet.program, slots, backs, stack.tokens)
+    return back, every, found
 
 
 def value_gains(program: Program) -> tuple[float, ...]:

@@ -10,6 +10,8 @@ mean zero and variance σ²):
     Sum        q' = Σq + 2Σm_a m_b, δ' = Σδ (independent terms)   g' to each
     Stretch    q' = a²q                                           g = a²g'
     Shift      q' = q + b² + 2m·m_b, δ' = δ + δ_b                 g'
+    Average    q' = q − δ(1 − 1/n), δ' = 0                        g' + (n−1)ḡ' over n, to all tokens
+    Within     as its source                                      g'
     Part       as its whole                                       the whole receives g' on that fraction of its entries
     Copies     as its source                                      k·g', the copies' readers being independent
     Join       mean over its parts, by their shares               each part receives g'
@@ -24,15 +26,9 @@ from dataclasses import dataclass
 
 from screen.facts.recursion.attention import Softmax
 from screen.facts.recursion.kernels import Kernel
+from screen.facts.recursion.linear_steps import Average, Backs, Begin, Join, Part, Shift, Slots, Stretch, Sum, Within, give
 from screen.facts.recursion.mixture import Routing
 from screen.facts.recursion.moments import Gradient, Moments
-
-Slots = list[Moments]
-Backs = list[Gradient]
-
-
-def _give(backs: Backs, slot: int, gradient: Gradient) -> None:
-    backs[slot] = backs[slot].plus(gradient)
 
 
 @dataclass(frozen=True)
@@ -48,13 +44,17 @@ class Linear:
     bias: float
     """b², mean square of the bias's entries."""
     weights: tuple[str, ...]
+    entries: int = 1
+    """Of the weight."""
+    outputs: int = 0
+    """Entries of the bias; 0 without one."""
 
     def forward(self, slots: Slots) -> None:
         x = slots[self.source]
         slots[self.target] = Moments(self.forward_gain * x.power + self.bias, self.forward_gain * x.gap)
 
     def backward(self, slots: Slots, backs: Backs) -> None:
-        _give(backs, self.source, backs[self.target].scaled(self.backward_gain))
+        give(backs, self.source, backs[self.target].scaled(self.backward_gain))
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Normalise:
         slots[self.target] = Moments(power * factor, x.gap * factor, mean * math.sqrt(factor))
 
     def backward(self, slots: Slots, backs: Backs) -> None:
-        _give(backs, self.source, backs[self.target].scaled(self.factor(slots)))
+        give(backs, self.source, backs[self.target].scaled(self.factor(slots)))
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Entrywise:
         slots[self.target] = self.kernel.forward(slots[self.source])
 
     def backward(self, slots: Slots, backs: Backs) -> None:
-        _give(backs, self.source, self.kernel.backward(slots[self.source], backs[self.target]))
+        give(backs, self.source, self.kernel.backward(slots[self.source], backs[self.target]))
 
 
 @dataclass(frozen=True)
@@ -116,91 +116,7 @@ class Product:
     def backward(self, slots: Slots, backs: Backs) -> None:
         g = backs[self.target]
         for one, other, times in (self.left, slots[self.right], self.repeats[0]), (self.right, slots[self.left], self.repeats[1]):
-            _give(backs, one, Gradient(g.power * other.power, g.shared * (other.power - other.gap)).scaled(times))
-
-
-@dataclass(frozen=True)
-class Sum:
-    """Independent values added up."""
-
-    sources: tuple[int, ...]
-    target: int
-
-    def forward(self, slots: Slots) -> None:
-        terms = [slots[s] for s in self.sources]
-        mean = math.fsum(t.mean for t in terms)
-        power = math.fsum(t.power - t.mean**2 for t in terms) + mean**2
-        slots[self.target] = Moments(power, math.fsum(t.gap for t in terms), mean)
-
-    def backward(self, slots: Slots, backs: Backs) -> None:
-        for source in self.sources:
-            _give(backs, source, backs[self.target])
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """a·X."""
-
-    source: int
-    target: int
-    factor: float
-
-    def forward(self, slots: Slots) -> None:
-        x, square = slots[self.source], self.factor**2
-        slots[self.target] = Moments(x.power * square, x.gap * square, x.mean * self.factor)
-
-    def backward(self, slots: Slots, backs: Backs) -> None:
-        _give(backs, self.source, backs[self.target].scaled(self.factor**2))
-
-
-@dataclass(frozen=True)
-class Shift:
-    """A bias: b², of which `gap` differs between tokens (0 for a bias over features, b² for one per position), and its mean."""
-
-    source: int
-    target: int
-    square: float
-    gap: float
-    mean: float = 0.0
-
-    def forward(self, slots: Slots) -> None:
-        x = slots[self.source]
-        slots[self.target] = Moments(x.power + self.square + 2 * x.mean * self.mean, x.gap + self.gap, x.mean + self.mean)
-
-    def backward(self, slots: Slots, backs: Backs) -> None:
-        _give(backs, self.source, backs[self.target])
-
-
-@dataclass(frozen=True)
-class Part:
-    """A fraction of the entries of a value; of k copies when the fraction is k > 1."""
-
-    source: int
-    target: int
-    share: float
-
-    def forward(self, slots: Slots) -> None:
-        slots[self.target] = slots[self.source]
-
-    def backward(self, slots: Slots, backs: Backs) -> None:
-        _give(backs, self.source, backs[self.target].scaled(self.share))
-
-
-@dataclass(frozen=True)
-class Join:
-    """Values side by side."""
-
-    sources: tuple[int, ...]
-    shares: tuple[float, ...]
-    target: int
-
-    def forward(self, slots: Slots) -> None:
-        pairs = [(slots[s], w) for s, w in zip(self.sources, self.shares, strict=True)]
-        slots[self.target] = Moments(*(math.fsum(x[i] * w for x, w in pairs) for i in range(3)))
-
-    def backward(self, slots: Slots, backs: Backs) -> None:
-        for source in self.sources:
-            _give(backs, source, backs[self.target])
+            give(backs, one, Gradient(g.power * other.power, g.shared * (other.power - other.gap)).scaled(times))
 
 
 @dataclass(frozen=True)
@@ -212,6 +128,8 @@ class Attend:
     value: int
     target: int
     core: Softmax
+    node: int
+    """The op of the graph that weighs the values."""
     places: tuple[tuple[int, float], ...] = ()
     """Queries of relative positions, each with τ²·d_h·δ of the rows that it meets."""
 
@@ -219,15 +137,20 @@ class Attend:
         """What relative positions add to the variance of the logits."""
         return math.fsum(slots[query].power * square for query, square in self.places)
 
+    def logit_rms(self, slots: Slots) -> float:
+        """√(E u²) of the logits, what all keys have in common included."""
+        square = self.core.scale**2 * self.core.width * slots[self.query].power * slots[self.key].power
+        return self.core.capped(math.sqrt(square + self.variance(slots)))
+
     def forward(self, slots: Slots) -> None:
         slots[self.target] = self.core.forward(slots[self.query], slots[self.key], slots[self.value], self.variance(slots))
 
     def backward(self, slots: Slots, backs: Backs) -> None:
         three, places, g = (slots[self.query], slots[self.key], slots[self.value]), self.variance(slots), backs[self.target]
         for slot, gradient in zip((self.query, self.key, self.value), self.core.backward(*three, g, places), strict=True):
-            _give(backs, slot, gradient)
+            give(backs, slot, gradient)
         for slot, square in self.places:
-            _give(backs, slot, Gradient(square * self.core.steepness(*three, places) * g.power, 0.0))
+            give(backs, slot, Gradient(square * self.core.steepness(*three, places) * g.power, 0.0))
 
 
 @dataclass(frozen=True)
@@ -249,9 +172,9 @@ class Mix:
 
     def backward(self, slots: Slots, backs: Backs) -> None:
         to_logits, to_value = self.core.backward(slots[self.logits], self._mean(slots), backs[self.target])
-        _give(backs, self.logits, to_logits)
+        give(backs, self.logits, to_logits)
         for value in self.values:
-            _give(backs, value, to_value.scaled(1 / len(self.values)))
+            give(backs, value, to_value.scaled(1 / len(self.values)))
 
 
 @dataclass(frozen=True)
@@ -271,8 +194,9 @@ class Fourier:
         raise NotImplementedError("gradients through a Fourier mixing are not told")
 
 
-Step = Fourier | Linear | Normalise | Entrywise | Product | Sum | Stretch | Shift | Part | Join | Attend | Mix
+Step = Fourier | Linear | Normalise | Entrywise | Product | Sum | Stretch | Shift | Part | Join | Attend | Mix | Average | Within | Begin
 
 __all__ = [
-    "Attend", "Backs", "Entrywise", "Fourier", "Join", "Linear", "Mix", "Normalise", "Part", "Product", "Shift", "Slots", "Step", "Stretch", "Sum",
-]
+    "Attend", "Average", "Backs", "Begin", "Entrywise", "Fourier", "Join", "Linear", "Mix", "Normalise", "Part", "Product", "Shift", "Slots", "Step",
+    "Stretch", "Sum", "Within",
+]  # fmt: skip

@@ -8,22 +8,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from screen.facts.nouns import Unknown
 from screen.facts.recursion.kernels import Kernel, kernel
 from screen.facts.recursion.layout import Layout
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.steps import Entrywise, Step, Stretch
+from screen.facts.recursion.stop import Stop
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
-
-
-class Stop(Exception):
-    """Reading ends here, for a reason."""
-
-    def __init__(self, reason: str, *nodes: int) -> None:
-        super().__init__(reason)
-        self.unknown = Unknown(reason, nodes)
 
 
 @dataclass(frozen=True)
@@ -47,6 +39,12 @@ class Value:
     roots: frozenset[int]
     """Sources of randomness: values without a common one are independent."""
     gaussian: bool = True
+    bent: frozenset[int] = frozenset()
+    """Of the roots those that it depends on by more than a linear form (see `forms`): a function, a product, entries moved or taken."""
+    moved: bool = False
+    """Its entries stand at other places than those of its roots (rolled, flipped)."""
+    common: bool = False
+    """The same at all tokens of a sequence, and stored once."""
     factor: float = 1.0
     """A number that multiplies the slot, before any function."""
     function: Function | None = None
@@ -169,6 +167,8 @@ class Writer:
     """(slot, function) -> slot, so that one function is applied once."""
     given: list[tuple[int, Moments]] = field(default_factory=list)
     """Slots that are filled from elsewhere."""
+    signs: bool = False
+    """Whether a minus counts: where values that have something in common are added."""
 
     def slot(self) -> int:
         """A new slot."""
@@ -184,10 +184,11 @@ class Writer:
             self.made[key] = self.slot()
             made = kernel(value.name) if value.name else Kernel("composed", value.function, {})
             self.steps.append(Entrywise(value.slot, self.made[key], made))
-        return replace(value, slot=self.made[key], function=None, name="", gaussian=False, whole=None)
+        return replace(value, slot=self.made[key], function=None, name="", gaussian=False, bent=value.roots, whole=None)
 
     def _stretched(self, value: Value) -> Value:
-        if value.factor == 1.0 or (value.factor == -1.0 and value.gaussian):  # a Gaussian is as likely as its negative
+        even = value.factor == -1.0 and value.gaussian and not self.signs  # a Gaussian is as likely as its negative
+        if value.factor == 1.0 or even:
             return replace(value, factor=1.0)
         key = (value.slot, f"times {value.factor!r}")
         if key not in self.made:

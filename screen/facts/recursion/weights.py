@@ -20,6 +20,10 @@ class Weights:
     graph: Graph
 
     @cached_property
+    def _constants(self) -> dict[int, float | None]:
+        return {}
+
+    @cached_property
     def histories(self) -> dict[str, tuple[Initialiser, ...]]:
         """Parameter name -> recorded calls."""
         return {name: effective(history) for name, history in self.graph.initialisers}
@@ -77,7 +81,9 @@ class Weights:
 
     def constant(self, node: int) -> float | None:
         """The one number that sums, products and functions of constants come to: `1 + w`, `exp(clamp(t))`, `0 * x`."""
-        return start_of(self.graph, node)
+        if node not in self._constants:
+            self._constants[node] = start_of(self.graph, node)
+        return self._constants[node]
 
     def is_trained(self, node: int) -> bool:
         """Whether a node depends on parameters alone."""

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, fields, replace
 import torch
 from torch import Tensor
 
-from screen.probe.depth.starts import Depths
 from screen.probe.depth.fits import law, mean
+from screen.probe.depth.starts import Depths
 from screen.probe.plan import BlockPlan, Experiment, rounded
 from screen.probe.stack import Stack
 from screen.probe.width import BEYOND

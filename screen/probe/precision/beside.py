@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from screen.graph import SOURCES
-from screen.probe.precision.program import CASTS, SATURATING, Half, name_of
 from screen.probe.made import Arrays
 from screen.probe.measures import evaluate, quantity, symbols
 from screen.probe.plan import BoundPlan, SublayerPlan
+from screen.probe.precision.program import CASTS, SATURATING, Half, name_of
 from screen.probe.replay import Env
 from screen.probe.stack import Stack
 from screen.theorems.precision import format_of, possibly_lost

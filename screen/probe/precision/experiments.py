@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from screen.probe.plan import Experiment, rounded
 from screen.probe.precision.beside import Bad, Precision
 from screen.probe.precision.crossing import crossing
 from screen.probe.precision.program import name_of
-from screen.probe.plan import Experiment, rounded
 from screen.probe.replay import Env
 from screen.theorems.precision import always_lost, format_of, possibly_lost
 

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from screen.probe.allot import Key, Want
 from screen.probe.attempts import Session, said, tried
-from screen.probe.precision.beside import Precision
 from screen.probe.blocks import stack_of
 from screen.probe.budget import CALL, load_of, norms_work
-from screen.probe.precision.crossing import layers
-from screen.probe.precision.program import Half, halved, name_of
 from screen.probe.plan import BlockPlan, Experiment, ProbePlan, SublayerPlan
+from screen.probe.precision.beside import Precision
+from screen.probe.precision.crossing import layers
 from screen.probe.precision.experiments import precision
+from screen.probe.precision.program import Half, halved, name_of
 from screen.probe.stack import Stack
 
 TYPES = (torch.float16, torch.bfloat16)

@@ -1,0 +1,87 @@
+"""A sublayer's result is thrown away: after `h = x + attention(h)` the next lines go on with `x`.
+
+No attention reaches the output: its weights get no gradient, distributed training complains or hangs, and the model sees every token by
+itself. It happens when a variable is renamed in one line and not in the next.
+"""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.c_attn = nn.Linear(width, 3 * width)
+        self.c_proj = nn.Linear(width, width)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (t.view(B, T, self.heads, C // self.heads).transpose(1, 2) for t in self.c_attn(x).chunk(3, dim=-1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.c_proj(y.transpose(1, 2).reshape(B, T, C))
+
+
+class MLP(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.c_fc = nn.Linear(width, 4 * width)
+        self.c_proj = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return self.c_proj(F.gelu(self.c_fc(x)))
+
+
+class SlipBlock(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.ln_1, self.attn = nn.LayerNorm(width), CausalSelfAttention(width, heads)
+        self.ln_2, self.mlp = nn.LayerNorm(width), MLP(width)
+
+    def forward(self, x):
+        h = self.ln_1(x)
+        h = x + self.attn(h)
+        h = self.ln_2(x)
+        return x + self.mlp(h)
+
+
+class SoundBlock(SlipBlock):
+    def forward(self, x):
+        h = self.ln_1(x)
+        x = x + self.attn(h)
+        h = self.ln_2(x)
+        return x + self.mlp(h)
+
+
+class GPT(nn.Module):
+    block = SoundBlock
+
+    def __init__(self, vocab=512, context=128, width=96, heads=4, depth=8):
+        super().__init__()
+        self.wte = nn.Embedding(vocab, width)
+        self.wpe = nn.Embedding(context, width)
+        self.h = nn.ModuleList(self.block(width, heads) for _ in range(depth))
+        self.ln_f = nn.LayerNorm(width)
+        self.lm_head = nn.Linear(width, vocab, bias=False)
+        self.apply(self.init_weights)
+
+    def init_weights(self, module):
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            nn.init.normal_(module.weight, std=0.02)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+    def forward(self, ids):
+        x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device))
+        for block in self.h:
+            x = block(x)
+        return self.lm_head(self.ln_f(x))
+
+
+class Slip(GPT):
+    block = SlipBlock
+
+
+class Sound(GPT):
+    block = SoundBlock

@@ -1,0 +1,72 @@
+"""Attention logits start small enough that a softmax over them is no choice of one key.
+
+Why: over n keys a softmax of Gaussian logits of deviation s puts its weight on a few keys from s = √(2·ln n) on. Its Jacobian is near zero there, so
+that queries and keys get no gradient and attention stays as random as it began; with training the logits grow further and the loss jumps. A missing
+1/√d_h does it at ordinary weights (√d_h for entries of variance 1/fan_in), so do weights that start too large, or a stream without a norm on the
+way to queries and keys.
+Assumes: independent random weights at the recorded initialisation; the number is √(E u²) over weights, before any mask and behind any cap.
+Cannot tell: when the stream's moments at the start are unknown.
+Source: Vaswani et al. 2017, section 3.2.1; Derrida 1981; Zhai et al. 2023 (attention entropy collapse); docs/theory/covariance.md, section 4.
+"""
+
+from __future__ import annotations
+
+import math
+
+from screen.facts.questions import has_softmax
+from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+
+RULE = Rule("I202", "logits-at-start", "forward", "I", "warning", ("streams.kinds.sublayers", "recursions"), "Vaswani et al. 2017, section 3.2.1")
+
+KEYS = 2048
+"""Keys of one query for which the softmax is judged (a common length of training; 512 would give 3.5, 10^6 5.3 in place of 3.9). Our own choice."""
+FROZEN = math.sqrt(2 * math.log(KEYS))
+"""Deviation of the logits from which a softmax over that many keys is held by a few of them (random energy model)."""
+THEOREM = "√(E u²) = τ·√(d_h·E q²·E k²); over n keys a few hold the softmax from √(2·ln n) on"
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(32)
+        self.q, self.k, self.v, self.o = (nn.Linear(32, 32, bias=False) for _ in range(4))
+        for linear in (self.q, self.k, self.v, self.o):
+            INIT
+
+    def forward(self, x):
+        y = self.norm(x)
+        return x + self.o(F.scaled_dot_product_attention(self.q(y), self.k(y), self.v(y), scale=SCALE))
+"""
+FAN_IN = "nn.init.normal_(linear.weight, std=linear.in_features**-0.5)"
+
+
+def _example(title: str, init: str, scale: str) -> Example:
+    return Example(title, BLOCK.replace("INIT", init).replace("SCALE", scale))
+
+
+HOLDS = (_example("a scale of 1/√d_h", FAN_IN, "32**-0.5"),)
+VIOLATES = (_example("no scale", FAN_IN, "1.0"),)
+CANNOT_TELL = (_example("weights that nothing fills", "linear.weight = nn.Parameter(torch.empty(32, 32))", "1.0"),)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per distinct sublayer with softmax attention."""
+    sites = [s for s in each_sublayer(facts) if has_softmax(facts, s[2]) is True]
+    return or_not_applicable([_judge(facts, *site) for site in sites], "no branch weighs values by a softmax over logits.")
+
+
+def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
+    site, name, found = at(stream, kind, sublayer), describe(stream, kind, sublayer), facts.recursion(stream)
+    if isinstance(found, Unknown):
+        message = f"{name}: how large its logits start is not known: {found.reason}."
+        return Outcome("cannot_tell", message, blame(facts, site, found.nodes), "declared", THEOREM)
+    if sublayer.name not in found.logit_rms:
+        return Outcome("cannot_tell", f"{name}: how large its logits start was not derived.", site, "declared", THEOREM)
+    first, last = found.logit_rms[sublayer.name]
+    numbers = (("logit_rms_first_block", first), ("logit_rms_last_block", last))
+    large = max(first, last)
+    if large <= FROZEN:
+        return Outcome("holds", f"{name}: its logits start with a root mean square of {large:.3g}.", site, "declared", THEOREM, numbers=numbers)
+    message = f"{name}: its logits start with a root mean square of {large:.3g}, where a few of {KEYS} keys hold the softmax from {FROZEN:.3g} on."
+    remedy = "logits divided by √d_h, smaller initial Q and K, or a norm on queries and keys"
+    return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy=remedy)

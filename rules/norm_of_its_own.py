@@ -1,0 +1,101 @@
+"""Each norm on the stream has a gain of its own.
+
+Why: one norm object that serves several branches (made outside of the loop over blocks, or passed to each) ties their gains and biases: no branch
+can choose its scale, and the gradients of all of them pull at one vector, whose learning rate is in effect that many times as large. Where whole
+blocks share their weights that is the design; where only the norm is shared it is a slip. In a loss curve: a somewhat worse model, and noise in one
+parameter.
+Assumes: two norms share a gain when the same parameter multiplies their outputs; a norm that several branches read once (parallel branches) is one
+norm.
+Cannot tell: when an op without a row stands between a norm and the weights that read it.
+Source: Lan et al. 2020 (ALBERT) for sharing by design, maps and norms together.
+"""
+
+from __future__ import annotations
+
+from screen.facts.nouns import Norm
+from screen.facts.reach import is_state, onward
+from screen.graph import Ref
+from screen.ops import CLASSES
+from screen.rule import Example, Facts, Outcome, Rule, Site
+
+RULE = Rule("G125", "norm-of-its-own", "structure", None, "warning", ("norms", "streams.states", "graph"), "Lan et al. 2020")
+
+MODEL = """
+class Block(nn.Module):
+    def __init__(self, norm):
+        super().__init__()
+        self.norm, self.up, self.down = norm, nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(READ)))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        norm = nn.LayerNorm(32)
+        self.blocks, self.last = nn.ModuleList(Block(NORM) for _ in range(4)), nn.LayerNorm(32)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.last(x)
+"""
+HOLDS = (Example("a norm for each block", MODEL.replace("NORM", "nn.LayerNorm(32)").replace("READ", "self.norm(x)")),)
+VIOLATES = (Example("one norm is handed to all blocks", MODEL.replace("NORM", "norm").replace("READ", "self.norm(x)")),)
+UNREAD = MODEL.replace("NORM", "norm").replace("READ", "torch.special.bessel_j0(self.norm(x))")
+CANNOT_TELL = (Example("an op without a row between the norm and the maps", UNREAD),)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per gain that serves several norms on streams; one for the whole model where there is none."""
+    states = {n for stream in facts.streams for n in stream.states}
+    shared: dict[str, list[Norm]] = {}
+    for norm in facts.norms:
+        gain = _gain(facts, norm)
+        if gain and is_state(facts.graph, norm.source, states):
+            shared.setdefault(gain, []).append(norm)
+    if not shared:
+        return (Outcome("not_applicable", "no norm with a gain stands on a stream."),)
+    found = [outcome for gain, norms in shared.items() if len(norms) > 1 and (outcome := _judge(facts, gain, norms)) is not None]
+    return tuple(found) or (Outcome("holds", f"{len(shared)} gains of norms serve in one place each, or with the maps behind them."),)
+
+
+def _judge(facts: Facts, gain: str, norms: list[Norm]) -> Outcome | None:
+    readers = [_readers(facts, norm) for norm in norms]
+    site = Site(place=norms[1].place)
+    if any(r is None for r in readers):
+        return Outcome("cannot_tell", f"`{gain}` serves {len(norms)} norms, and an op without a row stands before the maps of one of them.", site)
+    maps = [r for r in readers if r]
+    if len(maps) < 2 or len(frozenset[str]().union(*maps)) < sum(map(len, maps)):
+        return None  # maps are shared as well: whole blocks serve at several depths
+    message = f"`{gain}` is the gain of {len(norms)} norms on streams, and the maps behind them are different ones."
+    return Outcome("violated", message, site, numbers=(("norms", len(norms)),), remedy="make a norm for each place")
+
+
+def _gain(facts: Facts, norm: Norm) -> str:
+    """The parameter that multiplies the output of a norm: its operand, or that of a product right behind it."""
+    nodes = facts.graph.nodes
+    call = nodes[norm.node] if nodes[norm.node].op != "getitem" else nodes[nodes[norm.node].inputs[0]]
+    weight = call.kwarg("weight") or next((a for a in call.args[2:3] if isinstance(a, Ref)), None)
+    if call.op in ("layer_norm", "rms_norm") and isinstance(weight, Ref):
+        return nodes[weight.node].name
+    behind = [nodes[u] for u in facts.graph.users[norm.node] if nodes[u].op == "mul"]
+    return next((nodes[i].name for user in behind for i in user.inputs if nodes[i].op == "parameter"), "")
+
+
+def _readers(facts: Facts, norm: Norm) -> frozenset[str] | None:
+    """Names of the weights that read the norm first; None where an op without a row stands before one."""
+    nodes, found = facts.graph.nodes, set[str]()
+    unread = {u.op for u in facts.coverage.unmodelled}
+    carries = ("view", "part", "linear", "join")
+
+    def stops(node: int) -> bool:
+        return CLASSES.get(nodes[node].op) not in carries or any(node in s.states for s in facts.streams)
+
+    for node, _ in onward(facts.graph, norm.node, stops):
+        if nodes[node].op in unread:
+            return None
+        if CLASSES.get(nodes[node].op) in ("weighted", "product"):
+            found |= {nodes[i].name for i in nodes[node].inputs if nodes[i].op == "parameter" and len(nodes[i].shape or ()) > 1}
+    return frozenset(found)

@@ -1,0 +1,73 @@
+"""What weights compute reaches an output of the model.
+
+Why: a branch or block whose result is overwritten or not handed on (`h = x + attention(x)` and then `x` again, `y = block(x)` in a loop) costs time
+and memory and changes nothing: its weights get no gradient, and distributed training fails or waits for them. No shape tells of it. In a loss
+curve: that of a model without the part; without attention, that of a model that sees each token alone.
+Assumes: the tensors that forward returned are all that counts; a value that is stored on the side (a cache, a list for hooks) is no output. A head
+behind the last block that another task would use (a pooler) is not judged.
+Cannot tell: when the forward pass failed before its end, or returned no tensor.
+Source: ∂L/∂W = 0 for weights that no path leads from to the loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from screen.facts.reach import used
+from screen.ops import CLASSES
+from screen.rule import Example, Facts, Outcome, Rule, Site, place_of
+
+RULE = Rule("G123", "results-used", "structure", None, "warning", ("graph.nodes", "graph.outputs", "streams.states"), "∂L/∂W = 0")
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n1, self.n2 = nn.LayerNorm(32), nn.LayerNorm(32)
+        self.mix, self.up, self.down = nn.Linear(32, 32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        h = x + self.mix(self.n1(x))
+        return CARRIED + self.down(F.gelu(self.up(self.n2(CARRIED))))
+"""
+HOLDS = (Example("each sublayer reads the one before it", BLOCK.replace("CARRIED", "h")),)
+VIOLATES = (Example("the second sublayer goes on with the block's input", BLOCK.replace("CARRIED", "x")),)
+FAILS = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 128), nn.Linear(64, 32)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(x)))
+"""
+CANNOT_TELL = (Example("the forward pass fails before its end", FAILS),)
+
+WEIGHTED = ("weighted", "product")
+REMEDY = "hand its result on, or remove it"
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per module call in which something with weights ran in vain; one for the whole model where nothing did."""
+    graph = facts.graph
+    if graph.failure or not graph.outputs:
+        why = "the forward pass failed before its end" if graph.failure else "forward returned no tensor"
+        return (Outcome("cannot_tell", f"Whether every result is used is unknown: {why}."),)
+    alive, end = used(graph), max((stream.states[-1] for stream in facts.streams), default=len(graph.nodes))
+    lost: dict[str, int] = {}
+    for node in graph.nodes[:end]:
+        if node.index not in alive and CLASSES.get(node.op) in WEIGHTED and any(graph.nodes[i].op == "parameter" for i in node.inputs):
+            lost.setdefault(_whole(facts, node.index, alive), node.index)
+    found = []
+    for path, first in lost.items():
+        message = f"`{path}` runs, and no output of the model depends on what it computes: its weights get no gradient."
+        found.append(Outcome("violated", message, Site(place=replace(place_of(facts, first), module=path)), remedy=REMEDY))
+    return tuple(found) or (Outcome("holds", "whatever weights compute reaches an output."),)
+
+
+def _whole(facts: Facts, node: int, alive: frozenset[int]) -> str:
+    """The path of the outermost call around a node in which nothing is used."""
+    graph = facts.graph
+    busy = {call for n in alive if graph.nodes[n].inputs for call in graph.call_path(graph.nodes[n].call)}
+    idle = next((c for c in graph.call_path(graph.nodes[node].call) if c not in busy), graph.nodes[node].call)
+    return graph.modules[graph.calls[idle].module].path

@@ -1,0 +1,62 @@
+"""No matrix stands on the stream itself: all weights of a block are in its residual branches.
+
+Why: `x = x + attention(N(x)); x = mlp(N(x))` has lost a skip, and a linear map between blocks does the same: nothing of the stream is carried past
+it, so that the stream behind N blocks is a product of N random maps. Forward it keeps what a norm gives it and forgets the input; backward the
+gradient of the first block passes all these maps, and shrinks or grows like gᴺ with the mean-square gain g² of one of them. In a loss curve: the loss
+stays near its start, or early layers learn nothing while late ones do; depth makes it worse.
+Assumes: the blocks are calls of one program, one after the other. An embedding, a head, and the maps between the stages of a pyramid are on no stream
+in this sense, and are not judged.
+Cannot tell: when an op without a row, which may hold weights, stands on the stream.
+Source: He et al. 2016 (Identity Mappings), section 3: a map h on the skip gives the product of all h, exponential in depth.
+"""
+
+from __future__ import annotations
+
+from screen.rule import Example, Facts, Outcome, Rule, Stream, at, blame, or_not_applicable
+
+SOURCE = "He et al. 2016 (Identity Mappings), section 3"
+RULE = Rule("G110", "weights-outside-branches", "structure", "D", "warning", ("streams.cuts", "streams.identity"), SOURCE)
+
+REMEDY = "add the block's input to what the map gives, `x = x + mlp(norm(x))`, or move the map into a branch"
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 64), nn.Linear(64, 32)
+        self.second, self.wide, self.narrow = nn.LayerNorm(32), nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def forward(self, x):
+        x = x + self.down(F.gelu(self.up(self.first(x))))
+        return x + self.narrow(F.gelu(self.wide(self.second(x))))
+"""
+LINEAR = "return self.narrow(self.wide(x))"
+HOLDS = (Example("both maps stand in branches", BLOCK),)
+VIOLATES = (
+    Example("the second skip is lost", BLOCK.replace("return x + self.narrow", "return self.narrow")),
+    Example("a linear map on the stream in every block", BLOCK.replace("return x + self.narrow(F.gelu(self.wide(self.second(x))))", LINEAR)),
+)
+CANNOT_TELL = (
+    Example(
+        "an op without a row stands on the stream",
+        BLOCK.replace("return x + self.narrow", "x = torch.special.bessel_j0(x)\n        return x + self.narrow"),
+    ),
+)
+
+
+def check(facts: Facts) -> tuple[Outcome, ...]:
+    """One outcome per stream."""
+    return or_not_applicable([_judge(facts, stream) for stream in facts.streams], "there is no stream.")
+
+
+def _judge(facts: Facts, stream: Stream) -> Outcome:
+    site = at(stream)
+    if stream.cuts:
+        names = ", ".join(dict.fromkeys(place.words for place in stream.cuts))
+        depth = facts.depth(stream)
+        message = f"`{stream.name}` itself passes the matrices of {names} in each of its {depth} blocks: no skip leads past them."
+        numbers = (("depth", depth), ("matrices", len(stream.cuts)))
+        return Outcome("violated", message, at(stream, place=stream.cuts[0]), numbers=numbers, remedy=REMEDY)
+    if isinstance(stream.identity.exists, bool):
+        return Outcome("holds", f"all matrices between the first and the last add of `{stream.name}` stand in residual branches.", site)
+    why = stream.identity.exists
+    return Outcome("cannot_tell", f"Whether `{stream.name}` itself passes a matrix is unknown: {why.reason}.", blame(facts, site, why.nodes))

@@ -1,0 +1,82 @@
+"""What a branch reads from beyond its own stream: whether that grows with the depth of another stream, and which softmaxes stand in the whole graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from screen.facts.branches import Branch
+from screen.facts.flow import Flow, mask_of
+from screen.facts.nouns import Tri, Unknown
+from screen.facts.placement import Reader
+from screen.facts.softmaxes import softmaxes_of, uses_of
+from screen.graph import Node
+
+EXPONENTIALS = frozenset({"exp", "exp2", "expm1"})
+
+
+def reads_growing(reader: Reader) -> bool:
+    """Whether some branch reads a state of another stream behind that one's first branch, with no norm between."""
+    chains = reader.chains
+    others = {n for c in chains.streams if c is not reader.chain and not c.inner for n in c.nodes if n >= c.adds[0]}
+    return bool(others) and any(_reaches(branch, node, others) for _, branch in reader.branches for node in _memory(branch))
+
+
+def _memory(branch: Branch) -> set[int]:
+    """Values of other streams that a branch reads."""
+    return {i for n in branch.region for i in branch.sources(n) if branch.border(i) == "memory"}
+
+
+def _reaches(branch: Branch, node: int, states: set[int]) -> bool:
+    seen, stack = set[int](), [node]
+    while stack:
+        here = stack.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        norm = branch.norms.by_node.get(here)
+        if norm is not None and not norm.across:
+            continue
+        if here in states:
+            return True
+        stack.extend(i for i in branch.flow.counting[here] if branch.flow.data[i])
+    return False
+
+
+def softmax_anywhere(flow: Flow) -> Tri:
+    """Whether values are weighed, or chosen, by a softmax anywhere. The last one over classes weighs nothing."""
+    graph = flow.graph
+    free = [n.index for n in graph.nodes if flow.data[n.index] or flow.of_weights[n.index]]
+    if any(s.value is not None or uses_of(flow, s.node) for s in softmaxes_of(flow, free)):
+        return True
+    if graph.failure is not None:
+        return Unknown("the forward did not run to its end")
+    unread = tuple(n.index for n in graph.nodes if flow.classes[n.index] == "unmodelled" and flow.data[n.index])
+    if unread:
+        return Unknown(f"`{graph.nodes[unread[0]].op}` has no row in the op table, and may hold a softmax", unread)
+    written = written_softmaxes(flow, free)
+    return Unknown("exponentials are divided by what is made of them, which may be a softmax", written) if written else False
+
+
+def written_softmaxes(flow: Flow, nodes: Iterable[int]) -> tuple[int, ...]:
+    """Quotients whose divisor is made of exponentials: a softmax that is written out by pieces, perhaps."""
+    graph, chosen = flow.graph, sorted(nodes)
+    powers = mask_of(i for i in chosen if graph.nodes[i].op in EXPONENTIALS or _is_power(graph.nodes[i]))
+    if not powers:
+        return ()
+    divisors = [(i, graph.nodes[i].inputs[-1]) for i in chosen if graph.nodes[i].op in ("div", "true_divide", "reciprocal") and graph.nodes[i].inputs]
+    return tuple(i for i, divisor in divisors if flow.ancestors[divisor] & powers)
+
+
+def _is_power(node: Node) -> bool:
+    """A number to the power of a value."""
+    return node.op == "pow" and bool(node.args) and isinstance(node.args[0], int | float)
+
+
+def written_in(reader: Reader) -> Iterator[tuple[tuple[int, int], tuple[int, ...]]]:
+    """(add, output) of each branch -> its quotients that may be a softmax."""
+    for _, branch in reader.branches:
+        if found := written_softmaxes(reader.flow, branch.region):
+            yield (branch.add, branch.output), found
+
+
+__all__ = ["reads_growing", "softmax_anywhere", "written_in"]

@@ -1,0 +1,106 @@
+"""Every softmax of a branch with the bound of its logits: attention, poolings, routers, in one call or written out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from screen.facts.attention import Attention
+from screen.facts.bounds.closed import Breaker, boundedness
+from screen.facts.bounds.expr import Expr
+from screen.facts.bounds.growth import LOST, Growth, State
+from screen.facts.bounds.value import Value
+from screen.facts.bounds.walk import Walk
+from screen.facts.nouns import Tri, Unknown
+from screen.facts.softmaxes import FUSED, Softmax, SoftmaxRole, role_of, softmaxes_of
+from screen.graph import numel
+
+
+@dataclass(frozen=True)
+class SoftmaxBound:
+    """One softmax of a branch."""
+
+    node: int
+    role: SoftmaxRole
+    logits: Expr | Unknown
+    """sup |logit|, before masks."""
+    bounded: Tri
+    """Over all weights given the norms' gains and weights of one number, which are temperatures: True by a finite bound, False by a witness."""
+    breaker: int | None = None
+    """Where it breaks."""
+
+
+def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
+    """All of the branch's region, and of the weights that it is computed with, in order."""
+    features = walk.branch.norms.features
+    found = softmaxes_of(walk.flow, sorted({*walk.branch.region, *_weights(walk)}))
+    written = {i for s in found for i in (s.logits,) if i is not None}
+    cores = {c.node for c in Attention(walk.branch).cores}
+    roles = ((s, "attention" if s.node in cores else role_of(walk.flow, features, s)) for s in found if s.node not in written)
+    return tuple(_bounded(walk, s, role) for s, role in roles)
+
+
+def _weights(walk: Walk) -> set[int]:
+    """What the branch's values are computed with and no data reaches."""
+    seen: set[int] = set()
+    stack = [i for n in walk.branch.region for i in walk.branch.sources(n) if i not in walk.branch.members and walk.flow.of_weights[i]]
+    while stack:
+        here = stack.pop()
+        if here not in seen and not walk.flow.data[here]:
+            seen.add(here)
+            stack.extend(walk.graph.nodes[here].inputs)
+    return seen
+
+
+def _bounded(walk: Walk, softmax: Softmax, role: SoftmaxRole) -> SoftmaxBound:
+    logits = _logits(walk, softmax)
+    bound = logits.norm() if isinstance(logits, Value) else logits
+    bounded: Tri
+    breaker: Breaker | None
+    temperatures = frozenset(n.name for n in walk.graph.nodes if n.op == "parameter" and numel(n.shape or ()) == 1)
+    if softmax.logits is None:
+        asked = lambda states: _of_call(walk, softmax.node, states)  # noqa: E731
+        bounded, breaker = boundedness(walk, bound, math.inf, softmax.node, asked, temperatures)
+    else:
+        bounded, breaker = boundedness(walk, bound, math.inf, softmax.logits, besides=temperatures)
+    return SoftmaxBound(softmax.node, role, bound, bounded, breaker.node if breaker is not None and breaker.proven else None)
+
+
+def _logits(walk: Walk, softmax: Softmax) -> Value | Unknown:
+    """As the softmax's own rule has noted them (before masks); else the value of their node."""
+    noted = next((u for node, u in walk.logits if node == softmax.node), None)
+    if noted is not None:
+        return noted
+    if softmax.logits is None:
+        return Unknown(f"no bound for `{walk.graph.nodes[softmax.node].op}`", (softmax.node,))
+    found = walk.value(softmax.logits)
+    return replace(found, holes=False) if isinstance(found, Value) else Unknown("logits that are several results", (softmax.node,))
+
+
+def _of_call(walk: Walk, index: int, states: dict[int, State]) -> State:
+    """How the logits of a fused attention grow: with its queries, its keys or its mask, one of them alone."""
+    node = walk.graph.nodes[index]
+    places = ((0, "query"), (1, "key"), (3, "attn_mask"))
+    moved = [states.get(i) for p, name in places if (i := walk.flow.ref(node, p, name)) is not None and states.get(i) is not None]
+    if node.op not in FUSED or len(moved) != 1:
+        return LOST if moved else None
+    return moved[0] if isinstance(moved[0], Growth) else LOST
+
+
+def opaque(walk: Walk) -> tuple[int, ...]:
+    """Ops without a row that data pass: each may hold a softmax."""
+    return tuple(i for i in walk.branch.region if walk.flow.classes[i] == "unmodelled" and walk.flow.data[i])
+
+
+def verdict(found: tuple[SoftmaxBound, ...], hidden: tuple[int, ...]) -> Tri | None:
+    """Whether all logits that weigh values are bounded: False where one has a witness, None where there is none at all (routers are none)."""
+    counted = [s.bounded for s in found if s.role in ("attention", "pooling")]
+    if any(b is False for b in counted):
+        return False
+    if hidden:
+        return Unknown("an op without a row may hold a softmax", hidden)
+    lost = next((b for b in counted if isinstance(b, Unknown)), None)
+    return lost if lost is not None else True if counted else None
+
+
+__all__ = ["SoftmaxBound", "opaque", "softmaxes", "verdict"]

@@ -1,0 +1,372 @@
+"""From facts to claims: every statement about a model is made here, once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from screen.facts.bounds import BranchBounds
+from screen.facts.bounds.closed import INPUTS
+from screen.facts.bounds.expr import Expr
+from screen.facts.bounds.softmax import SoftmaxBound
+from screen.facts.claims.claim import Claim, ClaimKind, Claims, Weights, numbered
+from screen.facts.inits import starting_value
+from screen.facts.norms import place_of
+from screen.facts.nouns import Facts, Kind, Stream, Sublayer, Tri, Unknown
+from screen.facts.operator import StreamOperator
+from screen.facts.operator.polynomial import Range
+from screen.facts.operator.steps import StateBound
+from screen.facts.recursion import Recursion
+
+FEWEST, STRAIGHT = 8, 1.3
+"""Blocks from which a rise is looked for, and how much more than twice as much all of them may add as the first half does."""
+FLAT = 3.0
+"""First-over-last gradient ratio, or its inverse, up to which the law of depth is called flat (review, T3)."""
+LEVEL, SLOPING = 0.1, 0.3
+"""Exponents of the gradient ratio over depth up to which it is flat, and from which it is a power; what lies between is not told (convention)."""
+GROWN = 30.0
+"""Growth of a stream over its depth from which branches that grow with it make gradients exponential sooner or later (convention)."""
+ORDINARY = 1e3
+"""First-over-last gradient ratio beyond which, or below whose inverse, the law is no power whatever its fit says."""
+
+
+def claims_of(facts: Facts) -> Claims:
+    """All claims about one model, in data-flow order."""
+    found: list[Claim] = []
+    for number, stream in enumerate(facts.streams):
+        operator = facts.operator(stream)
+        found += _of_stream(facts, stream, operator, number)
+        for kind in stream.kinds:
+            for sublayer in kind.sublayers:
+                found += _of_sublayer(facts, stream, kind, sublayer)
+    found += _of_model(facts)
+    return Claims(numbered(found))
+
+
+def _of_stream(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, number: int) -> Iterator[Claim]:
+    gain = operator if isinstance(operator, Unknown) else operator.start
+    yield _gain(facts, stream, gain)
+    fixed = growth(facts, stream, operator, all_weights=False)
+    yield _of_law(facts, stream, "fixed", fixed)
+    yield _of_law(facts, stream, "all", growth(facts, stream, operator, all_weights=True))
+    yield from _at_start(facts, stream)
+
+
+def _gain(facts: Facts, stream: Stream, gain: Range | Unknown) -> Claim:
+    claim = Claim("identity_gain", "start", "proved", stream=stream.name)
+    if isinstance(gain, Unknown):
+        return _unknown(facts, claim, gain)
+    if gain.number is not None:
+        return replace(claim, value=gain.number, low=gain.number, high=gain.number)
+    if not math.isfinite(gain.high):
+        return _unknown(facts, claim, Unknown("the stream is multiplied by what has no bound"))
+    return replace(claim, value=None, low=gain.low, high=gain.high, status="unknown", reason="it depends on gates or on how parts of the stream overlap")
+
+
+def _of_law(facts: Facts, stream: Stream, weights: str, law: str | Unknown) -> Claim:
+    claim = Claim("growth", weights, "proved", stream=stream.name)  # type: ignore[arg-type]
+    return _unknown(facts, claim, law) if isinstance(law, Unknown) else replace(claim, value=law, high=_reach(facts, stream) if law == "bounded" else None)
+
+
+def _reach(facts: Facts, stream: Stream) -> float | None:
+    """The largest size of a bounded state at weights of one, in rms, where states have bounds of their own."""
+    found = [facts.state_bounds.get((s.add, s.output)) for k in stream.kinds for s in k.sublayers]
+    sizes = [b.size / math.sqrt(stream.width or 1) for b in found if b is not None and b.size is not None]
+    return max(sizes, default=None)
+
+
+def growth(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, *, all_weights: bool) -> str | Unknown:
+    """Size against depth: `bounded`, `linear`, `polynomial`, `exponential`, as an upper law; `exponential` where the identity path alone is."""
+    if isinstance(operator, Unknown):
+        return operator
+    if isinstance(operator.clean, Unknown) or operator.breaks:
+        return _by_states(facts, stream, operator, all_weights)
+    if operator.trained and all_weights:
+        return Unknown("weights are added to the stream itself: a bias, or a table")
+    lost = _lost_branch(facts, stream, all_weights)
+    if lost is not None:
+        return lost
+    if isinstance(operator.carried, Unknown):
+        return operator.carried
+    if operator.carried == "exponential":
+        return "exponential" if operator.grows else Unknown("the multipliers of the stream may make it grow exponentially, and need not")
+    if operator.convex or operator.carried == "decaying":
+        return "bounded"
+    if len(stream.kinds) > 1 and (rising := _rising(facts, stream)) is not None:
+        return rising
+    return "linear" if operator.carried == "constant" else "polynomial"
+
+
+def _rising(facts: Facts, stream: Stream) -> Unknown | None:
+    """Whether what later blocks add is larger and larger: blocks that differ in a number. Their bounds at weights of one are added up."""
+    layers = sorted(((layer, kind) for kind in stream.kinds for first, last in kind.layers for layer in range(first, last + 1)), key=lambda at: at[0])
+    if len(layers) < FEWEST:
+        return None
+    sizes = {k.id: math.fsum(_added(facts, s) for s in k.sublayers) for k in stream.kinds}
+    total, sums = 0.0, list[float]()
+    for _, kind in layers:
+        total += sizes[kind.id]
+        sums.append(total)
+    if sums[-1] <= STRAIGHT * 2 * max(sums[len(sums) // 2 - 1], 1e-300):
+        return None
+    return Unknown("blocks differ in a number, and what later ones add is larger", (stream.kinds[-1].sublayers[-1].output,))
+
+
+def _added(facts: Facts, sublayer: Sublayer) -> float:
+    bounds = _bounds(facts, sublayer)
+    if isinstance(bounds, Unknown) or isinstance(bounds.magnitude, Unknown):
+        return 0.0
+    log = bounds.magnitude.log(dict.fromkeys(bounds.magnitude.symbols(), 1.0))
+    return math.exp(min(log, 700.0))
+
+
+def _lost_branch(facts: Facts, stream: Stream, all_weights: bool) -> Unknown | None:
+    """The first branch whose output is not known to be bounded: over all weights, or however large the stream is at fixed ones."""
+    for kind in stream.kinds:
+        for sublayer in kind.sublayers:
+            answer = output_bounded(facts, sublayer) if all_weights else is_held(facts, stream, sublayer)
+            if isinstance(answer, Unknown):
+                return Unknown(f"whether the output of `{sublayer.name}` is bounded is not known: {answer.reason}", answer.nodes or (sublayer.output,))
+            if not answer:
+                why = "its weights scale what `{}` adds" if all_weights else "what `{}` adds grows with the stream"
+                return Unknown(why.format(sublayer.name), (sublayer.output,))
+    return None
+
+
+def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weights: bool) -> str | Unknown:
+    """Where norms, gates or other functions stand on the stream: by the bound of each state from the one before it."""
+    slopes: list[float] = []
+    for kind in stream.kinds:
+        bounds = [(s, facts.state_bounds.get((s.add, s.output))) for s in kind.sublayers]
+        known = [(s, b) for s, b in bounds if b is not None]
+        if len(known) < len(bounds):
+            return Unknown("how large a state gets is not derived", (kind.sublayers[0].add,))
+        answers = [b.always if all_weights else b.held for _, b in known]
+        if all_weights and any(s.normed_skip for s, _ in known):
+            return Unknown("what a branch adds behind the norm on the stream is free", (known[0][0].add,))
+        if all(a is True for a in answers) or (not all_weights and _resets(known)):
+            slopes.append(0.0)
+            continue
+        lost = next((a for a in answers if isinstance(a, Unknown)), None)
+        if lost is not None:
+            return lost
+        if all_weights or any(b.slope is None for _, b in known):
+            return Unknown("no bound of the stream holds over all weights" if all_weights else "what stands on the stream has no bound", operator.breaks)
+        slopes.append(math.prod(b.slope for _, b in known if b.slope is not None))
+    if all(slope < 1 - 1e-6 for slope in slopes):
+        return "bounded"
+    if all(slope <= 1 + 1e-6 for slope in slopes):
+        return "linear"
+    return Unknown("the bound of each state grows with the one before it", operator.breaks)
+
+
+def _resets(known: list[tuple[Sublayer, StateBound]]) -> bool:
+    """Whether some state of the block is bounded whatever came before, and the others are finite for a finite one."""
+    return any(b.held is True for _, b in known) and all(b.held is True or b.slope is not None for _, b in known)
+
+
+# -- what a branch adds ---------------------------------------------------------------------------------------------------------------
+
+
+def output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the branch's output set is bounded over all its weights, gains of norms fixed, for any input: what the calculus of bounds proves."""
+    bounds = _bounds(facts, sublayer)
+    return bounds if isinstance(bounds, Unknown) else bounds.bounded
+
+
+def is_held(facts: Facts, stream: Stream, sublayer: Sublayer) -> Tri:
+    """Whether what the branch adds stays bounded at fixed weights however large the stream, other streams and earlier states are: True by a bound, False
+    by a witness."""
+    bounds = _bounds(facts, sublayer)
+    if isinstance(bounds, Unknown):
+        return bounds
+    if bounds.bounded is True:
+        return True
+    if isinstance(bounds.magnitude, Unknown):
+        return False if bounds.bounded_in_stream is False else bounds.magnitude
+    free = INPUTS if stream.name in facts.growing else INPUTS - {"B_memory"}
+    if survives(bounds.magnitude, free):
+        return True
+    return False if bounds.bounded_in_stream is False else Unknown("the bound grows with the stream, and the branch need not", (sublayer.output,))
+
+
+def survives(bound: Expr, inputs: frozenset[str] = INPUTS) -> bool:
+    """Whether a bound stays finite when its inputs grow without limit."""
+    return bound.log({name: math.inf if name in inputs else 1.0 for name in bound.symbols()}) < math.inf
+
+
+def _bounds(facts: Facts, sublayer: Sublayer) -> BranchBounds | Unknown:
+    analysis = facts.analysis(sublayer)
+    return analysis if isinstance(analysis, Unknown) else analysis.bounds
+
+
+def _of_sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Iterator[Claim]:
+    def claim(name: ClaimKind, weights: Weights = "all") -> Claim:
+        return Claim(name, weights, "proved", stream=stream.name, kind=kind.id, sublayer=sublayer.name)
+
+    bounds = _bounds(facts, sublayer)
+    output = _tri(facts, claim("output_bounded"), output_bounded(facts, sublayer))
+    yield output if output.value is not True or isinstance(bounds, Unknown) else replace(output, high=_size(bounds.bound, stream.width or 1))
+    softmax = softmax_in(facts, sublayer)
+    yield _tri(facts, claim("softmax"), softmax)
+    if softmax is not False:
+        logits = _tri(facts, claim("logits_bounded"), logits_bounded(facts, sublayer))
+        sizes = [] if isinstance(bounds, Unknown) or logits.value is not True else [s.logits for s in weighing(bounds)]
+        known = [u for u in sizes if isinstance(u, Expr)]
+        yield replace(logits, high=max((size for u in known if (size := _size(u, 1)) is not None), default=None))
+    yield _step(facts, stream, sublayer, claim("step_bound", "start"))
+    recursion = facts.recursion(stream)
+    if softmax is True:
+        yield _logit_rms(facts, recursion, sublayer, claim("logit_rms", "start"))
+    analysis = facts.analysis(sublayer)
+    for degree in () if isinstance(analysis, Unknown) else analysis.degrees.groups:
+        yield replace(claim("degree"), value=degree.predicted, group=degree.group, reason=degree.status)
+
+
+def _size(bound: Expr | None, width: int) -> float | None:
+    """A bound with every symbol that is left in it at one, in rms; None where it leaves the range of floats."""
+    if bound is None:
+        return None
+    log = bound.log(dict.fromkeys(bound.symbols(), 1.0))
+    return math.exp(log) / math.sqrt(width) if log < 700 else None
+
+
+def softmax_in(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the branch weighs values, or chooses them, by a softmax."""
+    bounds = _bounds(facts, sublayer)
+    if isinstance(bounds, Unknown):
+        return bounds
+    if weighing(bounds):
+        return True
+    if bounds.opaque:
+        return Unknown("an op without a row may hold a softmax", bounds.opaque)
+    written = facts.written_softmaxes.get((sublayer.add, sublayer.output), ())
+    return Unknown("exponentials are divided by what is made of them, which may be a softmax", written) if written else False
+
+
+def weighing(bounds: BranchBounds) -> list[SoftmaxBound]:
+    """Its softmaxes whose shares weigh or choose something."""
+    return [s for s in bounds.softmaxes if s.role != "other"]
+
+
+def logits_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether all logits under its softmaxes are bounded over all weights, gains and temperatures of norms fixed."""
+    bounds = _bounds(facts, sublayer)
+    if isinstance(bounds, Unknown):
+        return bounds
+    answers = [s.bounded for s in weighing(bounds)]
+    if any(a is False for a in answers):
+        return False
+    if bounds.opaque:
+        return Unknown("an op without a row may hold a softmax", bounds.opaque)
+    lost = next((a for a in answers if isinstance(a, Unknown)), None)
+    return lost if lost is not None else True if answers else Unknown("it holds no softmax that is known", (sublayer.output,))
+
+
+def _step(facts: Facts, stream: Stream, sublayer: Sublayer, claim: Claim) -> Claim:
+    """The largest size of what the branch adds, in rms per token, with norms at the gains that they start with."""
+    bounds = _bounds(facts, sublayer)
+    if isinstance(bounds, Unknown) or bounds.bounded is not True or bounds.bound is None or stream.width is None:
+        why = bounds if isinstance(bounds, Unknown) else Unknown("the branch is not bounded over its weights", (sublayer.output,))
+        return _unknown(facts, claim, why)
+    values = start_values(facts, bounds)
+    if isinstance(values, Unknown):
+        return _unknown(facts, claim, values)
+    size = bounds.bound.evaluate(values) / math.sqrt(stream.width)
+    return replace(claim, value=size) if math.isfinite(size) else _unknown(facts, claim, Unknown("the bound is not finite"))
+
+
+def start_values(facts: Facts, bounds: BranchBounds) -> dict[str, float] | Unknown:
+    """The symbols of a bound at the recorded start, where each is a norm of a parameter that starts as one number."""
+    assert bounds.bound is not None
+    quantities = {q.symbol: q for q in bounds.quantities}
+    values: dict[str, float] = {}
+    for symbol in bounds.bound.symbols():
+        quantity = quantities.get(symbol)
+        number = None if quantity is None else starting_value(facts.graph, (quantity.parameter,))
+        if quantity is None or number is None or quantity.part.fold is not None:
+            return Unknown("it holds a weight whose start is no one number")
+        size = abs(number + quantity.part.shift)
+        if quantity.kind == "max_abs":
+            values[symbol] = size
+        elif quantity.kind in ("l2", "frobenius"):
+            values[symbol] = size * math.sqrt(math.prod(quantity.part.sizes))
+        else:
+            return Unknown("it holds a norm of a matrix")
+    return values
+
+
+def _logit_rms(facts: Facts, recursion: Recursion | Unknown, sublayer: Sublayer, claim: Claim) -> Claim:
+    if isinstance(recursion, Unknown):
+        return _unknown(facts, claim, recursion)
+    table = getattr(recursion, "logit_rms", None) or {}
+    found = table.get(sublayer.name)
+    if found is None:
+        return _unknown(facts, claim, Unknown("the recursion does not cover its logits", (sublayer.output,)))
+    return replace(claim, value=float(found[0]), high=float(max(found)))
+
+
+# -- at the start ---------------------------------------------------------------------------------------------------------------------
+
+
+def _at_start(facts: Facts, stream: Stream) -> Iterator[Claim]:
+    found = facts.recursion(stream)
+    for name, value in (
+        ("gradient_law", _law_of_gradients(facts, stream, found)),
+        ("rms_ratio", found if isinstance(found, Unknown) else found.predicted_ratio),
+        ("one_minus_cos", found if isinstance(found, Unknown) else found.one_minus_cos),
+        ("gradient_ratio", found if isinstance(found, Unknown) else found.gradient_ratio),
+    ):
+        claim = Claim(name, "start", "proved", stream=stream.name)  # type: ignore[arg-type]
+        if isinstance(value, float) and not math.isfinite(value):
+            value = Unknown("it leaves the range of floats")
+        yield _unknown(facts, claim, value) if isinstance(value, Unknown) else replace(claim, value=value)
+
+
+def _law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown) -> str | Unknown:
+    """The law of one stream: of branches that grow with it a large growth is no law of a few blocks yet."""
+    subs = [s for k in stream.kinds for s in k.sublayers]
+    free = [a for s in subs if not isinstance(a := facts.analysis(s), Unknown) and a.degrees.stream == 0.0]
+    law = gradient_law(found)
+    if law in ("flat", "power") and len(free) < len(subs) and not isinstance(found, Unknown) and found.predicted_ratio > GROWN:
+        return Unknown(f"the stream grows {found.predicted_ratio:.3g} times, and not every branch moves less as it does")
+    return law
+
+
+def gradient_law(found: Recursion | Unknown) -> str | Unknown:
+    """How the gradient of the first block over the last goes with depth, by the recursion."""
+    if isinstance(found, Unknown):
+        return found
+    if isinstance(found.gradient_ratio, Unknown):
+        return found.gradient_ratio
+    if found.depth < 2:
+        return Unknown("one block has no law of depth")
+    ratio = found.gradient_ratio
+    if isinstance(found.ratio_law, Unknown) or isinstance(found.ratio_exponent, Unknown):
+        return found.ratio_law
+    if found.ratio_law == "exponential" or not 1 / ORDINARY <= ratio <= ORDINARY:
+        return "exponential"
+    exponent = abs(found.ratio_exponent)
+    if exponent <= LEVEL and 1 / FLAT <= ratio <= FLAT:
+        return "flat"
+    return "power" if exponent >= SLOPING else Unknown(f"between flat and a power: exponent {found.ratio_exponent:.2f} at {found.depth} blocks")
+
+
+def _of_model(facts: Facts) -> Iterator[Claim]:
+    yield _tri(facts, Claim("softmax", "all", "proved"), facts.softmax)
+
+
+# -- one claim ------------------------------------------------------------------------------------------------------------------------
+
+
+def _tri(facts: Facts, claim: Claim, answer: Tri) -> Claim:
+    return _unknown(facts, claim, answer) if isinstance(answer, Unknown) else replace(claim, value=answer)
+
+
+def _unknown(facts: Facts, claim: Claim, why: Unknown) -> Claim:
+    place = place_of(facts.graph, why.nodes[0]) if why.nodes and why.nodes[0] < len(facts.graph.nodes) else None
+    return replace(claim, status="unknown", value=None, reason=why.reason, node=place, nodes=why.nodes)
+
+
+__all__ = ["claims_of", "gradient_law", "growth", "is_held", "logits_bounded", "output_bounded", "softmax_in", "survives"]

@@ -1,0 +1,381 @@
+"""Each state of a stream as a sum: Σ coefficient · earlier state + Σ coefficient · branch output + a rest.
+
+The graph is cut at the states that branches read and at what branches add. Between cuts only paths without a weight and without a nonlinearity carry a
+coefficient; whatever else a state is made of is its rest, with the node that begins it. An op that is not known is never the identity: what it
+carries is lost, and said so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from screen.facts.edges import FUSED_ADDS
+from screen.facts.flow import Flow, axes_of, number
+from screen.facts.norms import Norms
+from screen.facts.operator import layouts
+from screen.facts.operator.gates import coefficient
+from screen.facts.operator.layouts import Layout
+from screen.facts.operator.polynomial import ONE, Atom, Polynomial, of_atom
+from screen.facts.operator.polynomial import number as constant
+from screen.graph import Node, Ref
+
+Key = tuple[int, Layout]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A value as Σ coefficient · source + rest."""
+
+    terms: Mapping[Key, Polynomial]
+    rest: int | None = None
+    """The first node whose value is neither linear in the sources nor a constant."""
+    lost: int | None = None
+    """An op that reads a source, and how it carries it is not known."""
+    trained: bool = False
+    """Weights are added: a bias on the stream."""
+
+    def times(self, factor: Polynomial) -> Form:
+        """factor · value."""
+        return Form({k: p * factor for k, p in self.terms.items()}, self.rest, self.lost, self.trained)
+
+    def plus(self, other: Form) -> Form:
+        """The sum of both."""
+        table = dict(self.terms)
+        for key, p in other.terms.items():
+            table[key] = table[key] + p if key in table else p
+        rest = self.rest if self.rest is not None else other.rest
+        lost = self.lost if self.lost is not None else other.lost
+        return Form({k: p for k, p in table.items() if p.terms}, rest, lost, self.trained or other.trained)
+
+
+NOTHING = Form({})
+
+
+class Forms:
+    """Reads values between cuts. `sources`: the states and branch outputs at which the graph is cut; `fused`: adds that hold a branch's product."""
+
+    def __init__(self, flow: Flow, norms: Norms, sources: frozenset[int], fused: frozenset[int]) -> None:
+        self.flow, self.norms, self.sources, self.fused = flow, norms, sources, fused
+        self.table: dict[int, Form] = {}
+
+    def of(self, index: int) -> Form:
+        """A value; a source is itself."""
+        if index in self.sources:
+            shape = self.flow.graph.nodes[index].shape
+            return Form({}, index) if shape is None else Form({(index, layouts.whole(shape)): ONE})
+        return self.inside(index)
+
+    def inside(self, index: int) -> Form:
+        """A value by the op that makes it, even where it is a source."""
+        if index not in self.table:
+            self.table[index] = self._make(self.flow.graph.nodes[index])
+        return self.table[index]
+
+    def _make(self, node: Node) -> Form:
+        flow = self.flow
+        if not flow.data[node.index]:
+            return Form({}, trained=flow.trained[node.index])
+        if node.index in self.norms.by_node or not node.inputs:
+            return Form({}, node.index)
+        if node.op in FUSED_ADDS:
+            return self._fused(node)
+        kind = flow.classes[node.index]
+        rule = _BY_OP.get(node.op) or _BY_CLASS.get(kind)
+        if rule is not None:
+            return rule(self, node)
+        if kind == "unmodelled":
+            return self._lost(node)
+        return Form({}, node.index)
+
+    # -- what ops do ------------------------------------------------------------------------------------------------------------------
+
+    def _lost(self, node: Node) -> Form:
+        """How it carries what it reads is not known; where it reads nothing linear, it is a rest."""
+        carries = any(self.of(i).terms or self.of(i).lost is not None for i in dict.fromkeys(node.inputs) if self.flow.data[i])
+        return Form({}, node.index, node.index if carries else None)
+
+    def operand(self, node: Node, position: int, *names: str) -> Form | None:
+        """An argument as a value; numbers are constants, what is missing is None."""
+        found = self.flow.operand(node, position, *names)
+        if isinstance(found, Ref):
+            return self.broadcast(self.of(found.node), found.node, node)
+        return None if found is None else NOTHING
+
+    def broadcast(self, form: Form, source: int, node: Node) -> Form:
+        """A value as an operand of another shape: what is repeated along an axis is an operator of its own, unless it is an average along it."""
+        shape, wanted = self.flow.graph.nodes[source].shape, node.shape
+        if shape == wanted or not form.terms or shape is None or wanted is None:
+            return form
+        times = math.prod(wanted) / max(math.prod(shape), 1)
+        table: dict[Key, Polynomial] = {}
+        for (origin, layout), p in form.terms.items():
+            if math.prod(layout.sizes) == math.prod(wanted):  # an average, kept in the shape of what it averages
+                table[origin, layout] = p
+            else:
+                key = (origin, layouts.whole(self._shape(origin)))
+                table[key] = p * of_atom(Atom(("repeated", layout, wanted), "part")).scaled(math.sqrt(times))
+        return Form(table, form.rest, form.lost, form.trained)
+
+    def _shape(self, index: int) -> tuple[int, ...]:
+        return self.flow.graph.nodes[index if index >= 0 else ~index].shape or ()
+
+    def _fused(self, node: Node) -> Form:
+        """β·x + α·(a @ b): the product is a branch's where one ends here, else a rest."""
+        beta = number(node.kwarg("beta"))
+        first = self.operand(node, 0, "input") or NOTHING
+        kept = first if beta is None else first.times(constant(beta))
+        return kept.plus(self.rest(node) if node.index in self.fused else Form({}, node.index))
+
+    def rest(self, node: Node) -> Form:
+        """What a fused add makes itself: the output of the branch that ends there."""
+        return Form({(~node.index, layouts.whole(node.shape or ())): ONE})
+
+
+def _same(forms: Forms, node: Node) -> Form:
+    """A view, a slice, or one result of several."""
+    source = node.inputs[0]
+    above = forms.flow.graph.nodes[source]
+    if node.op == "getitem" and above.op in ("chunk", "split", "split_with_sizes", "tensor_split", "unbind") and above.shape is None:
+        if above.op == "unbind" and (kept := _unstacked(forms, above, node.args[1], forms.flow.operand(above, 1, "dim"))) is not None:
+            return kept
+        return _moved(forms, node, forms.of(above.inputs[0]), lambda layout: layouts.piece(forms.flow, node, layout))
+    if above.shape is None:
+        return Form({}, node.index)
+    if node.op == "select" and (kept := _unstacked(forms, node, node.args[2] if len(node.args) > 2 else None, node.args[1])) is not None:
+        return kept
+    if node.op == "getitem" and (kept := _unstacked(forms, node, node.args[1] if len(node.args) > 1 else None, 0)) is not None:
+        return kept
+    return _moved(forms, node, forms.of(source), lambda layout: layouts.viewed(forms.flow, node, layout))
+
+
+def _unstacked(forms: Forms, node: Node, place: object, dim: object) -> Form | None:
+    """One member of a `stack`, taken out again."""
+    stack = forms.flow.graph.nodes[node.inputs[0]]
+    if stack.op != "stack" or stack.index in forms.sources or type(place) is not int or stack.shape is None:
+        return None
+    rank, axis = len(stack.shape), forms.flow.operand(stack, 1, "dim")
+    mine, theirs = (int(a) % rank if type(a) is int else 0 for a in (dim, axis))
+    return forms.of(stack.inputs[place]) if mine == theirs and -len(stack.inputs) <= place < len(stack.inputs) else None
+
+
+def _moved(forms: Forms, node: Node, form: Form, move: object) -> Form:
+    """Every term in its new layout; what is no strided view is a permutation or a part."""
+    assert callable(move)
+    if not form.terms:
+        return form
+    table: dict[Key, Polynomial] = {}
+    shape = forms.flow.graph.nodes[node.inputs[0]].shape or ()
+    for (source, layout), p in form.terms.items():
+        averaged = math.prod(layout.sizes) != math.prod(shape)
+        new = (layout if node.op in _KEEPS_AXES else None) if averaged else move(layout)
+        if new is not None:
+            table[source, new] = table[source, new] + p if (source, new) in table else p
+            continue
+        kept = not averaged and math.prod(node.shape or ()) == math.prod(shape) and node.op in _PERMUTES
+        atom = Atom((node.op, *map(str, node.args[1:]), *map(str, node.kwargs), layout.strides), "permutation" if kept else "part")
+        key = (source, layout if kept and node.shape == shape else layouts.whole(forms._shape(source)))
+        repeats = math.sqrt(max(1.0, math.prod(node.shape or ()) / max(math.prod(shape), 1)))
+        table[key] = (table[key] if key in table else Polynomial(())) + p * of_atom(atom).scaled(repeats)
+    return Form(table, form.rest, form.lost, form.trained)
+
+
+_KEEPS_AXES = frozenset({"unsqueeze", "squeeze", "expand", "expand_as", "to", "contiguous", "clone", "type", "float", "dropout", "detach", "broadcast_to"})
+_PERMUTES = frozenset({"flip", "roll", "view", "reshape", "rot90", "flatten", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle"})
+
+
+def _add(forms: Forms, node: Node) -> Form:
+    left, right = forms.operand(node, 0, "input"), forms.operand(node, 1, "other")
+    alpha = coefficient(forms.flow, node.kwarg("alpha")) or ONE
+    if left is None or right is None:
+        return Form({}, node.index)
+    return left.plus(right.times(alpha.scaled(-1.0) if node.op == "sub" else alpha))
+
+
+def _product(forms: Forms, node: Node, one: int, two: int, names: tuple[str, str] = ("input", "other")) -> Form:
+    """A product: of two values that both carry a source it is a rest."""
+    arguments = forms.flow.operand(node, one, names[0]), forms.flow.operand(node, two, names[1])
+    values = forms.operand(node, one, names[0]), forms.operand(node, two, names[1])
+    sides: list[Form] = [v if v is not None else NOTHING for v in values]
+    carrying = [bool(s.terms) or s.lost is not None for s in sides]
+    if all(carrying):
+        return Form({}, node.index, next((s.lost for s in sides if s.lost is not None), None))
+    if not any(carrying):
+        return Form({}, node.index) if any(s.rest is not None for s in sides) else Form({}, trained=any(s.trained for s in sides))
+    mine = carrying.index(True)
+    factor = coefficient(forms.flow, arguments[1 - mine])
+    assert factor is not None
+    return sides[mine].times(factor)
+
+
+def _mul(forms: Forms, node: Node) -> Form:
+    return _product(forms, node, 0, 1)
+
+
+def _div(forms: Forms, node: Node) -> Form:
+    value, divisor = forms.operand(node, 0, "input"), forms.flow.operand(node, 1, "other")
+    if value is None or not value.terms or node.kwarg("rounding_mode") is not None:
+        return Form({}, node.index, value.lost if value is not None else None)
+    below = coefficient(forms.flow, divisor)
+    if below is None or (isinstance(divisor, Ref) and forms.of(divisor.node).terms):
+        return Form({}, node.index)
+    if (found := below.number) is not None:
+        return value.times(constant(1.0 / found)) if found else Form({}, node.index)
+    inverse = _inverse(below, node)
+    return Form({}, node.index) if inverse is None else value.times(inverse)
+
+
+def _inverse(below: Polynomial, node: Node) -> Polynomial | None:
+    """1/g as a multiplier: constants of one sign have the range of their reciprocals."""
+    if len(below.terms) != 1 or len(below.terms[0][0]) != 1:
+        return of_atom(Atom(("inverse", node.index), "gate", -math.inf, math.inf, None, node.index))
+    (atom,), c = below.terms[0]
+    safe = math.isfinite(atom.low) and math.isfinite(atom.high) and atom.low * atom.high > 0
+    ends = sorted((1.0 / (c * atom.low), 1.0 / (c * atom.high))) if safe else [-math.inf, math.inf]
+    start = 1.0 / (c * atom.start) if atom.start else None
+    return of_atom(Atom(("inverse", *atom.key), "gate", ends[0], ends[1], start, atom.node, atom.uniform, atom.fixed))
+
+
+def _neg(forms: Forms, node: Node) -> Form:
+    return forms.of(node.inputs[0]).times(constant(-1.0))
+
+
+def _lerp(forms: Forms, node: Node) -> Form:
+    start, end = forms.operand(node, 0, "input"), forms.operand(node, 1, "end")
+    weight = coefficient(forms.flow, forms.flow.operand(node, 2, "weight"))
+    if start is None or end is None or weight is None:
+        return Form({}, node.index)
+    return start.times(ONE + weight.scaled(-1.0)).plus(end.times(weight))
+
+
+def _addcmul(forms: Forms, node: Node) -> Form:
+    first, value = forms.operand(node, 0, "input"), number(node.kwarg("value"))
+    if node.index in forms.fused:
+        return (first or NOTHING).plus(forms.rest(node))
+    product = _product(forms, node, 1, 2, ("tensor1", "tensor2"))
+    return (first or NOTHING).plus(product if value is None else product.times(constant(value)))
+
+
+def _addcdiv(forms: Forms, node: Node) -> Form:
+    first = forms.operand(node, 0, "input") or NOTHING
+    if node.index in forms.fused:
+        return first.plus(forms.rest(node))
+    value, divisor = number(node.kwarg("value")), forms.flow.ref(node, 2, "tensor2")
+    size = None if divisor is None else of_node(forms.flow, divisor)
+    carried = forms.operand(node, 1, "tensor1") or NOTHING
+    if size is None or not carried.terms:
+        return first.plus(Form({}, node.index, node.index if carried.terms or carried.lost is not None else None))
+    share = carried.times(size.inverse)
+    return first.plus(share if value is None else share.times(constant(value)))
+
+
+def _where(forms: Forms, node: Node) -> Form:
+    """A choice entry by entry: m·a + (1 − m)·b, m the mask."""
+    one, two = forms.operand(node, 1, "input", "self"), forms.operand(node, 2, "other")
+    mask = of_atom(Atom(("mask", node.inputs[0]), "gate", 0.0, 1.0, None, node.index, False))
+    return (one or NOTHING).times(mask).plus((two or NOTHING).times(ONE + mask.scaled(-1.0)))
+
+
+def _reduced(forms: Forms, node: Node) -> Form:
+    """`mean` and `sum`: of a `stack` along its own axis the sum of its members, else an average along the axis times its size."""
+    flow, source = forms.flow, node.inputs[0]
+    above = flow.graph.nodes[source]
+    if above.shape is None:
+        return Form({}, node.index)
+    axes = axes_of(flow.operand(node, 1, "dim", "axis"), len(above.shape))
+    size = math.prod(above.shape[a] for a in axes)
+    factor = 1.0 / size if node.op == "mean" else 1.0
+    if above.op == "stack" and source not in forms.sources and len(axes) == 1:
+        given = flow.operand(above, 1, "dim")
+        if (int(given) if type(given) is int else 0) % len(above.shape) == axes[0] % len(above.shape):
+            total = NOTHING
+            for member in above.inputs:
+                total = total.plus(forms.of(member))
+            return total.times(constant(factor))
+    form = forms.of(source)
+    table: dict[Key, Polynomial] = {}
+    for (origin, layout), p in form.terms.items():
+        if math.prod(layout.sizes) != math.prod(above.shape) or not layouts.is_permuted(layout):
+            return forms._lost(node)
+        strides = tuple(sorted((layout.strides[a], layout.sizes[a]) for a in axes))
+        table[origin, layout] = p * of_atom(Atom(("average", strides), "average")).scaled(factor * size)
+    return Form(table, form.rest, form.lost, form.trained)
+
+
+def _cat(forms: Forms, node: Node) -> Form:
+    """Parts side by side. Parts of one source that follow each other are one again; with unequal coefficients the largest counts."""
+    values = [forms.of(i) for i in node.inputs]
+    rest = next((v.rest for v in values if v.rest is not None), None)
+    lost = next((v.lost for v in values if v.lost is not None), None)
+    given = forms.flow.operand(node, 1, "dim", "axis")
+    axis = int(given) if type(given) is int else 0
+    table: dict[Key, Polynomial] = {}
+    for origin in dict.fromkeys(source for v in values for source, _ in v.terms):
+        parts = [[(layout, p) for (source, layout), p in v.terms.items() if source == origin] for v in values]
+        tiled = layouts.joined([part[0][0] for part in parts], axis) if all(len(part) == 1 for part in parts) else None
+        if tiled is not None:
+            table[origin, tiled] = _beside([part[0][1] for part in parts], node)
+        else:
+            size = sum(p.gain.high for part in parts for _, p in part)
+            key = (origin, layouts.whole(forms._shape(origin)))
+            table[key] = of_atom(Atom(("joined", node.index), "part")).scaled(size) if math.isfinite(size) else of_atom(
+                Atom(("joined", node.index), "gate", -math.inf, math.inf))
+    return Form(table, rest, lost, any(v.trained for v in values))
+
+
+def _beside(polynomials: list[Polynomial], node: Node) -> Polynomial:
+    """One coefficient for parts side by side."""
+    if all(p == polynomials[0] for p in polynomials):
+        return polynomials[0]
+    numbers = [p.number for p in polynomials]
+    if all(n is not None for n in numbers):
+        ends = [n for n in numbers if n is not None]
+        return of_atom(Atom(("beside", *ends), "gate", min(ends), max(ends), None, node.index, False, True))
+    top = max(p.gain.high for p in polynomials)
+    return of_atom(Atom(("beside", node.index), "gate", -top, top, None, node.index, False))
+
+
+def _accumulated(forms: Forms, node: Node) -> Form:
+    """`index_add`, `scatter_add`: the target whole, what is added by parts."""
+    target = forms.operand(node, 0, "input", "self") or NOTHING
+    added = forms.flow.operand(node, 3, "source", "src")
+    if not isinstance(added, Ref):
+        return forms._lost(node)
+    source = forms.of(added.node)
+    part = of_atom(Atom(("added", node.index), "part"))
+    terms = {(o, layouts.whole(forms._shape(o))): p * part for (o, _), p in source.terms.items()}
+    return target.plus(Form(terms, source.rest, source.lost, source.trained))
+
+
+def _masked(forms: Forms, node: Node) -> Form:
+    return forms.of(node.inputs[0])
+
+
+def _alias(forms: Forms, node: Node) -> Form:
+    return forms.of(node.inputs[0]) if len(set(node.inputs)) == 1 else forms._lost(node)
+
+
+_BY_OP = {
+    "add": _add, "sub": _add, "mul": _mul, "div": _div, "true_divide": _div, "neg": _neg, "lerp": _lerp, "addcmul": _addcmul, "addcdiv": _addcdiv,
+    "where": _where, "mean": _reduced, "sum": _reduced, "cat": _cat, "index_add": _accumulated, "scatter_add": _accumulated, "masked_fill": _masked,
+    "alias": _alias, "pad": Forms._lost, "constant_pad_nd": Forms._lost,
+}
+
+
+def _contracted(forms: Forms, node: Node) -> Form:
+    """A product of a value with a constant that holds no weight is a path of the identity, by a matrix that is not known."""
+    flow = forms.flow
+    fixed = [i for i in node.inputs if not flow.data[i] and not flow.trained[i]]
+    return forms._lost(node) if fixed and not flow.weighted[node.index] else Form({}, node.index)
+
+
+def _mixed(forms: Forms, node: Node) -> Form:
+    """Transforms, pooling and sums along an axis are linear, by a matrix that is not known; attention and recurrent cells are not."""
+    return forms._lost(node) if node.op.startswith(_LINEAR) else Form({}, node.index)
+
+
+_LINEAR = ("fft", "rfft", "irfft", "ifft", "cumsum", "avg_pool", "adaptive_avg_pool", "interpolate", "upsample", "stft", "istft")
+_BY_CLASS = {"view": _same, "part": _same, "join": Forms._lost, "write": Forms._lost, "product": _contracted, "mixing": _mixed}
+
+__all__ = ["Form", "Forms"]

@@ -1,0 +1,109 @@
+"""Multipliers as coefficients: numbers of the program, learned scales with their start, gates made from the data with the range of their function."""
+
+from __future__ import annotations
+
+import math
+
+from screen.facts.flow import Flow, number
+from screen.facts.operator.polynomial import Atom, Polynomial, of_atom
+from screen.facts.operator.polynomial import number as constant
+from screen.facts.starts import start_of
+from screen.graph import Node, Ref
+
+RANGES: dict[str, tuple[float, float]] = {
+    "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "sin": (-1.0, 1.0), "cos": (-1.0, 1.0),
+    "erf": (-1.0, 1.0), "softsign": (-1.0, 1.0), "relu": (0.0, math.inf), "exp": (0.0, math.inf), "softplus": (0.0, math.inf),
+    "abs": (0.0, math.inf), "square": (0.0, math.inf), "bernoulli": (0.0, 1.0),
+}  # fmt: skip
+"""Ranges of functions that gates end in."""
+
+
+def coefficient(flow: Flow, argument: object) -> Polynomial | None:
+    """A multiplier as a polynomial: affine in atoms, so that g and 1 − g cancel. None where the argument is missing."""
+    if isinstance(argument, Ref):
+        return _of_node(flow, argument.node)
+    value = number(argument)
+    return None if value is None else constant(value)
+
+
+def _of_node(flow: Flow, index: int, depth: int = 0) -> Polynomial:
+    graph = flow.graph
+    index = _behind_views(flow, index)
+    node = graph.nodes[index]
+    known = graph.range_of.get(index)
+    if known is not None:
+        return constant(known[0]) if known[0] == known[1] else of_atom(Atom(("constant", index), "gate", *known, None, index, False, True))
+    if depth < 8 and (affine := _affine(flow, node, depth)) is not None:
+        return affine
+    if not flow.data[index] and not flow.trained[index]:
+        if (value := start_of(graph, index)) is not None:
+            return constant(value)
+        if flow.from_input[index] or _is_mask(flow, node):
+            return constant(1.0)  # a mask that was given: nothing is masked in the statement
+    low, high = _range(flow, node)
+    start = start_of(graph, index) if flow.trained[index] else None
+    shape = node.shape or ()
+    return of_atom(Atom(("gate", index), "gate", low, high, start, index, math.prod(shape) == 1))
+
+
+def _is_mask(flow: Flow, node: Node) -> bool:
+    """A tensor of factories with one entry per token: an attention mask that nobody gave."""
+    shape = node.shape or ()
+    return flow.factory_made[node.index] and math.prod(shape) > 1 and shape[-1] == 1
+
+
+def _affine(flow: Flow, node: Node, depth: int) -> Polynomial | None:
+    """1 − g, 2·g, g + 1 as polynomials in g; sums and products of gates."""
+    if node.op not in ("add", "sub", "mul", "neg", "div") or (node.op in ("add", "sub") and node.kwarg("alpha") not in (None, 1)):
+        return None
+    values: list[Polynomial] = []
+    for argument in node.args[:2]:
+        if isinstance(argument, Ref):
+            if flow.data[argument.node] and not _is_gate_like(flow, argument.node):
+                return None
+            values.append(_of_node(flow, argument.node, depth + 1))
+        elif (value := number(argument)) is not None:
+            values.append(constant(value))
+    if node.op == "neg" and len(values) == 1:
+        return values[0].scaled(-1.0)
+    if len(values) != 2:
+        return None
+    left, right = values
+    if node.op == "add":
+        return left + right
+    if node.op == "sub":
+        return left + right.scaled(-1.0)
+    if node.op == "mul":
+        return left * right
+    divisor = right.number
+    return left.scaled(1.0 / divisor) if divisor else None
+
+
+def _is_gate_like(flow: Flow, index: int) -> bool:
+    """Whether a value of the data ends in a function with a range of its own, perhaps behind affine steps with numbers."""
+    index = _behind_views(flow, index)
+    node = flow.graph.nodes[index]
+    if node.op in RANGES:
+        return True
+    data = [i for i in node.inputs if flow.data[i]]
+    return node.op in ("add", "sub", "mul", "neg", "div") and len(data) <= 2 and all(_is_gate_like(flow, i) for i in data)
+
+
+def _behind_views(flow: Flow, index: int) -> int:
+    """The value behind views that keep all entries."""
+    return flow.root(index)
+
+
+def _range(flow: Flow, node: Node) -> tuple[float, float]:
+    if node.op in RANGES:
+        return RANGES[node.op]
+    if node.op == "clamp":
+        ends = [node.args[i] if len(node.args) > i else node.kwarg(name) for i, name in ((1, "min"), (2, "max"))]
+        low, high = (number(e) for e in ends)
+        return (-math.inf if low is None else low), (math.inf if high is None else high)
+    if node.dtype == "bool":
+        return 0.0, 1.0
+    return -math.inf, math.inf
+
+
+__all__ = ["coefficient"]

@@ -1,0 +1,63 @@
+"""The identity path of a stream in the words of the report: whether there is one, its gain, and what it crosses or breaks at."""
+
+from __future__ import annotations
+
+import math
+
+from screen.facts.norms import place_of
+from screen.facts.nouns import IdentityPath, Unknown
+from screen.facts.operator.polynomial import Range
+from screen.facts.operator.recurrence import StreamOperator
+from screen.facts.placement import Reader
+
+CUTS = ("detach", "data")
+"""Ops through which no gradient comes back."""
+
+
+def identity_of(reader: Reader, operator: StreamOperator | Unknown) -> IdentityPath:
+    """As the linear operator says. `norms_crossed` counts norms on the stream between its first and its last state."""
+    if isinstance(operator, Unknown):
+        return IdentityPath(operator, None, 0, ())
+    graph = reader.flow.graph
+    last = operator.states[-1].node if operator.states else operator.begin
+    between = [e for e in (*reader.chain.edges, *reader.segments[-1].edges) if operator.begin < e.node <= last]
+    cut = tuple(place_of(graph, e.node) for e in between if graph.nodes[e.node].op in CUTS)
+    crossed = sum(graph.times_of(graph.nodes[n].call) for n in {e.node for e in between if e.kind == "norm"})
+    if operator.breaks:
+        norms = reader.chains.edges.norms.by_node
+        breaks = tuple(place_of(graph, n) for n in operator.breaks if n not in norms and not _is_norm(reader, n))
+        return IdentityPath(False, None, crossed, breaks + cut)
+    if cut:
+        return IdentityPath(False, None, crossed, cut)
+    gain = operator.start
+    if isinstance(gain, Unknown):
+        return IdentityPath(gain, None, 0, ())
+    if gain.high == 0:
+        return IdentityPath(False, None, crossed, ())
+    return IdentityPath(True, gain_text(gain), 0, ())
+
+
+def _is_norm(reader: Reader, node: int) -> bool:
+    """Whether a node is a norm's own gain or bias."""
+    norms, stack, seen = reader.chains.edges.norms.by_node, [node], set[int]()
+    for _ in range(4):
+        here = stack[-1]
+        seen.add(here)
+        if here in norms:
+            return True
+        data = [i for i in reader.flow.graph.nodes[here].inputs if reader.flow.data[i]]
+        trained = [i for i in reader.flow.graph.nodes[here].inputs if reader.flow.trained[i]]
+        if len(data) != 1 or not (trained or reader.flow.classes[here] == "view"):
+            return False
+        stack.append(data[0])
+    return False
+
+
+def gain_text(gain: Range) -> str:
+    """`1`, `0.00636`, `0 to 1`."""
+    if gain.number is not None:
+        return f"{gain.number:.4g}"
+    return f"{gain.low:.4g} to {gain.high:.4g}" if math.isfinite(gain.high) else "product of gates without a bound"
+
+
+__all__ = ["gain_text", "identity_of"]

@@ -1,0 +1,331 @@
+"""States of a stream composed over its depth: the gain of the identity path, and how far each branch's output is carried.
+
+With states s_k in data-flow order and branch outputs f_j, s_k = Σ_i c_ki·s_i + Σ_j d_kj·f_j + rest. One pass back from the last state gives R(v), the sum
+over all paths from v to it, for every v at once:
+
+    gain of the identity path   R(s_0)
+    carried                     R(f_j): a branch of the block k blocks before the end counts as r_k
+
+Where r_k falls like a power of a number below one the stream stays bounded for bounded branches, where it stays it grows linearly, where it grows like a
+power of k faster (leapfrog: k), and exponentially where it does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from screen.facts.edges import adds_product
+from screen.facts.nouns import Unknown
+from screen.facts.operator.forms import Form, Forms
+from screen.facts.operator.layouts import is_permuted, is_whole
+from screen.facts.operator.polynomial import ONE, ZERO, Atom, Polynomial, Range, of_atom
+from screen.facts.placement import Reader
+
+Law = Literal["decaying", "constant", "polynomial", "exponential"]
+"""How what a branch adds is carried on, against the number of blocks behind it."""
+FEWEST = 12
+"""Blocks from which a law is read off a sequence that is no power of one number."""
+EVEN = 1e-6
+"""Relative difference up to which two gains are one."""
+
+
+@dataclass(frozen=True)
+class State:
+    """One state as a sum over sources; a source below 0 is what ~source adds itself: the product inside of a fused add, or the part of a branch output
+    that is no linear map of states."""
+
+    node: int
+    terms: Mapping[int, Polynomial]
+    rest: int | None
+    lost: int | None
+    trained: bool
+
+    @property
+    def is_convex(self) -> bool:
+        """A mean of its sources with weights that are not negative and sum to one."""
+        total = ZERO
+        for p in self.terms.values():
+            total = total + p
+        return total.number is not None and abs(total.number - 1.0) < 1e-9 and all(p.nonnegative for p in self.terms.values()) and self.rest is None
+
+
+@dataclass(frozen=True)
+class StreamOperator:
+    """The linear part of one stream over its depth."""
+
+    begin: int
+    """The first state: what enters the first block."""
+    states: tuple[State, ...]
+    """Of this stream, without the first; the last one is its end."""
+    gain: Range | Unknown
+    """Of the identity path over the whole depth, over all values of gates and learned scales."""
+    start: Range | Unknown
+    """The same with learned scales at the numbers that they start at."""
+    breaks: tuple[int, ...]
+    """Nodes at which a norm, an activation or another function of the stream ends every identity path."""
+    carried: Law | Unknown
+    """The upper law of R(f_j)."""
+    grows: bool
+    """The identity path alone grows exponentially, whatever the branches do."""
+    clean: bool | Unknown
+    """Whether every state is a sum of earlier states and branch outputs, and of nothing else."""
+    convex: bool
+    """Every state is a convex mean of earlier ones and branch outputs."""
+    trained: bool
+    """Weights are added on the stream itself."""
+    reads_other: bool = False
+    """States of other streams are added without a weight."""
+    lost: int | None = None
+    """An op that carries the stream in a way that is not known."""
+    through: bool = False
+    """Branch outputs carry parts of the stream."""
+
+
+def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[StreamOperator | Unknown, ...]:
+    """For each stream its operator. `blocks`: how many blocks of each ran."""
+    if not readers:
+        return ()
+    found_forks = [_forks(r) for r in readers]
+    forks = [(*(_older(r, found) or _begin(r, found)), *found) for r, found in zip(readers, found_forks, strict=True)]
+    outputs = [[b.output for _, b in r.branches] for r in readers]
+    graph = readers[0].flow.graph
+    fused = frozenset(i for found in outputs for i in found if adds_product(readers[0].flow, graph.nodes[i]))
+    ends = [_end(r) for r in readers]
+    sources = frozenset(i for found in (*forks, *outputs) for i in found) - fused | frozenset(ends)
+    forms = Forms(readers[0].flow, readers[0].chains.edges.norms, sources, fused)
+    table: dict[int, State] = {}
+    for reader, found, end in zip(readers, forks, ends, strict=True):
+        for node in (*found[1:], end):
+            table[node] = _resolved(node, forms.inside(node), forms, reader)
+    first = {found[0] for found in forks if found}
+    carrying = _carrying(readers, forks, forms, frozenset(table) | first | fused)
+    table |= carrying
+    return tuple(_operator(r, f, e, d, table, first, frozenset(carrying)) for r, f, e, d in zip(readers, forks, ends, blocks, strict=True))
+
+
+def _carrying(readers: Sequence[Reader], forks: Sequence[tuple[int, ...]], forms: Forms, known: frozenset[int]) -> dict[int, State]:
+    """Branch outputs that are themselves a sum of states and of something else (`x + (x + f)`, a velocity): what they carry of the stream counts."""
+    found: dict[int, State] = {}
+    wanted: set[int] = set()
+    for reader, states in zip(readers, forks, strict=True):
+        for _, branch in reader.branches:
+            output = branch.output
+            form = forms.inside(output) if output not in known else Form({})
+            if not form.terms and form.lost is None:
+                continue
+            carried = _resolved(output, form, forms, reader)
+            own = {~output: ONE} if form.rest is not None and form.lost is None else {}
+            found[output] = State(output, {**carried.terms, **own}, None, carried.lost, carried.trained)
+            chains = (r.chain.nodes for r in readers if r is not reader)
+            if form.lost is not None or set(carried.terms) & set(states) or any(output in nodes for nodes in chains):
+                wanted.add(output)
+    while more := {o for o in found if o not in wanted and wanted & set(found[o].terms)}:
+        wanted |= more
+    return {o: s for o, s in found.items() if o in wanted}
+
+
+def _forks(reader: Reader) -> tuple[int, ...]:
+    """The states that branches and skips leave from, in order, one for each group of parallel adds."""
+    found: list[int] = []
+    adds = reader.chain.adds
+    for position in range(len(adds)):
+        before = adds[position - 1] if position else -1
+        own = [s for s in reader.reads(position) if s >= before]
+        entry = min([*own, *(b.state for p, b in reader.branches if p == position)], default=None)
+        if entry is not None and (not found or entry > found[-1]):
+            found.append(entry)
+    return tuple(found)
+
+
+def _older(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
+    """The first value of the stream's own, before any branch leaves it, that something behind the first sum adds again; nothing where there is none."""
+    chain, flow = reader.chain, reader.flow
+    first = chain.adds[0]
+    for node in chain.nodes:
+        if not forks or node >= forks[0]:
+            return ()
+        if any(e.source == node and e.node > first for u in flow.graph.users[node] for e in reader.chains.into[u]):
+            return (node,)
+    return ()
+
+
+def _begin(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
+    """The state that enters the call of the first block, where something happens to the stream before its first branch leaves it; else nothing."""
+    chain, graph = reader.chain, reader.flow.graph
+    calls = [c for c in graph.call_path(graph.nodes[chain.adds[0]].call) if c in graph.members]
+    if not calls or not forks or forks[0] not in chain.nodes:
+        return ()
+    position = chain.nodes.index(forks[0])
+    while position > 0 and calls[0] in graph.call_path(graph.nodes[chain.nodes[position]].call):
+        position -= 1
+    return (chain.nodes[position],) if chain.nodes[position] != forks[0] else ()
+
+
+def _end(reader: Reader) -> int:
+    """The stream behind its last block: the value of its shape that the call of that block hands on; without such a call the last sum."""
+    graph, last = reader.flow.graph, reader.chain.nodes[-1]
+    call = next((c for c in graph.call_path(graph.nodes[reader.chain.adds[-1]].call) if c in graph.members), None)
+    if call is None:
+        return last
+    inside = {n.index for n in graph.nodes[last:] if call in graph.call_path(n.call)}
+    handed = [i for i in inside if graph.nodes[i].shape == graph.nodes[last].shape and reader.flow.depends(i, last) and reader.flow.data[i]]
+    handed = [i for i in handed if i in graph.outputs or not inside.issuperset(graph.users[i])]
+    return max(handed, default=last)
+
+
+def _resolved(node: int, form: Form, forms: Forms, reader: Reader) -> State:
+    """Terms by source alone: a source whose entries stand elsewhere is permuted, or comes in parts."""
+    table: dict[int, Polynomial] = {}
+    for (source, layout), p in form.terms.items():
+        if not is_whole(layout):
+            kind: Literal["permutation", "part"] = "permutation" if is_permuted(layout) else "part"
+            p = p * of_atom(Atom(("moved", layout.sizes, layout.strides, layout.offset), kind))
+        table[source] = table[source] + p if source in table else p
+    return State(node, {s: p for s, p in table.items() if p.terms}, form.rest, form.lost, form.trained)
+
+
+def _operator(
+    reader: Reader, forks: tuple[int, ...], end: int, blocks: int, table: Mapping[int, State], first: set[int], carrying: frozenset[int]
+) -> StreamOperator | Unknown:
+    if not forks:
+        return Unknown("no branch leaves the stream")
+    states = tuple(table[n] for n in (*forks[1:], end) if n in table and n != forks[0])
+    others = {s for state in states for s in state.terms if s in table or s in first} - {s.node for s in states} - {forks[0]}
+    joint = [table[n] for n in sorted({*(s.node for s in states), *_reach(others, table)})]
+    lost = next((s.lost for s in states if s.lost is not None), next((s.lost for s in joint if s.node in carrying and s.lost is not None), None))
+    foreign = bool({*others, *(s.node for s in joint)} - {s.node for s in states} - carrying - {forks[0]})
+    back = _back(end, joint)
+    own = back.get(forks[0], ZERO)
+    breaks = tuple(s.rest for s in states if s.rest is not None and not any(t in first or t in table.keys() - carrying for t in s.terms))
+    steps = _steps(states, forks, frozenset(table) | first)
+    times = _times(reader, forks[0], states)
+    if lost is not None:
+        why = Unknown(f"how `{reader.flow.graph.nodes[lost].op}` carries the stream is not known", (lost,))
+        return StreamOperator(forks[0], states, why, why, (), why, False, why, False, any(s.trained for s in states), foreign, lost, bool(others & carrying))
+    gain, start = _gain(own, steps, times), _gain(own.at_start(), [p.at_start() for p in steps], times)
+    if breaks:
+        why = Unknown("every path crosses a norm or another function of the stream", breaks)
+        gain = start = why
+    rest = next((s.rest for s in states if s.rest is not None), None)
+    clean: bool | Unknown = True if rest is None else Unknown(f"`{reader.flow.graph.nodes[rest].op}` adds to the stream what is no branch", (rest,))
+    carried, grows = (gain, False) if isinstance(gain, Unknown) else _law(steps, back, reader, max(1, blocks))
+    convex = bool(states) and all(s.is_convex for s in states)
+    return StreamOperator(forks[0], states, gain, start, breaks, carried, grows, clean, convex, any(s.trained for s in states), foreign, None, bool(others & carrying))
+
+
+def _reach(wanted: set[int], table: Mapping[int, State]) -> Iterator[int]:
+    """States of other streams that are read, and what these are made of."""
+    stack, seen = list(wanted), set[int]()
+    while stack:
+        node = stack.pop()
+        if node in seen or node not in table:
+            continue
+        seen.add(node)
+        yield node
+        stack.extend(table[node].terms)
+
+
+def _back(end: int, states: Sequence[State]) -> dict[int, Polynomial]:
+    """R of every source, from the last state back."""
+    found: dict[int, Polynomial] = {end: ONE}
+    for state in sorted(states, key=lambda s: -s.node):
+        mine = found.get(state.node)
+        if mine is None:
+            continue
+        for source, p in state.terms.items():
+            found[source] = found[source] + p * mine if source in found else p * mine
+    return found
+
+
+def _steps(states: Sequence[State], forks: tuple[int, ...], all_states: frozenset[int]) -> list[Polynomial]:
+    """Coefficient of each state in the one before it; empty where a state reads an older one, or another stream's."""
+    steps: list[Polynomial] = []
+    before = forks[0]
+    for state in states:
+        if {s for s in state.terms if s in all_states} - {before}:
+            return []
+        steps.append(state.terms.get(before, ZERO))
+        before = state.node
+    return steps
+
+
+def _times(reader: Reader, begin: int, states: Sequence[State]) -> list[int]:
+    """For each step between two states how often it is taken: members that did not run are like the one that stands for them."""
+    graph, before, found = reader.flow.graph, begin, list[int]()
+    for state in states:
+        adds = [a for a in reader.chain.adds if before < a <= state.node]
+        found.append(graph.times_of(graph.nodes[adds[-1]].call) if adds else 1)
+        before = state.node
+    return found
+
+
+def _gain(own: Polynomial, steps: list[Polynomial], times: Sequence[int]) -> Range | Unknown:
+    """Over all blocks: the product of the steps, each as often as it is taken; or the sum over all paths, where all blocks ran."""
+    absent = any(n > 1 for n in times)
+    if not steps and absent:
+        return Unknown("not all blocks ran, and a state reads older ones than the one before it")
+    if not steps or (not absent and (own.gain.number is not None or len(steps) == 1)):
+        return own.gain
+    ranges = [p.gain for p in steps]
+    return Range(_power([r.low for r in ranges], times), _power([r.high for r in ranges], times))
+
+
+def _power(values: Sequence[float], times: Sequence[int]) -> float:
+    """Π value^times, at most what a float holds."""
+    if 0.0 in values:
+        return 0.0
+    total = math.fsum(n * math.log(v) for v, n in zip(values, times, strict=True) if math.isfinite(v))
+    return math.inf if not all(map(math.isfinite, values)) else math.exp(min(max(total, -700.0), 700.0))
+
+
+def _law(
+    steps: list[Polynomial], back: Mapping[int, Polynomial], reader: Reader, blocks: int
+) -> tuple[Law | Unknown, bool]:
+    """(upper law of what is carried, whether the identity path grows exponentially)."""
+    if steps:
+        ranges = [p.gain for p in steps]
+        per = max(len(steps) // blocks, 1)
+        inner = ranges[per:-per] if len(ranges) > 2 * per else ranges
+        top, low = _mean(inner, "high", per), _mean(inner, "low", per)
+        if top < 1 - EVEN and all(r.high <= 1 + EVEN for r in inner):
+            return "decaying", False
+        if top <= 1 + EVEN and (all(r.high <= 1 + EVEN for r in inner) or len(inner) % per == 0):
+            return "constant", False
+        return ("exponential", low > 1 + EVEN) if math.isfinite(top) else (Unknown("a multiplier of the stream has no bound"), False)
+    outputs = [b.output if b.output in back or ~b.output not in back else ~b.output for _, b in reader.branches]
+    sizes = [back.get(o, ZERO).gain for o in outputs]
+    highs = [r.high for r in sizes][::-1]
+    if not highs or not all(map(math.isfinite, highs)):
+        return Unknown("how far branch outputs are carried is not bounded"), False
+    law = _of_sequence(highs)
+    exact = all(r.number is not None for r in sizes)
+    if isinstance(law, Unknown) or exact or law in ("decaying", "constant"):
+        return law, law == "exponential" and exact
+    return Unknown("how far branch outputs are carried is known as a loose bound alone"), False
+
+
+def _mean(ranges: Sequence[Range], end: Literal["low", "high"], per: int) -> float:
+    """Geometric mean of a block's gain."""
+    logs = [math.log(v) if (v := getattr(r, end)) > 0 else -math.inf for r in ranges]
+    if not logs:
+        return 1.0
+    total = math.fsum(logs) if -math.inf not in logs else -math.inf
+    return math.exp(min(total / max(len(logs) / per, 1), 700.0))
+
+
+def _of_sequence(highs: Sequence[float]) -> Law | Unknown:
+    """The law of a sequence, r_0 the last branch's."""
+    if len(highs) < FEWEST:
+        return Unknown(f"{len(highs)} branches are too few to read a law off")
+    whole, half, quarter = max(highs), max(highs[: len(highs) // 2]), max(highs[: len(highs) // 4 + 1])
+    if whole <= half * (1 + EVEN):
+        tail = max(highs[len(highs) * 3 // 4 :])
+        return "decaying" if tail < 0.5 * half else "constant"
+    late, early = math.log(whole / half), math.log(half / quarter)
+    return "exponential" if late > 1.6 * max(early, math.log(1.5)) else "polynomial"
+
+
+__all__ = ["Law", "State", "StreamOperator", "operators_of"]

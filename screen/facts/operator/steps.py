@@ -1,0 +1,75 @@
+"""How large a state can get from the one before it, by the calculus of bounds over everything between the two: norms, gates and functions that stand on the
+stream itself, where the states are no plain sums."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from screen.facts.bounds.closed import INPUTS, is_finite
+from screen.facts.bounds.expr import Expr
+from screen.facts.bounds.walk import Walk
+from screen.facts.branches import Branch
+from screen.facts.nouns import Sublayer, Tri, Unknown
+from screen.facts.operator.recurrence import StreamOperator
+from screen.facts.placement import Reader
+
+LOW, HIGH = 1e8, 1e16
+"""Sizes of the state before between which the slope of the bound is read off; every weight counts as one."""
+
+
+@dataclass(frozen=True)
+class StateBound:
+    """The size of one state, given the one before it."""
+
+    held: Tri
+    """Bounded however large the state before is, at fixed weights."""
+    always: Tri
+    """The same over all weights but gains of norms."""
+    slope: float | None
+    """The bound over the size of the state before, for a large one; None where it is not known."""
+    size: float | None = None
+    """The bound itself, a 2-norm per token, with every weight at one and the state before of any size; None where it is infinite."""
+
+
+@dataclass(frozen=True)
+class BlockMap(Branch):
+    """Everything between two states of a stream, as a branch whose only stream value is the first of them."""
+
+    def _border(self, node: int) -> str | None:
+        if node in self.states:
+            return "raw"
+        if not self.flow.data[node]:
+            return "other"
+        if not self.chains.is_fed_by(node, self.chain.nodes[0]):
+            return self._elsewhere
+        if node < self.state or not self.flow.depends(node, self.state):
+            return "earlier"
+        return None
+
+
+def state_bound(reader: Reader, operator: StreamOperator, sublayer: Sublayer) -> StateBound:
+    """The first state behind a sublayer, from the state that the sublayer reads."""
+    nodes = [operator.begin, *(s.node for s in operator.states)]
+    place = next((i for i, n in enumerate(nodes) if i and n >= sublayer.add), None)
+    if place is None:
+        why = Unknown("no state stands behind it", (sublayer.add,))
+        return StateBound(why, why, None)
+    before, after = nodes[place - 1], nodes[place]
+    walk = Walk(BlockMap(reader.chains, reader.chain, frozenset({before}), -1, before, after))
+    value = walk.one(after)
+    bound = value.mag if isinstance(value.mag, Unknown) else value.norm(walk.feature_axis(after))
+    if isinstance(bound, Unknown):
+        return StateBound(bound, bound, None)
+    top = bound.log({name: math.inf if name in INPUTS else 1.0 for name in bound.symbols()})
+    return StateBound(top < math.inf, is_finite(walk, bound), _slope(bound), math.exp(top) if top < 700 else None)
+
+
+def _slope(bound: Expr) -> float | None:
+    ends = [bound.log({name: size if name == "B" else 1.0 for name in bound.symbols()}) for size in (LOW, HIGH)]
+    if not all(map(math.isfinite, ends)) or max(ends) > 700 or any(n in INPUTS - {"B"} for n in bound.symbols()):
+        return None
+    return (math.exp(ends[1]) - math.exp(ends[0])) / (HIGH - LOW)
+
+
+__all__ = ["StateBound", "state_bound"]

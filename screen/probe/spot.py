@@ -1,0 +1,447 @@
+"""The spot check: the traced program on real tensors at its recorded start, before anything is said about it.
+
+Small on purpose: one plain run of the module and one of the traced program, forward and backward in float32, then a few forward runs in float64 in which
+the stream's first state, or the free weights, are multiplied, and in which nothing is added to the stream. Nothing here knows what is claimed;
+`screen.facts.claims` compares.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from screen.capture.built import Built
+from screen.capture.tracer import Trace
+from screen.capture.tracer import run as traced
+from screen.probe.attempts import said
+from screen.probe.attention import MASKED, bounded_logits
+from screen.probe.attention import logits as logits_of
+from screen.probe.budget import CALL, RATES, load_of
+from screen.probe.depth.laws import gap
+from screen.probe.material import Material, Watch
+from screen.probe.replay import Env, Missing, Tape, attribute
+from screen.probe.settled import settled
+from screen.probe.spot_plan import FACTORS, HEAVY, Found, FoundBranch, FoundStream, SpotPlan, SpotStream
+
+Make = Callable[[int], nn.Module]
+"""Builds the model with weights, from a seed."""
+SECONDS = 1.0
+"""Counted work, at the rates of the probe, above which nothing is measured."""
+PASSES = 14
+"""Passes of the whole program that a spot check takes."""
+SAME_FORWARD, SAME_BACKWARD = 1e-3, 1e-2
+"""Relative differences up to which replay and module agree, in float32."""
+CLIMBS, STEADY = 24, 1e-4
+"""Most steps of the power iteration for the gain of the linear part, and the relative change at which it ends."""
+LARGE = 1e15
+"""A weight or a constant above which float32 has no room left for products."""
+
+
+def spot_check(plan: SpotPlan, built: Built, watch: Watch, make: Make | None) -> dict[str, Any]:
+    """What was measured, as plain data. Whatever the user's program raises is a reason, never an exception."""
+    with settled("cpu", plan.seed):
+        try:
+            found = _measured(plan, built, watch, make)
+        except Exception as error:
+            found = Found(reason=said(error))
+    return asdict(found)
+
+
+def _measured(plan: SpotPlan, built: Built, watch: Watch, make: Make | None) -> Found:
+    trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+    if not plan.is_of(trace.graph):
+        raise Missing("a second trace gave another program")
+    ends = [n for s in plan.streams for n in s.states] or list(trace.graph.outputs)
+    load = load_of(trace.graph, [*trace.graph.outputs[:1], *ends], [])
+    seconds = PASSES * ((2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls)
+    if seconds > SECONDS:
+        raise Missing(f"too large for a spot check: {load.weights:,} weights")
+    model = _made(make, plan.seed)
+    run = Run(plan, trace, built, watch, model)
+    found = Found(streams=tuple(FoundStream(s.stream) for s in plan.streams), weights=tuple(run.odd_weights()))
+    found = run.replayed(found)
+    return run.streams(found)
+
+
+def _made(make: Make | None, seed: int) -> nn.Module | None:
+    """The model with weights; None where its code does not give one."""
+    if make is None:
+        return None
+    try:
+        return make(seed).eval()
+    except Exception:
+        return None
+
+
+@dataclass
+class Run:
+    """One model in a spot check."""
+
+    plan: SpotPlan
+    trace: Trace
+    built: Built
+    watch: Watch
+    model: nn.Module | None
+    _leaves: Env = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tape = Tape(self.trace, torch.float64)
+        self.material = Material(self.tape, self.built, self.watch, self.plan.seed)
+        graph = self.trace.graph
+        self.targets = sorted({n for s in self.plan.streams for n in s.states} | {b.output for s in self.plan.streams for b in s.branches})
+        wanted = [*self.targets, *graph.outputs[:1], *(n for s in self.plan.streams for b in s.branches for n in b.softmaxes)]
+        self.calls, leaves, _ = self.tape.steps(wanted, [])
+        self.names = {i: str(self.tape.nodes[i].meta["label"]) for i in leaves if graph.nodes[i].op != "input"}
+        self._leaves = {i: self._leaf(i) for i in leaves}
+
+    def _leaf(self, index: int) -> Any:
+        """A leaf: of the model with weights where there is one, else drawn by its record."""
+        if self.model is not None and index in self.names and self.trace.graph.nodes[index].op in ("parameter", "buffer"):
+            try:
+                value = attribute(self.model, self.names[index])
+            except (AttributeError, KeyError, IndexError, TypeError):
+                value = None
+            if isinstance(value, Tensor) and value.device.type == "cpu" and tuple(value.shape) == self.trace.graph.nodes[index].shape:
+                return value.detach()
+        value = self.material.leaves([index])[index]
+        node = self.trace.graph.nodes[index]
+        shape_alone = node.op == "input" and isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 1
+        if shape_alone and bool((value == value.flatten()[0]).all()):  # zeros or ones that somebody gave for a shape
+            return self.material.normal(index)
+        return value
+
+    def odd_weights(self) -> Iterator[tuple[str, str]]:
+        """Weights that start as NaN, infinite or beyond what float32 can multiply."""
+        for index, name in self.names.items():
+            value = self._leaves[index]
+            if self.trace.graph.nodes[index].op != "parameter" or not isinstance(value, Tensor) or not value.is_floating_point() or not value.numel():
+                continue
+            top = float(value.abs().amax())
+            if math.isnan(top):
+                yield name, "nan"
+            elif math.isinf(top):
+                yield name, "inf"
+            elif top > LARGE:
+                yield name, "huge"
+
+    # -- the module itself ------------------------------------------------------------------------------------------------------------
+
+    def replayed(self, found: Found) -> Found:
+        """The module run plainly against the traced program, forward and backward, in float32."""
+        if self.model is None or (self.built.original is not None and any(p.device.type == "meta" for p in self.model.parameters())):
+            return self._gradients(replace(found, reason="the module could not be built with weights"), None)
+        try:
+            plain, theirs = self._plain(self.model)
+        except Exception as error:
+            return self._gradients(replace(found, reason=f"the module did not run plainly: {said(error)}"), None)
+        return self._gradients(found, (plain, theirs))
+
+    def _plain(self, model: nn.Module) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """(first float output, gradient of each parameter by name) of the module itself."""
+        inputs = iter([self._leaves[i] for i, n in enumerate(self.trace.graph.nodes) if n.op == "input" and i in self._leaves])
+        places = {i for i, n in enumerate(self.trace.graph.nodes) if n.op == "input"}
+        values = {i: self._leaves.get(i) for i in sorted(places)}
+        del inputs
+        filled = iter([values[i] for i in sorted(places)])
+        args, kwargs = torch.utils._pytree.tree_map_only(Tensor, lambda t: _given(next(filled, None), t), (self.built.args, self.built.kwargs))
+        for p in model.parameters():
+            p.requires_grad_(p.is_floating_point())
+            p.grad = None
+        with torch.enable_grad(), _no_fast_path():
+            out = _first(model(*args, **kwargs))
+            if out is None:
+                raise Missing("it returns no float tensor")
+            _functional(out).backward()
+        return out.detach(), {n: p.grad for n, p in model.named_parameters(remove_duplicate=False) if p.grad is not None}
+
+    def _gradients(self, found: Found, plain: tuple[Tensor, Mapping[str, Tensor]] | None) -> Found:
+        """Gradients by branch; the traced program's against the module's where both ran."""
+        mine = self.tape.at(torch.float32)
+        weights = {i: v.detach().clone().requires_grad_(True) for i, v in self._cast(mine).items()
+                   if self.trace.graph.nodes[i].op == "parameter" and isinstance(v, Tensor) and v.is_floating_point()}
+        output = next((i for i in self.trace.graph.outputs if self._is_float(i)), None)
+        if output is None:
+            return found
+        with torch.enable_grad():
+            env = mine.run(self.tape.steps([output], [])[0], {**self._cast(mine), **weights})
+            out = env[output]
+            total = _functional(out)
+            grads = torch.autograd.grad(total, list(weights.values()), allow_unused=True) if total.requires_grad else [None] * len(weights)
+        own = {self.names[i]: g for i, g in zip(weights, grads, strict=True) if g is not None}
+        agrees, forward, backward = None, None, None
+        if plain is not None:
+            if max(self.trace.graph.times.values(), default=1) == 1 or self.trace.graph.loop is not None:  # else it is deeper than its trace
+                forward, backward = _apart(out.detach(), plain[0]), _gradients_apart(own, plain[1])
+                agrees = None if forward is None else forward <= SAME_FORWARD and (backward is None or backward <= SAME_BACKWARD)
+                if agrees is False and self._is_random(*plain):
+                    agrees, found = None, replace(found, reason="the module gives other numbers each time that it runs")
+            own = {**own, **plain[1]}
+        streams = tuple(replace(f, gradients=tuple(_size(own, b.parameters) for b in s.branches), whole_gradients=plain is not None)
+                        for f, s in zip(found.streams, self.plan.streams, strict=True))
+        return replace(found, replayed=agrees, forward=_plain_number(forward), backward=_plain_number(backward), streams=streams, loss=self._loss(out))
+
+    def _is_random(self, output: Tensor, gradients: Mapping[str, Tensor]) -> bool:
+        """Whether the module run plainly once more gives something else."""
+        assert self.model is not None
+        again, theirs = self._plain(self.model)
+        one, other = _apart(again, output), _gradients_apart(theirs, gradients)
+        return (one is not None and one > SAME_FORWARD) or (other is not None and other > SAME_BACKWARD)
+
+    def _loss(self, out: Tensor) -> float | None:
+        """Against labels that are independent of everything: ln Σ exp(u) − mean u, in the mean."""
+        if self.plan.logits is None or not out.is_floating_point():
+            return None
+        u = out.detach().double()
+        return _plain_number(float((torch.logsumexp(u, -1) - u.mean(-1)).mean()))
+
+    def _is_float(self, index: int) -> bool:
+        return (self.trace.graph.nodes[index].dtype or "").startswith(("float", "bfloat"))
+
+    def _cast(self, tape: Tape) -> Env:
+        return {i: tape.cast(v) for i, v in self._leaves.items()}
+
+    # -- the traced program -----------------------------------------------------------------------------------------------------------
+
+    def streams(self, found: Found) -> Found:
+        """States and branches at the start, at larger inputs, and at larger weights."""
+        leaves = self._cast(self.tape)
+        entries = [s.states[0] for s in self.plan.streams]
+        base = self._look(self.calls, leaves)
+        begin = {e: base.values[e] for e in entries if isinstance(base.values.get(e), Tensor)}
+        free = {n for s in self.plan.streams for b in s.branches for n in b.free}
+        heavy = {i: v * HEAVY if self.names.get(i) in free and isinstance(v, Tensor) else v for i, v in leaves.items()}
+        runs = {"base": base}
+        for factor in FACTORS:
+            runs[f"x{factor:g}"] = self._try(leaves, {e: v * factor for e, v in begin.items()})
+        runs["heavy"] = self._try(heavy, begin)
+        runs["both"] = self._try(heavy, {e: v * FACTORS[0] for e, v in begin.items()})
+        streams = tuple(self._stream(f, s, runs, leaves, begin) for f, s in zip(found.streams, self.plan.streams, strict=True))
+        return replace(found, streams=streams)
+
+    def _try(self, leaves: Env, begin: Env) -> Look:
+        """A run from the first states on; what fails is nothing measured."""
+        try:
+            return self._look(self.tape.steps(self._wanted(), begin)[0], {**leaves, **begin})
+        except Exception:
+            return Look()
+
+    def _wanted(self) -> list[int]:
+        return [*self.targets, *(n for s in self.plan.streams for b in s.branches for n in b.softmaxes)]
+
+    def _look(self, calls: list[int], given: Env) -> Look:
+        """One run, with the values of states and branches as they stand when they are made: a later call in place may write over them."""
+        look = Look()
+        kept = set(self.targets)
+        softmaxes = {n for s in self.plan.streams for b in s.branches for n in b.softmaxes}
+        env = {i: self.tape._guarded(i, v) for i, v in given.items()}
+        for i in kept & set(env):
+            look.values[i] = env[i].clone() if isinstance(env[i], Tensor) else env[i]
+        for index in calls:
+            env[index] = self.tape._call(self.tape.nodes[index], env)
+            if index in kept and isinstance(env[index], Tensor):
+                look.values[index] = env[index].clone()
+            if index in softmaxes:
+                look.logits[index] = self._logits(index, env)
+        return look
+
+    def _logits(self, node: int, env: Env) -> tuple[float | None, float | None]:
+        """(largest, rms) of the logits under a softmax."""
+        try:
+            top = bounded_logits(self.trace.graph, node, env)
+            u = logits_of(self.trace.graph, node, env)
+        except Exception:
+            return None, None
+        kept = u[torch.isfinite(u) & (u > MASKED)] if isinstance(u, Tensor) else None
+        rms = float(kept.square().mean().sqrt()) if kept is not None and kept.numel() else None
+        return (None if top is None else _plain_number(float(top))), (None if rms is None else _plain_number(rms))
+
+    def _stream(self, found: FoundStream, stream: SpotStream, runs: Mapping[str, Look], leaves: Env, begin: Env) -> FoundStream:
+        base = runs["base"]
+        states = [base.values.get(n) for n in stream.states]
+        linear, gain = self._linear(stream, leaves, begin)
+        moved = [self._moved(stream, runs[name], linear, begin, factor)
+                 for name, factor in (("base", 1.0), *((f"x{f:g}", f) for f in FACTORS))]
+        return replace(
+            found,
+            rms=tuple(_plain_number(_rms(t)) for t in states),
+            apart=tuple(_plain_number(_gap(t, stream.axis)) for t in states),
+            moved=tuple(moved),
+            heavy=self._moved(stream, runs["heavy"], linear, begin, 1.0),
+            gain=gain,
+            is_linear=None if linear is None else gain is not None,
+            branches=tuple(self._branch(stream, place, runs) for place in range(len(stream.branches))),
+        )
+
+    def _branch(self, stream: SpotStream, place: int, runs: Mapping[str, Look]) -> FoundBranch:
+        b = stream.branches[place]
+        sizes = {name: None if b.fused else _plain_number(_largest(look.values.get(b.output), stream.axis)) for name, look in runs.items()}
+        logits = [runs["base"].logits.get(n, (None, None)) for n in b.softmaxes]
+        heavy = [runs[r].logits.get(n, (None, None))[0] for n in b.softmaxes for r in ("heavy", "both")]
+        return FoundBranch(
+            b.kind, b.sublayer, place, sizes["base"], tuple(sizes[f"x{f:g}"] for f in FACTORS), *((sizes["heavy"], sizes["both"]) if b.free else (None, None)),
+            _max(top for top, _ in logits), _max(rms for _, rms in logits), _max(heavy),
+        )
+
+    def _linear(self, stream: SpotStream, leaves: Env, begin: Env) -> tuple[Callable[[Tensor], Tensor] | None, float | None]:
+        """The map from the first state to the end where nothing is added, and its largest found gain; None where it cannot be run."""
+        entry, end = stream.states[0], stream.states[-1]
+        if not stream.linear or entry not in begin or any(b.fused for s in self.plan.streams for b in s.branches):
+            return None, None
+        outputs = {b.output for s in self.plan.streams for b in s.branches}
+        zeros = {o: torch.zeros(self.trace.graph.nodes[o].shape or (), dtype=torch.float64) for o in outputs}
+        calls = self.tape.steps([end], [entry, *outputs])[0]
+
+        def mapped(v: Tensor) -> Tensor:
+            env = {**leaves, **{e: torch.zeros_like(t) for e, t in begin.items()}, **zeros, entry: v}
+            for i in list(env):
+                env[i] = self.tape._guarded(i, env[i])
+            for index in calls:
+                env[index] = self.tape._call(self.tape.nodes[index], env)
+            found = env[end]
+            if not isinstance(found, Tensor):
+                raise Missing("the stream does not end in one tensor")
+            return found
+
+        try:
+            return mapped, _operator_norm(mapped, begin[entry])
+        except Exception:
+            return None, None
+
+    def _moved(self, stream: SpotStream, look: Look, linear: Callable[[Tensor], Tensor] | None, begin: Env, factor: float) -> float | None:
+        """How far the end is from the linear part of the first state, in rms of the largest token."""
+        end, first = look.values.get(stream.states[-1]), begin.get(stream.states[0])
+        if not isinstance(end, Tensor) or not isinstance(first, Tensor):
+            return None
+        if linear is None:
+            return _plain_number(_largest(end, stream.axis))
+        return _plain_number(_largest(end - linear(first * factor), stream.axis))
+
+
+@dataclass
+class Look:
+    """What one run showed."""
+
+    values: Env = field(default_factory=dict)
+    logits: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
+
+
+def _operator_norm(mapped: Callable[[Tensor], Tensor], like: Tensor) -> float | None:
+    """A lower bound of ‖A‖ by a few steps of a power iteration from several starts; None where the map is not linear."""
+    zero = mapped(torch.zeros_like(like))
+    generator = torch.Generator().manual_seed(7)
+    v = torch.randn(like.shape, generator=generator, dtype=torch.float64)
+    once, twice = mapped(v) - zero, mapped(2.0 * v) - zero
+    size = float(once.abs().amax())
+    if not math.isfinite(size) or float((twice - 2.0 * once).abs().amax()) > 1e-9 * max(size, 1e-300):
+        return None
+    best = 0.0
+    for start in (v, torch.ones_like(v)):
+        x = start / start.norm()
+        for _ in range(CLIMBS):
+            with torch.enable_grad():
+                x = x.detach().requires_grad_(True)
+                y = mapped(x) - zero
+            before, best = best, max(best, float(y.detach().norm() / x.detach().norm()))
+            if best - before < STEADY * best and before:
+                break
+            if not y.requires_grad or not float(y.detach().norm()):
+                break
+            (back,) = torch.autograd.grad(y, x, y.detach() / y.detach().norm(), allow_unused=True)
+            if back is None or not float(back.norm()):
+                break
+            x = back / back.norm()
+    return _plain_number(best)
+
+
+def _given(value: Any, like: Tensor) -> Any:
+    """An argument of the module: as the traced program gets it, in its own type."""
+    return value.detach().to(like.dtype).clone() if isinstance(value, Tensor) else value
+
+
+def _first(output: Any) -> Tensor | None:
+    """The first float tensor of what a module returns, as the trace counts it."""
+    from screen.capture.convert import plain
+    from screen.capture.record import tensors
+
+    return next((t for t in tensors(plain(output)) if isinstance(t, Tensor) and t.is_floating_point()), None)
+
+
+def _functional(out: Tensor) -> Tensor:
+    """A fixed random linear function of the output."""
+    g = torch.randn(out.shape, generator=torch.Generator().manual_seed(11), dtype=torch.float32)
+    return (out * g.to(out.dtype)).sum()
+
+
+class _no_fast_path:
+    """`nn.TransformerEncoder` without its fused path, as it was traced."""
+
+    def __enter__(self) -> None:
+        self.before = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+
+    def __exit__(self, *error: Any) -> None:
+        torch.backends.mha.set_fastpath_enabled(self.before)
+
+
+def _apart(one: Tensor, other: Tensor) -> float | None:
+    if one.shape != other.shape:
+        return math.inf
+    top = float(other.abs().amax()) if other.numel() else 0.0
+    if not math.isfinite(top):
+        return None
+    return float((one.double() - other.double()).abs().amax()) / max(top, 1e-30)
+
+
+def _gradients_apart(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> float | None:
+    """The largest relative difference of two gradients of one parameter."""
+    worst: float | None = None
+    for name in mine.keys() & theirs.keys():
+        top = float(theirs[name].norm())
+        if math.isfinite(top):
+            apart = float((mine[name].double() - theirs[name].double()).norm()) / max(top, float(mine[name].norm()), 1e-30)
+            worst = max(worst or 0.0, apart)
+    return worst
+
+
+def _size(gradients: Mapping[str, Tensor], names: tuple[str, ...]) -> float | None:
+    found = [float(gradients[n].double().square().sum()) for n in names if n in gradients]
+    return _plain_number(math.sqrt(math.fsum(found))) if found else None
+
+
+def _rms(value: Any) -> float:
+    return float(value.square().mean().sqrt()) if isinstance(value, Tensor) and value.numel() else math.nan
+
+
+def _gap(value: Any, axis: int) -> float:
+    if not isinstance(value, Tensor) or value.dim() < 2:
+        return math.nan
+    rows = value.movedim(axis, -1)
+    return gap(rows.reshape(rows.shape[0] if rows.dim() > 2 else 1, -1, rows.shape[-1]))
+
+
+def _largest(value: Any, axis: int) -> float:
+    """rms of the largest token."""
+    if not isinstance(value, Tensor) or not value.dim() or not value.numel():
+        return math.nan
+    return float(value.square().mean(axis).sqrt().amax())
+
+
+def _max(values: Any) -> float | None:
+    kept = [v for v in values if v is not None]
+    return max(kept) if kept else None
+
+
+def _plain_number(value: float | None) -> float | None:
+    """A number that JSON can carry: infinity is the largest of floats, and what is no number is none."""
+    if value is None or math.isnan(value):
+        return None
+    return value if math.isfinite(value) else math.copysign(sys.float_info.max, value)
+
+
+__all__ = ["spot_check"]

@@ -1,0 +1,153 @@
+"""What the spot check is asked to look at, and what it found: plain data that cross the pipe."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from screen.graph import Graph, ops_digest
+
+FACTORS = (1e4, 1e8)
+"""By which the stream's first state is multiplied, both beyond the ε of every norm."""
+HEAVY = 1e6
+"""By which free weights are multiplied."""
+
+
+@dataclass(frozen=True)
+class SpotBranch:
+    """One residual branch of one block."""
+
+    kind: str
+    sublayer: str
+    output: int
+    fused: bool
+    """Its last product and the add are one call, so that it has no value of its own."""
+    parameters: tuple[str, ...]
+    """All that it reads."""
+    free: tuple[str, ...]
+    """Of these the maps, biases and tables, without gains."""
+    softmaxes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class SpotStream:
+    """One stream: where its states stand, in order, and what is added to it."""
+
+    stream: str
+    states: tuple[int, ...]
+    """The state that the first block reads, every later one, and the end."""
+    axis: int
+    """Of features."""
+    branches: tuple[SpotBranch, ...]
+    first: int
+    """Branches of the first block."""
+    last: int
+    """Branches of the last block."""
+    linear: bool
+    """Whether the states are claimed to be linear in the first one where nothing is added."""
+
+
+@dataclass(frozen=True)
+class SpotPlan:
+    """Everything that the spot check looks at in one model."""
+
+    nodes: int
+    ops: str
+    """Digest of the ops of the graph that the plan was made from."""
+    streams: tuple[SpotStream, ...]
+    seed: int = 0
+    logits: int | None = None
+    """The model's output over a vocabulary."""
+    loop: bool = False
+    """It was made of the loop of a block; else what looks like a block is a whole model."""
+
+    def is_of(self, graph: Graph) -> bool:
+        """Whether it was made from a graph."""
+        return len(graph.nodes) == self.nodes and ops_digest(graph) == self.ops
+
+
+@dataclass(frozen=True)
+class FoundBranch:
+    """Sizes of what one branch adds: the largest token's rms, over all runs."""
+
+    kind: str
+    sublayer: str
+    place: int
+    """Position among the branches of its stream."""
+    base: float | None = None
+    inputs: tuple[float | None, ...] = ()
+    """At the first state times each of `FACTORS`."""
+    weights: float | None = None
+    """At free weights times `HEAVY`."""
+    both: float | None = None
+    """At free weights and the first state multiplied."""
+    logits: float | None = None
+    """Largest |logit|, before masks."""
+    logit_rms: float | None = None
+    heavy_logits: float | None = None
+    """Largest |logit| at free weights times `HEAVY`."""
+
+
+@dataclass(frozen=True)
+class FoundStream:
+    """One stream, measured."""
+
+    stream: str
+    rms: tuple[float | None, ...] = ()
+    """Of each state: √(mean of squares)."""
+    apart: tuple[float | None, ...] = ()
+    """Of each state 1 − cos, mean over pairs of tokens of a sequence."""
+    gradients: tuple[float | None, ...] = ()
+    """For each branch ‖∂L/∂θ‖ over all its parameters, L a random linear function of what the model returns."""
+    whole_gradients: bool = False
+    """They are those of the module itself, members that were not traced included."""
+    moved: tuple[float | None, ...] = ()
+    """How far the end is from the linear part of the stream, in rms of the largest token: at the first state as it is, times each of `FACTORS`."""
+    heavy: float | None = None
+    """The same at free weights times `HEAVY`."""
+    gain: float | None = None
+    """Of the linear part over its depth: largest found ‖A·v‖/‖v‖ where nothing is added."""
+    is_linear: bool | None = None
+    """Whether the end is linear in the first state where nothing is added."""
+    branches: tuple[FoundBranch, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """One model, measured; or why not."""
+
+    reason: str = ""
+    """Why nothing, or not all, was measured."""
+    replayed: bool | None = None
+    """Whether the traced program gives what the module gives when it is run plainly."""
+    forward: float | None = None
+    """Largest relative difference of the two."""
+    backward: float | None = None
+    """The same of their gradients, over parameters."""
+    loss: float | None = None
+    """Cross-entropy of the output over the vocabulary against labels that are independent of the input, in nats."""
+    streams: tuple[FoundStream, ...] = ()
+    weights: tuple[tuple[str, str], ...] = field(default_factory=tuple)
+    """Parameters that start as something that no training recovers from -> what (`nan`, `inf`, `huge`, `zero`)."""
+
+
+def to_json(plan: SpotPlan) -> dict[str, Any]:
+    """A plan as plain data."""
+    return asdict(plan)
+
+
+def plan_from_json(data: dict[str, Any]) -> SpotPlan:
+    """What `to_json` gave, read back from JSON."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(SpotPlan).validate_python(data)
+
+
+def found_from_json(data: dict[str, Any]) -> Found:
+    """What the child sent, checked. Raises `pydantic.ValidationError`."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Found).validate_python(data)
+
+
+__all__ = ["FACTORS", "HEAVY", "Found", "FoundBranch", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream", "found_from_json", "plan_from_json", "to_json"]

@@ -1,0 +1,306 @@
+"""A whole model is never taken for a block, and a block never for a whole model; what turned out to be whole is judged as it was traced alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import screen
+from screen.capture.build import build_object
+from screen.capture.loop import DEEPEST
+from screen.capture.loop import alone as apart
+from screen.capture.tracer import trace
+from screen.errors import UsageError
+from screen.facts import derive
+from screen.graph import lint
+from screen.repetition import stacked
+from tests.awkward.parts import FFN, TOKENS, Attention, D, Pre
+
+Make = Callable[[], nn.Module]
+
+
+class Branch(nn.Module):
+    """x + F(N(x))."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.norm, self.inner = nn.LayerNorm(D), inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.inner(self.norm(x))
+
+
+class Post(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.ffn = nn.LayerNorm(D), FFN()
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.norm(x + self.ffn(x))
+        return out
+
+
+class InLists(nn.Module):
+    """Branches in two lists, norms in a third."""
+
+    def __init__(self, count: int = 6) -> None:
+        super().__init__()
+        self.mixers, self.ffns = nn.ModuleList(Attention() for _ in range(count)), nn.ModuleList(FFN() for _ in range(count))
+        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(2 * count))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for number, (mix, ffn) in enumerate(zip(self.mixers, self.ffns, strict=True)):
+            x = x + mix(self.norms[2 * number](x))
+            x = x + ffn(self.norms[2 * number + 1](x))
+        return x
+
+
+class StackedWeights(nn.Module):
+    """Parameters [layers, d, d], and a loop over them."""
+
+    def __init__(self, count: int = 6) -> None:
+        super().__init__()
+        self.up, self.down = nn.Parameter(torch.randn(count, D, 2 * D) / 8), nn.Parameter(torch.randn(count, 2 * D, D) / 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for up, down in zip(self.up, self.down, strict=True):
+            x = x + torch.relu(nn.functional.layer_norm(x, (D,)) @ up) @ down
+        return x
+
+
+class ResiDual(nn.Module):
+    """A post-norm stream, and the sum of all its branches beside it."""
+
+    def __init__(self, count: int = 12) -> None:
+        super().__init__()
+        self.ffns, self.norms = nn.ModuleList(FFN() for _ in range(count)), nn.ModuleList(nn.LayerNorm(D) for _ in range(count))
+        self.last = nn.LayerNorm(D)
+
+    def forward(self, x: Tensor) -> Tensor:
+        dual = x
+        for ffn, norm in zip(self.ffns, self.norms, strict=True):
+            y = ffn(x)
+            x, dual = norm(x + y), dual + y
+        return x + self.last(dual)
+
+
+class Named(nn.Module):
+    """Blocks b0 … b11."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for number in range(12):
+            setattr(self, f"b{number}", Pre())
+
+    def forward(self, x: Tensor) -> Tensor:
+        for number in range(12):
+            x = getattr(self, f"b{number}")(x)
+        return x
+
+
+class Recursive(nn.Module):
+    """A block that holds the rest of the model."""
+
+    def __init__(self, count: int = 7) -> None:
+        super().__init__()
+        self.norm, self.ffn, self.rest = nn.LayerNorm(D), FFN(), Recursive(count - 1) if count > 1 else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.ffn(self.norm(x))
+        return self.rest(x) if self.rest is not None else x
+
+
+class InDict(nn.Module):
+    """Parts of each layer in a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleDict({f"l{i}": nn.ModuleDict({"norm": nn.LayerNorm(D), "ffn": FFN()}) for i in range(5)})
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers.values():
+            x = x + layer["ffn"](layer["norm"](x))
+        return x
+
+
+class Shared(nn.Module):
+    """One block, six times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = Pre()
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(6):
+            x = self.block(x)
+        return x
+
+
+class Beside(nn.Module):
+    """Experts that read one state and are added one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.experts = nn.LayerNorm(D), nn.ModuleList(FFN() for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        for expert in self.experts:
+            x = x + expert(h)
+        return x
+
+
+class Helped(Pre):
+    """Both adds are one line."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        def add(x: Tensor, norm: nn.Module, inner: nn.Module) -> Tensor:
+            return x + inner(norm(x))
+
+        return add(add(x, self.n1, self.attn), self.n2, self.ffn)
+
+
+def _row(*parts: nn.Module) -> nn.Module:
+    return nn.Sequential(*parts)
+
+
+WHOLE: dict[str, tuple[Make, int]] = {
+    "Mix-LN": (lambda: _row(*(Post() for _ in range(3)), *(Pre() for _ in range(9))), 12),
+    "ResiDual": (ResiDual, 12),
+    "attributes": (Named, 12),
+    "one list of two": (lambda: _row(*(Branch(Attention() if i % 2 == 0 else FFN()) for i in range(12))), 6),
+    "two lists": (InLists, 6),
+    "dictionary": (InDict, 5),
+    "recursion": (Recursive, 7),
+    "stacked parameters": (StackedWeights, 6),
+    "one block, six times": (Shared, 6),
+    "long list": (lambda: _row(*(Pre() for _ in range(40))), 40),
+    "dense, then others": (lambda: _row(Branch(Attention()), *(Pre() for _ in range(3))), 4),
+}
+BLOCKS: dict[str, Make] = {
+    "attention, FFN": lambda: _row(Branch(Attention()), Branch(FFN())),
+    "macaron": lambda: _row(Branch(FFN()), Branch(Attention()), Branch(nn.Linear(D, D)), Branch(FFN())),
+    "two feed-forwards": lambda: _row(Branch(Attention()), Branch(FFN()), Branch(FFN())),
+    "experts": Beside,
+    "one line": Helped,
+    "post": Post,
+}
+
+
+def _inputs(device: str = "meta") -> Any:
+    return (torch.zeros(2, TOKENS, D, device=device),)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_model(name: str) -> None:
+    make, depth = WHOLE[name]
+    report = screen.check(make(), example_inputs=_inputs("cpu"))
+    assert report.target.depth_from == "model" and not any(c.id == "depth-assumed" for c in report.conditions)
+    assert max(s.depth for s in report.streams) == depth
+    with pytest.raises(UsageError, match=f"a whole model of depth {depth}"):
+        screen.check(make(), example_inputs=_inputs("cpu"), depth=24)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_one_block(name: str) -> None:
+    report = screen.check(BLOCKS[name](), example_inputs=_inputs("cpu"), depth=7)
+    assert (report.target.depth, report.target.depth_from) == (7, "option")
+    assert [s.depth for s in report.streams] == [7] and len(report.streams[0].kinds) == 1
+
+
+@pytest.mark.parametrize("name", ["two lists", "stacked parameters", "ResiDual", "dictionary"])
+def test_the_first_copy_alone_is_the_graph_of_the_model(name: str) -> None:
+    with torch.device("meta"):
+        model = WHOLE[name][0]().eval()
+    [built] = build_object(model, example_inputs=_inputs())
+    looped = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+    alone, truth = derive(looped).graph, trace(model, _inputs(), {}, initialisers=tuple(i for i in built.initialisers if "(copies)" not in i[0]))
+    assert looped.loop is not None and lint(alone) == [] and alone == truth
+    assert [n.name for n in trace(apart(built).model, built.args, built.kwargs).nodes] == [n.name for n in truth.nodes]
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [("AFAF", 2), ("AF", 0), ("FACF", 0), ("PPPQQQQQ", 8), ("DMMM", 4), ("AFF", 0), ("FF", 2), ("A", 0), ("", 0), ("ABABA", 0)],
+)
+def test_what_repeats(members: str, expected: int) -> None:
+    assert stacked(members, [False] * len(members)) == expected
+
+
+def test_members_of_several_branches_are_blocks() -> None:
+    assert stacked("DMM", [True] * 3) == 3 and stacked("DMM", [False] * 3) == 0
+
+
+def test_the_deepest_loop(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="at most 100,000"):
+        screen.check(Pre(), example_inputs=_inputs("cpu"), depth=DEEPEST + 1)
+
+
+def test_a_deep_loop_is_no_larger_than_a_shallow_one() -> None:
+    sizes = set()
+    for depth in (3, DEEPEST):
+        [built] = build_object(Pre(), example_inputs=_inputs("cpu"), depth=depth)
+        sizes.add(len(trace(built.model, built.args, built.kwargs, initialisers=built.initialisers).nodes))
+    assert len(sizes) == 1
+
+
+class Fused(nn.Module):
+    """The sum is handed on beside what is to be added to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.ffn = nn.LayerNorm(D), FFN()
+
+    def forward(self, x: Tensor, residual: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        residual = x if residual is None else x + residual
+        return self.ffn(self.norm(residual)), residual
+
+
+class Reversible(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.f, self.g = nn.Sequential(nn.LayerNorm(D), Attention()), nn.Sequential(nn.LayerNorm(D), FFN())
+
+    def forward(self, a: Tensor, b: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+        a = a + self.f(b) * scale
+        return a, b + self.g(a) * scale
+
+
+@pytest.mark.parametrize(("make", "count", "streams"), [(Fused, 1, 1), (Reversible, 2, 2)])
+def test_all_that_a_block_hands_on_is_wired(make: Make, count: int, streams: int) -> None:
+    report = screen.check(make(), example_inputs=_inputs("cpu") * count, depth=9)
+    assert [(s.depth, s.identity_path.exists) for s in report.streams] == [(9, True)] * streams
+
+
+class Cut(nn.Module):
+    """Its second skip is lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n1, self.n2, self.attn, self.ffn = nn.LayerNorm(D), nn.LayerNorm(D), Attention(), FFN()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.n1(x))
+        out: Tensor = self.ffn(self.n2(x))
+        return out
+
+
+def _cut_loop() -> screen.Report:
+    return screen.check(Cut(), example_inputs=_inputs("cpu"), depth=6)
+
+
+def test_a_lost_skip_is_found_in_a_block_and_in_a_list() -> None:
+    for report in (_cut_loop(), screen.check(_row(*(Cut() for _ in range(6))), example_inputs=_inputs("cpu"))):
+        assert [(s.depth, s.identity_path.exists) for s in report.streams] == [(6, False)]
+        assert [f.outcome for f in report.findings if f.code == "G110"] == ["violated"] and report.verdict != "stable"
+
+
+def test_stages_are_not_cut() -> None:
+    stages = [_row(*(Branch(FFN()) for _ in range(3)), nn.Linear(D, D)) for _ in range(3)]
+    report = screen.check(_row(*stages), example_inputs=_inputs("cpu"))
+    assert [f.outcome for f in report.findings if f.code == "G110"] == ["holds"] * 3 and len(report.streams) == 3
