@@ -23,6 +23,9 @@ from screen.facts.recursion.walk import Walk
 from screen.facts.recursion.weights import Weights, same_shapes
 from screen.graph import Graph, Node, Ref
 
+MOST_BEFORE = 6
+"""Other streams behind each other up to which a stack that reads one is computed: each is computed again for every later one."""
+
 
 @dataclass
 class Builder:
