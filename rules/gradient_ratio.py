@@ -37,6 +37,7 @@ from screen.facts.questions import (
     number_of,
     program_doubt,
     starts_at_zero,
+    streams_in_sequence,
 )
 from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable, scaled
 from screen.theorems.in_words import last_gradient
@@ -45,6 +46,8 @@ RULE = Rule("D202", "gradient-ratio", "backward", "D", "error", ("streams", "cla
 
 FEW = 2
 """Branches without a norm, over the whole depth, that make no law of depth (a convolution for positions before the first block)."""
+STAGES = 8
+"""Streams after each other, each of which starts with what the one before became, that still make a stack of stages (pyramids have four or five)."""
 Numbers = tuple[tuple[str, Number], ...]
 
 BLOCK = """
@@ -183,9 +186,15 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
         if gated is not None:
             return scaled(stream, gated, "gradients change over depth with their product", THEOREM)
         operator = facts.operator(stream)
+        if isinstance(operator, StreamOperator) and operator.carried == "decaying" and not operator.is_chain:
+            message = f"what a branch adds to `{stream.name}` fades over depth, though the first state does not: gradients of early blocks do too."
+            return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=_numbers(facts, stream), condition="stream-gain")
         if isinstance(operator, StreamOperator) and operator.carried not in ("constant", "decaying"):
             message = f"what a branch adds to `{stream.name}` is carried on more than once: gradients of early blocks grow with depth as that does."
             return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=_numbers(facts, stream), condition="stream-gain")
+        if (number := streams_in_sequence(facts)) > STAGES:
+            message = f"{number} streams follow each other with no identity path between them: gradients are multiplied from one to the next."
+            return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=_numbers(facts, stream), condition="small-gain")
         return _polynomial(facts, stream)
     return _raw(facts, stream, raw)
 

@@ -68,15 +68,16 @@ def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lo
 
 
 def _is_positioned(graph: Graph) -> bool:
-    """Whether a table is added to the input itself, as a model adds positions before its first block."""
-    given = {n.index for n in graph.nodes if n.op == "input"}
-    carried, tables = set(given), {n.index for n in graph.nodes if n.op == "embedding" and not given & set(n.inputs)}
+    """Whether a table that is read at constant places is added to the input itself, as a model adds positions before its first block."""
+    carried = {n.index for n in graph.nodes if n.op == "input"}
+    tables = {n.index for n in graph.nodes if n.op == "embedding" and not carried & set(n.inputs)}
     for node in graph.nodes:
+        if node.op == "add" and carried & set(node.inputs) and tables & set(node.inputs):
+            return True
         if CLASSES.get(node.op) in ("view", "part") and node.inputs:
             for kind in (carried, tables):
-                kind |= {node.index} & ({node.index} if node.inputs[0] in kind else set())
-        elif node.op == "add" and carried & set(node.inputs) and tables & set(node.inputs):
-            return True
+                if node.inputs[0] in kind:
+                    kind.add(node.index)
     return False
 
 
@@ -215,10 +216,10 @@ class Shape:
         return stacked([self._print(c) for c in members], [self._adds(c) > 1 for c in members])
 
     def _dependent(self, calls: list[int]) -> int:
-        """How many blocks with weights of their own read each other one after the other, though skips lead past them; 0 for fewer than MANY."""
+        """How many calls with weights of their own, and with sums in them or between them, read each other; 0 for fewer than MANY. Skips may lead past."""
         found: dict[Print, list[int]] = {}
         for call in calls:
-            if self._is_block(call):
+            if self.inside[call]:
                 found.setdefault(self._print(call), []).append(call)
         longest = 0
         for members in found.values():
@@ -229,13 +230,15 @@ class Shape:
         return longest
 
     def _reads(self, one: int, other: int) -> bool:
-        """Whether what a call gives reaches another."""
-        reached, inside = set(self.inside[one]) & self.data, set(self.inside[other])
-        for node in self.graph.nodes[min(reached, default=0) :]:
+        """Whether a call reads what another gives, and a sum stands in it or on the way."""
+        nodes, inside = self.graph.nodes, set(self.inside[other])
+        reached, summed = set(self.inside[one]) & self.data, self._adds(one) > 0
+        for node in nodes[min(reached, default=0) :]:
             if node.index in self.data and reached.intersection(node.inputs):
                 if node.index in inside:
-                    return True
+                    return summed
                 reached.add(node.index)
+                summed = summed or (node.op in _SUMS and len(self.data.intersection(node.inputs)) > 1)
         return False
 
     def _nested(self) -> int:

@@ -92,6 +92,15 @@ def program_doubt(facts: Facts, *, backward: bool = True) -> str:
     return f"what was traced is not what the module computes: {claim.reason}"
 
 
+def streams_in_sequence(facts: Facts) -> int:
+    """The largest number of streams that a path from an input to an output runs through to their ends, one after the other."""
+    ends = {stream.states[-1] for stream in facts.streams}
+    passed = [0] * len(facts.graph.nodes)
+    for node in facts.graph.nodes:
+        passed[node.index] = max([passed[i] for i in node.inputs], default=0) + (node.index in ends)
+    return max(passed, default=0)
+
+
 # -- what the bounds say of sizes at fixed weights ---------------------------------------------------------------------------------------
 
 

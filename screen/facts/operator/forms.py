@@ -214,15 +214,18 @@ def _mul(forms: Forms, node: Node) -> Form:
 
 
 def _div(forms: Forms, node: Node) -> Form:
-    value, divisor = forms.operand(node, 0, "input"), forms.flow.operand(node, 1, "other")
-    if value is None or not value.terms or node.kwarg("rounding_mode") is not None:
+    value = forms.operand(node, 0, "input")
+    if value is None or node.kwarg("rounding_mode") is not None:
         return Form({}, node.index, value.lost if value is not None else None)
+    return _divided(forms, node, value, forms.flow.operand(node, 1, "other"))
+
+
+def _divided(forms: Forms, node: Node, value: Form, divisor: object) -> Form:
+    """value / divisor; what is divided by a value that carries a source is a rest."""
     below = coefficient(forms.flow, divisor)
-    if below is None or (isinstance(divisor, Ref) and forms.of(divisor.node).terms):
-        return Form({}, node.index)
-    if (found := below.number) is not None:
-        return value.times(constant(1.0 / found)) if found else Form({}, node.index)
-    inverse = _inverse(below, node)
+    if not value.terms or below is None or below.number == 0 or (isinstance(divisor, Ref) and forms.of(divisor.node).terms):
+        return Form({}, node.index, value.lost)
+    inverse = constant(1.0 / below.number) if below.number is not None else _inverse(below, node)
     return Form({}, node.index) if inverse is None else value.times(inverse)
 
 
@@ -261,12 +264,8 @@ def _addcdiv(forms: Forms, node: Node) -> Form:
     first = forms.operand(node, 0, "input") or NOTHING
     if node.index in forms.fused:
         return first.plus(forms.rest(node))
-    value, divisor = number(node.kwarg("value")), forms.flow.ref(node, 2, "tensor2")
-    size = None if divisor is None else of_node(forms.flow, divisor)
-    carried = forms.operand(node, 1, "tensor1") or NOTHING
-    if size is None or not carried.terms:
-        return first.plus(Form({}, node.index, node.index if carried.terms or carried.lost is not None else None))
-    share = carried.times(size.inverse)
+    carried, value = forms.operand(node, 1, "tensor1") or NOTHING, number(node.kwarg("value"))
+    share = _divided(forms, node, carried, forms.flow.operand(node, 2, "tensor2"))
     return first.plus(share if value is None else share.times(constant(value)))
 
 

@@ -23,6 +23,7 @@ from screen.facts.operator.forms import Form, Forms
 from screen.facts.operator.layouts import is_permuted, is_whole
 from screen.facts.operator.polynomial import ONE, ZERO, Atom, Polynomial, Range, of_atom
 from screen.facts.placement import Reader
+from screen.facts.reach import used
 
 Law = Literal["decaying", "constant", "polynomial", "exponential"]
 """How what a branch adds is carried on, against the number of blocks behind it."""
@@ -30,6 +31,11 @@ FEWEST = 12
 """Blocks from which a law is read off a sequence that is no power of one number."""
 EVEN = 1e-6
 """Relative difference up to which two gains are one."""
+SETTLED, SETTLING = 1.02, 0.6
+"""A sequence that gains less than this in its second half, or in its last quarter less than this part of the one before (in logarithms; a power of
+the depth gains 0.71 of it), has a limit."""
+STEADY, FAST = 0.85, 1.5
+"""A sequence that gains at least this part of the quarter before, and at least this factor, grows exponentially."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,12 @@ class StreamOperator:
     """An op that carries the stream in a way that is not known."""
     through: bool = False
     """Branch outputs carry parts of the stream."""
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether each state is made of the one before it alone, and of branch outputs: then the gain is that of what the first branch adds, too."""
+        before = [self.begin, *(s.node for s in self.states)]
+        return not self.reads_other and not self.through and all(not set(before[:n]) & set(s.terms) for n, s in enumerate(self.states))
 
 
 def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[StreamOperator | Unknown, ...]:
@@ -166,7 +178,13 @@ def _begin(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
 
 def _end(reader: Reader) -> int:
     """The stream behind its last block: the value of its shape that the call of that block hands on; without such a call the last sum."""
-    graph, last = reader.flow.graph, reader.chain.nodes[-1]
+    graph = reader.flow.graph
+    live = used(graph)
+    known = {*reader.chain.nodes, *(b.output for _, b in reader.branches)}
+    last = next((n for n in reversed(reader.chain.nodes) if n in live), reader.chain.nodes[-1])
+    while more := [u for u in graph.users[last] if u in live and graph.nodes[u].op in ("add", "sub") and known.issuperset(graph.nodes[u].inputs)]:
+        last = more[0]
+        known.add(last)
     call = next((c for c in graph.call_path(graph.nodes[reader.chain.adds[-1]].call) if c in graph.members), None)
     if call is None:
         return last
@@ -209,6 +227,8 @@ def _operator(
     if breaks:
         why = Unknown("every path crosses a norm or another function of the stream", breaks)
         gain = start = why
+    elif not own.terms:
+        gain = start = Unknown("its paths cancel, or do not reach its last state", (end,))
     rest = next((s.rest for s in states if s.rest is not None), None)
     clean: bool | Unknown = True if rest is None else Unknown(f"`{reader.flow.graph.nodes[rest].op}` adds to the stream what is no branch", (rest,))
     carried, grows = (gain, False) if isinstance(gain, Unknown) else _law(steps, back, reader, max(1, blocks))
@@ -320,12 +340,14 @@ def _of_sequence(highs: Sequence[float]) -> Law | Unknown:
     """The law of a sequence, r_0 the last branch's."""
     if len(highs) < FEWEST:
         return Unknown(f"{len(highs)} branches are too few to read a law off")
-    whole, half, quarter = max(highs), max(highs[: len(highs) // 2]), max(highs[: len(highs) // 4 + 1])
-    if whole <= half * (1 + EVEN):
+    quarter, half, late, whole = (max(highs[: math.ceil(len(highs) * part / 4)]) for part in (1, 2, 3, 4))
+    if whole <= half * SETTLED:
         tail = max(highs[len(highs) * 3 // 4 :])
         return "decaying" if tail < 0.5 * half else "constant"
-    late, early = math.log(whole / half), math.log(half / quarter)
-    return "exponential" if late > 1.6 * max(early, math.log(1.5)) else "polynomial"
+    before, last = math.log(late / half), math.log(whole / late)
+    if last < STEADY * before:
+        return "constant" if last < SETTLING * before and quarter < half else "polynomial"
+    return "exponential" if last > math.log(FAST) else Unknown(f"{len(highs)} branches are too few to read a law off")
 
 
 __all__ = ["Law", "State", "StreamOperator", "operators_of"]
