@@ -40,9 +40,11 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
     shape = facts.graph.nodes[operator.begin].shape or ()
     if shape and stream.width is not None and shape[-1] != stream.width and stream.width in shape:
         axis = shape.index(stream.width) - len(shape)
+    begin = operator.begin if operator.lost is None else stream.states[0]
+    whole = facts.graph.nodes[begin].shape == facts.graph.nodes[operator.states[-1].node].shape
     return SpotStream(
-        stream.name, (operator.begin, *(s.node for s in operator.states)), axis, tuple(branches), *sizes,
-        linear=not operator.breaks and not operator.through and (operator.clean is True or operator.lost is not None),
+        stream.name, (begin, *(s.node for s in operator.states)), axis, tuple(branches), *sizes,
+        linear=not operator.breaks and not operator.through and (operator.clean is True or operator.lost is not None) and whole,
     )
 
 

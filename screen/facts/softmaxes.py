@@ -8,7 +8,7 @@ from typing import Literal
 
 from screen.facts.features import Features
 from screen.facts.flow import Flow, axes_of, nodes_of, number, strip
-from screen.graph import Node
+from screen.graph import Node, numel
 
 SoftmaxRole = Literal["attention", "pooling", "router", "other"]
 """Weighs tokens for each of several queries; weighs tokens once; weighs or chooses what is no axis of tokens (experts); weighs nothing."""
@@ -162,13 +162,18 @@ def _use(flow: Flow, node: Node, share: int, seen: set[int]) -> Use | None:
         return Use(node.index, others[0] if others else None, True)
     if node.op in ("mul", "addcmul", "index_add", "scatter_add"):
         wide = [i for i in others if flow.data[i]]
-        return None if not wide else Use(node.index, wide[0], _is_summed(flow, node.index))
+        if wide:
+            return Use(node.index, wide[0], _is_summed(flow, node.index))
+        tables = [i for i in node.inputs if i not in seen and numel(flow.graph.nodes[i].shape or ()) > 1]
+        return Use(node.index, tables[0], True) if tables and _is_summed(flow, node.index) else None
     carries = kind in _CARRY or node.op in _KEPT or node.op in ("add", "sub", "div", "mul")
     return None if carries else Use(-1, None, False)
 
 
 def _is_summed(flow: Flow, node: int) -> bool:
-    return any(flow.graph.nodes[u].op in ("sum", "mean") for u in flow.graph.users[node])
+    """Whether entries of a value are added up, perhaps behind views."""
+    users = flow.graph.users[node]
+    return any(flow.graph.nodes[u].op in ("sum", "mean") or (flow.classes[u] == "view" and _is_summed(flow, u)) for u in users)
 
 
 def role_of(flow: Flow, features: Features, softmax: Softmax) -> SoftmaxRole:
