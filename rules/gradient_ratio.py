@@ -7,8 +7,8 @@ first blocks get all of the update. A feed-forward with a norm on its output alo
 away: N(W sin(V x)) is not, and stays as steep however large x is. A branch without weights (pooling minus identity) may pull against the stream and
 hold it small, while the others go on multiplying gradients. Whatever the structure, the numbers at the start decide: a ratio above 1e3 or below 1e-3,
 or tokens that are nearly the same behind the last block.
-Assumes: independent random weights at the recorded initialisation for numbers that are derived; those that are measured are of one draw of the weights.
-The gradient of a block is the root of the sum of squares over all its parameters where it is measured.
+Assumes: independent random weights at the recorded initialisation for numbers that are derived; those that are measured are of one draw of the
+weights. The gradient of a block is the root of the sum of squares over all its parameters where it is measured.
 Cannot tell: when attention reads a stream that no norm bounds and its initialisation was not recorded; when the data scale the stream; when a
 measurement refutes what was derived, or the module's own gradients are not those of the traced program.
 Source: docs/theory.md, gradient ratio; Kim et al. 2025, table 5; Groeneveld et al. 2024 (OLMo 2).
@@ -117,7 +117,11 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
 
 def _numbers(facts: Facts, stream: Stream) -> Numbers:
     """What is known at the start."""
-    shown: tuple[tuple[str, ClaimKind], ...] = (("gradient_first_over_last", "gradient_ratio"), ("rms_last_over_first", "rms_ratio"), ("one_minus_cos", "one_minus_cos"))
+    shown: tuple[tuple[str, ClaimKind], ...] = (
+        ("gradient_first_over_last", "gradient_ratio"),
+        ("rms_last_over_first", "rms_ratio"),
+        ("one_minus_cos", "one_minus_cos"),
+    )
     found: list[tuple[str, Number]] = []
     for name, claim in shown:
         value = number_of(facts, stream, claim)
@@ -143,11 +147,21 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
         return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy)
     if isinstance(apart, float) and apart < COLLAPSED:
         message = f"`{stream.name}`: at the start 1 − cos between tokens is {apart:.2g} after {depth} blocks: tokens are nearly the same."
-        return Outcome("violated", message, site, basis_of(facts, stream, "one_minus_cos"), THEOREM, numbers=numbers, remedy="smaller initial weights, or norms inside the branches")
+        return Outcome(
+            "violated",
+            message,
+            site,
+            basis_of(facts, stream, "one_minus_cos"),
+            THEOREM,
+            numbers=numbers,
+            remedy="smaller initial weights, or norms inside the branches",
+        )
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, float) and grown > STARVED:
         message = f"`{stream.name}`: at the start it grows {grown:.3g} times over {depth} blocks, and so do gradients on their way back."
-        return Outcome("violated", message, site, basis_of(facts, stream, "rms_ratio"), THEOREM, numbers=numbers, remedy="a norm on the branch's input or output")
+        return Outcome(
+            "violated", message, site, basis_of(facts, stream, "rms_ratio"), THEOREM, numbers=numbers, remedy="a norm on the branch's input or output"
+        )
     return None
 
 
@@ -173,7 +187,9 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
     if isinstance(gain, Unknown):
         if gated is not None:
             return scaled(stream, gated, "gradients change over depth with their product", THEOREM)
-        return Outcome("cannot_tell", f"`{stream.name}`: the gain of its identity path is not known: {gain.reason}.", blame(facts, at(stream), gain.nodes))
+        return Outcome(
+            "cannot_tell", f"`{stream.name}`: the gain of its identity path is not known: {gain.reason}.", blame(facts, at(stream), gain.nodes)
+        )
     if gain < 1 / MODEST and (kept := _stationary(facts, stream, gain)) is not None:
         return kept
     if not 1 / MODEST <= gain <= MODEST:
@@ -204,7 +220,9 @@ def _stationary(facts: Facts, stream: Stream, gain: float) -> Outcome | None:
     ratio, law = number_of(facts, stream, "gradient_ratio"), facts.claims.of("gradient_law", "start", stream.name).known
     if isinstance(ratio, Unknown) or (isinstance(law, Unknown) and not _is_polynomial(facts, stream)):
         return None
-    message = f"the identity path of `{stream.name}` has gain {gain:.3g} over its depth, and branches keep gradients up: first over last is {ratio:.3g}."
+    message = (
+        f"the identity path of `{stream.name}` has gain {gain:.3g} over its depth, and branches keep gradients up: first over last is {ratio:.3g}."
+    )
     return Outcome("holds", message, at(stream), "declared", THEOREM, numbers=(("gain", gain), *_numbers(facts, stream)))
 
 
@@ -241,8 +259,8 @@ def _raw(facts: Facts, stream: Stream, raw: list[tuple[int, Sublayer]]) -> Outco
     held = [s for _, s in raw if is_input_bounded(facts, s) is not True]
     if not held and isinstance(ratio, float) and (isinstance(law, str) or _is_polynomial(facts, stream)):
         message = (
-            f"`{stream.name}`: what `{sub.name}` adds is bounded however large it gets, and its identity path has gain 1; at the start first over last "
-            f"gradient is {ratio:.3g} over {facts.depth(stream)} blocks, not exponential in depth, by no power that is derived."
+            f"`{stream.name}`: what `{sub.name}` adds is bounded however large it gets, and its identity path has gain 1; at the start first over "
+            f"last gradient is {ratio:.3g} over {facts.depth(stream)} blocks, not exponential in depth, by no power that is derived."
         )
         return Outcome("holds", message, at(stream), "declared", THEOREM, numbers=numbers)
     sub = held[0] if held else sub
@@ -255,7 +273,9 @@ def _raw(facts: Facts, stream: Stream, raw: list[tuple[int, Sublayer]]) -> Outco
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, float) and grown > EXPLOSIVE:
         message = f"{what}: at the recorded initialisation it grows {grown:.3g} times over {facts.depth(stream)} blocks, and so do gradients."
-        return Outcome("violated", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, remedy="a norm on the branch's input or output")
+        return Outcome(
+            "violated", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, remedy="a norm on the branch's input or output"
+        )
     if isinstance(ratio, float):
         message = f"{what}; at the start first over last gradient is {ratio:.3g} at {facts.depth(stream)} blocks, which larger weights would change."
         return Outcome("conditional", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, condition=condition)

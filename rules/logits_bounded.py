@@ -79,7 +79,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("cannot_tell", f"{name}: {there.reason}.", blame(facts, site, there.nodes), theorem=BOUND)
     bounded = are_logits_bounded(facts, sublayer)
     if isinstance(bounded, Unknown):
-        return Outcome("cannot_tell", f"{name}: whether its logits are bounded is unknown: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=BOUND)
+        return Outcome(
+            "cannot_tell", f"{name}: whether its logits are bounded is unknown: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=BOUND
+        )
     numbers = _numbers(facts, sublayer)
     if bounded:
         cap = _cap(facts, sublayer)
@@ -92,7 +94,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("holds", message, site, theorem=NORMED.get(str(sublayer.qk_norm), ""), assumptions=assumes, numbers=numbers)
     raw = do_logits_stay(facts, sublayer) is False and growth_of(facts, stream, "fixed") != "bounded"
     if raw and not reads_grown_state(facts, stream, kind, sublayer):
-        message = f"{name}: the logits scale with {_scaled_by(facts, sublayer)}, and with the first state of the stream where no norm stands before it."
+        message = (
+            f"{name}: the logits scale with {_scaled_by(facts, sublayer)}, and with the first state of the stream where no norm stands before it."
+        )
         return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy="a norm on queries and keys", condition="bounded-logits")
     if raw and _is_silent(facts, stream):
         message = f"{name}: the logits are made of a stream that no norm bounds, and to which every branch adds nothing at the start."

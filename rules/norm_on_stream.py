@@ -207,4 +207,3 @@ def _square_gain(facts: Facts, sublayer: Sublayer) -> float | Unknown:
         return Unknown(f"the scale of `{sublayer.name}` has no recorded start", (sublayer.output,))
     product = start_product(facts, sublayer)
     return product if isinstance(product, Unknown) else factor**2 * product
-

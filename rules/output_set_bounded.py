@@ -17,7 +17,8 @@ from screen.facts.questions import (
 )  # fmt: skip
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
-RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", ("streams.kinds.sublayers", "analyses", "claims"), "Kan et al., theorem 2")
+NEEDS = ("streams.kinds.sublayers", "analyses", "claims")
+RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", NEEDS, "Kan et al., theorem 2")
 
 BLOCK = """
 class Block(nn.Module):

@@ -30,8 +30,12 @@ class Block(nn.Module):
 HOLDS = (Example("the factor stands after the norm", BLOCK.replace("OUTPUT", "0.1 * self.after(self.down(F.relu(self.up(x))))")),)
 VIOLATES = (
     Example("the factor stands before the norm", BLOCK.replace("OUTPUT", "self.after(0.1 * self.down(F.relu(self.up(x))))")),
-    Example("LayerScale stands before the norm", BLOCK.replace("OUTPUT", "self.after(self.gamma * self.down(F.relu(self.up(x))))").replace(
-        "nn.RMSNorm(32)\n", "nn.RMSNorm(32)\n        self.gamma = nn.Parameter(0.1 * torch.ones(32))\n")),
+    Example(
+        "LayerScale stands before the norm",
+        BLOCK.replace("OUTPUT", "self.after(self.gamma * self.down(F.relu(self.up(x))))").replace(
+            "nn.RMSNorm(32)\n", "nn.RMSNorm(32)\n        self.gamma = nn.Parameter(0.1 * torch.ones(32))\n"
+        ),
+    ),
 )
 UNREAD = BLOCK.replace("OUTPUT", "self.after(torch.special.bessel_j0(self.down(F.relu(self.up(x)))))")
 CANNOT_TELL = (Example("an op without a row before the norm", UNREAD),)

@@ -67,7 +67,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return _unknown(facts, stream, law)
     if law == "exponential" and isinstance(gain, float) and gain > MODEST:
         word = "exponential" if gain > EXPONENTIAL else "by that factor"
-        message = f"`{stream.name}` is multiplied by {gain:.3g} over its {facts.depth(stream)} blocks on the way that no branch touches: it grows {word}."
+        message = (
+            f"`{stream.name}` is multiplied by {gain:.3g} over its {facts.depth(stream)} blocks on the way that no branch touches: it grows {word}."
+        )
         result: Result = "violated" if gain > EXPONENTIAL else "conditional"
         theorem = "‖x_{l+1}‖ ≤ α·‖x_l‖ + s·b per token"
         message = message.replace("grows exponential.", "grows exponentially.")
@@ -109,7 +111,9 @@ def _measured(facts: Facts, stream: Stream) -> Outcome:
     """No law was derived, and on real tensors the stream exploded."""
     ratio = facts.claims.of("rms_ratio", "start", stream.name).measured
     grown = f"{ratio.value:.3g} times" if ratio is not None and isinstance(ratio.value, float) else "beyond the range of floats"
-    message = f"`{stream.name}` grows {grown} over {facts.depth(stream)} blocks at its start, as fast in the second half as in the first: exponentially."
+    message = (
+        f"`{stream.name}` grows {grown} over {facts.depth(stream)} blocks at its start, as fast in the second half as in the first: exponentially."
+    )
     return Outcome("violated", message, at(stream, None, stream.kinds[0].sublayers[0]), "measured", remedy="a norm on each branch's input or output")
 
 

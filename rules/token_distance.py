@@ -79,4 +79,3 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         message = f"Nothing but its weights bounds how far `{stream.name}` carries two inputs apart: `{grown.name}` reads it without a norm."
         return Outcome("violated", message, at(stream, None, grown), theorem="‖x_N − x_N'‖ ≤ (1 + L)^N·‖x_0 − x_0'‖")
     return Outcome("cannot_tell", f"Whether `{bare[0].name}` of `{stream.name}` is bounded is unknown.", at(stream, None, bare[0]))
-

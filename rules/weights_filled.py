@@ -1,10 +1,10 @@
 """Every weight is filled before training, with numbers that float32 can multiply.
 
-Why: `nn.Parameter(torch.empty(...))` without an initialiser holds whatever the memory held: zeros on one machine, NaN or 1e30 on the next, so that runs
-differ for no reason that a seed explains. A weight that starts as NaN or infinite makes every loss NaN; one of 1e30, or a factor of 1e30 on what the
-stream carries, leaves float32 no room for a product. Typical causes: a bare parameter whose `reset_parameters` is missing or never called, a division
-by a size that is 0, a fill value that was meant for a mask. In a loss curve: NaN from the first step, or another curve on another machine.
-Assumes: calls on parameters were recorded while the model was built, or the spot check saw its weights.
+Why: `nn.Parameter(torch.empty(...))` without an initialiser holds whatever the memory held: zeros on one machine, NaN or 1e30 on the next, so
+that runs differ for no reason that a seed explains. A weight that starts as NaN or infinite makes every loss NaN; one of 1e30, or a factor of 1e30
+on what the stream carries, leaves float32 no room for a product. Typical causes: a bare parameter whose `reset_parameters` is missing or never
+called, a division by a size that is 0, a fill value that was meant for a mask. In a loss curve: NaN from the first step, or another curve on
+another machine. Assumes: calls on parameters were recorded while the model was built, or the spot check saw its weights.
 Cannot tell: when parameters were made in a way that is not recorded and the spot check did not run.
 Source: IEEE 754: a product of two numbers above 1.8e19 is no float32.
 """
@@ -36,7 +36,9 @@ HOLDS = (Example("a parameter that is filled", BLOCK.replace("FILL", "nn.init.no
 VIOLATES = (
     Example("a parameter that nothing fills", BLOCK.replace("FILL", "")),
     Example("a parameter of 1e30", BLOCK.replace("FILL", "nn.init.constant_(self.bias, 1e30)")),
-    Example("a factor of 1e30", BLOCK.replace("FILL", "nn.init.zeros_(self.bias)").replace("self.norm(x) + self.bias", "self.norm(x) * 1e30 + self.bias")),
+    Example(
+        "a factor of 1e30", BLOCK.replace("FILL", "nn.init.zeros_(self.bias)").replace("self.norm(x) + self.bias", "self.norm(x) * 1e30 + self.bias")
+    ),
 )
 CANNOT_TELL = (Example("a parameter on no device", BLOCK.replace("torch.empty(32)", "torch.linspace(0, 1, 32, device='meta')").replace("FILL", "")),)
 THEOREM = "a product of two numbers above 1.8e19 leaves float32; what memory held before is no law"
@@ -54,7 +56,11 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     lost = next((node for name, node in used.items() if not facts.graph.histories.get(name)), None)
     if lost is None:
         return (Outcome("holds", f"All {len(used)} weights are recorded as filled.", basis="declared", theorem=THEOREM),)
-    return (Outcome("cannot_tell", f"What `{lost.name}` starts as was neither recorded nor seen.", Site(place=place_of(facts, lost.index)), theorem=THEOREM),)
+    return (
+        Outcome(
+            "cannot_tell", f"What `{lost.name}` starts as was neither recorded nor seen.", Site(place=place_of(facts, lost.index)), theorem=THEOREM
+        ),
+    )
 
 
 def _strange(facts: Facts, used: dict[str, Node]) -> Iterator[Outcome]:
@@ -64,9 +70,17 @@ def _strange(facts: Facts, used: dict[str, Node]) -> Iterator[Outcome]:
     for name, node in used.items():
         value = starting_value_of(facts.graph.histories.get(name, ()))
         if name in facts.graph.unfilled:
-            message, basis, remedy = f"Nothing fills `{name}`: it starts as whatever its memory held.", "declared", "an initialiser: `nn.init.normal_`, `zeros_`, ..."
+            message, basis, remedy = (
+                f"Nothing fills `{name}`: it starts as whatever its memory held.",
+                "declared",
+                "an initialiser: `nn.init.normal_`, `zeros_`, ...",
+            )
         elif value is not None and not abs(value) <= HUGE:
-            message, basis, remedy = f"`{name}` starts at {value:.3g}, which leaves float32 no room for a product.", "declared", "a start of the size of one"
+            message, basis, remedy = (
+                f"`{name}` starts at {value:.3g}, which leaves float32 no room for a product.",
+                "declared",
+                "a start of the size of one",
+            )
         elif name in seen:
             message, basis, remedy = f"`{name}` {words.get(seen[name], seen[name])}.", "measured", "look at what fills it"
         else:
@@ -87,6 +101,7 @@ def _factors(facts: Facts) -> Iterator[Outcome]:
 
 def _factor(facts: Facts, node: Node) -> float:
     """The largest number that one operand is known to be multiplied by; 0 where none is known."""
+
     def size(value: object) -> float:
         if isinstance(value, Ref):
             low, high = facts.graph.range_of.get(value.node, (0.0, 0.0))

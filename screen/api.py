@@ -30,7 +30,8 @@ def check(
     `target` is text as on the command line, captured in a process of its own, or a live `nn.Module`, captured in this process on a copy
     without weights: the model itself is never altered. `isolate=False` captures text in this process too, without limits;
     `isolate=True` with a module is refused, since a module cannot be sent elsewhere. `example_inputs`: a tensor, a tuple of positional
-    arguments or a dict of named ones, for a module; text of the command line's `--input` form, or several, for a text target. `spot_check=False` says everything without a run on real tensors.
+    arguments or a dict of named ones, for a module; text of the command line's `--input` form, or several, for a text target. `spot_check=False`
+    says everything without a run on real tensors.
 
     Raises `ScreenError` where the command would exit 2 without a graph.
     """

@@ -70,7 +70,10 @@ def output_set_part(facts: Facts, s: Sublayer) -> model.OutputSet:
 
 
 FORMS: dict[str, Literal["constant", "linear", "polynomial", "exponential"]] = {
-    "bounded": "constant", "linear": "linear", "polynomial": "polynomial", "exponential": "exponential",
+    "bounded": "constant",
+    "linear": "linear",
+    "polynomial": "polynomial",
+    "exponential": "exponential",
 }
 """Claims of growth in the words of the table."""
 

@@ -192,8 +192,8 @@ class MeasuredPart(Part):
 
 
 class ClaimPart(Part):
-    """One statement about the model. `weights`: as initialised (`start`), any that are held fixed, all values of all of them but gains of norms. A claim
-    that a measurement refutes keeps its value, has `measured.agrees` false, and counts as unknown for rules."""
+    """One statement about the model. `weights`: as initialised (`start`), any that are held fixed, all values of all of them but gains of norms.
+    A claim that a measurement refutes keeps its value, has `measured.agrees` false, and counts as unknown for rules."""
 
     id: str
     claim: str
@@ -272,8 +272,8 @@ def _dump(part: BaseModel) -> str:
 
 
 __all__ = [
-    "SCHEMA_VERSION", "Channel", "ClaimPart", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart", "Growth", "GuessPart",
-    "IdentityPathPart", "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "MeasuredPart", "NormPart", "OutputSet", "Part", "Port",
-    "ProbePart", "Real", "Report", "Reports", "Residual", "RuleNotRun", "Source", "SpotCheckPart", "Stamped", "State",
-    "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
-]
+    "SCHEMA_VERSION", "Channel", "ClaimPart", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart", "Growth",
+    "GuessPart", "IdentityPathPart", "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "MeasuredPart", "NormPart",
+    "OutputSet", "Part", "Port", "ProbePart", "Real", "Report", "Reports", "Residual", "RuleNotRun", "Source", "SpotCheckPart", "Stamped",
+    "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
+]  # fmt: skip

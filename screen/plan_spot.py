@@ -43,7 +43,11 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
     begin = operator.begin if operator.lost is None else stream.states[0]
     whole = facts.graph.nodes[begin].shape == facts.graph.nodes[operator.states[-1].node].shape
     return SpotStream(
-        stream.name, (begin, *(s.node for s in operator.states)), axis, tuple(branches), *sizes,
+        stream.name,
+        (begin, *(s.node for s in operator.states)),
+        axis,
+        tuple(branches),
+        *sizes,
         linear=not operator.breaks and not operator.through and (operator.clean is True or operator.lost is not None) and whole,
     )
 

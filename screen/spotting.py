@@ -86,7 +86,9 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
         return _of_growth(facts, claim, found)
     first = after_first(facts, stream)
     values = {
-        "rms_ratio": _ratio(found.rms, first), "one_minus_cos": _end_of(found.apart), "gradient_ratio": _gradient_ratio(facts, claim, found),
+        "rms_ratio": _ratio(found.rms, first),
+        "one_minus_cos": _end_of(found.apart),
+        "gradient_ratio": _gradient_ratio(facts, claim, found),
     }
     if claim.claim in values:
         return _of_number(claim, values[claim.claim], whole or (claim.claim == "gradient_ratio" and found.whole_gradients))
@@ -252,8 +254,17 @@ def _of_branch(claim: Claim, found: list[FoundBranch]) -> Claim:
         return _of_bound(claim, base, [b.heavy_logits for b in found if b.heavy_logits is not None])
     if claim.claim == "logit_rms":
         values = [b.logit_rms for b in found if b.logit_rms is not None]
-        return replace(claim, status="measured" if claim.status == "unknown" else claim.status, value=claim.value if claim.value is not None else values[0],
-                       high=max(values), measured=Measured(values[0], None)) if values else claim
+        return (
+            replace(
+                claim,
+                status="measured" if claim.status == "unknown" else claim.status,
+                value=claim.value if claim.value is not None else values[0],
+                high=max(values),
+                measured=Measured(values[0], None),
+            )
+            if values
+            else claim
+        )
     return claim
 
 

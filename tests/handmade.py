@@ -102,11 +102,13 @@ def analysis(sub: Sublayer) -> Analysis:
     groups = tuple(Degree(name, (name,), None, 0, 0.0 if normed else 1.0, "exact", (), 0.0 if normed else 1.0) for name in sub.m.path)
     maps = sub.m.maps if isinstance(sub.m.maps, int) else 2
     least = 0 if normed else 2
-    degrees = Degrees(groups, Orders(maps, maps, least, sub.m.path, sub.m.path[-2:], False), ("S",), None, 0.0 if set(sub.positions) & {"A", "B"} else 1.0)
+    in_stream = 0.0 if set(sub.positions) & {"A", "B"} else 1.0
+    degrees = Degrees(groups, Orders(maps, maps, least, sub.m.path, sub.m.path[-2:], False), ("S",), None, in_stream)
     softmax = sub.role in ("attention", "cross_attention")
     bounds = replace(
         no_bounds(Unknown("written by hand")), bounded=normed, magnitude=sym("W") if set(sub.positions) & {"A", "B"} else sym("B"),
-        logits=(sym("W") if "A" in sub.positions or sub.qk_norm != "none" else sym("B"),) if softmax else (), logits_bounded=sub.qk_norm != "none" if softmax else None,
+        logits=(sym("W") if "A" in sub.positions or sub.qk_norm != "none" else sym("B"),) if softmax else (),
+        logits_bounded=sub.qk_norm != "none" if softmax else None,
     )  # fmt: skip
     if softmax:
         bounds = replace(bounds, softmaxes=(SoftmaxBound(sub.output, "attention", bounds.logits[0], sub.qk_norm != "none"),))

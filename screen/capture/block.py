@@ -216,7 +216,8 @@ class Shape:
         return stacked([self._print(c) for c in members], [self._adds(c) > 1 for c in members])
 
     def _dependent(self, calls: list[int]) -> int:
-        """How many calls with weights of their own, and with sums in them or between them, read each other; 0 for fewer than MANY. Skips may lead past."""
+        """How many calls with weights of their own, and with sums in them or between them, read each other; 0 for fewer than MANY. Skips may
+        lead past."""
         found: dict[Print, list[int]] = {}
         for call in calls:
             if self.inside[call]:

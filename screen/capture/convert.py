@@ -21,7 +21,11 @@ _SPECIAL = {alias: "alias", set_item: "setitem", operator.getitem: "getitem"}
 
 
 def graph_of(
-    session: Any, outputs: Any, failure: Failure | None, repeats: tuple[Repeat, ...], initialisers: tuple[tuple[str, tuple[Initialiser, ...]], ...],
+    session: Any,
+    outputs: Any,
+    failure: Failure | None,
+    repeats: tuple[Repeat, ...],
+    initialisers: tuple[tuple[str, tuple[Initialiser, ...]], ...],
     frozen: tuple[str, ...] = (),
 ) -> Graph:
     """The plain graph of a finished run."""

@@ -117,7 +117,9 @@ class Recorder(TorchFunctionMode):
         """Parameter name -> what was done to it, in the order of the parameters, then what is kept of the values of buffers; others are absent."""
         parameters = [(name, p, _key(p)) for name, p in model.named_parameters()]
         names = {key: name for name, _, key in parameters}
-        found = ((name, self._histories.get(key) or self._length(key, names) or self._unfilled(key, p) or _constant(p)) for name, p, key in parameters)
+        found = (
+            (name, self._histories.get(key) or self._length(key, names) or self._unfilled(key, p) or _constant(p)) for name, p, key in parameters
+        )
         return tuple((name, tuple(history)) for name, history in found if history) + self._values.of(model)
 
     def _length(self, parameter: int, names: dict[int, str]) -> tuple[Initialiser, ...]:
@@ -189,7 +191,8 @@ class Recorder(TorchFunctionMode):
             table[getattr(torch, name)] = lambda r, a, k, o=op, v=values: self._begin(r, (Initialiser(o, v, *_line()),))  # type: ignore[misc]
         table[torch.full] = lambda r, a, k: self._begin(r, (Initialiser("fill_", (k.get("fill_value", a[1] if len(a) > 1 else None),), *_line()),))
         table[torch.tensor] = self._listed
-        for function in (torch.as_tensor, torch.asarray, Tensor.new_tensor):
+        functions: tuple[Any, ...] = (torch.as_tensor, torch.asarray, Tensor.new_tensor)
+        for function in functions:
             table[function] = lambda r, a, k, f=function: self._values.literal(f, a, k, r)  # type: ignore[misc]
         for name in ("clone", "to", "float", "contiguous"):
             table[getattr(Tensor, name)] = lambda r, a, k: self._copied(r, a[0])

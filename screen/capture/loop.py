@@ -21,7 +21,8 @@ from screen.graph import BLOCK_DEPTH, COPIES, Initialiser
 FEW = 3
 """Copies that run of a large block, or a deep loop."""
 MOST, SMALL, MODULES = 32, 10_000_000, 64
-"""Up to so many copies, with so many weights in all, every one runs: of a block with no more than so many modules, which may else be a whole model."""
+"""Up to so many copies, with so many weights in all, every one runs: of a block with no more than so many modules, which may else be a whole
+model."""
 DEEPEST = 100_000
 """The largest `--depth`."""
 _COPY = re.compile(rf"^{re.escape(COPIES)}(?:\.(?P<number>\d+)(?:\.|$))?")
@@ -69,7 +70,6 @@ class Loop(nn.Module):
             if COPIES not in self.__dict__.get("_modules", {}):
                 raise
             return getattr(self.members[0], name)
-
 
     @classmethod
     def of(cls, blocks: list[nn.Module], like: Loop) -> Loop:

@@ -43,8 +43,8 @@ def real(request: Request, built: Built, seed: int, more: Mapping[str, Any] | No
 
 
 def real_loop(request: Request, built: Built, seed: int) -> nn.Module:
-    """The model with weights, and of a block target as many copies as its loop runs, each started anew; those of a live block are drawn as its weights
-    look. Raises as `real` does."""
+    """The model with weights, and of a block target as many copies as its loop runs, each started anew; those of a live block are drawn as its
+    weights look. Raises as `real` does."""
     loop = built.model
     if not isinstance(loop, Loop):
         return real(request, built, seed)

@@ -53,7 +53,8 @@ def _derived(graph: Graph) -> Facts:
     )
     facts = _with_operators(facts, readers)
     found = tuple(
-        Unknown(CUT, tuple(p.node for p in s.cuts)) if s.cuts
+        Unknown(CUT, tuple(p.node for p in s.cuts))
+        if s.cuts
         else sure(recursion_of, s, graph, facts.depth(s), streams=facts.streams, norms=norms.by_node)
         for s in facts.streams
     )

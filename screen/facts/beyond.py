@@ -1,4 +1,5 @@
-"""What a branch reads from beyond its own stream: whether that grows with the depth of another stream, and which softmaxes stand in the whole graph."""
+"""What a branch reads from beyond its own stream: whether that grows with the depth of another stream, and which softmaxes stand in the whole
+graph."""
 
 from __future__ import annotations
 

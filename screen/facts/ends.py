@@ -22,9 +22,21 @@ def signature(sub: Sublayer) -> tuple[object, ...]:
     """What makes two sublayers equal: everything but names and places."""
     ports = tuple((p.name, _word(p.normed)) for p in sub.ports)
     return (
-        sub.role, sub.placement, sub.positions, sub.norm_type, *map(_word, (sub.qk_norm, sub.q_norm, sub.k_norm, sub.v_norm)),
-        sub.alpha.kind, sub.alpha.value, sub.branch.kind, sub.branch.value, sub.gated_output, _word(sub.m.maps), sub.normed_skip, ports,
-        sub.parallel_group is not None, tuple(n.type for _, n in sub.norms),
+        sub.role,
+        sub.placement,
+        sub.positions,
+        sub.norm_type,
+        *map(_word, (sub.qk_norm, sub.q_norm, sub.k_norm, sub.v_norm)),
+        sub.alpha.kind,
+        sub.alpha.value,
+        sub.branch.kind,
+        sub.branch.value,
+        sub.gated_output,
+        _word(sub.m.maps),
+        sub.normed_skip,
+        ports,
+        sub.parallel_group is not None,
+        tuple(n.type for _, n in sub.norms),
     )
 
 
@@ -115,7 +127,6 @@ class Ends:
         edges = Scales(self.reader).on_embedding()
         kept = self.outside([e.node for e in edges], 0)
         return [e for e in edges if e.node in kept]
-
 
     @cached_property
     def embedding_factor(self) -> float | None:

@@ -19,8 +19,8 @@ EXPLOSIVE = 100.0
 """Growth of a stream over its depth from which its gradients, and logits that grow with its square, count as exploding (convention; at depth 64 a
 stream of linear growth grows 64 times)."""
 STARVED = 1e3
-"""First-over-last gradient ratio beyond which, or below whose inverse, some blocks do not train beside others (issue of channel D; 1e5 for output norms
-alone at 64 blocks, 6 for pre-norm: review, item 31)."""
+"""First-over-last gradient ratio beyond which, or below whose inverse, some blocks do not train beside others (issue of channel D; 1e5 for
+output norms alone at 64 blocks, 6 for pre-norm: review, item 31)."""
 COLLAPSED = 0.01
 """1 − cos at the last block below which tokens are nearly the same (provisional, set on published outcomes)."""
 UPDATE_LIMIT = 2.0
@@ -85,7 +85,8 @@ def basis_of(facts: Facts, stream: Stream, claim: ClaimKind) -> Literal["measure
 
 
 def program_doubt(facts: Facts, *, backward: bool = True) -> str:
-    """Why the traced program is not the module, where a plain run of it says so; empty where it is, or was not run. `backward`: gradients count too."""
+    """Why the traced program is not the module, where a plain run of it says so; empty where it is, or was not run. `backward`: gradients count
+    too."""
     claim = facts.claims.of("replay", "start")
     if not claim.is_refuted or (not backward and claim.reason.startswith("its gradients")):
         return ""
@@ -124,8 +125,8 @@ def unproven(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
 
 
 def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
-    """Whether what the branch adds stays of its size, at fixed weights, however large the stream is. Where its output is bounded over all weights, its
-    size says nothing of what it reads: the logits tell."""
+    """Whether what the branch adds stays of its size, at fixed weights, however large the stream is. Where its output is bounded over all
+    weights, its size says nothing of what it reads: the logits tell."""
     analysis = facts.analysis(sublayer)
     if isinstance(analysis, Unknown):
         return analysis
@@ -240,12 +241,17 @@ def is_unit(norm: Norm) -> bool:
 
 
 def normed_total(facts: Facts, stream: Stream) -> float | None:
-    """Σ s over all branches of a stream of gain 1 whose branches each end in one norm per token, so that its rms grows by at most s·(max|γ| + rms β) at
-    each, and nothing else is added; None for any other stream."""
+    """Σ s over all branches of a stream of gain 1 whose branches each end in one norm per token, so that its rms grows by at most s·(max|γ| +
+    rms β) at each, and nothing else is added; None for any other stream."""
     operator = facts.operator(stream)
     if isinstance(operator, Unknown) or not isinstance(operator, StreamOperator) or operator.clean is not True or operator.trained:
         return None
-    if isinstance(operator.gain, Unknown) or operator.gain.number is None or abs(operator.gain.number - 1.0) > ROUNDING or operator.carried != "constant":
+    if (
+        isinstance(operator.gain, Unknown)
+        or operator.gain.number is None
+        or abs(operator.gain.number - 1.0) > ROUNDING
+        or operator.carried != "constant"
+    ):
         return None
     total = 0.0
     for kind in stream.kinds:
@@ -280,7 +286,8 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
 
 
 __all__ = [
-    "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches", "claim_of", "do_logits_stay",
-    "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax", "is_input_bounded", "is_output_bounded", "is_renormalised",
-    "is_scale_free", "is_sum_normed", "is_unit", "normed_total", "number_of", "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "unproven", "where",
+    "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
+    "claim_of", "do_logits_stay", "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax",
+    "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "normed_total", "number_of",
+    "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "unproven", "where",
 ]  # fmt: skip

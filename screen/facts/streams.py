@@ -88,8 +88,8 @@ class Chains:
         return any(_own_adds(table, edge.source, o) >= 2 and _own_adds(table, o, edge.source) >= 2 for o in rivals)
 
     def _is_behind(self, table: Sequence[Best], edge: Edge) -> bool:
-        """Whether what is added is a later state of the same stream (2x − x₋ of a leapfrog), reached from the carried one past no norm: the carried one
-        is a long skip, and no branch is added."""
+        """Whether what is added is a later state of the same stream (2x − x₋ of a leapfrog), reached from the carried one past no norm: the
+        carried one is a long skip, and no branch is added."""
         mine = table[edge.source]
         return any(table[o].source == mine.source and table[o].length > mine.length and _leads_to(table, o, edge.source) for o in self.others(edge))
 

@@ -1,8 +1,8 @@
 """The spot check: the traced program on real tensors at its recorded start, before anything is said about it.
 
-Small on purpose: one plain run of the module and one of the traced program, forward and backward in float32, then a few forward runs in float64 in which
-the stream's first state, or the free weights, are multiplied, and in which nothing is added to the stream. Nothing here knows what is claimed;
-`screen.facts.claims` compares.
+Small on purpose: one plain run of the module and one of the traced program, forward and backward in float32, then a few forward runs in float64
+in which the stream's first state, or the free weights, are multiplied, and in which nothing is added to the stream. Nothing here knows what is
+claimed; `screen.facts.claims` compares.
 """
 
 from __future__ import annotations
@@ -163,8 +163,11 @@ class Run:
     def _gradients(self, found: Found, plain: tuple[Tensor, Mapping[str, Tensor]] | None) -> Found:
         """Gradients by branch; the traced program's against the module's where both ran."""
         mine = self.tape.at(torch.float32)
-        weights = {i: v.detach().clone().requires_grad_(True) for i, v in self._cast(mine).items()
-                   if self.trace.graph.nodes[i].op == "parameter" and isinstance(v, Tensor) and v.is_floating_point()}
+        weights = {
+            i: v.detach().clone().requires_grad_(True)
+            for i, v in self._cast(mine).items()
+            if self.trace.graph.nodes[i].op == "parameter" and isinstance(v, Tensor) and v.is_floating_point()
+        }
         output = next((i for i in self.trace.graph.outputs if self._is_float(i)), None)
         if output is None:
             return found
@@ -182,9 +185,13 @@ class Run:
                 if agrees is False and self._is_random(*plain):
                     agrees, found = None, replace(found, reason="the module gives other numbers each time that it runs")
             own = {**own, **plain[1]}
-        streams = tuple(replace(f, gradients=tuple(_size(own, b.parameters) for b in s.branches), whole_gradients=plain is not None)
-                        for f, s in zip(found.streams, self.plan.streams, strict=True))
-        return replace(found, replayed=agrees, forward=_plain_number(forward), backward=_plain_number(backward), streams=streams, loss=self._loss(out))
+        streams = tuple(
+            replace(f, gradients=tuple(_size(own, b.parameters) for b in s.branches), whole_gradients=plain is not None)
+            for f, s in zip(found.streams, self.plan.streams, strict=True)
+        )
+        return replace(
+            found, replayed=agrees, forward=_plain_number(forward), backward=_plain_number(backward), streams=streams, loss=self._loss(out)
+        )
 
     def _is_random(self, output: Tensor, gradients: Mapping[str, Tensor]) -> bool:
         """Whether the module run plainly once more gives something else."""
@@ -265,8 +272,7 @@ class Run:
         base = runs["base"]
         states = [base.values.get(n) for n in stream.states]
         linear, gain = self._linear(stream, leaves, begin)
-        moved = [self._moved(stream, runs[name], linear, begin, factor)
-                 for name, factor in (("base", 1.0), *((f"x{f:g}", f) for f in FACTORS))]
+        moved = [self._moved(stream, runs[name], linear, begin, factor) for name, factor in (("base", 1.0), *((f"x{f:g}", f) for f in FACTORS))]
         return replace(
             found,
             rms=tuple(_plain_number(_rms(t)) for t in states),
@@ -284,8 +290,15 @@ class Run:
         logits = [runs["base"].logits.get(n, (None, None)) for n in b.softmaxes]
         heavy = [runs[r].logits.get(n, (None, None))[0] for n in b.softmaxes for r in ("heavy", "both")]
         return FoundBranch(
-            b.kind, b.sublayer, place, sizes["base"], tuple(sizes[f"x{f:g}"] for f in FACTORS), *((sizes["heavy"], sizes["both"]) if b.free else (None, None)),
-            _max(top for top, _ in logits), _max(rms for _, rms in logits), _max(heavy),
+            b.kind,
+            b.sublayer,
+            place,
+            sizes["base"],
+            tuple(sizes[f"x{f:g}"] for f in FACTORS),
+            *((sizes["heavy"], sizes["both"]) if b.free else (None, None)),
+            _max(top for top, _ in logits),
+            _max(rms for _, rms in logits),
+            _max(heavy),
         )
 
     def _linear(self, stream: SpotStream, leaves: Env, begin: Env) -> tuple[Callable[[Tensor], Tensor] | None, float | None]:

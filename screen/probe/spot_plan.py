@@ -150,4 +150,7 @@ def found_from_json(data: dict[str, Any]) -> Found:
     return TypeAdapter(Found).validate_python(data)
 
 
-__all__ = ["FACTORS", "HEAVY", "Found", "FoundBranch", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream", "found_from_json", "plan_from_json", "to_json"]
+__all__ = [
+    "FACTORS", "HEAVY", "Found", "FoundBranch", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream", "found_from_json", "plan_from_json",
+    "to_json",
+]  # fmt: skip

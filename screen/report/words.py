@@ -60,7 +60,8 @@ def spot_check(report: Report) -> list[str]:
     spot = report.spot_check
     if not spot.ran:
         return [f"not run, {spot.reason}"] if spot.reason else []
-    head = f"{spot.compared} claim{'' if spot.compared == 1 else 's'} compared with the program on real tensors, {len(spot.refuted) or 'none'} refuted"
+    claims = "claim" if spot.compared == 1 else "claims"
+    head = f"{spot.compared} {claims} compared with the program on real tensors, {len(spot.refuted) or 'none'} refuted"
     return [head + (f"; {spot.reason}" if spot.reason else ""), *(refuted(c) for c in report.claims if c.id in spot.refuted)]
 
 

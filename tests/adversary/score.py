@@ -3,8 +3,8 @@
     python -m tests.adversary.score                      # all rounds
     python -m tests.adversary.score round1 --verbose     # one of them, every difference
 
-A claim is *false* where it is known, was not refuted, and contradicts the truth; *missed* where the truth is known and the claim is not. A claim of at most linear
-growth for a stream that is bounded is neither. A channel is falsely closed where the truth says that what it stands for fails.
+A claim is *false* where it is known, was not refuted, and contradicts the truth; *missed* where the truth is known and the claim is not.
+A claim of at most linear growth for a stream that is bounded is neither. A channel is falsely closed where the truth says that what it stands for fails.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _usable(claim: ClaimPart | None) -> bool:
 def _of(report: Report, claim: str, weights: str) -> ClaimPart | None:
     main = {s.name for s in report.streams if s.role != "inner"}
     found = [c for c in report.claims if c.claim == claim and c.weights == weights and (c.stream is None or c.stream in main)]
-    return max(found, key=lambda c: _rank(c), default=None)
+    return max(found, key=_rank, default=None)
 
 
 def _rank(claim: ClaimPart) -> float:
@@ -164,7 +164,7 @@ def _channels(report: Report, truth: dict[str, Any]) -> Iterator[tuple[str, obje
     outputs, logits = (truth.get("output_bounded") or {}).values(), (truth.get("logits_bounded") or {}).values()
     bad = {
         "D": truth.get("gradient_law") == "exponential",
-        "R": truth.get("growth_fixed") in ("polynomial", "exponential") or (False in outputs and truth.get("growth_all") not in ("bounded", "linear")),
+        "R": truth.get("growth_fixed") in GROWTH[2:] or (False in outputs and truth.get("growth_all") not in GROWTH[:2]),
         "L": False in logits,
     }
     for channel, fails in bad.items():
@@ -193,7 +193,8 @@ def main() -> None:
     for line in total.errors:
         print("ERROR  ", line)
     right = sum(total.right.values())
-    print(f"{total.blocks} blocks: {len(total.false)} with a false claim, {len(total.missed)} with one missed, {right} claims right, {len(total.errors)} errors")
+    print(f"{total.blocks} blocks: {len(total.false)} with a false claim, {len(total.missed)} with one missed,", end=" ")
+    print(f"{right} claims right, {len(total.errors)} errors")
 
 
 if __name__ == "__main__":

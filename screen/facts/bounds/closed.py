@@ -79,7 +79,11 @@ def held(walk: Walk) -> frozenset[str]:
 
 
 def boundedness(
-    walk: Walk, bound: Expr | Unknown, inputs: float, node: int | None = None, asked: Callable[[dict[int, State]], State] | None = None,
+    walk: Walk,
+    bound: Expr | Unknown,
+    inputs: float,
+    node: int | None = None,
+    asked: Callable[[dict[int, State]], State] | None = None,
     besides: frozenset[str] = frozenset(),
 ) -> tuple[Tri, Breaker | None]:
     """Whether a value (of the branch's output, or of a node) is bounded over all weights, for inputs of at most that magnitude.

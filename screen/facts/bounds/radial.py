@@ -165,8 +165,14 @@ def _value(walk: Walk, ray: Ray, holds: list[Hold], least: float, node: Node) ->
     if not facts:
         return None
     top = max((_top(h, ray.term, least) for h in holds if not h.axes), default=math.inf)
-    made = replace(u.bare(), mag=tidy(facts, u.flat), der=_slope(u, ray, holds, least, node), low=-top, high=top,
-                   jump=node.index if compared(ray.term) and not is_zero(u.der) else u.jump)
+    made = replace(
+        u.bare(),
+        mag=tidy(facts, u.flat),
+        der=_slope(u, ray, holds, least, node),
+        low=-top,
+        high=top,
+        jump=node.index if compared(ray.term) and not is_zero(u.der) else u.jump,
+    )
     if ray.image is not None:
         size = extent(ray.term, least).size
         made = replace(_image(walk, ray.image, ray.node, made, size), low=-math.inf, high=math.inf)

@@ -278,5 +278,22 @@ def _end(law: Law, sign: float) -> int:
     return 1 if value.lo[0] > 0 else -1 if value.hi[0] < 0 else 0
 
 
-__all__ = ["ROOT", "Cells", "Extent", "Scalar", "Span", "at_power", "extent", "inverse", "limited", "minus", "number", "plain", "plus", "power",
-           "times", "united", "up"]
+__all__ = [
+    "ROOT",
+    "Cells",
+    "Extent",
+    "Scalar",
+    "Span",
+    "at_power",
+    "extent",
+    "inverse",
+    "limited",
+    "minus",
+    "number",
+    "plain",
+    "plus",
+    "power",
+    "times",
+    "united",
+    "up",
+]

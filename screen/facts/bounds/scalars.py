@@ -209,11 +209,28 @@ def _expm1(c: Cells, x: Dual) -> Dual:
 
 
 OPS: dict[str, Callable[..., Dual]] = {
-    "add": _add, "sub": _sub, "mul": _mul, "div": _div, "neg": _neg, "abs": _abs, "maximum": _larger, "minimum": _smaller, "gt": _above,
-    "where": _where, "exp": _exp, "expm1": _expm1, "sigmoid": _sigmoid, "softplus": _softplus, "log": _log, "log1p": _log1p, "erf": _scaled_erf,
-    "tanh": _odd(np.tanh, _tanh_slope), "atan": _odd(np.arctan, lambda t: 1.0 / (1.0 + np.minimum(t, 1e150) ** 2)),
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
+    "div": _div,
+    "neg": _neg,
+    "abs": _abs,
+    "maximum": _larger,
+    "minimum": _smaller,
+    "gt": _above,
+    "where": _where,
+    "exp": _exp,
+    "expm1": _expm1,
+    "sigmoid": _sigmoid,
+    "softplus": _softplus,
+    "log": _log,
+    "log1p": _log1p,
+    "erf": _scaled_erf,
+    "tanh": _odd(np.tanh, _tanh_slope),
+    "atan": _odd(np.arctan, lambda t: 1.0 / (1.0 + np.minimum(t, 1e150) ** 2)),
     "asinh": _odd(np.arcsinh, lambda t: 1.0 / np.sqrt(1.0 + np.minimum(t, 1e150) ** 2)),
-    "sin": lambda c, x: _wave(c, x, True), "cos": lambda c, x: _wave(c, x, False),
+    "sin": lambda c, x: _wave(c, x, True),
+    "cos": lambda c, x: _wave(c, x, False),
 }
 """Op of a term -> its rule; `root`, `num`, `pow` and `clamp` are in `_value`."""
 

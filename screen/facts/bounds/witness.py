@@ -23,9 +23,7 @@ class Witness:
     node: int
 
 
-def witness(
-    walk: Walk, target: int, outside: bool, held: frozenset[str], asked: Callable[[dict[int, State]], State] | None = None
-) -> Witness | None:
+def witness(walk: Walk, target: int, outside: bool, held: frozenset[str], asked: Callable[[dict[int, State]], State] | None = None) -> Witness | None:
     """What makes a node of the branch as large as one likes; `outside`: streams that it reads count too. `held`: parameters that stay as they are.
     `asked`: what is asked for, from the states of all nodes, where it is not the node's value."""
     for source in candidates(walk, target, outside, held):

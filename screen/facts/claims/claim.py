@@ -13,8 +13,20 @@ from typing import Literal
 from screen.facts.nouns import Place, Unknown
 
 ClaimKind = Literal[
-    "identity_gain", "growth", "gradient_law", "output_bounded", "logits_bounded", "step_bound", "softmax", "rms_ratio", "one_minus_cos",
-    "gradient_ratio", "loss_at_start", "logit_rms", "degree", "replay",
+    "identity_gain",
+    "growth",
+    "gradient_law",
+    "output_bounded",
+    "logits_bounded",
+    "step_bound",
+    "softmax",
+    "rms_ratio",
+    "one_minus_cos",
+    "gradient_ratio",
+    "loss_at_start",
+    "logit_rms",
+    "degree",
+    "replay",
 ]
 """What is claimed: the contract's table, and `replay`: the traced program gives what the module gives."""
 Weights = Literal["start", "fixed", "all"]
@@ -95,9 +107,7 @@ class Claims:
     def __iter__(self) -> Iterator[Claim]:
         return iter(self.all)
 
-    def of(
-        self, claim: ClaimKind, weights: Weights, stream: str | None = None, kind: str | None = None, sublayer: str | None = None
-    ) -> Claim:
+    def of(self, claim: ClaimKind, weights: Weights, stream: str | None = None, kind: str | None = None, sublayer: str | None = None) -> Claim:
         """One claim; an unknown one where it was not made."""
         found = self._index.get((claim, weights, stream, kind, sublayer))
         return found or Claim(claim, weights, "unknown", None, stream, kind, sublayer, reason="it was not derived")

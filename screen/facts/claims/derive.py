@@ -61,12 +61,18 @@ def _gain(facts: Facts, stream: Stream, gain: Range | Unknown) -> Claim:
         return replace(claim, value=gain.number, low=gain.number, high=gain.number)
     if not math.isfinite(gain.high):
         return _unknown(facts, claim, Unknown("the stream is multiplied by what has no bound"))
-    return replace(claim, value=None, low=gain.low, high=gain.high, status="unknown", reason="it depends on gates or on how parts of the stream overlap")
+    return replace(
+        claim, value=None, low=gain.low, high=gain.high, status="unknown", reason="it depends on gates or on how parts of the stream overlap"
+    )
 
 
 def _of_law(facts: Facts, stream: Stream, weights: str, law: str | Unknown) -> Claim:
     claim = Claim("growth", weights, "proved", stream=stream.name)  # type: ignore[arg-type]
-    return _unknown(facts, claim, law) if isinstance(law, Unknown) else replace(claim, value=law, high=_reach(facts, stream) if law == "bounded" else None)
+    return (
+        _unknown(facts, claim, law)
+        if isinstance(law, Unknown)
+        else replace(claim, value=law, high=_reach(facts, stream) if law == "bounded" else None)
+    )
 
 
 def _reach(facts: Facts, stream: Stream) -> float | None:
@@ -127,7 +133,9 @@ def _lost_branch(facts: Facts, stream: Stream, all_weights: bool) -> Unknown | N
         for sublayer in kind.sublayers:
             answer = output_bounded(facts, sublayer) if all_weights else is_held(facts, stream, sublayer)
             if isinstance(answer, Unknown):
-                return Unknown(f"whether the output of `{sublayer.name}` is bounded is not known: {answer.reason}", answer.nodes or (sublayer.output,))
+                return Unknown(
+                    f"whether the output of `{sublayer.name}` is bounded is not known: {answer.reason}", answer.nodes or (sublayer.output,)
+                )
             if not answer:
                 why = "its weights scale what `{}` adds" if all_weights else "what `{}` adds grows with the stream"
                 return Unknown(why.format(sublayer.name), (sublayer.output,))
@@ -152,7 +160,9 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
         if lost is not None:
             return lost
         if all_weights or any(b.slope is None for _, b in known):
-            return Unknown("no bound of the stream holds over all weights" if all_weights else "what stands on the stream has no bound", operator.breaks)
+            return Unknown(
+                "no bound of the stream holds over all weights" if all_weights else "what stands on the stream has no bound", operator.breaks
+            )
         slopes.append(math.prod(b.slope for _, b in known if b.slope is not None))
     if all(slope < 1 - 1e-6 for slope in slopes):
         return "bounded"
@@ -176,8 +186,8 @@ def output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
 
 
 def is_held(facts: Facts, stream: Stream, sublayer: Sublayer) -> Tri:
-    """Whether what the branch adds stays bounded at fixed weights however large the stream, other streams and earlier states are: True by a bound, False
-    by a witness."""
+    """Whether what the branch adds stays bounded at fixed weights however large the stream, other streams and earlier states are: True by a
+    bound, False by a witness."""
     bounds = _bounds(facts, sublayer)
     if isinstance(bounds, Unknown):
         return bounds

@@ -1,8 +1,8 @@
 """Each state of a stream as a sum: Σ coefficient · earlier state + Σ coefficient · branch output + a rest.
 
-The graph is cut at the states that branches read and at what branches add. Between cuts only paths without a weight and without a nonlinearity carry a
-coefficient; whatever else a state is made of is its rest, with the node that begins it. An op that is not known is never the identity: what it
-carries is lost, and said so.
+The graph is cut at the states that branches read and at what branches add. Between cuts only paths without a weight and without a nonlinearity
+carry a coefficient; whatever else a state is made of is its rest, with the node that begins it. An op that is not known is never the identity: what
+it carries is lost, and said so.
 """
 
 from __future__ import annotations
@@ -181,7 +181,9 @@ def _moved(forms: Forms, node: Node, form: Form, move: object) -> Form:
     return Form(table, form.rest, form.lost, form.trained)
 
 
-_KEEPS_AXES = frozenset({"unsqueeze", "squeeze", "expand", "expand_as", "to", "contiguous", "clone", "type", "float", "dropout", "detach", "broadcast_to"})
+_KEEPS_AXES = frozenset(
+    {"unsqueeze", "squeeze", "expand", "expand_as", "to", "contiguous", "clone", "type", "float", "dropout", "detach", "broadcast_to"}
+)
 _PERMUTES = frozenset({"flip", "roll", "view", "reshape", "rot90", "flatten", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle"})
 
 
@@ -318,8 +320,11 @@ def _cat(forms: Forms, node: Node) -> Form:
         else:
             size = sum(p.gain.high for part in parts for _, p in part)
             key = (origin, layouts.whole(forms._shape(origin)))
-            table[key] = of_atom(Atom(("joined", node.index), "part")).scaled(size) if math.isfinite(size) else of_atom(
-                Atom(("joined", node.index), "gate", -math.inf, math.inf))
+            table[key] = (
+                of_atom(Atom(("joined", node.index), "part")).scaled(size)
+                if math.isfinite(size)
+                else of_atom(Atom(("joined", node.index), "gate", -math.inf, math.inf))
+            )
     return Form(table, rest, lost, any(v.trained for v in values))
 
 
@@ -356,9 +361,25 @@ def _alias(forms: Forms, node: Node) -> Form:
 
 
 _BY_OP = {
-    "add": _add, "sub": _add, "mul": _mul, "div": _div, "true_divide": _div, "neg": _neg, "lerp": _lerp, "addcmul": _addcmul, "addcdiv": _addcdiv,
-    "where": _where, "mean": _reduced, "sum": _reduced, "cat": _cat, "index_add": _accumulated, "scatter_add": _accumulated, "masked_fill": _masked,
-    "alias": _alias, "pad": Forms._lost, "constant_pad_nd": Forms._lost,
+    "add": _add,
+    "sub": _add,
+    "mul": _mul,
+    "div": _div,
+    "true_divide": _div,
+    "neg": _neg,
+    "lerp": _lerp,
+    "addcmul": _addcmul,
+    "addcdiv": _addcdiv,
+    "where": _where,
+    "mean": _reduced,
+    "sum": _reduced,
+    "cat": _cat,
+    "index_add": _accumulated,
+    "scatter_add": _accumulated,
+    "masked_fill": _masked,
+    "alias": _alias,
+    "pad": Forms._lost,
+    "constant_pad_nd": Forms._lost,
 }
 
 

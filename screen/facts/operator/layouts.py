@@ -53,7 +53,7 @@ def viewed(flow: Flow, node: Node, layout: Layout) -> Layout | None:
         return _swapped(layout, -2, -1) if node.op in ("mT", "adjoint") or len(layout.sizes) == 2 else None
     if node.op == "permute":
         order = node.args[1] if len(node.args) == 2 and isinstance(node.args[1], tuple) else node.args[1:]
-        return layout.permuted(tuple(int(o) % len(layout.sizes) for o in order)) if _are_numbers(order) else None
+        return layout.permuted(tuple(o % len(layout.sizes) for o in order if isinstance(o, int))) if _are_numbers(order) else None
     if node.op == "movedim":
         return _moved(layout, node.args[1:])
     return _sliced(node, layout, shape)
@@ -130,7 +130,7 @@ def _ranged(layout: Layout, axis: int, ends: Sequence[object]) -> Layout | None:
     start, stop, step = (*ends, None, None)[:3]
     if any(e is not None and type(e) is not int for e in (start, stop, step)) or (isinstance(step, int) and step < 1):
         return None
-    first, last, by = slice(start, stop, step).indices(layout.sizes[axis])  # type: ignore[misc]
+    first, last, by = slice(start, stop, step).indices(layout.sizes[axis])
     return layout.sliced(axis, first, max(last, first), by)
 
 

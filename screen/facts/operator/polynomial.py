@@ -1,7 +1,7 @@
 """Coefficients of identity paths: polynomials with known numbers in atoms whose values are not numbers.
 
-An atom is a multiplier (a gate made from the data, a learned scale) with the range of its entries, or a linear map of the stream with operator norm one
-(an average over an axis, a permutation of entries, a part of them). Sums over paths cancel exactly: (1 − g) + g is 1 whatever g is.
+An atom is a multiplier (a gate made from the data, a learned scale) with the range of its entries, or a linear map of the stream with operator
+norm one (an average over an axis, a permutation of entries, a part of them). Sums over paths cancel exactly: (1 − g) + g is 1 whatever g is.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class Polynomial:
 
     @property
     def gain(self) -> Range:
-        """Range of its operator norm. The constant vector along an axis is fixed by averages and permutations: the polynomial at one is a lower bound;
-        the sum of the absolute coefficients an upper one."""
+        """Range of its operator norm. The constant vector along an axis is fixed by averages and permutations: the polynomial at one is a lower
+        bound; the sum of the absolute coefficients an upper one."""
         if (value := self.number) is not None:
             return Range(abs(value), abs(value))
         if len(self.terms) == 1:

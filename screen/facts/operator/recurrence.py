@@ -1,13 +1,13 @@
 """States of a stream composed over its depth: the gain of the identity path, and how far each branch's output is carried.
 
-With states s_k in data-flow order and branch outputs f_j, s_k = Σ_i c_ki·s_i + Σ_j d_kj·f_j + rest. One pass back from the last state gives R(v), the sum
-over all paths from v to it, for every v at once:
+With states s_k in data-flow order and branch outputs f_j, s_k = Σ_i c_ki·s_i + Σ_j d_kj·f_j + rest. One pass back from the last state gives
+R(v), the sum over all paths from v to it, for every v at once:
 
     gain of the identity path   R(s_0)
     carried                     R(f_j): a branch of the block k blocks before the end counts as r_k
 
-Where r_k falls like a power of a number below one the stream stays bounded for bounded branches, where it stays it grows linearly, where it grows like a
-power of k faster (leapfrog: k), and exponentially where it does.
+Where r_k falls like a power of a number below one the stream stays bounded for bounded branches, where it stays it grows linearly, where it
+grows like a power of k faster (leapfrog: k), and exponentially where it does.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ STEADY, FAST = 0.85, 1.5
 
 @dataclass(frozen=True)
 class State:
-    """One state as a sum over sources; a source below 0 is what ~source adds itself: the product inside of a fused add, or the part of a branch output
-    that is no linear map of states."""
+    """One state as a sum over sources; a source below 0 is what ~source adds itself: the product inside of a fused add, or the part of a branch
+    output that is no linear map of states."""
 
     node: int
     terms: Mapping[int, Polynomial]
@@ -153,7 +153,8 @@ def _forks(reader: Reader) -> tuple[int, ...]:
 
 
 def _older(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
-    """The first value of the stream's own, before any branch leaves it, that something behind the first sum adds again; nothing where there is none."""
+    """The first value of the stream's own, before any branch leaves it, that something behind the first sum adds again; nothing where there is
+    none."""
     chain, flow = reader.chain, reader.flow
     first = chain.adds[0]
     for node in chain.nodes:
@@ -222,7 +223,9 @@ def _operator(
     times = _times(reader, forks[0], states)
     if lost is not None:
         why = Unknown(f"how `{reader.flow.graph.nodes[lost].op}` carries the stream is not known", (lost,))
-        return StreamOperator(forks[0], states, why, why, (), why, False, why, False, any(s.trained for s in states), foreign, lost, bool(others & carrying))
+        return StreamOperator(
+            forks[0], states, why, why, (), why, False, why, False, any(s.trained for s in states), foreign, lost, bool(others & carrying)
+        )
     gain, start = _gain(own, steps, times), _gain(own.at_start(), [p.at_start() for p in steps], times)
     if breaks:
         why = Unknown("every path crosses a norm or another function of the stream", breaks)
@@ -233,7 +236,9 @@ def _operator(
     clean: bool | Unknown = True if rest is None else Unknown(f"`{reader.flow.graph.nodes[rest].op}` adds to the stream what is no branch", (rest,))
     carried, grows = (gain, False) if isinstance(gain, Unknown) else _law(steps, back, reader, max(1, blocks))
     convex = bool(states) and all(s.is_convex for s in states)
-    return StreamOperator(forks[0], states, gain, start, breaks, carried, grows, clean, convex, any(s.trained for s in states), foreign, None, bool(others & carrying))
+    return StreamOperator(
+        forks[0], states, gain, start, breaks, carried, grows, clean, convex, any(s.trained for s in states), foreign, None, bool(others & carrying)
+    )
 
 
 def _reach(wanted: set[int], table: Mapping[int, State]) -> Iterator[int]:
@@ -301,9 +306,7 @@ def _power(values: Sequence[float], times: Sequence[int]) -> float:
     return math.inf if not all(map(math.isfinite, values)) else math.exp(min(max(total, -700.0), 700.0))
 
 
-def _law(
-    steps: list[Polynomial], back: Mapping[int, Polynomial], reader: Reader, blocks: int
-) -> tuple[Law | Unknown, bool]:
+def _law(steps: list[Polynomial], back: Mapping[int, Polynomial], reader: Reader, blocks: int) -> tuple[Law | Unknown, bool]:
     """(upper law of what is carried, whether the identity path grows exponentially)."""
     if steps:
         ranges = [p.gain for p in steps]

@@ -1,5 +1,5 @@
-"""How large a state can get from the one before it, by the calculus of bounds over everything between the two: norms, gates and functions that stand on the
-stream itself, where the states are no plain sums."""
+"""How large a state can get from the one before it, by the calculus of bounds over everything between the two: norms, gates and functions that
+stand on the stream itself, where the states are no plain sums."""
 
 from __future__ import annotations
 

@@ -58,7 +58,6 @@ class Program:
         """The weight nearest to the output."""
         return next((s for s in reversed(self.steps) if isinstance(s, Linear)), None)
 
-
     @cached_property
     def linears(self) -> tuple[Linear, ...]:
         """Its weights."""

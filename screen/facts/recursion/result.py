@@ -67,7 +67,6 @@ class Recursion:
     """`gradient_ratio` with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is
     the mark of channel L."""
 
-
     last_weight_ratio: float | Unknown = NOT_COMPUTED
     """As `gradient_ratio`, of one weight alone, the one nearest to the output of a block's last branch: T3's, and what a probe measures."""
     logit_rms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -78,7 +77,15 @@ class Recursion:
     """The same with no gradient through the logits."""
 
 
-GRADIENTS = ("gradient_ratio", "ratio_without_logits", "ratio_law", "ratio_exponent", "last_gradient_exponent", "last_weight_ratio", "last_weight_without_logits")
+GRADIENTS = (
+    "gradient_ratio",
+    "ratio_without_logits",
+    "ratio_law",
+    "ratio_exponent",
+    "last_gradient_exponent",
+    "last_weight_ratio",
+    "last_weight_without_logits",
+)
 
 
 def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tuple[str, ...]) -> Recursion:
