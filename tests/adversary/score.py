@@ -4,7 +4,8 @@
     python -m tests.adversary.score round1 --verbose     # one of them, every difference
 
 A claim is *false* where it is known, was not refuted, and contradicts the truth; *missed* where the truth is known and the claim is not.
-A claim of at most linear growth for a stream that is bounded is neither. A channel is falsely closed where the truth says that what it stands for fails.
+A claim of at most linear growth for a stream that is bounded is neither. A channel is falsely closed where the truth says that what it
+stands for fails.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from screen.facts.bounds import BranchBounds, bounds_of
 from screen.facts.bounds.expr import Expr
+from screen.facts.bounds.softmax import temperatures
 from screen.facts.bounds.walk import Walk
 from screen.facts.nouns import Unknown
 from tests.soundness import draws
@@ -129,7 +130,8 @@ def compare(target: Target, attack: Attack, point: Values, symbols: Mapping[str,
         claim = target.claims.get(kind)
         if claim is not None and math.isfinite(number):
             everywhere = kind.startswith("bounded")
-            bound = evaluate(claim, _all_weights(target, values) if everywhere else local if kind == "lipschitz_local" else values)
+            given = target.given | (temperatures(target.walk) if "logits" in kind else frozenset())
+            bound = evaluate(claim, _all_weights(target, values, given) if everywhere else local if kind == "lipschitz_local" else values)
             if everywhere and bound == math.inf:  # a proof of boundedness without a finite bound
                 record.violation(sample, kind.partition(":")[0], number, bound)
             record.compare(sample, kind.partition(":")[0], number, bound, tolerance, noise)
@@ -152,10 +154,10 @@ def _values(target: Target, attack: Attack, point: Values, symbols: Mapping[str,
     return found
 
 
-def _all_weights(target: Target, values: Mapping[str, float]) -> dict[str, float]:
+def _all_weights(target: Target, values: Mapping[str, float], given: frozenset[str]) -> dict[str, float]:
     """Free weights and inputs at infinity, the given ones as they are."""
     quantities = target.walk.names.quantities
-    free = {s for s, q in quantities.items() if q.parameter not in target.given} | {"B", "B_memory", "B_earlier"}
+    free = {s for s, q in quantities.items() if q.parameter not in given} | {"B", "B_memory", "B_earlier"}
     return {s: math.inf if s in free else v for s, v in values.items()}
 
 

@@ -25,7 +25,7 @@ class SoftmaxBound:
     logits: Expr | Unknown
     """sup |logit|, before masks."""
     bounded: Tri
-    """Over all weights given the norms' gains and weights of one number, which are temperatures: True by a finite bound, False by a witness."""
+    """Over all weights given the norms' gains and temperatures: True by a finite bound, False by a witness."""
     breaker: int | None = None
     """Where it breaks."""
 
@@ -57,13 +57,36 @@ def _bounded(walk: Walk, softmax: Softmax, role: SoftmaxRole) -> SoftmaxBound:
     bound = logits.norm() if isinstance(logits, Value) else logits
     bounded: Tri
     breaker: Breaker | None
-    temperatures = frozenset(n.name for n in walk.graph.nodes if n.op == "parameter" and numel(n.shape or ()) == 1)
+    held = temperatures(walk)
     if softmax.logits is None:
         asked = lambda states: _of_call(walk, softmax.node, states)  # noqa: E731
-        bounded, breaker = boundedness(walk, bound, math.inf, softmax.node, asked, temperatures)
+        bounded, breaker = boundedness(walk, bound, math.inf, softmax.node, asked, held)
     else:
-        bounded, breaker = boundedness(walk, bound, math.inf, softmax.logits, besides=temperatures)
+        bounded, breaker = boundedness(walk, bound, math.inf, softmax.logits, besides=held)
     return SoftmaxBound(softmax.node, role, bound, bounded, breaker.node if breaker is not None and breaker.proven else None)
+
+
+def temperatures(walk: Walk) -> frozenset[str]:
+    """Names of the parameters that meet the data in products alone, as one number for all features: of a call, of a head, of a token."""
+    parameters = (n for n in walk.graph.nodes if n.op == "parameter")
+    return frozenset(n.name for n in parameters if _is_temperature(walk, n.index, numel(n.shape or ())))
+
+
+def _is_temperature(walk: Walk, index: int, entries: int) -> bool:
+    if entries > max(walk.graph.nodes[index].shape or (1,)):
+        return False
+    met, stack = False, [index]
+    while stack:
+        here = stack.pop()
+        for user in walk.graph.users[here]:
+            node, shape = walk.graph.nodes[user], walk.graph.nodes[here].shape or ()
+            if not walk.flow.data[user]:
+                stack.append(user)
+            elif node.op in ("mul", "div", "true_divide") and shape[-1:] in ((), (1,)) and math.prod(shape) >= entries:
+                met = True
+            else:
+                return False
+    return met
 
 
 def _logits(walk: Walk, softmax: Softmax) -> Value | Unknown:
@@ -103,4 +126,4 @@ def verdict(found: tuple[SoftmaxBound, ...], hidden: tuple[int, ...]) -> Tri | N
     return lost if lost is not None else True if counted else None
 
 
-__all__ = ["SoftmaxBound", "opaque", "softmaxes", "verdict"]
+__all__ = ["SoftmaxBound", "opaque", "softmaxes", "temperatures", "verdict"]
