@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from screen.facts.branches import Branch
-from screen.facts.stream_norms import StreamNorms
-from screen.rules import gradient_ratio
+from screen.rules import gradient_ratio, stream_growth
 from tests.soundness import draws
 from tests.soundness.grammar import Attend, Design, Part, designs, distinct
 from tests.soundness.measure import Attack, fibre
@@ -152,8 +151,8 @@ def sentences(design: Design) -> Record:
 @pytest.mark.parametrize(
     ("design", "where", "answer", "kind"),
     [
-        (CARRIED, (StreamNorms, "_read_behind"), lambda *_: None, "growth, size"),
-        (STEEP, (gradient_ratio, "does_slope_fall"), lambda *_: True, "gradients over depth"),
+        (CARRIED, (stream_growth, "growth_of"), lambda *_: "bounded", "growth, size"),
+        (STEEP, (gradient_ratio, "is_scale_free"), lambda *_: True, "gradients over depth"),
         (OTHER_EPS, (Branch, "constants"), (), "blocks of `k0` share one derivation, and differ in it"),
     ],
     ids=["growth", "gradients", "kinds"],

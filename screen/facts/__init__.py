@@ -13,7 +13,7 @@ from screen.facts.coverage import coverage_of, doubled_norms, guessed, hollow_no
 from screen.facts.edges import Edges
 from screen.facts.flow import Flow
 from screen.facts.norms import Norms
-from screen.facts.nouns import Facts, Stream, Unknown
+from screen.facts.nouns import Facts, Stream, Sublayer, Unknown
 from screen.facts.operator import StreamOperator, operators_of
 from screen.facts.operator.identity import identity_of
 from screen.facts.operator.steps import StateBound, state_bound
@@ -72,7 +72,7 @@ def _with_operators(facts: Facts, readers: list[Reader]) -> Facts:
     operators: list[StreamOperator | Unknown] = [Unknown(CUT, tuple(p.node for p in s.cuts)) for s in facts.streams]
     for place, n in enumerate(whole):
         operators[n] = found if isinstance(found, Unknown) else found[place]
-    bounds: dict[tuple[int, int], StateBound] = {}
+    bounds: dict[tuple[int, ...], StateBound] = {}
     streams: list[Stream] = []
     for stream, reader, operator in zip(facts.streams, mine, operators, strict=True):
         streams.append(stream if stream.cuts else replace(stream, identity=identity_of(reader, operator)))
@@ -85,12 +85,13 @@ def _with_operators(facts: Facts, readers: list[Reader]) -> Facts:
     )
 
 
-def _state_bounds(stream: Stream, reader: Reader, operator: StreamOperator) -> dict[tuple[int, int], StateBound]:
-    found: dict[tuple[int, int], StateBound] = {}
-    for kind in stream.kinds:
-        for sublayer in kind.sublayers:
-            answer = sure(state_bound, reader, operator, sublayer)
-            found[sublayer.add, sublayer.output] = StateBound(answer, answer, None) if isinstance(answer, Unknown) else answer
+def _state_bounds(stream: Stream, reader: Reader, operator: StreamOperator) -> dict[tuple[int, ...], StateBound]:
+    """Behind each sublayer, by its add and output; of the last state by its node alone."""
+    asked: dict[tuple[int, ...], Sublayer | None] = {(s.add, s.output): s for kind in stream.kinds for s in kind.sublayers}
+    found: dict[tuple[int, ...], StateBound] = {}
+    for key, sublayer in {**asked, **{(s.node,): None for s in operator.states[-1:]}}.items():
+        answer = sure(state_bound, reader, operator, sublayer)
+        found[key] = StateBound(answer, answer, None) if isinstance(answer, Unknown) else answer
     return found
 
 

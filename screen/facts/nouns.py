@@ -293,8 +293,8 @@ class Facts:
     """For each stream what its facts were read with."""
     operators: tuple[StreamOperator | Unknown, ...] = ()
     """For each stream its linear part."""
-    state_bounds: Mapping[tuple[int, int], StateBound] = field(default_factory=dict)
-    """(add, output) of each distinct sublayer behind which something else than a sum stands on the stream -> the size of the state behind it."""
+    state_bounds: Mapping[tuple[int, ...], StateBound] = field(default_factory=dict)
+    """(add, output) of each distinct sublayer of a stream with more on it than sums -> the size of the state behind it; (node,) of its last state."""
     growing: frozenset[str] = frozenset()
     """Streams that read another one, of unbounded size, without a norm."""
     softmax: Tri = field(default_factory=lambda: Unknown("it was not looked for"))

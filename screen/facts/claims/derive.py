@@ -144,6 +144,9 @@ def _lost_branch(facts: Facts, stream: Stream, all_weights: bool) -> Unknown | N
 
 def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weights: bool) -> str | Unknown:
     """Where norms, gates or other functions stand on the stream: by the bound of each state from the one before it."""
+    last = facts.state_bounds.get((operator.states[-1].node,)) if operator.states else None
+    if last is None or (last.held is not True and last.slope is None):
+        return Unknown("what stands on the stream has no bound, or earlier states reach its end past it", operator.breaks)
     slopes: list[float] = []
     for kind in stream.kinds:
         bounds = [(s, facts.state_bounds.get((s.add, s.output))) for s in kind.sublayers]

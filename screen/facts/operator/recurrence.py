@@ -218,7 +218,10 @@ def _operator(
     foreign = bool({*others, *(s.node for s in joint)} - {s.node for s in states} - carrying - {forks[0]})
     back = _back(end, joint)
     own = back.get(forks[0], ZERO)
-    breaks = tuple(s.rest for s in states if s.rest is not None and not any(t in first or t in table.keys() - carrying for t in s.terms))
+    reached = {*_reach({end}, table)}
+    whole = forks[0] in {t for n in reached for t in table[n].terms}
+    cut = [s.rest for s in states if s.rest is not None and not any(t in first or t in table.keys() - carrying for t in s.terms)]
+    breaks = () if whole else tuple(cut)
     steps = _steps(states, forks, frozenset(table) | first)
     times = _times(reader, forks[0], states)
     if lost is not None:

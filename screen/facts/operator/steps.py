@@ -48,12 +48,13 @@ class BlockMap(Branch):
         return None
 
 
-def state_bound(reader: Reader, operator: StreamOperator, sublayer: Sublayer) -> StateBound:
-    """The first state behind a sublayer, from the state that the sublayer reads."""
+def state_bound(reader: Reader, operator: StreamOperator, sublayer: Sublayer | None = None) -> StateBound:
+    """The first state behind a sublayer, from the state that the sublayer reads; without a sublayer the last state of the stream."""
     nodes = [operator.begin, *(s.node for s in operator.states)]
-    place = next((i for i, n in enumerate(nodes) if i and n >= sublayer.add), None)
+    add = nodes[-1] if sublayer is None else sublayer.add
+    place = next((i for i, n in enumerate(nodes) if i and n >= add), None)
     if place is None:
-        why = Unknown("no state stands behind it", (sublayer.add,))
+        why = Unknown("no state stands behind it", (add,))
         return StateBound(why, why, None)
     before, after = nodes[place - 1], nodes[place]
     walk = Walk(BlockMap(reader.chains, reader.chain, frozenset({before}), -1, before, after))
