@@ -240,7 +240,9 @@ class Graph:
         """Calls that one of several blocks may be: of a member of a list; or, where no list is above, one of several beside each other that have as
         many nodes with a sum among them and begin and end with the same line."""
         above = [self.modules[c.module].parent for c in self.calls]
-        listed = {i for i, parent in enumerate(above) if parent is not None and self.modules[parent].container == "list"}
+        children = Counter(m.parent for m in self.modules)
+        lists = {i for i, parent in enumerate(above) if parent is not None and self.modules[parent].container == "list"}
+        listed = {i for i in lists if children[above[i]] > 1}
         within = [False] * len(self.calls)
         for call in self.calls:
             within[call.index] = call.index in listed or (call.parent is not None and within[call.parent])
@@ -249,7 +251,9 @@ class Graph:
             ends = [(self.nodes[i].op, self.nodes[i].file, self.nodes[i].line) for i in (first, last)]
             if sums:
                 alike.setdefault((self.calls[place].parent, *ends, count), []).append(place)
-        return frozenset(listed).union(*(calls for calls in alike.values() if len(calls) > 1))
+        found = listed.union(*(calls for calls in alike.values() if len(calls) > 1))
+        # a list of one counts, unless it is a part of a block
+        return frozenset(found | {i for i in lists - listed if not found.intersection(self.call_path(i))})
 
     def _spans(self, without: list[bool]) -> dict[int, tuple[int, int, int, bool]]:
         """Call -> its first and last node, how many there are, and whether one is a sum; sources, and some calls, left out."""

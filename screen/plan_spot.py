@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from screen.facts.branches import Branch
 from screen.facts.edges import adds_product
-from screen.facts.nouns import Facts, Stream
+from screen.facts.nouns import Facts, Stream, Unknown
 from screen.facts.operator import StreamOperator
 from screen.facts.placement import Reader
 from screen.graph import Graph, numel, ops_digest
@@ -27,13 +27,16 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
     names = {(s.add, s.output): (k.id, s.name) for k in stream.kinds for s in k.sublayers}
     single = stream.kinds[0] if len(stream.kinds) == 1 else None
     branches = []
+    held: dict[tuple[str, str], frozenset[int]] = {}
     for place, (_, branch) in enumerate(reader.branches):
         key = branch.add, branch.output
         if key not in names and single is not None and single.sublayers:
             sub = single.sublayers[place % len(single.sublayers)]
             names[key] = single.id, sub.name
         kind, sublayer = names.get(key, ("", ""))
-        branches.append(_branch(facts, branch, kind, sublayer))
+        if (kind, sublayer) not in held:
+            held[kind, sublayer] = _held(facts, stream, kind, sublayer, branch)
+        branches.append(_branch(facts, branch, kind, sublayer, held[kind, sublayer]))
     ends = sorted((first, last, k) for k in stream.kinds for first, last in k.layers)
     sizes = (len(ends[0][2].sublayers), len(max(ends, key=lambda e: e[1])[2].sublayers)) if ends else (1, 1)
     axis = -1
@@ -52,12 +55,22 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
     )
 
 
-def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str) -> SpotBranch:
+def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch) -> frozenset[int]:
+    """Which of the parameters of a branch, in order, "over all weights" leaves as they are; all branches of a kind have them at the same places."""
+    graph = branch.flow.graph
+    names = [graph.nodes[i].name for i in sorted(_parameters(branch))]
+    sub = next((s for k in stream.kinds for s in k.sublayers if (k.id, s.name) == (kind, sublayer)), None)
+    analysis = None if sub is None or (sub.add, sub.output) != (branch.add, branch.output) else facts.analysis(sub)
+    held = frozenset(graph.frozen) if analysis is None or isinstance(analysis, Unknown) else analysis.bounds.held
+    return frozenset(place for place, name in enumerate(names) if name in held)
+
+
+def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozenset[int]) -> SpotBranch:
     graph, flow = branch.flow.graph, branch.flow
     fused = adds_product(flow, graph.nodes[branch.add]) and branch.output == branch.add
     read = _parameters(branch)
     names = tuple(graph.nodes[i].name for i in sorted(read))
-    moving = [i for i in sorted(read) if graph.nodes[i].name not in graph.frozen and numel(graph.nodes[i].shape or ()) > 1]
+    moving = [i for place, i in enumerate(sorted(read)) if place not in held and numel(graph.nodes[i].shape or ()) > 1]
     free = tuple(graph.nodes[i].name for i in moving if any(_is_free(branch, *site) for site in read[i]))
     softmaxes = tuple(i for i in branch.region if flow.classes[i] == "softmax" or graph.nodes[i].op == "scaled_dot_product_attention")
     return SpotBranch(kind, sublayer, branch.output, fused, names, free, softmaxes)

@@ -89,7 +89,8 @@ def _state_bounds(stream: Stream, reader: Reader, operator: StreamOperator) -> d
     """Behind each sublayer, by its add and output; of the last state by its node alone."""
     asked: dict[tuple[int, ...], Sublayer | None] = {(s.add, s.output): s for kind in stream.kinds for s in kind.sublayers}
     found: dict[tuple[int, ...], StateBound] = {}
-    for key, sublayer in {**asked, **{(s.node,): None for s in operator.states[-1:]}}.items():
+    asked.update({(s.node,): None for s in operator.states[-1:]})
+    for key, sublayer in asked.items():
         answer = sure(state_bound, reader, operator, sublayer)
         found[key] = StateBound(answer, answer, None) if isinstance(answer, Unknown) else answer
     return found

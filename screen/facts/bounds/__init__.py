@@ -32,7 +32,7 @@ from screen.facts.bounds import (
     rows_views,
     rows_write,
 )
-from screen.facts.bounds.closed import boundedness, fixed, in_stream, is_proven, place
+from screen.facts.bounds.closed import boundedness, fixed, held, in_stream, is_proven, place
 from screen.facts.bounds.expr import ONE, Expr, add, largest, num, sym
 from screen.facts.bounds.hamiltonian import HamiltonianForm, hamiltonian
 from screen.facts.bounds.quantities import Part, Quantity, values_of
@@ -102,6 +102,8 @@ class BranchBounds:
     """Ops outside of the vocabulary that make weights (`linalg_matrix_exp` of an orthogonal parametrisation) and that the bounds rest on."""
     bounded_in_stream: Tri = field(default_factory=lambda: Unknown("not asked"))
     """Whether the output stays bounded, weights fixed, however large the stream is: True by a bound, False by a witness."""
+    held: frozenset[str] = frozenset()
+    """Parameters that "over all weights" leaves as they are."""
     coarse: Mapping[str, Expr] = field(default_factory=dict)
     """Symbols of norms of folded weights (`fold`) and of spreads -> a bound in norms of single parameters."""
 
@@ -147,7 +149,7 @@ def bounds_of(branch: Branch) -> BranchBounds:
         quantities=quantities, ops=len(branch.region), norms=tuple((f.symbol, f.node, f.least) for f in walk.floors), axis=axis,
         unproven=tuple(dict.fromkeys(fixed(walk, s) for s in _used(magnitude) if not is_proven(walk, s))),
         spreads=tuple(s for s in walk.spreads if s.symbol in used), coarse={s: e for s, e in coarse.items() if s in used},
-        bounded_in_stream=in_stream(walk, magnitude), weight_ops=_weight_ops(walk),
+        bounded_in_stream=in_stream(walk, magnitude), weight_ops=_weight_ops(walk), held=held(walk),
     )
 
 

@@ -188,11 +188,26 @@ def _end(reader: Reader) -> int:
         known.add(last)
     call = next((c for c in graph.call_path(graph.nodes[reader.chain.adds[-1]].call) if c in graph.members), None)
     if call is None:
-        return last
+        return _as_before(reader, last)
     inside = {n.index for n in graph.nodes[last:] if call in graph.call_path(n.call)}
-    handed = [i for i in inside if graph.nodes[i].shape == graph.nodes[last].shape and reader.flow.depends(i, last) and reader.flow.data[i]]
+    alike = [i for i in inside if graph.nodes[i].shape == graph.nodes[last].shape and reader.flow.data[i]]
+    handed = [i for i in alike if i == last or reader.flow.depends(i, last)]
     handed = [i for i in handed if i in graph.outputs or not inside.issuperset(graph.users[i])]
-    return max(handed, default=last)
+    return last if last in handed else max(handed, default=last)
+
+
+def _as_before(reader: Reader, last: int) -> int:
+    """The value behind the last sum up to which the lines run again that ran behind the sum before: factors at a block's end, in a loop by hand."""
+    graph, adds = reader.flow.graph, reader.chain.adds
+    if len(adds) < 2 or last != adds[-1]:
+        return last
+    for node in (graph.nodes[n] for n in reader.chain.nodes if adds[-2] < n < adds[-1]):
+        again = (graph.nodes[u] for u in graph.users[last])
+        same = [u.index for u in again if (u.op, u.file, u.line, u.shape) == (node.op, node.file, node.line, node.shape)]
+        if len(same) != 1:
+            break
+        last = same[0]
+    return last
 
 
 def _resolved(node: int, form: Form, forms: Forms, reader: Reader) -> State:
