@@ -29,6 +29,7 @@ from screen.facts.questions import (
     are_logits_bounded,
     basis_of,
     gain_of,
+    growth_of,
     has_identity_path,
     has_softmax,
     is_input_bounded,
@@ -190,11 +191,11 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
         return Outcome(
             "cannot_tell", f"`{stream.name}`: the gain of its identity path is not known: {gain.reason}.", blame(facts, at(stream), gain.nodes)
         )
-    if gain < 1 / MODEST and (kept := _stationary(facts, stream, gain)) is not None:
+    raw = [(n, s) for n, s in placed if not is_scale_free(facts, s) or s.multiplies_stream]
+    if gain < 1 / MODEST and (kept := _stationary(facts, stream, gain, bool(raw))) is not None:
         return kept
     if not 1 / MODEST <= gain <= MODEST:
         return _multiplied(facts, stream, gain)
-    raw = [(n, s) for n, s in placed if not is_scale_free(facts, s) or s.multiplies_stream]
     if not raw:
         if fixed := [s for _, s in placed if s.m.maps == 0]:
             message = f"`{fixed[0].name}` has no weights: what it adds to `{stream.name}` is not independent of it, and no law of depth is derived."
@@ -215,15 +216,18 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
     return _raw(facts, stream, raw)
 
 
-def _stationary(facts: Facts, stream: Stream, gain: float) -> Outcome | None:
-    """A stream that is scaled down in every block while branches keep up: the ratio at the start tells, where its law is known."""
+def _stationary(facts: Facts, stream: Stream, gain: float, raw: bool) -> Outcome | None:
+    """A stream that is scaled down in every block while branches keep up: the ratio at the start tells, where its law is known, or where no branch is
+    raw, so that it is the ratio of two sizes of a stream that stays bounded."""
     ratio, law = number_of(facts, stream, "gradient_ratio"), facts.claims.of("gradient_law", "start", stream.name).known
-    if isinstance(ratio, Unknown) or (isinstance(law, Unknown) and not _is_polynomial(facts, stream)):
+    kept = not raw and growth_of(facts, stream, "fixed") == "bounded"
+    if isinstance(ratio, Unknown) or (isinstance(law, Unknown) and not _is_polynomial(facts, stream) and not kept):
         return None
     message = (
         f"the identity path of `{stream.name}` has gain {gain:.3g} over its depth, and branches keep gradients up: first over last is {ratio:.3g}."
     )
-    return Outcome("holds", message, at(stream), "declared", THEOREM, numbers=(("gain", gain), *_numbers(facts, stream)))
+    basis = basis_of(facts, stream, "gradient_ratio")
+    return Outcome("holds", message, at(stream), basis, THEOREM, numbers=(("gain", gain), *_numbers(facts, stream)))
 
 
 def _multiplied(facts: Facts, stream: Stream, gain: float) -> Outcome:

@@ -11,12 +11,10 @@ from screen.facts.claims.claim import Claim, Claims, Measured, numbered
 from screen.facts.nouns import Facts
 from screen.facts.operator import StreamOperator
 from screen.plan_spot import after_first, spot_plan
-from screen.probe.spot_plan import FACTORS, HEAVY, Found, FoundBranch, FoundStream, SpotPlan, to_json
+from screen.probe.spot_plan import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotPlan, to_json
 
 ALLOWED = 100.0
 """How many times larger a bounded value may be at multiplied inputs or weights (convention; a free degree of one gives 1e6)."""
-STILL = 2.0
-"""How many times larger what is said to be unbounded may be and still not count as grown."""
 NOISE = 1e-11
 """Rounding of a sum in float64, relative to the stream."""
 NEAR_GAIN = 1e-3
@@ -244,7 +242,7 @@ def _of_number(claim: Claim, value: float | None, whole: bool) -> Claim:
 def _of_branch(claim: Claim, found: list[FoundBranch]) -> Claim:
     if claim.claim == "output_bounded":
         base = max((b.base or 0.0 for b in found), default=0.0)
-        sizes = [s for b in found for s in (*b.inputs, b.weights, b.both) if s is not None]
+        sizes = [s for b in found for s in (*b.inputs, b.weights, b.both, b.last) if s is not None]
         if claim.value is False and base > 0 and all(b.both is not None for b in found) and max(sizes) <= STILL * base:
             reason = f"nothing grew when its weights, and what it reads, were multiplied: at most {max(sizes):.3g} where it starts at {base:.3g}"
             return replace(claim, status="unknown", value=None, reason=reason, measured=Measured(max(sizes), None))

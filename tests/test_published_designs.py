@@ -257,6 +257,7 @@ class Copies(nn.Module):
 
 
 def test_matrices_from_the_data_that_mix_copies_of_a_stream_carry_it() -> None:
+    torch.manual_seed(0)
     report = screen.check(Copies(), example_inputs=torch.zeros(2, TOKENS, dtype=torch.long))
     assert [(s.role, s.placement) for s in subs_of(report)] == [("attention", "pre"), ("ffn", "pre")]
     assert report.verdict == "unknown"

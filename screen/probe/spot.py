@@ -27,7 +27,7 @@ from screen.probe.depth.laws import gap
 from screen.probe.material import Material, Watch
 from screen.probe.replay import Env, Missing, Tape, attribute
 from screen.probe.settled import settled
-from screen.probe.spot_plan import FACTORS, HEAVY, Found, FoundBranch, FoundStream, SpotPlan, SpotStream
+from screen.probe.spot_plan import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotBranch, SpotPlan, SpotStream
 
 Make = Callable[[int], nn.Module]
 """Builds the model with weights, from a seed."""
@@ -228,8 +228,16 @@ class Run:
             runs[f"x{factor:g}"] = self._try(leaves, {e: v * factor for e, v in begin.items()})
         runs["heavy"] = self._try(heavy, begin)
         runs["both"] = self._try(heavy, {e: v * FACTORS[0] for e, v in begin.items()})
+        if any(self._is_still(s, b, runs) for s in self.plan.streams for b in s.branches):
+            last = {b.free[-1] for s in self.plan.streams for b in s.branches if b.free}
+            runs["last"] = self._try({i: v * HEAVY if self.names.get(i) in last and isinstance(v, Tensor) else v for i, v in leaves.items()}, begin)
         streams = tuple(self._stream(f, s, runs, leaves, begin) for f, s in zip(found.streams, self.plan.streams, strict=True))
         return replace(found, streams=streams)
+
+    def _is_still(self, stream: SpotStream, branch: SpotBranch, runs: Mapping[str, Look]) -> bool:
+        """Whether a branch with free weights did not grow with them."""
+        sizes = [_plain_number(_largest(runs[r].values.get(branch.output), stream.axis)) for r in ("base", "heavy", "both")]
+        return bool(branch.free) and not branch.fused and None not in sizes and max(s or 0.0 for s in sizes[1:]) <= STILL * (sizes[0] or 0.0)
 
     def _try(self, leaves: Env, begin: Env) -> Look:
         """A run from the first states on; what fails is nothing measured."""
@@ -295,7 +303,7 @@ class Run:
             place,
             sizes["base"],
             tuple(sizes[f"x{f:g}"] for f in FACTORS),
-            *((sizes["heavy"], sizes["both"]) if b.free else (None, None)),
+            *((sizes["heavy"], sizes["both"], sizes.get("last")) if b.free else (None, None, None)),
             _max(top for top, _ in logits),
             _max(rms for _, rms in logits),
             _max(heavy),

@@ -11,6 +11,8 @@ FACTORS = (1e4, 1e8)
 """By which the stream's first state is multiplied, both beyond the ε of every norm."""
 HEAVY = 1e6
 """By which free weights are multiplied."""
+STILL = 2.0
+"""How many times larger what is said to be unbounded may be and still not count as grown."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ class FoundBranch:
     """At free weights times `HEAVY`."""
     both: float | None = None
     """At free weights and the first state multiplied."""
+    last: float | None = None
+    """At the last free weight times `HEAVY`, where the others did not show the branch growing: gates close where all are multiplied."""
     logits: float | None = None
     """Largest |logit|, before masks."""
     logit_rms: float | None = None
@@ -151,6 +155,6 @@ def found_from_json(data: dict[str, Any]) -> Found:
 
 
 __all__ = [
-    "FACTORS", "HEAVY", "Found", "FoundBranch", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream", "found_from_json", "plan_from_json",
+    "FACTORS", "HEAVY", "STILL", "Found", "FoundBranch", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream", "found_from_json", "plan_from_json",
     "to_json",
 ]  # fmt: skip
