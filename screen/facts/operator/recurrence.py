@@ -24,6 +24,7 @@ from screen.facts.operator.layouts import is_permuted, is_whole
 from screen.facts.operator.polynomial import ONE, ZERO, Atom, Polynomial, Range, of_atom
 from screen.facts.placement import Reader
 from screen.facts.reach import used
+from screen.graph import Node
 
 Law = Literal["decaying", "constant", "polynomial", "exponential"]
 """How what a branch adds is carried on, against the number of blocks behind it."""
@@ -113,16 +114,16 @@ def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[Stre
         for node in (*found[1:], end):
             table[node] = _resolved(node, forms.inside(node), forms, reader)
     first = {found[0] for found in forks if found}
-    carrying = _carrying(readers, forks, forms, frozenset(table) | first | fused)
+    carrying = _carrying(readers, forms, frozenset(table) | first | fused)
     table |= carrying
     return tuple(_operator(r, f, e, d, table, first, frozenset(carrying)) for r, f, e, d in zip(readers, forks, ends, blocks, strict=True))
 
 
-def _carrying(readers: Sequence[Reader], forks: Sequence[tuple[int, ...]], forms: Forms, known: frozenset[int]) -> dict[int, State]:
+def _carrying(readers: Sequence[Reader], forms: Forms, known: frozenset[int]) -> dict[int, State]:
     """Branch outputs that are themselves a sum of states and of something else (`x + (x + f)`, a velocity): what they carry of the stream counts."""
     found: dict[int, State] = {}
     wanted: set[int] = set()
-    for reader, states in zip(readers, forks, strict=True):
+    for reader in readers:
         for _, branch in reader.branches:
             output = branch.output
             form = forms.inside(output) if output not in known else Form({})
@@ -132,7 +133,7 @@ def _carrying(readers: Sequence[Reader], forks: Sequence[tuple[int, ...]], forms
             own = {~output: ONE} if form.rest is not None and form.lost is None else {}
             found[output] = State(output, {**carried.terms, **own}, None, carried.lost, carried.trained)
             chains = (r.chain.nodes for r in readers if r is not reader)
-            if form.lost is not None or set(carried.terms) & set(states) or any(output in nodes for nodes in chains):
+            if form.lost is not None or known.intersection(carried.terms) or any(output in nodes for nodes in chains):
                 wanted.add(output)
     while more := {o for o in found if o not in wanted and wanted & set(found[o].terms)}:
         wanted |= more
@@ -197,17 +198,22 @@ def _end(reader: Reader) -> int:
 
 
 def _as_before(reader: Reader, last: int) -> int:
-    """The value behind the last sum up to which the lines run again that ran behind the sum before: factors at a block's end, in a loop by hand."""
+    """The value behind the last sum up to which the lines run again that ran behind the same sum before: factors at a block's end, in a loop by hand."""
     graph, adds = reader.flow.graph, reader.chain.adds
-    if len(adds) < 2 or last != adds[-1]:
+    same = [a for a in adds[:-1] if _is_alike(graph.nodes[a], graph.nodes[last])]
+    if last != adds[-1] or not same:
         return last
-    for node in (graph.nodes[n] for n in reader.chain.nodes if adds[-2] < n < adds[-1]):
-        again = (graph.nodes[u] for u in graph.users[last])
-        same = [u.index for u in again if (u.op, u.file, u.line, u.shape) == (node.op, node.file, node.line, node.shape)]
-        if len(same) != 1:
+    following = next(a for a in adds if a > same[-1])
+    for node in (graph.nodes[n] for n in reader.chain.nodes if same[-1] < n < following):
+        again = [u for u in graph.users[last] if _is_alike(graph.nodes[u], node)]
+        if len(again) != 1:
             break
-        last = same[0]
+        last = again[0]
     return last
+
+
+def _is_alike(one: Node, other: Node) -> bool:
+    return (one.op, one.file, one.line, one.shape) == (other.op, other.file, other.line, other.shape)
 
 
 def _resolved(node: int, form: Form, forms: Forms, reader: Reader) -> State:
