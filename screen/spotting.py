@@ -189,7 +189,7 @@ def _gradient_ratio(facts: Facts, claim: Claim, found: FoundStream) -> float | N
     """First block over last, over all parameters of each."""
     stream = next(s for s in facts.streams if s.name == claim.stream)
     ends = sorted((first, last, len(k.sublayers)) for k in stream.kinds for first, last in k.layers)
-    if not ends or stream.depth < 2:
+    if not ends or stream.depth < 2 or len(found.gradients) <= ends[0][2]:
         return None
     one, other = found.gradients[: ends[0][2]], found.gradients[-max(ends, key=lambda e: e[1])[2] :]
     sizes = [math.sqrt(math.fsum(g * g for g in part if g is not None)) for part in (one, other)]

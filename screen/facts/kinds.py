@@ -57,9 +57,13 @@ def _layers_per_block(signatures: list[Any]) -> int:
 
 
 def _looped(ends: Ends, signatures: list[Any]) -> list[tuple[int, int]]:
-    """(copy, layers that it stands for): all are one block, and what still differs at the ends is said of the one in the middle."""
+    """(copy, layers that it stands for): all are one block, and what still differs at the ends is said of the one in the middle. A stream that runs
+    through some copies alone (all but one where it begins or ends within a block) has as many layers."""
     loop, middle = ends.reader.flow.graph.loop, len(signatures) // 2
-    return [(signatures.index(signatures[middle]), loop.count)] if loop is not None and signatures else []
+    if loop is None or not signatures:
+        return []
+    whole = len(signatures) >= len(loop.copies) - (len(signatures) > 1)
+    return [(signatures.index(signatures[middle]), loop.count if whole else len(signatures))]
 
 
 def _expanded(graph: Graph, groups: list[Block]) -> list[int]:
