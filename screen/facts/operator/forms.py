@@ -8,7 +8,7 @@ it carries is lost, and said so.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from screen.facts.edges import FUSED_ADDS
@@ -141,6 +141,8 @@ def _same(forms: Forms, node: Node) -> Form:
         if above.op == "unbind" and (kept := _unstacked(forms, above, node.args[1], forms.flow.operand(above, 1, "dim"))) is not None:
             return kept
         return _moved(forms, node, forms.of(above.inputs[0]), lambda layout: layouts.piece(forms.flow, node, layout))
+    if above.op in ("var_mean", "std_mean") and node.op == "getitem":
+        return _averaged(forms, node, above) if node.args[1] == 1 else Form({}, node.index)
     if above.shape is None:
         return Form({}, node.index)
     if node.op == "select" and (kept := _unstacked(forms, node, node.args[2] if len(node.args) > 2 else None, node.args[1])) is not None:
@@ -294,13 +296,24 @@ def _reduced(forms: Forms, node: Node) -> Form:
             for member in above.inputs:
                 total = total.plus(forms.of(member))
             return total.times(constant(factor))
-    form = forms.of(source)
+    return _over(forms, node, source, axes, factor * size)
+
+
+def _averaged(forms: Forms, node: Node, call: Node) -> Form:
+    """The mean that comes beside a variance."""
+    rank = len(forms.flow.graph.nodes[call.inputs[0]].shape or ())
+    return _over(forms, node, call.inputs[0], axes_of(forms.flow.operand(call, 1, "dim", "axis"), rank), 1.0)
+
+
+def _over(forms: Forms, node: Node, source: int, axes: Sequence[int], factor: float) -> Form:
+    """factor · average along axes."""
+    form, shape = forms.of(source), forms.flow.graph.nodes[source].shape or ()
     table: dict[Key, Polynomial] = {}
     for (origin, layout), p in form.terms.items():
-        if math.prod(layout.sizes) != math.prod(above.shape) or not layouts.is_permuted(layout):
+        if math.prod(layout.sizes) != math.prod(shape) or not layouts.is_permuted(layout):
             return forms._lost(node)
         strides = tuple(sorted((layout.strides[a], layout.sizes[a]) for a in axes))
-        table[origin, layout] = p * of_atom(Atom(("average", strides), "average")).scaled(factor * size)
+        table[origin, layout] = p * of_atom(Atom(("average", strides), "average")).scaled(factor)
     return Form(table, form.rest, form.lost, form.trained)
 
 
@@ -363,6 +376,8 @@ def _alias(forms: Forms, node: Node) -> Form:
 _BY_OP = {
     "add": _add,
     "sub": _add,
+    "nanmean": Forms._lost,
+    "nansum": Forms._lost,
     "mul": _mul,
     "div": _div,
     "true_divide": _div,
@@ -396,6 +411,18 @@ def _mixed(forms: Forms, node: Node) -> Form:
 
 
 _LINEAR = ("fft", "rfft", "irfft", "ifft", "cumsum", "avg_pool", "adaptive_avg_pool", "interpolate", "upsample", "stft", "istft")
-_BY_CLASS = {"view": _same, "part": _same, "join": Forms._lost, "write": Forms._lost, "product": _contracted, "mixing": _mixed}
+_NONLINEAR = frozenset({"reciprocal", "square", "pow", "floor_divide", "remainder", "fmod", "hypot", "polar", "nan_to_num"})
+"""Of the class of entry-wise arithmetic."""
+
+
+def _arithmetic(forms: Forms, node: Node) -> Form:
+    """What has no row of its own: linear in some operand, unless it is known not to be."""
+    return Form({}, node.index) if node.op in _NONLINEAR else forms._lost(node)
+
+
+_BY_CLASS = {
+    "view": _same, "part": _same, "join": Forms._lost, "write": Forms._lost, "product": _contracted, "weighted": _contracted, "mixing": _mixed,
+    "linear": _arithmetic,
+}  # fmt: skip
 
 __all__ = ["Form", "Forms"]
