@@ -52,6 +52,8 @@ PROVEN: dict[str, Any] = {
     "weight": lambda: P.weight_norm(_linear()), "weight, old": _old("weight_norm"), "exp": _orthogonal("matrix_exp"),
     "exp alone": _orthogonal("matrix_exp", False), "cayley": _orthogonal("cayley"), "householder": _orthogonal("householder"), "rows": Wide,
 }  # fmt: skip
+FREE = ("weight", "weight, old")
+"""Any matrix has rows of some lengths."""
 DECLARED: dict[str, Any] = {"spectral": lambda: P.spectral_norm(_linear()), "spectral, old": _old("spectral_norm")}
 
 
@@ -81,13 +83,13 @@ def test_real_blocks_keep_to_the_bound_and_reach_it(name: str) -> None:
     make = {**PROVEN, **DECLARED}[name]
     found = bounds_of(branch_of(Stack(make, rms)))
     model, weights = _real(make)
-    assert found.bounded is True and isinstance(found.magnitude, Expr)
+    assert found.bounded is (name not in FREE) and isinstance(found.magnitude, Expr)
     bound = found.magnitude.evaluate(values_of(found.quantities, weights))
     measured = _largest(model, 100.0)
     assert 0.95 * bound <= measured <= bound * (1 + 1e-9), (measured, bound)
 
 
-@pytest.mark.parametrize("name", [*PROVEN])
+@pytest.mark.parametrize("name", [n for n in PROVEN if n not in FREE])
 def test_the_set_over_all_weights_is_bounded_by_structure(name: str) -> None:
     """However large the free weights: only what is held fixed counts."""
     found = bounds_of(branch_of(Stack(PROVEN[name], rms)))

@@ -150,10 +150,9 @@ class Rows(Made):
     """g_i v_i/‖v_i‖, the norm over all axes but the first."""
 
     gains: Part
-    """g: [out], or with axes of size 1 after it."""
+    """g: [out], or with axes of size 1 after it. Free, as any matrix is one with such rows."""
 
     letter = "u"
-    fixed = "the gain of a weight whose rows are normalised"
     told = "· v/‖v‖ by rows"
 
     @property
