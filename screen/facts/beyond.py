@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from screen.facts.branches import Branch
-from screen.facts.flow import Flow, mask_of
+from screen.facts.flow import Flow, mask_of, strip
 from screen.facts.nouns import Tri, Unknown
 from screen.facts.placement import Reader
 from screen.facts.softmaxes import softmaxes_of, uses_of
 from screen.graph import Node
 
+WRITTEN = "what stands there may be a softmax written out: exponentials over their sum, or a sigmoid of a difference"
 EXPONENTIALS = frozenset({"exp", "exp2", "expm1"})
 
 
@@ -46,26 +47,36 @@ def _reaches(branch: Branch, node: int, states: set[int]) -> bool:
 def softmax_anywhere(flow: Flow) -> Tri:
     """Whether values are weighed, or chosen, by a softmax anywhere. The last one over classes weighs nothing."""
     graph = flow.graph
-    free = [n.index for n in graph.nodes if flow.data[n.index] or flow.of_weights[n.index]]
-    if any(s.value is not None or uses_of(flow, s.node) for s in softmaxes_of(flow, free)):
+    if any(s.value is not None or uses_of(flow, s.node) for s in softmaxes_of(flow, range(len(graph.nodes)))):
         return True
     if graph.failure is not None:
         return Unknown("the forward did not run to its end")
     unread = tuple(n.index for n in graph.nodes if flow.classes[n.index] == "unmodelled" and flow.data[n.index])
     if unread:
         return Unknown(f"`{graph.nodes[unread[0]].op}` has no row in the op table, and may hold a softmax", unread)
-    written = written_softmaxes(flow, free)
-    return Unknown("exponentials are divided by what is made of them, which may be a softmax", written) if written else False
+    written = written_softmaxes(flow, [n.index for n in graph.nodes if flow.data[n.index] or flow.of_weights[n.index]])
+    return Unknown(WRITTEN, written) if written else False
 
 
 def written_softmaxes(flow: Flow, nodes: Iterable[int]) -> tuple[int, ...]:
-    """Quotients whose divisor is made of exponentials: a softmax that is written out by pieces, perhaps."""
+    """What may be a softmax that is written out: quotients whose divisor is made of exponentials, and the sigmoid of a difference of two values
+    with its complement, a softmax over the two."""
     graph, chosen = flow.graph, sorted(nodes)
+    pairs = tuple(i for i in chosen if graph.nodes[i].op == "sigmoid" and _is_of_two(flow, graph.nodes[i]))
     powers = mask_of(i for i in chosen if graph.nodes[i].op in EXPONENTIALS or _is_power(graph.nodes[i]))
     if not powers:
-        return ()
+        return pairs
     divisors = [(i, graph.nodes[i].inputs[-1]) for i in chosen if graph.nodes[i].op in ("div", "true_divide", "reciprocal") and graph.nodes[i].inputs]
-    return tuple(i for i, divisor in divisors if flow.ancestors[divisor] & powers)
+    return (*(i for i, divisor in divisors if flow.ancestors[divisor] & powers), *pairs)
+
+
+def _is_of_two(flow: Flow, node: Node) -> bool:
+    """σ(a − b) beside 1 − σ(a − b)."""
+    graph = flow.graph
+    below = graph.nodes[strip(flow, node.inputs[0])]
+    beside = (graph.nodes[u] for u in graph.users[node.index])
+    complement = any(u.op in ("sub", "rsub") and len(u.inputs) == 1 for u in beside)
+    return complement and below.op == "sub" and len(set(below.inputs)) == 2 and all(flow.data[i] for i in below.inputs)
 
 
 def _is_power(node: Node) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from screen.facts.beyond import WRITTEN
 from screen.facts.bounds import BranchBounds
 from screen.facts.bounds.closed import INPUTS
 from screen.facts.bounds.expr import Expr
@@ -255,7 +256,7 @@ def softmax_in(facts: Facts, sublayer: Sublayer) -> Tri:
     if bounds.opaque:
         return Unknown("an op without a row may hold a softmax", bounds.opaque)
     written = facts.written_softmaxes.get((sublayer.add, sublayer.output), ())
-    return Unknown("exponentials are divided by what is made of them, which may be a softmax", written) if written else False
+    return Unknown(WRITTEN, written) if written else False
 
 
 def weighing(bounds: BranchBounds) -> list[SoftmaxBound]:
