@@ -44,6 +44,8 @@ def with_spot(facts: Facts, found: Found) -> Facts:
         return replace(facts, claims=Claims(facts.claims.all, found.reason or "nothing was measured", False))
     streams = {s.stream: s for s in found.streams}
     compared = [_compared(facts, claim, streams) for claim in facts.claims]
+    if found.replayed is False:
+        compared = [_of_another(claim, _is_backward(found)) for claim in compared]
     compared += _of_program(found)
     return replace(facts, claims=Claims(numbered(compared), found.reason, True))
 
@@ -53,8 +55,7 @@ def _of_program(found: Found) -> list[Claim]:
     claims = []
     if found.replayed is not None:
         measured = Measured(found.replayed, found.replayed)
-        back = found.replayed is False and (found.forward or 0.0) <= 1e-3
-        what = "its gradients are" if back else "it gives"
+        what = "its gradients are" if found.replayed is False and _is_backward(found) else "it gives"
         reason = "" if found.replayed else f"{what} not those of the module when it is run plainly (relative difference {_worst(found):.2g})"
         claims.append(Claim("replay", "start", "measured", True, reason=reason, measured=measured))
     if found.loss is not None:
@@ -62,6 +63,19 @@ def _of_program(found: Found) -> list[Claim]:
     for name, what in found.weights:
         claims.append(Claim("replay", "start", "measured", what, group=name, reason=f"`{name}` starts as {what}"))
     return claims
+
+
+def _is_backward(found: Found) -> bool:
+    """Whether only gradients of the module differ from those of the traced program."""
+    return (found.forward or 0.0) <= 1e-3
+
+
+def _of_another(claim: Claim, backward: bool) -> Claim:
+    """A claim about the traced program, which is not the module: of gradients, or all where values differ."""
+    if backward and claim.claim not in ("gradient_law", "gradient_ratio"):
+        return claim
+    what = "gradients of the traced program are" if backward else "what the traced program gives is"
+    return replace(claim, status="unknown", value=None, low=None, high=None, reason=f"{what} not the module's", nodes=(), measured=None)
 
 
 def _worst(found: Found) -> float:

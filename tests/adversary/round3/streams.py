@@ -533,7 +533,8 @@ TRUTH = {
     "ReadoutEma": dict(kind="model", identity_gain=1 - 0.9 ** 24, growth_fixed="linear", softmax=False,
         gradient_law="power", why="the input is in every state with 1 and the weights of the states sum to 1 - 0.9^24; the mean of the last ten or so states grows as they do.",
         tempts="0.9^24, or bounded as every average"),
-    "ResetInTheMiddle": dict(kind="model", identity_gain=0.0, growth_fixed="linear", softmax=False,
+    "ResetInTheMiddle": dict(kind="model",  # two streams, each of gain 1: a gain is of a stream
+        growth_fixed="linear", softmax=False,
         why="every path goes through the branch of the middle layer; after it n/2 - 1 bounded outputs are added.", tempts="gain 1"),
     "DepthAttention": dict(kind="model", identity_gain=1 / 25, growth_fixed="bounded", softmax=True,
         why="the last read is a mean over the input and 24 branch outputs (logits start at zero); convex for all logits: |out| <= max(|x|, max |F|).",
