@@ -70,7 +70,11 @@ def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lo
 def _is_positioned(graph: Graph) -> bool:
     """Whether a table that is read at constant places is added to the input itself, as a model adds positions before its first block."""
     carried = {n.index for n in graph.nodes if n.op == "input"}
-    tables = {n.index for n in graph.nodes if n.op == "embedding" and not carried & set(n.inputs)}
+    reached = set(carried)
+    for node in graph.nodes:
+        if reached.intersection(node.inputs):
+            reached.add(node.index)
+    tables = {n.index for n in graph.nodes if n.op == "embedding" and n.index not in reached}
     for node in graph.nodes:
         if node.op == "add" and carried & set(node.inputs) and tables & set(node.inputs):
             return True
