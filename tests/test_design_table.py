@@ -26,7 +26,7 @@ TABLE: dict[str, tuple[str, str, str, str, str]] = {
     "none": ("unstable", "open", "open", "open", "No norm stands on `stream`"),
     "none_scaled": ("conditional", "conditional", "conditional", "conditional", "the branches start small for this depth"),
     "rezero": ("conditional", "conditional", "closed", "conditional", "zero at the start"),
-    "dyt": ("conditional", "conditional", "closed", "conditional", "norms or bounded maps stand on the way"),
+    "dyt": ("conditional", "conditional", "conditional", "conditional", "norms or bounded maps stand on the way"),
     "peri_layer_scale": ("conditional", "closed", "closed", "conditional", "still scale with W_Q and W_K"),
     "parallel_pre": ("conditional", "conditional", "closed", "conditional", "unless training bounds them"),
 }

@@ -13,6 +13,9 @@ from types import MappingProxyType
 from screen.facts.nouns import Norm, Stream, Unknown
 from screen.facts.recursion.build import Builder
 from screen.facts.recursion.head import Start, start_of_words
+from screen.facts.recursion.moments import Moments
+from screen.facts.recursion.positions import is_causal
+from screen.facts.recursion.program import Program
 from screen.facts.recursion.result import Law, Recursion, read
 from screen.facts.recursion.stack import Stack, forward, value_gains
 from screen.facts.recursion.values import Stop
@@ -21,6 +24,8 @@ from screen.graph import Graph
 TOKENS = 64
 """Tokens n of the sequence that the recursion stands for; the trace's own few tokens say nothing of it."""
 
+UNEVEN = 4.0
+"""How many times the mean square of all tokens that of the first may be, under a causal mask, for them to count as exchangeable (convention)."""
 LIVE = "training starts from the weights that the live model holds: draws around zero whose deviation was measured on them"
 
 
@@ -40,6 +45,9 @@ def recursion_of(
     builder = Builder(stream, graph, tokens, others=others, norms=norms)
     try:
         stack = builder.stack(depth or stream.depth)
+        if is_causal(stack) and not stack.tied:
+            alone = Builder(stream, graph, 1, others=others, norms=norms)
+            _compare_first(stream, stack, alone.stack(depth or stream.depth))
         found = read(stack, gains_of(stack), _assumptions(builder, tokens))
         words = Unknown("weights serve at several depths") if stack.tied else start_of_words(builder, stack, forward(stack))
     except Stop as stop:
@@ -48,6 +56,22 @@ def recursion_of(
     if isinstance(stream.final_norm, Unknown):
         found = replace(found, last_gradient_exponent=stream.final_norm)
     return found
+
+
+def _compare_first(stream: Stream, stack: Stack, alone: Stack) -> None:
+    """Raises `Stop` where tokens are not exchangeable: under a causal mask the first attends to itself alone, and where branches read the stream
+    without a norm what it gains so multiplies. `alone`: the stack for that one token."""
+    mine, first = forward(stack).sums[-1], forward(alone).sums[-1]
+    inlets = [i for block in {id(b): b for b in stack.blocks}.values() for add in block for i in add.inlets]
+    raw = [i for i in inlets if i.program.is_causal and _grows(i.program, mine)]
+    if raw and first.power > UNEVEN * mine.power:
+        times = (first.power / mine.power) ** 0.5
+        raise Stop(f"`{raw[0].name}`: under a causal mask the first token, which attends to itself alone, becomes {times:.2g} times as large as others")
+
+
+def _grows(program: Program, state: Moments) -> bool:
+    small, large = (program.forward(state.scaled(c))[program.output].power for c in (1.0, UNEVEN))
+    return bool(large > small * UNEVEN**0.5)
 
 
 def gains_of(stack: Stack) -> dict[str, tuple[float, ...]]:

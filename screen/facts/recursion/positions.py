@@ -75,7 +75,7 @@ def last_one_minus_cos(stack: Stack) -> float | None:
 def is_causal(stack: Stack) -> bool:
     """Whether some attention has a causal mask."""
     programs = {id(i): i.program for b in {id(b): b for b in stack.blocks}.values() for a in b for i in a.inlets}
-    return any(isinstance(s, Attend) and s.core.causal for p in programs.values() for s in p.steps)
+    return any(p.is_causal for p in programs.values())
 
 
 def _branch(program: Program, state: State) -> State:

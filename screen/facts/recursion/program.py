@@ -26,6 +26,11 @@ class Program:
     tokens: int = 0
     """Of a whole block, whose values may have something in common (see `forms`), the number of tokens; 0 for a branch."""
 
+    @property
+    def is_causal(self) -> bool:
+        """Whether it holds an attention with a causal mask."""
+        return any(isinstance(s, Attend) and s.core.causal for s in self.steps)
+
     def forward(self, state: Moments) -> Slots:
         """All slots, from the state that the branch reads."""
         slots = [state, *([ZERO] * (self.size - 1))]
