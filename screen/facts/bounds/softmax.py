@@ -62,8 +62,18 @@ def _bounded(walk: Walk, softmax: Softmax, role: SoftmaxRole) -> SoftmaxBound:
         asked = lambda states: _of_call(walk, softmax.node, states)  # noqa: E731
         bounded, breaker = boundedness(walk, bound, math.inf, softmax.node, asked, held)
     else:
-        bounded, breaker = boundedness(walk, bound, math.inf, softmax.logits, besides=held)
+        bounded, breaker = boundedness(walk, bound, math.inf, _unmasked(walk, softmax.logits), besides=held)
     return SoftmaxBound(softmax.node, role, bound, bounded, breaker.node if breaker is not None and breaker.proven else None)
+
+
+def _unmasked(walk: Walk, index: int) -> int:
+    """Logits before what is added to them and is neither data nor weights."""
+    while True:
+        node = walk.graph.nodes[walk.behind(index)]
+        moving = [i for i in node.inputs if walk.flow.data[i] or walk.flow.of_weights[i]]
+        if node.op not in ("add", "masked_fill", "to") or len(moving) != 1 or len(node.inputs) > 2:
+            return node.index
+        index = moving[0]
 
 
 def temperatures(walk: Walk) -> frozenset[str]:
