@@ -23,7 +23,7 @@ TRUTH: dict[str, tuple[tuple[str, ...], dict[str, bool]]] = {
     "builtin_post": (6 * POST, {**ENDS, "final_norm": False, "embed_scale": True}),
     "peri": (6 * ("attention:peri", "gated_ffn:peri"), {**ENDS, "embed_scale": True}),
     "output_norm_qk": (6 * ("attention:output_only qk=full", "gated_ffn:output_only"), ENDS),
-    "deepnorm": (18 * ("attention:post α=2.44949", "ffn:post α=2.44949"), {**ENDS, "final_norm": False}),
+    "deepnorm": (18 * ("attention:post α=2.44949", "ffn:post α=2.44949"), {**ENDS, "embed_norm": True, "final_norm": False}),
     "parallel": (6 * ("attention:pre ∥", "ffn:pre ∥"), ENDS),
     "mix_ln": (3 * POST + 9 * PRE, ENDS),
     "rezero": (12 * ("attention:none s=learned", "ffn:none s=learned"), {**ENDS, "final_norm": False}),

@@ -35,6 +35,8 @@ def full() -> Graph:
         uncalled=(1,),
         initialisers=(("embed.weight", (Initialiser("normal_", (0.0, 0.02), "a.py", 6, False),)),),
         loop=Loop((1,), 24),
+        ranges=((1, -0.5, 2.0),),
+        frozen=("embed.weight",),
     )
 
 
@@ -84,7 +86,7 @@ def _broken(path: tuple[object, ...], value: object) -> bytes:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("version",), 2),
+        (("version",), 1),
         (("nodes", 0, 0), 5),
         (("nodes", 2, 1), [{"r": 2}]),
         (("nodes", 2, 1), [{"r": -1}]),

@@ -60,7 +60,7 @@ LAWS: dict[str, tuple[Callable[[nn.Module], Any], Law]] = {
     "full": (lambda _: nn.Parameter(torch.full((4,), 0.5)), [("fill_", (0.5,))]),
     "small ones (LayerScale)": (lambda _: nn.Parameter(1e-6 * torch.ones(4)), [("fill_", (1.0,)), ("mul_", (1e-6,))]),
     "scaled normal": (lambda _: nn.Parameter(torch.randn(4, 4) / 8), [("normal_", (0.0, 1.0)), ("div_", (8,))]),
-    "empty has no law": (lambda _: nn.Parameter(torch.empty(4)), []),
+    "empty, which is no law": (lambda _: nn.Parameter(torch.empty(4)), [("empty", ())]),
     "default of a linear layer": (linear(lambda w: None), [("uniform_", (-0.288675, 0.288675))]),
     "normal": (linear(lambda w: nn.init.normal_(w, std=0.02)), [("normal_", (0.0, 0.02))]),
     "method": (linear(lambda w: w.data.normal_(0.0, 0.03)), [("normal_", (0.0, 0.03))]),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from screen.assemble import tool
+from screen.facts.claims import claims_of
 from screen.model import Report
 from screen.paths import relative
 from screen.recipe import Recipe
@@ -78,7 +79,8 @@ def test_what_is_derived_stands_in_the_report() -> None:
 
 
 def test_what_is_not_derived_is_null_or_unknown() -> None:
-    for stream in report_of(replace(h.pre(), analyses={}, recursions=())).streams:
+    facts = replace(h.pre(), analyses={}, recursions=())
+    for stream in report_of(replace(facts, claims=claims_of(facts))).streams:
         assert stream.initialisation is None
         for sublayer in (s for k in stream.kinds for s in k.sublayers):
             assert (sublayer.m.distinct, sublayer.m.degree, sublayer.m.min_degree, sublayer.degrees) == (None, None, None, None)

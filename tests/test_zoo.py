@@ -19,6 +19,13 @@ OUT_OF_REACH = {
 }
 """Parts of models whose inputs are not guessed: they are `unknown`, count as such in the shares, and must say nothing wrong."""
 
+UNTRAINED = {
+    "granite": "its default config has no 1/√d: logits start with a root mean square of 19, and a model of width 512 and depth 32 that starts so has "
+    "first over last gradients of 3e4 and 5e4 (two seeds)",
+    "granitemoe": "as granite",
+}
+"""Models whose default config is none that was trained, and explodes at its start."""
+
 _LABELS = labels() if LABELS.exists() else []
 
 
@@ -37,7 +44,7 @@ def test_label(label: dict[str, Any], record_property: Callable[[str, object], N
     else:
         assert not row.error, row.error
     assert not row.faults, row.faults
-    assert row.verdict != "unstable", row.reason  # all of these were trained
+    assert (row.verdict == "unstable") is (row.id in UNTRAINED), row.reason  # all others were trained as their default config says
     wrong = [s for s in row.scores if s.field in PLACEMENTS and s.result in ("wrong", "missing")]
     assert not wrong, table([row])
 

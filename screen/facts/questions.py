@@ -253,6 +253,10 @@ def normed_total(facts: Facts, stream: Stream) -> float | None:
         or operator.carried != "constant"
     ):
         return None
+    states = {operator.begin, *(s.node for s in operator.states)}
+    added = [p.number for s in operator.states for source, p in s.terms.items() if source not in states]
+    if any(factor is None or abs(abs(factor) - 1.0) > ROUNDING for factor in added):
+        return None  # one output is added twice
     total = 0.0
     for kind in stream.kinds:
         for s in kind.sublayers:
@@ -289,5 +293,6 @@ __all__ = [
     "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
     "claim_of", "do_logits_stay", "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax",
     "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "normed_total", "number_of",
-    "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "unproven", "where",
+    "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "streams_in_sequence",
+    "unproven", "where",
 ]  # fmt: skip

@@ -124,7 +124,8 @@ class Tape:
             return args[0].to(self.dtype)
         if name in MOVES and isinstance(args[0], Tensor):
             return args[0].to(self.device)
-        return called(node.target, args, kwargs)
+        made = called(node.target, args, kwargs)
+        return made if node.all_input_nodes else self.cast(made)  # a factory without a dtype has the default one
 
     def _values(self, argument: Any, env: Env) -> Any:
         return torch.fx.node.map_aggregate(argument, lambda a: env[self.order[a]] if isinstance(a, torch.fx.Node) else self._plain(a))

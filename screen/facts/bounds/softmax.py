@@ -77,7 +77,7 @@ def _unmasked(walk: Walk, index: int) -> int:
 
 
 def temperatures(walk: Walk) -> frozenset[str]:
-    """Names of the parameters that meet the data in products alone, as one number for all features: of a call, of a head, of a token."""
+    """Names of the parameters that only multiply data or weights, as one number for all features: of a call, of a head, of a token."""
     parameters = (n for n in walk.graph.nodes if n.op == "parameter")
     return frozenset(n.name for n in parameters if _is_temperature(walk, n.index, numel(n.shape or ())))
 
@@ -90,10 +90,11 @@ def _is_temperature(walk: Walk, index: int, entries: int) -> bool:
         here = stack.pop()
         for user in walk.graph.users[here]:
             node, shape = walk.graph.nodes[user], walk.graph.nodes[here].shape or ()
-            if not walk.flow.data[user]:
-                stack.append(user)
-            elif node.op in ("mul", "div", "true_divide") and shape[-1:] in ((), (1,)) and math.prod(shape) >= entries:
+            others = [i for i in node.inputs if i != here and (walk.flow.data[i] or walk.flow.of_weights[i])]
+            if node.op in ("mul", "div", "true_divide") and others and shape[-1:] in ((), (1,)) and math.prod(shape) >= entries:
                 met = True
+            elif not walk.flow.data[user]:
+                stack.append(user)
             else:
                 return False
     return met

@@ -114,6 +114,9 @@ def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[Stre
         for node in (*found[1:], end):
             table[node] = _resolved(node, forms.inside(node), forms, reader)
     first = {found[0] for found in forks if found}
+    for reader, found in zip(readers, forks, strict=True):
+        if found and found[0] not in table and (form := forms.inside(found[0])).terms:  # it begins as a multiple of another one's state
+            table[found[0]] = _resolved(found[0], form, forms, reader)
     carrying = _carrying(readers, forms, frozenset(table) | first | fused)
     table |= carrying
     return tuple(_operator(r, f, e, d, table, first, frozenset(carrying)) for r, f, e, d in zip(readers, forks, ends, blocks, strict=True))
