@@ -20,13 +20,13 @@ STAGES: tuple[frozenset[str], ...] = tuple(
         "graphio config unloop",
         "capture probe progress",
         "facts",
-        "rule summary plan plan_blocks plan_quantities",
+        "rule summary plan plan_blocks plan_quantities plan_spot",
         "rules",
         "discover",
         "verdict",
         "model model_streams report",  # a `Report` shows itself, so that the two know each other
-        "assemble assemble_calculus assemble_streams gate",
-        "probing",
+        "assemble assemble_calculus assemble_claims assemble_streams gate",
+        "probing spotting",
         "pipeline testing",
         "doctor commands api",
         "cli",
@@ -36,7 +36,7 @@ STAGES: tuple[frozenset[str], ...] = tuple(
 """The parts of `screen`, each set after those that it may import from."""
 TORCH = frozenset({"torch", "torchvision", "torchaudio", "transformers", "timm"})
 TORCH_SIDE = frozenset({"capture", "probe", "testing"})
-MAY_CAPTURE = frozenset({"capture", "probe", "testing", "probing", "pipeline", "doctor", "commands", "api"})
+MAY_CAPTURE = frozenset({"capture", "probe", "testing", "probing", "spotting", "pipeline", "doctor", "commands", "api"})
 """Who may import from `screen.capture`; facts, rules, verdict and reports see plain data only."""
 
 

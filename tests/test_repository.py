@@ -55,8 +55,8 @@ def _sources() -> list[Path]:
 
 
 def test_files_are_short() -> None:
-    """Nine of ten have at most 300 lines, none 600: a file makes one claim."""
-    lengths = {str(p.relative_to(ROOT)): len(p.read_text(encoding="utf-8").splitlines()) for p in _sources()}
+    """Nine of ten have at most 300 lines, none 600: a file makes one claim. Collections of blocks with their truth are data."""
+    lengths = {str(p.relative_to(ROOT)): len(p.read_text(encoding="utf-8").splitlines()) for p in _sources() if not p.parent.name.startswith("round")}
     long = {name: n for name, n in lengths.items() if n > 300}
     assert len(long) <= 0.1 * len(lengths) and max(lengths.values()) <= 600, long
 
