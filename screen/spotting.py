@@ -29,7 +29,7 @@ EXPLODED, FLAT = 1e3, 1.5
 """First-over-last gradient ratio, or its inverse, beyond which the law is exponential, measured."""
 FEWEST = 8
 """Blocks below which no law of gradients is read off."""
-GRACE = 60.0
+GRACE = 20.0
 """Seconds of the wall clock after which a spot check is given up."""
 
 

@@ -250,7 +250,7 @@ def test_the_command_trains_a_stack_of_blocks(tmp_path: Path, capsys: pytest.Cap
     path = tmp_path / "block.py"
     path.write_text(SOURCE, encoding="utf-8")
 
-    code = main(["probe", f"{path}::Block", "--depth", "2", "--device", "cpu", "--stress", "--probe-seconds", "0.6", "--format", "json"])
+    code = main(["probe", f"{path}::Block", "--depth", "2", "--device", "cpu", "--stress", "--probe-seconds", "1", "--format", "json"])
     found = [e for e in json.loads(capsys.readouterr().out)["probe"]["experiments"] if e["name"] == "stress"]
     assert code == 0 and found[0]["outcome"] == "observed" and "loss_at_0" in found[0]["numbers"]
     assert found[-2]["what"] == "largest stable learning rate, warm-up of 5 steps" and found[-2]["numbers"]["blocks_stacked"] == 2
