@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 from screen.facts.path_gains import start_product
-from screen.facts.questions import branches
+from screen.facts.questions import branches, is_renormalised, is_scale_free, starts_at_zero
 from screen.rule import Example, Facts, Kind, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("D301", "depth-scale", "backward", "D", "note", ("streams.kinds.sublayers", "analyses"), "Emadi, section 6.2")
@@ -78,6 +78,11 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if found := [v for k, v in numbers if k == "start" and isinstance(v, float) and v > LARGE]:
         remedy = f"divide the weights of the branch at the start, until their product is {c ** least:.3g} and not {found[0]:.3g}"
         return Outcome("violated", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, remedy=remedy)
+    if any(k == "start" and isinstance(v, float) and v > count**-0.5 for k, v in numbers):
+        if is_scale_free(facts, sublayer) or is_renormalised(sublayer) or starts_at_zero(sublayer):
+            message = f"{message} Nothing asks for them here: a norm, or a scale that starts at zero, keeps the sum of the products small."
+            return Outcome("not_applicable", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes)
+        return Outcome("conditional", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, condition="small-gain")
     return Outcome("holds", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes)
 
 

@@ -4,7 +4,8 @@ Why: `nn.Parameter(torch.empty(...))` without an initialiser holds whatever the 
 that runs differ for no reason that a seed explains. A weight that starts as NaN or infinite makes every loss NaN; one of 1e30, or a factor of 1e30
 on what the stream carries, leaves float32 no room for a product. Typical causes: a bare parameter whose `reset_parameters` is missing or never
 called, a division by a size that is 0, a fill value that was meant for a mask. In a loss curve: NaN from the first step, or another curve on
-another machine. Assumes: calls on parameters were recorded while the model was built, or the spot check saw its weights.
+another machine.
+Assumes: calls on parameters were recorded while the model was built, or the spot check saw its weights.
 Cannot tell: when parameters were made in a way that is not recorded and the spot check did not run.
 Source: IEEE 754: a product of two numbers above 1.8e19 is no float32.
 """

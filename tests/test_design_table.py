@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import screen
+from tests.contradictions import contradictions
 from tests.shared import ROOT
 
 FILE = ROOT / "examples" / "table" / "designs.py"
@@ -40,6 +41,7 @@ def test_row(row: str) -> None:
     assert not report.coverage.rules_not_run
     assert (report.verdict, [channels[c].state for c in "RDL"]) == (verdict, states), report.summary
     assert any(reason in f.message for f in report.findings), [f.message for f in report.findings]
+    assert contradictions(report) == []
 
 
 def test_conditions_are_few_and_named() -> None:

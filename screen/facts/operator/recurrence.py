@@ -201,7 +201,7 @@ def _end(reader: Reader) -> int:
 
 
 def _as_before(reader: Reader, last: int) -> int:
-    """The value behind the last sum up to which the lines run again that ran behind the same sum before: factors at a block's end, in a loop by hand."""
+    """The value behind the last sum up to which the lines run again that ran behind the sum before: factors that end a block of a loop by hand."""
     graph, adds = reader.flow.graph, reader.chain.adds
     same = [a for a in adds[:-1] if _is_alike(graph.nodes[a], graph.nodes[last])]
     if last != adds[-1] or not same:

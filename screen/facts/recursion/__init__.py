@@ -66,7 +66,7 @@ def _compare_first(stream: Stream, stack: Stack, alone: Stack) -> None:
     raw = [i for i in inlets if i.program.is_causal and _grows(i.program, mine)]
     if raw and first.power > UNEVEN * mine.power:
         times = (first.power / mine.power) ** 0.5
-        raise Stop(f"`{raw[0].name}`: under a causal mask the first token, which attends to itself alone, becomes {times:.2g} times as large as others")
+        raise Stop(f"`{raw[0].name}`: under a causal mask the first token, which attends to itself, becomes {times:.2g} times as large as others")
 
 
 def _grows(program: Program, state: Moments) -> bool:

@@ -1,0 +1,24 @@
+"""Blocks whose authors did not read this code: a sample of each round, scored against their truth. All of them: `python -m tests.adversary.score`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.adversary.score import compared, files, report_of, truths
+from tests.contradictions import contradictions
+
+EVERY = 12
+"""One block of so many is asked here."""
+BLOCKS = [(path, name, truth) for path in files(None) for name, truth in truths(path).items()]
+SAMPLE = BLOCKS[::EVERY]
+
+
+def test_there_are_enough() -> None:
+    assert len(BLOCKS) >= 300 and len(SAMPLE) >= 25
+
+
+@pytest.mark.parametrize(("path", "name", "truth"), [pytest.param(*b, id=f"{b[0].parent.name}-{b[0].stem}-{b[1]}") for b in SAMPLE])
+def test_nothing_false_is_said(path: object, name: str, truth: dict[str, object]) -> None:
+    report = report_of(path, name, truth)  # type: ignore[arg-type]
+    assert [(what, told, is_) for what, told, is_, verdict in compared(report, truth) if verdict == "false"] == []
+    assert contradictions(report) == []
