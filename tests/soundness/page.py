@@ -7,11 +7,13 @@ from collections.abc import Iterable
 
 import torch
 
+from tests.shared import ROOT
 from tests.soundness.mutations import recorded, table
 from tests.soundness.shards import Plan
 from tests.soundness.record import Record
 from tests.soundness.trial import TOLERANCE
 
+SCORES = ROOT / "tests" / "adversary" / "SCORES.md"
 HEAD = """\
 # Soundness of the bounds
 
@@ -35,7 +37,7 @@ def page(plan: Plan, total: Record, structures: int, seconds: float) -> str:
     """The page as Markdown."""
     parts = [HEAD.format(tolerance=TOLERANCE), _counts(plan, total, structures, seconds), _slack(total), _unknown(total)]
     parts += [_listed("Violations", (str(v) for v in total.violations)), _listed("Errors of the run", total.errors)]
-    parts += [table(recorded())]
+    parts += [table(recorded()), SCORES.read_text(encoding="utf-8")]
     return "\n".join(p for p in parts if p)
 
 
