@@ -77,7 +77,8 @@ def _unmasked(walk: Walk, index: int) -> int:
 
 
 def temperatures(walk: Walk) -> frozenset[str]:
-    """Names of the parameters that only multiply data or weights, as one number for all features: of a call, of a head, of a token."""
+    """Names of the parameters that only multiply data or vectors of weights, as one number for all features: of a call, of a head, of a token.
+    What multiplies a matrix of weights is a gain of its map."""
     parameters = (n for n in walk.graph.nodes if n.op == "parameter")
     return frozenset(n.name for n in parameters if _is_temperature(walk, n.index, numel(n.shape or ())))
 
@@ -92,6 +93,8 @@ def _is_temperature(walk: Walk, index: int, entries: int) -> bool:
             node, shape = walk.graph.nodes[user], walk.graph.nodes[here].shape or ()
             others = [i for i in node.inputs if i != here and (walk.flow.data[i] or walk.flow.of_weights[i])]
             if node.op in ("mul", "div", "true_divide") and others and shape[-1:] in ((), (1,)) and math.prod(shape) >= entries:
+                if any(not walk.flow.data[i] and len(walk.graph.nodes[i].shape or ()) > 1 for i in others):
+                    return False
                 met = True
             elif not walk.flow.data[user]:
                 stack.append(user)
