@@ -57,12 +57,15 @@ def _bounded(walk: Walk, softmax: Softmax, role: SoftmaxRole) -> SoftmaxBound:
     bound = logits.norm() if isinstance(logits, Value) else logits
     bounded: Tri
     breaker: Breaker | None
-    held = temperatures(walk)
-    if softmax.logits is None:
-        asked = lambda states: _of_call(walk, softmax.node, states)  # noqa: E731
-        bounded, breaker = boundedness(walk, bound, math.inf, softmax.node, asked, held)
-    else:
-        bounded, breaker = boundedness(walk, bound, math.inf, _unmasked(walk, softmax.logits), besides=held)
+    for of_maps in (True, False):  # held fixed as temperatures; where that decides nothing, the gain of a map is one of its weights
+        held = temperatures(walk, of_maps)
+        if softmax.logits is None:
+            asked = lambda states: _of_call(walk, softmax.node, states)  # noqa: E731
+            bounded, breaker = boundedness(walk, bound, math.inf, softmax.node, asked, held)
+        else:
+            bounded, breaker = boundedness(walk, bound, math.inf, _unmasked(walk, softmax.logits), besides=held)
+        if not isinstance(bounded, Unknown):
+            break
     return SoftmaxBound(softmax.node, role, bound, bounded, breaker.node if breaker is not None and breaker.proven else None)
 
 
@@ -76,14 +79,14 @@ def _unmasked(walk: Walk, index: int) -> int:
         index = moving[0]
 
 
-def temperatures(walk: Walk) -> frozenset[str]:
-    """Names of the parameters that only multiply data or vectors of weights, as one number for all features: of a call, of a head, of a token.
-    What multiplies a matrix of weights is a gain of its map."""
+def temperatures(walk: Walk, of_maps: bool = True) -> frozenset[str]:
+    """Names of the parameters that only multiply data or weights, as one number for all features: of a call, of a head, of a token.
+    `of_maps`: those that multiply a matrix of weights, too."""
     parameters = (n for n in walk.graph.nodes if n.op == "parameter")
-    return frozenset(n.name for n in parameters if _is_temperature(walk, n.index, numel(n.shape or ())))
+    return frozenset(n.name for n in parameters if _is_temperature(walk, n.index, numel(n.shape or ()), of_maps))
 
 
-def _is_temperature(walk: Walk, index: int, entries: int) -> bool:
+def _is_temperature(walk: Walk, index: int, entries: int, of_maps: bool) -> bool:
     if entries > max(walk.graph.nodes[index].shape or (1,)):
         return False
     met, stack = False, [index]
@@ -93,7 +96,7 @@ def _is_temperature(walk: Walk, index: int, entries: int) -> bool:
             node, shape = walk.graph.nodes[user], walk.graph.nodes[here].shape or ()
             others = [i for i in node.inputs if i != here and (walk.flow.data[i] or walk.flow.of_weights[i])]
             if node.op in ("mul", "div", "true_divide") and others and shape[-1:] in ((), (1,)) and math.prod(shape) >= entries:
-                if any(not walk.flow.data[i] and len(walk.graph.nodes[i].shape or ()) > 1 for i in others):
+                if not of_maps and any(not walk.flow.data[i] and len(walk.graph.nodes[i].shape or ()) > 1 for i in others):
                     return False
                 met = True
             elif not walk.flow.data[user]:
