@@ -14,7 +14,7 @@ from __future__ import annotations
 from screen.facts.recursion import Recursion, Start
 from screen.rule import Example, Facts, Number, Outcome, Rule, Site, Stream, Unknown, at, or_not_applicable
 
-RULE = Rule("I201", "loss-at-start", "forward", "I", "warning", ("streams", "recursions"), "Derrida 1981; docs/theory/covariance.md")
+RULE = Rule("I201", "loss-at-start", "forward", "I", "warning", ("streams", "recursions", "claims"), "Derrida 1981; docs/theory/covariance.md")
 
 TIMES = 1.5
 """Loss at the start over ln V from which on it is called too large (no unit): of an untied head logits of deviation √(ln V), 3.2 at 32000 words;
@@ -66,6 +66,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome | None:
     if not _has_words(facts):
         return None
     words: Start | Unknown = found.words if isinstance(found, Recursion) else found
+    claim = facts.claims.of("loss_at_start", "start")
+    if claim.is_refuted and isinstance(known := claim.known, Unknown):
+        words = known
     if isinstance(words, Unknown):
         return Outcome("cannot_tell", f"`{stream.name}`: the loss at the start is not known: {words.reason}.", site, "declared", THEOREM)
     return _told(stream, site, words)

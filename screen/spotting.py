@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from screen.capture.protocol import Request
-from screen.facts.claims.claim import Claim, Claims, Measured, numbered
+from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
 from screen.facts.nouns import Facts
 from screen.facts.operator import StreamOperator
 from screen.plan_spot import after_first, spot_plan
@@ -29,6 +29,8 @@ EXPLODED, FLAT = 1e3, 1.5
 """First-over-last gradient ratio, or its inverse, beyond which the law is exponential, measured."""
 FEWEST = 8
 """Blocks below which no law of gradients is read off."""
+NEAR_LOSS = 1.5
+"""How many times the loss at the start of one draw may be its mean over random weights, or its inverse."""
 GRACE = 20.0
 """Seconds of the wall clock after which a spot check is given up."""
 
@@ -46,11 +48,18 @@ def with_spot(facts: Facts, found: Found) -> Facts:
     compared = [_compared(facts, claim, streams) for claim in facts.claims]
     if found.replayed is False:
         compared = [_of_another(claim, _is_backward(found)) for claim in compared]
-    compared += _of_program(found)
-    return replace(facts, claims=Claims(numbered(compared), found.reason, True))
+    compared = [_of_loss(c, found.loss) if c.claim == "loss_at_start" else c for c in compared]
+    compared += _of_program(found, any(c.claim == "loss_at_start" for c in compared))
+    return replace(facts, claims=Claims(linked(numbered(compared)), found.reason, True))
 
 
-def _of_program(found: Found) -> list[Claim]:
+def _of_loss(claim: Claim, loss: float | None) -> Claim:
+    if loss is None or not isinstance(claim.value, float):
+        return claim
+    return replace(claim, measured=Measured(loss, 1 / NEAR_LOSS <= loss / max(claim.value, 1e-9) <= NEAR_LOSS))
+
+
+def _of_program(found: Found, is_derived: bool) -> list[Claim]:
     """Whether the traced program is the module, and what its weights are."""
     claims = []
     if found.replayed is not None:
@@ -58,7 +67,7 @@ def _of_program(found: Found) -> list[Claim]:
         what = "its gradients are" if found.replayed is False and _is_backward(found) else "it gives"
         reason = "" if found.replayed else f"{what} not those of the module when it is run plainly (relative difference {_worst(found):.2g})"
         claims.append(Claim("replay", "start", "measured", True, reason=reason, measured=measured))
-    if found.loss is not None:
+    if found.loss is not None and not is_derived:
         claims.append(Claim("loss_at_start", "start", "measured", found.loss))
     for name, what in found.weights:
         claims.append(Claim("replay", "start", "measured", what, group=name, reason=f"`{name}` starts as {what}"))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import screen
 from screen.report import render
+from tests.contradictions import contradictions
 from tests.shared import ROOT
 
 EXAMPLES = tuple(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
@@ -62,7 +63,10 @@ def quickstart() -> str:
 
 def example(name: str) -> str:
     """The Markdown report that stands beside an example, without the versions that made it."""
-    return re.sub(r"^Made by .*? (?=Reproduce:)", "", render(report_of(f"examples/{name}.py"), "markdown"), flags=re.MULTILINE)
+    report = report_of(f"examples/{name}.py")
+    if found := contradictions(report):
+        raise ValueError(f"the report on `{name}` contradicts itself: {'; '.join(found)}")
+    return re.sub(r"^Made by .*? (?=Reproduce:)", "", render(report, "markdown"), flags=re.MULTILINE)
 
 
 def between(text: str, name: str) -> tuple[str, str, str]:

@@ -40,14 +40,16 @@ class Row:
     reason: str = ""
     """Of a verdict `unstable` or `unknown`."""
     faults: list[str] = field(default_factory=list)
-    """Exceptions of ours, in rules and calculi."""
+    """Exceptions of ours, in rules and calculi, and statements of the report that contradict each other."""
 
 
 def judge(row: Row, facts: Any) -> None:
     """The verdict on the label's model, and what went wrong on our side."""
+    from screen.assemble import Request, assemble
     from screen.discover import run_rules
     from screen.facts.analysis import FAULT
     from screen.verdict import fold
+    from tests.contradictions import contradictions
     from tests.handmade import TargetInfo
 
     ran = run_rules(facts)
@@ -59,6 +61,7 @@ def judge(row: Row, facts: Any) -> None:
     reasons = [*facts.recursions, *(w for a in facts.analyses.values() for w in (a.degrees.unknown, a.bounds.magnitude, a.bounds.bounded))]
     row.faults = [f"{n.rule}: {n.reason}" for n in ran.not_run]
     row.faults += [why.reason for why in reasons if getattr(why, "reason", "").startswith(FAULT)]
+    row.faults += contradictions(assemble(facts, ran, verdict, TargetInfo(), Request(row.id)))
 
 
 def facts_of(label: Label) -> Any:
@@ -129,11 +132,11 @@ def counts(rows: Iterable[Row], fields: Iterable[str]) -> collections.Counter[st
 def line(row: Row) -> str:
     """One label, when something about it is not right or not asked for; else empty."""
     bad = [s for s in row.scores if s.result != "right"]
-    if not (bad or row.error or row.stray):
+    if not (bad or row.error or row.stray or row.faults):
         return ""
     shown = ", ".join(f"{s.field}: {s.expected} expected, {s.found} found [{s.result}]" for s in bad)
     stray = f" (also {', '.join(row.stray)})" if row.stray else ""
-    return f"{row.id:32} {row.seconds:5.1f} s  {shown}{stray}{'  ' + row.error if row.error else ''}"
+    return f"{row.id:32} {row.seconds:5.1f} s  " + "  ".join(filter(None, (f"{shown}{stray}", row.error, *row.faults)))
 
 
 def table(rows: list[Row]) -> str:

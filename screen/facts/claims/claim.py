@@ -122,9 +122,36 @@ class Claims:
         return Claims(tuple(claims), self.reason, self.checked)
 
 
+RESTS: dict[ClaimKind, tuple[ClaimKind, ...]] = {
+    "growth": ("identity_gain", "output_bounded"),
+    "gradient_law": ("gradient_ratio", "rms_ratio"),
+    "step_bound": ("output_bounded",),
+    "logits_bounded": ("softmax",),
+    "softmax": ("softmax",),
+}
+"""Which claims one is derived from: those of its sublayer; of its stream and all branches of it; of all branches where it is one about the model."""
+
+
+def linked(claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
+    """The same with what each rests on."""
+    named: dict[tuple[object, ...], list[str]] = {}
+    for claim in claims:
+        keys = [(claim.claim,), (claim.claim, claim.stream), (claim.claim, claim.stream, claim.kind, claim.sublayer)]
+        for key in dict.fromkeys(keys):
+            named.setdefault(key, []).append(claim.id)
+    under = {c.id: [i for name in RESTS.get(c.claim, ()) for i in named.get((name, *_under(c)), ()) if i != c.id] for c in claims}
+    return tuple(replace(c, rests_on=tuple(under[c.id])) for c in claims)
+
+
+def _under(claim: Claim) -> tuple[str | None, ...]:
+    if claim.sublayer is not None:
+        return (claim.stream, claim.kind, claim.sublayer)
+    return () if claim.stream is None else (claim.stream,)
+
+
 def numbered(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     """Claims with their ids, `c1`, `c2`, …, in order."""
     return tuple(replace(c, id=f"c{n}") for n, c in enumerate(claims, 1))
 
 
-__all__ = ["Claim", "ClaimKind", "Claims", "Measured", "Status", "Value", "Weights", "numbered", "said"]
+__all__ = ["Claim", "ClaimKind", "Claims", "Measured", "Status", "Value", "Weights", "linked", "numbered", "said"]

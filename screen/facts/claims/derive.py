@@ -11,7 +11,7 @@ from screen.facts.bounds import BranchBounds
 from screen.facts.bounds.closed import INPUTS
 from screen.facts.bounds.expr import Expr
 from screen.facts.bounds.softmax import SoftmaxBound
-from screen.facts.claims.claim import Claim, ClaimKind, Claims, Weights, numbered
+from screen.facts.claims.claim import Claim, ClaimKind, Claims, Weights, linked, numbered
 from screen.facts.inits import starting_value
 from screen.facts.norms import place_of
 from screen.facts.nouns import Facts, Kind, Stream, Sublayer, Tri, Unknown
@@ -42,7 +42,7 @@ def claims_of(facts: Facts) -> Claims:
             for sublayer in kind.sublayers:
                 found += _of_sublayer(facts, stream, kind, sublayer)
     found += _of_model(facts)
-    return Claims(numbered(found))
+    return Claims(linked(numbered(found)))
 
 
 def _of_stream(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, number: int) -> Iterator[Claim]:
@@ -369,6 +369,10 @@ def gradient_law(found: Recursion | Unknown) -> str | Unknown:
 
 def _of_model(facts: Facts) -> Iterator[Claim]:
     yield _tri(facts, Claim("softmax", "all", "proved"), facts.softmax)
+    found = [r.words for r in map(facts.recursion, facts.streams) if not isinstance(r, Unknown)]
+    words = next((w for w in found if not isinstance(w, Unknown)), None)
+    if words is not None and math.isfinite(words.value):
+        yield Claim("loss_at_start", "start", "proved", words.value, high=words.uniform)
 
 
 # -- one claim ------------------------------------------------------------------------------------------------------------------------
