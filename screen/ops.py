@@ -131,7 +131,7 @@ ALIASES: dict[str, str] = {
     "special_logsumexp": "logsumexp", "swish": "silu", "greater": "gt", "less": "lt", "greater_equal": "ge", "less_equal": "le",
     "not_equal": "ne", "invert": "bitwise_not", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "bitwise_and_": "bitwise_and",
     "clip": "clamp", "linalg_vector_norm": "vector_norm", "vector_norm": "vector_norm", "arctan2": "atan2", "arctan": "atan",
-    "max_pool2d_with_indices": "max_pool2d", "linalg_matmul": "matmul", "linalg_vecdot": "vecdot", "special_expit": "sigmoid",
+    "max_pool2d_with_indices": "max_pool2d", "linalg_matmul": "matmul", "linalg_vecdot": "vecdot", "special_expit": "sigmoid", "special_erf": "erf", "special_expm1": "expm1",
     "fix": "trunc", "moveaxis": "movedim", "is_floating_point": "item", "conv_depthwise2d": "conv2d", "lift_fresh_copy": "lift_fresh",
     "fft_n": "fft_fftn", "logical_and_": "logical_and", "slice_copy": "slice", "select_copy": "select", "threshold_backward": "threshold",
     "max_pool1d_with_indices": "max_pool1d", "unsafe_split": "split", "unsafe_chunk": "chunk", "unsafe_split_with_sizes": "split_with_sizes",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 
 from screen.capture.protocol import Request
 from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
-from screen.facts.nouns import Facts
+from screen.facts.claims.derive import is_held
+from screen.facts.nouns import Facts, Stream, Unknown
 from screen.facts.operator import StreamOperator
 from screen.plan_spot import after_first, spot_plan
 from screen.probe.spot_plan import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotPlan, to_json
@@ -29,6 +31,9 @@ EXPLODED, FLAT = 1e3, 1.5
 """First-over-last gradient ratio, or its inverse, beyond which the law is exponential, measured."""
 FEWEST = 8
 """Blocks below which no law of gradients is read off."""
+BENT = 2.5
+"""How many times more gradients fall, in logarithms, in the first half of the blocks than in the second where the law is a power and no exponential
+(24 blocks: k^−p gives 3.6 from the first block on, exp(−ck) gives 1)."""
 NEAR_LOSS = 1.5
 """How many times the loss at the start of one draw may be its mean over random weights, or its inverse."""
 GRACE = 20.0
@@ -102,7 +107,7 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
     operator = facts.operator(stream)
     whole = isinstance(operator, StreamOperator) and max(facts.graph.times.values(), default=1) == 1
     if claim.claim == "identity_gain":
-        return _of_gain(claim, found, whole)
+        return _of_gain(claim, found, whole and (isinstance(operator, Unknown) or operator.beside is None))
     if claim.claim == "growth":
         return _of_growth(facts, claim, found)
     first = after_first(facts, stream)
@@ -114,7 +119,11 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
     if claim.claim in values:
         return _of_number(claim, values[claim.claim], whole or (claim.claim == "gradient_ratio" and found.whole_gradients))
     if claim.claim == "gradient_law":
-        return _of_gradients(claim, *(_gradients_of(stream.depth, values["gradient_ratio"] if whole or found.whole_gradients else None)))
+        ratio = values["gradient_ratio"] if whole or found.whole_gradients else None
+        law = _gradient_law(stream.depth, ratio)
+        if law is None and ratio is not None and _is_carried(facts, stream, found) and _bends(_by_blocks(stream, found)):
+            law = "power"
+        return _of_gradients(claim, ratio, law)
     return claim
 
 
@@ -129,7 +138,7 @@ def _of_gain(claim: Claim, found: FoundStream, whole: bool) -> Claim:
             return claim
         return replace(claim, measured=Measured("no linear map", False))
     if claim.status == "unknown" and claim.value is None:
-        if claim.high is None:
+        if claim.high is None or (found.is_linear and claim.low is not None and claim.low <= found.gain <= claim.high * (1 + NEAR_GAIN) + NOISE):
             return replace(claim, status="measured", value=found.gain, low=found.gain, high=None, measured=Measured(found.gain, None))
         agrees = found.gain <= claim.high * (1 + NEAR_GAIN) + NOISE
         return replace(claim, measured=Measured(found.gain, agrees))
@@ -144,9 +153,7 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream) -> Claim:
     if claim.status == "unknown":
         if law == "exponential" and claim.weights == "fixed":
             return replace(claim, status="measured", value=law, measured=Measured(law, None))
-        operator = facts.operator(stream)
-        carried = isinstance(operator, StreamOperator) and operator.lost is not None and found.gain is not None and found.gain <= 1 + NEAR_GAIN
-        if carried and claim.weights == "fixed" and _is_steady(claim, found):
+        if claim.weights == "fixed" and _is_carried(facts, stream, found) and _is_steady(claim, found):
             return replace(claim, status="measured", value="linear", measured=Measured(ratio, None))
         return claim
     value = claim.value
@@ -165,6 +172,16 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream) -> Claim:
         what = "times the input" if claim.weights == "fixed" else "times the weights"
         return replace(claim, measured=Measured(f"{moved[0]:.3g} times more at {moved[1]:g} {what}", False))
     return replace(claim, measured=Measured(ratio, True))
+
+
+def _is_carried(facts: Facts, stream: Stream, found: FoundStream) -> bool:
+    """Whether what branches add is carried on as it is, by proof or as far as the linear part shows, and no branch is known to grow with it."""
+    operator = facts.operator(stream)
+    if isinstance(operator, Unknown) or any(is_held(facts, stream, s) is False for k in stream.kinds for s in k.sublayers):
+        return False
+    if not isinstance(operator.clean, Unknown) and operator.carried in ("constant", "decaying"):
+        return bool(found.is_linear)
+    return len(stream.kinds) == 1 and found.gain is not None and found.gain <= 1 + NEAR_GAIN
 
 
 def _is_steady(claim: Claim, found: FoundStream) -> bool:
@@ -219,8 +236,24 @@ def _gradient_ratio(facts: Facts, claim: Claim, found: FoundStream) -> float | N
     return sizes[0] / sizes[1] if sizes[0] > 0 and sizes[1] > 0 else None
 
 
-def _gradients_of(depth: int, ratio: float | None) -> tuple[float | None, str | None]:
-    return ratio, _gradient_law(depth, ratio)
+def _by_blocks(stream: Stream, found: FoundStream) -> list[float]:
+    """The gradient of each block, over all its parameters; nothing where not all of them ran."""
+    parts = {layer: len(k.sublayers) for k in stream.kinds for first, last in k.layers for layer in range(first, last + 1)}
+    if sum(parts.values()) != len(found.gradients):
+        return []
+    sizes, left = list[float](), iter(found.gradients)
+    for layer in sorted(parts):
+        sizes.append(math.sqrt(math.fsum((g or 0.0) ** 2 for g in islice(left, parts[layer]))))
+    return sizes
+
+
+def _bends(sizes: list[float]) -> bool:
+    """Whether gradients fall in the first half of the blocks by much more than in the second, as a power of the depth does and no exponential."""
+    if len(sizes) < FEWEST or min(sizes) <= 0:
+        return False
+    middle = sizes[len(sizes) // 2]
+    early, late = math.log(sizes[0] / middle), math.log(middle / sizes[-1])
+    return late >= 0 and early > BENT * late and math.log(2.0) < early + late < math.log(EXPLODED)
 
 
 def _of_gradients(claim: Claim, ratio: float | None, law: str | None) -> Claim:

@@ -40,7 +40,7 @@ KEPT = frozenset({"weight", "bias", "forward", "__init__", "training", "apply", 
 
 LABELS = frozenset({
     "module", "path", "parameters", "group", "biases", "smallest_path", "sensitivity", "given", "gain", "bias", "gains", "parameter", "text",
-    "maximiser", "reason",
+    "maximiser", "reason", "held",
 })  # fmt: skip
 """Fields of facts that repeat names of the graph. In any other field a name of the user's is a fault, and makes the test fail."""
 
@@ -88,6 +88,8 @@ def nameless(facts: Facts) -> Any:
             return {name: plain(getattr(value, name), name in LABELS) for name in kept}
         if isinstance(value, tuple | list):
             return [plain(item, label) for item in value]
+        if isinstance(value, frozenset):
+            return sorted(map(str, (plain(item, label) for item in value)))
         if isinstance(value, Mapping):
             return [(plain(key, label), plain(item, label)) for key, item in value.items()]
         return hidden(value) if label and isinstance(value, str) else value

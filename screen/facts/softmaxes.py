@@ -14,9 +14,6 @@ SoftmaxRole = Literal["attention", "pooling", "router", "other"]
 """Weighs tokens for each of several queries; weighs tokens once; weighs or chooses what is no axis of tokens (experts); weighs nothing."""
 FUSED = frozenset({"scaled_dot_product_attention", "flex_attention"})
 CALLS = frozenset({"softmax", "softmin", "gumbel_softmax", "sparsemax"})
-_CARRY = frozenset({"view", "part", "join", "alias", "write"})
-_KEPT = frozenset({"masked_fill", "where", "dropout", "nan_to_num", "clamp", "clamp_min", "pow", "exp"})
-"""Ops that leave shares shares, or logarithms of them."""
 
 
 @dataclass(frozen=True)
@@ -147,13 +144,13 @@ def uses_of(flow: Flow, node: int) -> tuple[Use, ...]:
             use = _use(flow, graph.nodes[user], here, seen)
             if use is None:
                 stack.append(user)
-            elif use.node >= 0:
+            else:
                 found.append(use)
     return tuple(sorted(found, key=lambda u: u.node))
 
 
 def _use(flow: Flow, node: Node, share: int, seen: set[int]) -> Use | None:
-    """None: still shares. A use of node −1 ends the way."""
+    """None: still shares, or a function of them."""
     kind = flow.classes[node.index]
     others = [i for i in node.inputs if i not in seen and (flow.data[i] or flow.of_weights[i])]
     if node.op in ("topk", "argmax", "sort", "argsort", "multinomial", "one_hot"):
@@ -166,8 +163,7 @@ def _use(flow: Flow, node: Node, share: int, seen: set[int]) -> Use | None:
             return Use(node.index, wide[0], _is_summed(flow, node.index))
         tables = [i for i in node.inputs if i not in seen and numel(flow.graph.nodes[i].shape or ()) > 1]
         return Use(node.index, tables[0], True) if tables and _is_summed(flow, node.index) else None
-    carries = kind in _CARRY or node.op in _KEPT or node.op in ("add", "sub", "div", "mul")
-    return None if carries else Use(-1, None, False)
+    return None
 
 
 def _is_summed(flow: Flow, node: int) -> bool:

@@ -89,6 +89,8 @@ class StreamOperator:
     """An op that carries the stream in a way that is not known."""
     through: bool = False
     """Branch outputs carry parts of the stream."""
+    beside: int | None = None
+    """A value that the first state is computed from, and that is added to a later one: the stream is older than its first state."""
 
     @property
     def is_chain(self) -> bool:
@@ -254,7 +256,10 @@ def _operator(
             forks[0], states, why, why, (), why, False, why, False, any(s.trained for s in states), foreign, lost, bool(others & carrying)
         )
     gain, start = _gain(own, steps, times), _gain(own.at_start(), [p.at_start() for p in steps], times)
-    if breaks:
+    beside = next((s.rest for s in states if s.rest is not None and reader.flow.depends(forks[0], s.rest)), None)
+    if beside is not None:
+        gain = start = Unknown("a value that its first state is computed from is added to a later one", (beside,))
+    elif breaks:
         why = Unknown("every path crosses a norm or another function of the stream", breaks)
         gain = start = why
     elif not own.terms:
@@ -264,8 +269,9 @@ def _operator(
     carried, grows = (gain, False) if isinstance(gain, Unknown) else _law(steps, back, reader, max(1, blocks))
     convex = bool(states) and all(s.is_convex for s in states)
     return StreamOperator(
-        forks[0], states, gain, start, breaks, carried, grows, clean, convex, any(s.trained for s in states), foreign, None, bool(others & carrying)
-    )
+        forks[0], states, gain, start, breaks, carried, grows, clean, convex, any(s.trained for s in states), foreign, None, bool(others & carrying),
+        beside,
+    )  # fmt: skip
 
 
 def _reach(wanted: set[int], table: Mapping[int, State]) -> Iterator[int]:
