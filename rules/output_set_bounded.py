@@ -38,7 +38,7 @@ THEOREM = "Kan et al., theorem 2: H is finite iff the set of the branch's output
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer."""
-    found = [_judge(facts, *site) for site in each_sublayer(facts) if site[2].depends_on_stream is not False]
+    found = [_judge(facts, *site) for site in each_sublayer(facts)]
     return or_not_applicable(found, "there is no residual sublayer.")
 
 

@@ -61,6 +61,12 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("cannot_tell", message, site, "measured")
     if claim.status == "measured" and law == "exponential":
         return _measured(facts, stream)
+    if claim.status == "measured" and claim.value == "linear":
+        message = (
+            f"`{stream.name}` was seen to gain no more from an input of 1e4 and 1e8 times the size, so that it grows at most linearly there: "
+            f"nothing that is derived bounds it, as {claim.reason}."
+        )
+        return Outcome("conditional", message, site, "measured", condition="small-gain")
     gain = gain_of(facts, stream)
     numbers: tuple[tuple[str, Number], ...] = (("gain", gain), ("depth", facts.depth(stream))) if isinstance(gain, float) else ()
     if isinstance(law, Unknown):

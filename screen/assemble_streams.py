@@ -15,6 +15,7 @@ from screen.assemble_calculus import (
     output_set_part,
     symbol_parts,
 )  # fmt: skip
+from screen.facts.questions import has_identity_path
 from screen.facts.nouns import Facts, Kind, Norm, Place, Scale, Stream, Sublayer, Tri, Unknown
 from screen.paths import relative
 
@@ -51,7 +52,7 @@ def stream_part(facts: Facts, stream: Stream, root: str) -> model.StreamPart:
         embed_factor=stream.embed_factor,
         final_norm=_tri(stream.final_norm),
         identity_path=model.IdentityPathPart(
-            exists=_tri(identity.exists),
+            exists=_tri(has_identity_path(facts, stream)),
             gain=identity.gain,
             norms_crossed=identity.norms_crossed,
             breaks=[source_part(p, root) for p in identity.breaks],

@@ -9,7 +9,7 @@ from itertools import islice
 
 from screen.capture.protocol import Request
 from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
-from screen.facts.claims.derive import is_held
+from screen.facts.claims.derive import is_held, rising
 from screen.facts.nouns import Facts, Stream, Unknown
 from screen.facts.operator import StreamOperator
 from screen.plan_spot import after_first, spot_plan
@@ -179,9 +179,12 @@ def _is_carried(facts: Facts, stream: Stream, found: FoundStream) -> bool:
     operator = facts.operator(stream)
     if isinstance(operator, Unknown) or any(is_held(facts, stream, s) is False for k in stream.kinds for s in k.sublayers):
         return False
+    if len(stream.kinds) > 1 and rising(facts, stream) is not None:
+        return False
     if not isinstance(operator.clean, Unknown) and operator.carried in ("constant", "decaying"):
         return bool(found.is_linear)
-    return len(stream.kinds) == 1 and found.gain is not None and found.gain <= 1 + NEAR_GAIN
+    alone = operator.is_chain or operator.lost is not None
+    return len(stream.kinds) == 1 and alone and found.gain is not None and found.gain <= 1 + NEAR_GAIN
 
 
 def _is_steady(claim: Claim, found: FoundStream) -> bool:

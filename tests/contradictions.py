@@ -30,6 +30,10 @@ def _of_channels(report: Report) -> Iterator[str]:
     for claim in _known(report, "growth"):
         if claim.weights == "fixed" and claim.value in ("polynomial", "exponential") and states["R"] == "closed":
             yield f"R is closed beside growth that is {claim.value}"
+    summed = {(s.name, k.id, sub.name) for s in report.streams for k in s.kinds for sub in k.sublayers if "C" in sub.positions}
+    free = [c for c in _known(report, "output_bounded") if c.value is False and (c.stream, c.kind, c.sublayer) not in summed]
+    if states["R"] == "closed" and free:
+        yield f"R is closed beside `{free[0].sublayer}`, whose output is not bounded"
     if states["L"] == "closed" and any(c.value is False for c in _known(report, "logits_bounded")):
         yield "L is closed beside logits that are not bounded"
     softmax = next((c for c in _known(report, "softmax") if c.sublayer is None), None)

@@ -62,8 +62,11 @@ def are_logits_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
 
 
 def growth_of(facts: Facts, stream: Stream, weights: Weights) -> str | Unknown:
-    """Size of the stream against depth: `bounded`, `linear`, `polynomial`, `exponential`."""
-    answer = facts.claims.of("growth", weights, stream.name).known
+    """Size of the stream against depth: `bounded`, `linear`, `polynomial`, `exponential`. What was only seen to hold at some inputs is no law."""
+    claim = facts.claims.of("growth", weights, stream.name)
+    if claim.status == "measured" and claim.value != "exponential":
+        return Unknown(claim.reason, claim.nodes)
+    answer = claim.known
     return answer if isinstance(answer, str | Unknown) else Unknown("it is no law")
 
 
@@ -198,8 +201,9 @@ def has_identity_path(facts: Facts, stream: Stream) -> Tri:
     """Whether a path of adds and linear steps without weights leads through the stream: by its operator, or by the gain that was measured of it."""
     found = stream.identity.exists
     claim = facts.claims.of("identity_gain", "start", stream.name)
-    measured = claim.status == "measured" and isinstance(claim.value, float) and claim.value > 0
-    return True if isinstance(found, Unknown) and measured else found
+    if isinstance(found, Unknown) and claim.status == "measured" and isinstance(claim.value, float):
+        return claim.value > 0
+    return found
 
 
 # -- structure ------------------------------------------------------------------------------------------------------------------------

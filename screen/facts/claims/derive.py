@@ -100,12 +100,12 @@ def growth(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, *, 
         return "exponential" if operator.grows else Unknown("the multipliers of the stream may make it grow exponentially, and need not")
     if operator.convex or operator.carried == "decaying":
         return "bounded"
-    if len(stream.kinds) > 1 and (rising := _rising(facts, stream)) is not None:
-        return rising
+    if len(stream.kinds) > 1 and (larger := rising(facts, stream)) is not None:
+        return larger
     return "linear" if operator.carried == "constant" else "polynomial"
 
 
-def _rising(facts: Facts, stream: Stream) -> Unknown | None:
+def rising(facts: Facts, stream: Stream) -> Unknown | None:
     """Whether what later blocks add is larger and larger: blocks that differ in a number. Their bounds at weights of one are added up."""
     layers = sorted(((layer, kind) for kind in stream.kinds for first, last in kind.layers for layer in range(first, last + 1)), key=lambda at: at[0])
     if len(layers) < FEWEST:
@@ -387,4 +387,4 @@ def _unknown(facts: Facts, claim: Claim, why: Unknown) -> Claim:
     return replace(claim, status="unknown", value=None, reason=why.reason, node=place, nodes=why.nodes)
 
 
-__all__ = ["claims_of", "gradient_law", "growth", "is_held", "logits_bounded", "output_bounded", "softmax_in", "survives"]
+__all__ = ["claims_of", "gradient_law", "growth", "is_held", "logits_bounded", "output_bounded", "rising", "softmax_in", "survives"]
