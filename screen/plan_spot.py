@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from screen.facts.branches import Branch
 from screen.facts.edges import adds_product
 from screen.facts.nouns import Facts, Stream, Unknown
@@ -44,14 +46,17 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
     if shape and stream.width is not None and shape[-1] != stream.width and stream.width in shape:
         axis = shape.index(stream.width) - len(shape)
     begin = operator.begin if operator.lost is None else stream.states[0]
-    whole = facts.graph.nodes[begin].shape == facts.graph.nodes[operator.states[-1].node].shape
+    whole = sorted(facts.graph.nodes[begin].shape or ()) == sorted(facts.graph.nodes[operator.states[-1].node].shape or ())
+    carrying = frozenset(b.output for b in branches if b.output in operator.through and not b.parameters)
+    branches = [replace(b, carries=b.output in carrying) for b in branches]
+    summed = operator.clean is True or operator.lost is not None
     return SpotStream(
         stream.name,
         (begin, *(s.node for s in operator.states)),
         axis,
         tuple(branches),
         *sizes,
-        linear=not operator.breaks and not operator.through and (operator.clean is True or operator.lost is not None) and whole,
+        linear=not operator.breaks and carrying.issuperset(operator.through) and summed and whole,
     )
 
 

@@ -151,7 +151,7 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream) -> Claim:
     stream = next(s for s in facts.streams if s.name == claim.stream)
     law, ratio = _law(found, after_first(facts, stream)), _ratio(found.rms, after_first(facts, stream))
     if claim.status == "unknown":
-        if law == "exponential" and claim.weights == "fixed":
+        if law == "exponential":
             return replace(claim, status="measured", value=law, measured=Measured(law, None))
         if claim.weights == "fixed" and _is_carried(facts, stream, found) and _is_steady(claim, found):
             return replace(claim, status="measured", value="linear", measured=Measured(ratio, None))
@@ -166,7 +166,8 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream) -> Claim:
     if not found.moved or found.moved[0] is None:
         return claim
     operator = facts.operator(stream)
-    if isinstance(operator, StreamOperator) and (operator.lost is not None or operator.through) and found.is_linear is None:
+    kept = isinstance(operator, StreamOperator) and bool(operator.breaks) and claim.high is not None  # whatever came before
+    if found.is_linear is None and claim.weights == "fixed" and not kept:
         return claim  # what the stream carries of a larger input is not told from what it gains
     if (moved := _moves(claim, found)) is not None:
         what = "times the input" if claim.weights == "fixed" else "times the weights"

@@ -314,7 +314,7 @@ class Run:
         entry, end = stream.states[0], stream.states[-1]
         if not stream.linear or entry not in begin or any(b.fused for s in self.plan.streams for b in s.branches):
             return None, None
-        outputs = {b.output for s in self.plan.streams for b in s.branches}
+        outputs = {b.output for s in self.plan.streams for b in s.branches if not b.carries}
         zeros = {o: torch.zeros(self.trace.graph.nodes[o].shape or (), dtype=torch.float64) for o in outputs}
         calls = self.tape.steps([end], [entry, *outputs])[0]
 

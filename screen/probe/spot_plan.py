@@ -29,6 +29,8 @@ class SpotBranch:
     free: tuple[str, ...]
     """Of these the maps, biases and tables, without gains."""
     softmaxes: tuple[int, ...] = ()
+    carries: bool = False
+    """It has no weights and carries part of the stream: it belongs to the linear part."""
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,8 @@ def growth(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, *, 
         return operator
     if isinstance(operator.clean, Unknown) or operator.breaks:
         return _by_states(facts, stream, operator, all_weights)
+    if all_weights and operator.grows and growth(facts, stream, operator, all_weights=False) == "exponential":
+        return "exponential"
     if operator.trained and all_weights:
         return Unknown("weights are added to the stream itself: a bias, or a table")
     lost = _lost_branch(facts, stream, all_weights)

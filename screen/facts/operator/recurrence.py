@@ -87,8 +87,8 @@ class StreamOperator:
     """States of other streams are added without a weight."""
     lost: int | None = None
     """An op that carries the stream in a way that is not known."""
-    through: bool = False
-    """Branch outputs carry parts of the stream."""
+    through: tuple[int, ...] = ()
+    """Branch outputs that carry parts of the stream."""
     beside: int | None = None
     """A value that the first state is computed from, and that is added to a later one: the stream is older than its first state."""
 
@@ -108,7 +108,7 @@ def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[Stre
     outputs = [[b.output for _, b in r.branches] for r in readers]
     graph = readers[0].flow.graph
     fused = frozenset(i for found in outputs for i in found if adds_product(readers[0].flow, graph.nodes[i]))
-    ends = [_end(r) for r in readers]
+    ends = [_end(r, found[0] if found else None) for r, found in zip(readers, forks, strict=True)]
     sources = frozenset(i for found in (*forks, *outputs) for i in found) - fused | frozenset(ends)
     forms = Forms(readers[0].flow, readers[0].chains.edges.norms, sources, fused)
     table: dict[int, State] = {}
@@ -183,8 +183,9 @@ def _begin(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
     return (chain.nodes[position],) if chain.nodes[position] != forks[0] else ()
 
 
-def _end(reader: Reader) -> int:
-    """The stream behind its last block: the value of its shape that the call of that block hands on; without such a call the last sum."""
+def _end(reader: Reader, begin: int | None) -> int:
+    """The stream behind its last block: the value of its sizes that the call of that block hands on; without such a call the last sum. Where the
+    sums are parts of what the blocks began with, that is put together again."""
     graph = reader.flow.graph
     live = used(graph)
     known = {*reader.chain.nodes, *(b.output for _, b in reader.branches)}
@@ -196,7 +197,8 @@ def _end(reader: Reader) -> int:
     if call is None:
         return _as_before(reader, last)
     inside = {n.index for n in graph.nodes[last:] if call in graph.call_path(n.call)}
-    alike = [i for i in inside if graph.nodes[i].shape == graph.nodes[last].shape and reader.flow.data[i]]
+    shape = sorted(graph.nodes[last if begin is None else begin].shape or ())
+    alike = [i for i in inside if sorted(graph.nodes[i].shape or ()) == shape and reader.flow.data[i]]  # perhaps with its axes moved
     handed = [i for i in alike if i == last or reader.flow.depends(i, last)]
     handed = [i for i in handed if i in graph.outputs or not inside.issuperset(graph.users[i])]
     return last if last in handed else max(handed, default=last)
@@ -250,11 +252,10 @@ def _operator(
     breaks = () if whole else tuple(cut)
     steps = _steps(states, forks, frozenset(table) | first)
     times = _times(reader, forks[0], states)
+    trained, through = any(s.trained for s in states), tuple(sorted(others & carrying))
     if lost is not None:
         why = Unknown(f"how `{reader.flow.graph.nodes[lost].op}` carries the stream is not known", (lost,))
-        return StreamOperator(
-            forks[0], states, why, why, (), why, False, why, False, any(s.trained for s in states), foreign, lost, bool(others & carrying)
-        )
+        return StreamOperator(forks[0], states, why, why, (), why, False, why, False, trained, foreign, lost, through)
     gain, start = _gain(own, steps, times), _gain(own.at_start(), [p.at_start() for p in steps], times)
     beside = next((s.rest for s in states if s.rest is not None and reader.flow.depends(forks[0], s.rest)), None)
     if beside is not None:
@@ -268,10 +269,7 @@ def _operator(
     clean: bool | Unknown = True if rest is None else Unknown(f"`{reader.flow.graph.nodes[rest].op}` adds to the stream what is no branch", (rest,))
     carried, grows = (gain, False) if isinstance(gain, Unknown) else _law(steps, back, reader, max(1, blocks))
     convex = bool(states) and all(s.is_convex for s in states)
-    return StreamOperator(
-        forks[0], states, gain, start, breaks, carried, grows, clean, convex, any(s.trained for s in states), foreign, None, bool(others & carrying),
-        beside,
-    )  # fmt: skip
+    return StreamOperator(forks[0], states, gain, start, breaks, carried, grows, clean, convex, trained, foreign, through=through, beside=beside)
 
 
 def _reach(wanted: set[int], table: Mapping[int, State]) -> Iterator[int]:
