@@ -34,6 +34,10 @@ Capturer = Callable[[Request, Progress], Capture]
 """`screen.capture.client.Host.capture`, or the same in this process."""
 
 
+LARGEST = 20_000_000
+"""Parameters of a model beyond which no spot check is made: of its own size it would take longer than the analysis."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One target and how it is to be judged."""
@@ -113,7 +117,12 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
         progress("judge")
         try:
             found[model.name] = model, facts = _read(job, model)
-            if job.spot and facts.graph.failure is None and facts.streams and (plan := spot_plan(facts)).streams:
+            if not job.spot or facts.graph.failure is not None or not facts.streams:
+                continue
+            if not model.info.block and (model.info.parameters or 0) > LARGEST:  # stamped layers are many in the module itself
+                why = f"too large for a spot check: {model.info.parameters:,} weights"
+                found[model.name] = model, with_spot(facts, Found(reason=why))
+            elif (plan := spot_plan(facts)).streams:
                 plans[model.name] = plan
         except Exception as error:
             found[model.name] = error

@@ -12,6 +12,7 @@ from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
 from screen.facts.claims.derive import is_held, rising
 from screen.facts.nouns import Facts, Stream, Unknown
 from screen.facts.operator import StreamOperator
+from screen.facts.questions import streams_in_sequence
 from screen.plan_spot import after_first, spot_plan
 from screen.probe.spot_plan import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotPlan, to_json
 
@@ -107,7 +108,8 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
     operator = facts.operator(stream)
     whole = isinstance(operator, StreamOperator) and max(facts.graph.times.values(), default=1) == 1
     if claim.claim == "identity_gain":
-        return _of_gain(claim, found, whole and (isinstance(operator, Unknown) or operator.beside is None))
+        whole = whole and (isinstance(operator, Unknown) or operator.beside is None)
+        return _of_gain(claim, found, whole, streams_in_sequence(facts) <= 1)
     if claim.claim == "growth":
         return _of_growth(facts, claim, found)
     first = after_first(facts, stream)
@@ -130,7 +132,8 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
 # -- the stream -----------------------------------------------------------------------------------------------------------------------
 
 
-def _of_gain(claim: Claim, found: FoundStream, whole: bool) -> Claim:
+def _of_gain(claim: Claim, found: FoundStream, whole: bool, alone: bool) -> Claim:
+    """`alone`: no other stream stands before or behind it, so that its gain is that of the model."""
     if not whole or found.is_linear is None:
         return claim
     if found.gain is None:
@@ -138,6 +141,8 @@ def _of_gain(claim: Claim, found: FoundStream, whole: bool) -> Claim:
             return claim
         return replace(claim, measured=Measured("no linear map", False))
     if claim.status == "unknown" and claim.value is None:
+        if not alone:
+            return claim
         if claim.high is None or (found.is_linear and claim.low is not None and claim.low <= found.gain <= claim.high * (1 + NEAR_GAIN) + NOISE):
             return replace(claim, status="measured", value=found.gain, low=found.gain, high=None, measured=Measured(found.gain, None))
         agrees = found.gain <= claim.high * (1 + NEAR_GAIN) + NOISE

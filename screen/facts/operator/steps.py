@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from screen.facts.bounds.closed import INPUTS, is_finite
+from screen.facts.bounds.closed import INPUTS, fixed, is_finite
 from screen.facts.bounds.expr import Expr
 from screen.facts.bounds.walk import Walk
 from screen.facts.branches import Branch
@@ -15,7 +15,9 @@ from screen.facts.operator.recurrence import StreamOperator
 from screen.facts.placement import Reader
 
 LOW, HIGH = 1e8, 1e16
-"""Sizes of the state before between which the slope of the bound is read off; every weight counts as one."""
+"""Sizes of the state before between which the slope of the bound is read off."""
+LARGER = 1.5
+"""Size of free weights at which the slope has to be what it is at one."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,16 @@ def state_bound(reader: Reader, operator: StreamOperator, sublayer: Sublayer | N
     if isinstance(bound, Unknown):
         return StateBound(bound, bound, None)
     top = bound.log({name: math.inf if name in INPUTS else 1.0 for name in bound.symbols()})
-    return StateBound(top < math.inf, is_finite(walk, bound), _slope(bound), math.exp(top) if top < 700 else None)
+    slope = _slope(walk, bound, 1.0)
+    if slope is not None and _slope(walk, bound, LARGER) != slope:  # it is what the weights make it
+        slope = None
+    return StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None)
 
 
-def _slope(bound: Expr) -> float | None:
-    ends = [bound.log({name: size if name == "B" else 1.0 for name in bound.symbols()}) for size in (LOW, HIGH)]
+def _slope(walk: Walk, bound: Expr, weights: float) -> float | None:
+    """The bound over the size of the state before, with free weights of that size."""
+    held = {name: 1.0 if fixed(walk, name) else weights for name in bound.symbols()}
+    ends = [bound.log({**held, "B": size}) for size in (LOW, HIGH)]
     if not all(map(math.isfinite, ends)) or max(ends) > 700 or any(n in INPUTS - {"B"} for n in bound.symbols()):
         return None
     return (math.exp(ends[1]) - math.exp(ends[0])) / (HIGH - LOW)
