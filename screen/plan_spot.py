@@ -127,7 +127,8 @@ def after_first(facts: Facts, stream: Stream) -> int:
         return 0
     add = reader.branches[ends[0][1] - 1][1].add
     nodes = [operator.begin, *(s.node for s in operator.states)]
-    return next((i for i, n in enumerate(nodes) if i and n >= add), 0)
+    found = next((i for i, n in enumerate(nodes) if i and n >= add), 0)
+    return 0 if found == len(nodes) - 1 else found  # all is one block
 
 
 __all__ = ["after_first", "spot_plan"]
