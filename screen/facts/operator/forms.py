@@ -126,6 +126,9 @@ class Forms:
         beta = number(node.kwarg("beta"))
         first = self.operand(node, 0, "input") or NOTHING
         kept = first if beta is None else first.times(constant(beta))
+        factors = [i for i in node.inputs if i != self.flow.ref(node, 0, "input")]
+        if _is_by_constant(self, node, factors) and self._lost(node).lost is not None:
+            return Form(kept.terms, node.index, node.index)
         return kept.plus(self.rest(node) if node.index in self.fused else Form({}, node.index))
 
     def rest(self, node: Node) -> Form:
@@ -400,9 +403,13 @@ _BY_OP = {
 
 def _contracted(forms: Forms, node: Node) -> Form:
     """A product of a value with a constant that holds no weight is a path of the identity, by a matrix that is not known."""
-    flow = forms.flow
-    fixed = [i for i in node.inputs if not flow.data[i] and not flow.trained[i]]
-    return forms._lost(node) if fixed and not flow.weighted[node.index] else Form({}, node.index)
+    return forms._lost(node) if _is_by_constant(forms, node, node.inputs) else Form({}, node.index)
+
+
+def _is_by_constant(forms: Forms, node: Node, factors: Sequence[int]) -> bool:
+    """Whether data are multiplied by what is neither data nor a weight."""
+    others = [i for i in factors if not forms.flow.data[i]]
+    return 0 < len(others) < len(factors) and not any(forms.flow.trained[i] for i in others)
 
 
 def _mixed(forms: Forms, node: Node) -> Form:
