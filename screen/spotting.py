@@ -172,7 +172,7 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream) -> Claim:
         return claim
     operator = facts.operator(stream)
     kept = isinstance(operator, StreamOperator) and bool(operator.breaks) and claim.high is not None  # whatever came before
-    if found.is_linear is None and claim.weights == "fixed" and not kept:
+    if found.is_linear is not True and claim.weights == "fixed" and not kept:
         return claim  # what the stream carries of a larger input is not told from what it gains
     if (moved := _moves(claim, found)) is not None:
         what = "times the input" if claim.weights == "fixed" else "times the weights"

@@ -224,15 +224,27 @@ class Run:
         free = {n for s in self.plan.streams for b in s.branches for n in b.free}
         heavy = {i: v * HEAVY if self.names.get(i) in free and isinstance(v, Tensor) else v for i, v in leaves.items()}
         runs = {"base": base}
+        first = {e: v for e, v in begin.items() if not self._reads(e, set(begin) - {e})}  # what follows from another one is computed again
         for factor in FACTORS:
-            runs[f"x{factor:g}"] = self._try(leaves, {e: v * factor for e, v in begin.items()})
+            runs[f"x{factor:g}"] = self._try(leaves, {e: v * factor for e, v in first.items()})
         runs["heavy"] = self._try(heavy, begin)
-        runs["both"] = self._try(heavy, {e: v * FACTORS[0] for e, v in begin.items()})
+        runs["both"] = self._try(heavy, {e: v * FACTORS[0] for e, v in first.items()})
         if any(self._is_still(s, b, runs) for s in self.plan.streams for b in s.branches):
             last = {b.free[-1] for s in self.plan.streams for b in s.branches if b.free}
             runs["last"] = self._try({i: v * HEAVY if self.names.get(i) in last and isinstance(v, Tensor) else v for i, v in leaves.items()}, begin)
         streams = tuple(self._stream(f, s, runs, leaves, begin) for f, s in zip(found.streams, self.plan.streams, strict=True))
         return replace(found, streams=streams)
+
+    def _reads(self, node: int, others: set[int]) -> bool:
+        """Whether a value is computed from one of some others."""
+        stack, seen = [node], {node}
+        while stack:
+            fresh = set(self.trace.graph.nodes[stack.pop()].inputs) - seen
+            if fresh & others:
+                return True
+            seen |= fresh
+            stack.extend(fresh)
+        return False
 
     def _is_still(self, stream: SpotStream, branch: SpotBranch, runs: Mapping[str, Look]) -> bool:
         """Whether a branch with free weights did not grow with them."""
@@ -280,13 +292,13 @@ class Run:
         base = runs["base"]
         states = [base.values.get(n) for n in stream.states]
         linear, gain = self._linear(stream, leaves, begin)
-        moved = [self._moved(stream, runs[name], linear, begin, factor) for name, factor in (("base", 1.0), *((f"x{f:g}", f) for f in FACTORS))]
+        moved = [self._moved(stream, runs[name], linear) for name in ("base", *(f"x{f:g}" for f in FACTORS))]
         return replace(
             found,
             rms=tuple(_plain_number(_rms(t)) for t in states),
             apart=tuple(_plain_number(_gap(t, stream.axis)) for t in states),
             moved=tuple(moved),
-            heavy=self._moved(stream, runs["heavy"], linear, begin, 1.0),
+            heavy=self._moved(stream, runs["heavy"], linear),
             gain=gain,
             is_linear=None if linear is None else gain is not None,
             branches=tuple(self._branch(stream, place, runs) for place in range(len(stream.branches))),
@@ -334,14 +346,14 @@ class Run:
         except Exception:
             return None, None
 
-    def _moved(self, stream: SpotStream, look: Look, linear: Callable[[Tensor], Tensor] | None, begin: Env, factor: float) -> float | None:
+    def _moved(self, stream: SpotStream, look: Look, linear: Callable[[Tensor], Tensor] | None) -> float | None:
         """How far the end is from the linear part of the first state, in rms of the largest token."""
-        end, first = look.values.get(stream.states[-1]), begin.get(stream.states[0])
+        end, first = look.values.get(stream.states[-1]), look.values.get(stream.states[0])
         if not isinstance(end, Tensor) or not isinstance(first, Tensor):
             return None
         if linear is None:
             return _plain_number(_largest(end, stream.axis))
-        return _plain_number(_largest(end - linear(first * factor), stream.axis))
+        return _plain_number(_largest(end - linear(first), stream.axis))
 
 
 @dataclass
