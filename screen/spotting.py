@@ -218,7 +218,8 @@ def _law(found: FoundStream, first: int) -> str | None:
     logs = [math.log(s) for s in sizes if s is not None]
     middle = len(logs) // 2
     early, late = logs[middle] - logs[0], logs[-1] - logs[middle]
-    return "exponential" if early + late > math.log(GROWN) and late > STEADY * early else None
+    fading = found.lasts is not None and found.lasts < STEADY  # a power of a high degree looks like an exponential up to a depth
+    return "exponential" if early + late > math.log(GROWN) and late > STEADY * early and not fading else None
 
 
 def _ratio(sizes: tuple[float | None, ...], first: int) -> float | None:

@@ -10,7 +10,9 @@ from tests.contradictions import contradictions
 EVERY = 12
 """One block of so many is asked here."""
 BLOCKS = [(path, name, truth) for path in files(None) for name, truth in truths(path).items()]
-SAMPLE = BLOCKS[::EVERY]
+NOT_READ = ("HouseholderChain", "ResidualInResidual", "TrapezoidSlip")
+"""Blocks with a loop over one branch inside: each is taken for a whole model, which `--depth` does not apply to."""
+SAMPLE = [b for b in BLOCKS if b[1] not in NOT_READ][::EVERY]
 
 
 def test_there_are_enough() -> None:

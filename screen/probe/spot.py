@@ -39,6 +39,8 @@ SAME_FORWARD, SAME_BACKWARD = 1e-3, 1e-2
 """Relative differences up to which replay and module agree, in float32."""
 CLIMBS, STEADY = 24, 1e-4
 """Most steps of the power iteration for the gain of the linear part, and the relative change at which it ends."""
+AGAIN, RISEN = 24, 10.0
+"""How often the linear part is repeated to see whether its growth lasts, and from which growth on that is asked."""
 LARGE = 1e15
 """A weight or a constant above which float32 has no room left for products."""
 
@@ -301,6 +303,7 @@ class Run:
             heavy=self._moved(stream, runs["heavy"], linear),
             gain=gain,
             is_linear=None if linear is None else gain is not None,
+            lasts=None if linear is None or gain is None else _lasts(linear, begin[stream.states[0]]),
             branches=tuple(self._branch(stream, place, runs) for place in range(len(stream.branches))),
         )
 
@@ -390,6 +393,20 @@ def _operator_norm(mapped: Callable[[Tensor], Tensor], like: Tensor) -> float | 
                 break
             x = back / back.norm()
     return _plain_number(best)
+
+
+def _lasts(mapped: Callable[[Tensor], Tensor], like: Tensor) -> float | None:
+    """How fast a linear map still makes a value larger after many times, over how fast in the beginning: 1 for an exponential, less for a power."""
+    v = torch.randn(like.shape, generator=torch.Generator().manual_seed(13), dtype=torch.float64)
+    zero, rates = mapped(torch.zeros_like(like)), list[float]()
+    for _ in range(AGAIN):
+        w = mapped(v) - zero
+        size = float(w.norm() / v.norm())
+        if w.shape != v.shape or not math.isfinite(size) or size <= 0:
+            return None
+        rates.append(math.log(size))
+        v = w / w.norm()
+    return rates[-1] / rates[0] if rates[0] > math.log(RISEN) else None
 
 
 def _given(value: Any, like: Tensor) -> Any:

@@ -115,6 +115,8 @@ class FoundStream:
     """Of the linear part over its depth: largest found ‖A·v‖/‖v‖ where nothing is added."""
     is_linear: bool | None = None
     """Whether the end is linear in the first state where nothing is added."""
+    lasts: float | None = None
+    """Of a linear part that grows: its growth, in logarithms, when it has been repeated many times over that at first."""
     branches: tuple[FoundBranch, ...] = ()
 
 
