@@ -76,6 +76,7 @@ def place_of(graph: Graph, node: int) -> Place:
 
 # -- fused norms --------------------------------------------------------------------------------------------------------------------------
 
+_EXPANSIONS = frozenset({"expand", "expand_as", "broadcast_to"})
 _FUSED: dict[str, NormType] = {
     "layer_norm": "layernorm", "rms_norm": "rmsnorm", "group_norm": "groupnorm", "batch_norm": "batchnorm",
     "instance_norm": "other", "normalize": "l2",
@@ -154,6 +155,9 @@ def _quotient(flow: Flow, node: Node, readings: list[Reading], free: dict[int, i
             if not is_image(flow, numerator, stat.source):
                 free[node.index] = numerator
             continue
+        if not _is_along(flow, numerator, divisor, stat.axes):  # feature j over the size of token j, where there are as many of both
+            free[node.index] = numerator
+            continue
         free.pop(node.index, None)
         if centred not in (None, stat.axes):  # what was centred over other axes is a value like any other
             return _norm(flow, node, strip(flow, numerator), stat, False)
@@ -171,6 +175,18 @@ def is_image(flow: Flow, node: int, source: int, depth: int = 12) -> bool:
     linear = here.op in ("linear", "neg") or (here.op in ("mul", "div") and (not here.args or data[:1] == list(here.inputs[:1])))
     linear = linear or (here.op in ("matmul", "mm") and data == list(here.inputs[:1]))
     return depth > 0 and len(data) == 1 and linear and is_image(flow, data[0], source, depth - 1)
+
+
+def _is_along(flow: Flow, numerator: int, divisor: int, axes: tuple[int, ...]) -> bool:
+    """Whether a statistic over axes of a value stands along the value's other axes, as `keepdim` leaves it, where the value is divided by it."""
+    graph, divisor = flow.graph, strip(flow, divisor)
+    while graph.nodes[divisor].op in _EXPANSIONS:
+        divisor = strip(flow, graph.nodes[divisor].inputs[0])
+    shape, below = graph.nodes[numerator].shape, graph.nodes[divisor].shape
+    if shape is None or below is None:
+        return True
+    places = [a if a < 0 else a - len(shape) for a in axes]
+    return all(below[a] == 1 for a in places if -a <= len(below))
 
 
 def _covers(stat: Stat, centred: tuple[int, ...] | None) -> bool:
