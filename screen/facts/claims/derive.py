@@ -169,6 +169,8 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
             return Unknown(
                 "no bound of the stream holds over all weights" if all_weights else "what stands on the stream has no bound", operator.breaks
             )
+        if any(b.weighed for _, b in known):
+            return Unknown("how much a state grows from the one before it is what weights make it", operator.breaks)
         slopes.append(math.prod(b.slope for _, b in known if b.slope is not None))
     if all(slope < 1 - 1e-6 for slope in slopes):
         return "bounded"

@@ -29,9 +29,11 @@ class StateBound:
     always: Tri
     """The same over all weights but gains of norms."""
     slope: float | None
-    """The bound over the size of the state before, for a large one; None where it is not known."""
+    """The bound over the size of the state before, for a large one and weights of one; None where it is not known."""
     size: float | None = None
     """The bound itself, a 2-norm per token, with every weight at one and the state before of any size; None where it is infinite."""
+    weighed: bool = False
+    """The slope is what free weights make it; else it is a number."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,8 @@ def state_bound(reader: Reader, operator: StreamOperator, sublayer: Sublayer | N
         return StateBound(bound, bound, None)
     top = bound.log({name: math.inf if name in INPUTS else 1.0 for name in bound.symbols()})
     slope = _slope(walk, bound, 1.0)
-    if slope is not None and _slope(walk, bound, LARGER) != slope:  # it is what the weights make it
-        slope = None
-    return StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None)
+    weighed = slope is not None and _slope(walk, bound, LARGER) != slope
+    return StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None, weighed)
 
 
 def _slope(walk: Walk, bound: Expr, weights: float) -> float | None:
