@@ -46,6 +46,10 @@ VIOLATES = (Example("a multiplier of 1.2 on the stream, 30 times", BLOCK.replace
 CANNOT_TELL = (Example("a gate from the data on the stream", BLOCK.replace("ALPHA", "torch.exp(self.up(x).mean(-1, keepdim=True)) *")),)
 
 
+HELD = ("bounded", "linear")
+"""Laws of a stream whose branches are bounded."""
+
+
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per stream."""
     streams = [s for s in facts.streams if any(k.sublayers for k in s.kinds)]
@@ -80,6 +84,12 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         theorem = "‖x_{l+1}‖ ≤ α·‖x_l‖ + s·b per token"
         message = message.replace("grows exponential.", "grows exponentially.")
         return Outcome(result, message, site, theorem=theorem, numbers=numbers, remedy="a multiplier of 1", condition="stream-gain")
+    if law == "exponential":
+        size = f"{gain:.3g}" if isinstance(gain, float) else "a number that is not known"
+        depth = facts.depth(stream)
+        message = f"`{stream.name}` grows with its multipliers, by {size} over its {depth} blocks at fixed weights, and linearly beside them."
+        kept: Result = "holds" if isinstance(gain, float) else "conditional"
+        return Outcome(kept, message, site, theorem="‖x_{l+1}‖ ≤ α·‖x_l‖ + s·b per token", numbers=numbers, condition="stream-gain")
     if law == "polynomial":
         message = f"What a branch adds to `{stream.name}` is carried on more than once: it grows with depth faster than linearly, as a power."
         return Outcome("conditional", message, site, theorem="‖x_N‖ ≤ ‖R_0‖·‖x_0‖ + Σ ‖R_l‖·b_l", numbers=numbers, condition="stream-gain")
@@ -96,13 +106,13 @@ def _kept(facts: Facts, stream: Stream, law: str, numbers: tuple[tuple[str, Numb
     subs = [s for k in stream.kinds for s in k.sublayers]
     rests = list(dict.fromkeys(r for s in subs for r in unproven(facts, s) if is_output_bounded(facts, s) is True))
     whole = growth_of(facts, stream, "all")
-    if rests and isinstance(whole, str):
+    if rests and whole in HELD:
         message = f"`{stream.name}` grows at most linearly with depth where {'; and where '.join(rests)}; the graph does not show that."
         return Outcome("conditional", message, site, theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token", numbers=numbers, condition="converged-iteration")
     if law == "bounded":
         reach = "whatever the weights but norm gains" if whole == "bounded" else "at fixed weights"
         return Outcome("holds", f"the size of `{stream.name}` does not depend on depth, {reach}.", site, theorem="‖x_l‖ ≤ b per token, in rms")
-    if isinstance(whole, str):
+    if whole in HELD:
         message = f"`{stream.name}` grows at most linearly with depth, whatever the weights but norm gains: every branch's output is bounded."
         total = normed_total(facts, stream)
         lines = () if total is None else (*growth(total), *(growth_of_kan(total, stream.width) if stream.width else ()))

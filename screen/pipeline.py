@@ -156,7 +156,7 @@ def _measured(judged: Judged, report: Report, interrupted: bool) -> Judged:
 def _read(job: Job, model: Captured) -> tuple[Captured, Facts]:
     """The facts of a model; what was taken for one block may be a whole model by its facts. Raises `UsageError` where `--depth` was said of one."""
     assert model.graph is not None
-    facts = derive(model.graph)
+    facts = derive(model.graph, is_block=job.request.depth is not None)
     if not model.info.block or facts.is_loop:
         return model, facts
     if job.request.depth is not None:

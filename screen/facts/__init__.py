@@ -24,14 +24,17 @@ from screen.facts.whole import blocks_in_one
 from screen.graph import Graph
 from screen.unloop import first_copy
 
+FEW = 3
+"""Equal branches in a row up to which somebody may call them one block."""
 CUT = "the stream itself passes matrices in every block"
 
 
 @put_off()
-def derive(graph: Graph) -> Facts:
-    """All facts of a graph; of a loop whose copies hold several blocks, those of the first copy, which is a whole model."""
+def derive(graph: Graph, *, is_block: bool = False) -> Facts:
+    """All facts of a graph; of a loop whose copies hold several blocks, those of the first copy, which is a whole model. `is_block`: somebody says
+    that the target is one block, whose few equal branches are then parts of it."""
     facts = _derived(graph)
-    return _derived(first_copy(graph)) if blocks_in_one(facts) else facts
+    return _derived(first_copy(graph)) if blocks_in_one(facts) > (FEW if is_block else 0) else facts
 
 
 def _derived(graph: Graph) -> Facts:
