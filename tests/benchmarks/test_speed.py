@@ -34,6 +34,11 @@ MEMORY = 1 << 30
 """Bytes, parent and child together."""
 DEEPER = 0.35
 """What 1,000 layers may cost more than 10, above what their floors do: as a share of the floor of 10, since seconds are a machine's own."""
+TEN_MILLION = {
+    "hidden_size": 256, "num_hidden_layers": 12, "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 704, "vocab_size": 1000,
+}  # fmt: skip
+SPOT = 0.25
+"""What the spot check of a model of ten million parameters may cost beyond a second trace, as a share of a floor of about 3 s."""
 JUDGING = 0.2
 """Share of the run that facts and rules may take."""
 HELP = 0.3
@@ -138,6 +143,35 @@ def test_facts_and_rules() -> None:
         return share, f"facts and rules {statistics.median(times):.2f} s of {whole:.2f} s, share {share:.2f}"
 
     _settled(measure, JUDGING)
+
+
+def test_spot_check() -> None:
+    """The same check with it and without it, in this process; less the second trace that it begins with."""
+    import screen
+    from screen.capture.build import build
+    from screen.capture.tracer import trace
+    from screen.target import parse
+
+    [built] = build(parse("hf:llama"), set=dict(TEN_MILLION), inputs=(), depth=None)
+
+    def timed(work: Callable[[], object]) -> float:
+        begin = time.perf_counter()
+        work()
+        return time.perf_counter() - begin
+
+    def once(spot: bool) -> float:
+        return timed(lambda: screen.check("hf:llama", set=dict(TEN_MILLION), isolate=False, spot_check=spot))
+
+    once(True)  # what is imported at the first call
+
+    def measure() -> tuple[float, str]:
+        runs = [(once(True), once(False), timed(lambda: trace(built.model, built.args, built.kwargs))) for _ in range(RUNS)]
+        both, without, traced = (statistics.median(column) for column in zip(*runs, strict=True))
+        [floor] = _medians(_floor(TEN_MILLION))
+        beyond = both - without - traced
+        return beyond / floor, f"spot check {both - without:.2f} s, a trace {traced:.2f} s, floor {floor:.2f} s, share {beyond / floor:.2f}"
+
+    _settled(measure, SPOT)
 
 
 def _family(pid: int) -> Iterator[int]:
