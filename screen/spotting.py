@@ -123,6 +123,8 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
     if claim.claim == "gradient_law":
         ratio = values["gradient_ratio"] if whole or found.whole_gradients else None
         law = _gradient_law(stream.depth, ratio)
+        if law == "flat" and found.is_linear and not _is_steady(replace(claim, weights="fixed"), found):
+            law = None  # it may be the beginning of an exponential: branches grow with the stream
         if law is None and ratio is not None and _is_carried(facts, stream, found) and _bends(_by_blocks(stream, found)):
             law = "power"
         return _of_gradients(claim, ratio, law)
