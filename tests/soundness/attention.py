@@ -35,6 +35,8 @@ class Attention(nn.Module):
         self.extra = nn.Parameter(torch.ones(2, self.kv, 1, self.size)) if how.sink == "token" else None
         self.gate = nn.Linear(width, width, bias) if how.gate else None
         self.v_norm = Norm("hand_rms", self.size) if how.v_norm else None
+        self.over_heads = nn.Linear(how.heads, how.heads, False) if how.weighing == "talking" else None
+        self.of_data = nn.Linear(width, 1, bias) if how.weighing in ("temperature_of_data", "bias_of_data") else None
 
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.heads(x)
@@ -49,7 +51,7 @@ class Attention(nn.Module):
         if self.extra is not None:  # a learned key and value for all tokens
             k = torch.cat([self.extra[0].expand(k.shape[0], -1, -1, -1), k], -2)
             v = torch.cat([self.extra[1].expand(v.shape[0], -1, -1, -1), v], -2)
-        y = self.mix(q, k, v).transpose(1, 2).reshape(x.shape)
+        y = self.mix(q, k, v, x).transpose(1, 2).reshape(x.shape)
         if self.gate is not None:
             y = y * torch.sigmoid(self.gate(x))
         return self.out(y)
@@ -81,10 +83,10 @@ class Attention(nn.Module):
             q, k, v = (t.view(batch, n, -1, s).transpose(1, 2) for t in (q, k, v))
         return q, k, v
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Weigh v by the softmax of the logits."""
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+        """Weigh v by the softmax of the logits, or by what stands in its place."""
         how = self.how
-        plain = how.form == "sdpa" and not how.cap and how.sink in ("", "token")
+        plain = how.form == "sdpa" and not how.cap and how.sink in ("", "token") and not how.weighing
         if how.groups > 1 and not (plain and how.repeat == "enable_gqa"):
             k, v = self.repeated(k), self.repeated(v)
         factor = {"root": 1 / math.sqrt(self.size), "width": 1 / self.size, "none": 1.0, "learned": 1.0}[how.scale]
@@ -95,7 +97,13 @@ class Attention(nn.Module):
             mask = None if how.mask in ("none", "causal") else allowed(n, m, how.mask, q)
             causal = how.mask == "causal" and n == m
             return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=factor, enable_gqa=q.shape[1] != k.shape[1])
-        logits = torch.einsum("bhid,bhjd->bhij", q, k) * factor if how.form == "einsum" else (q @ k.transpose(-2, -1)) * factor
+        if how.weighing == "negative_distance":
+            logits = -(q.unsqueeze(-2) - k.unsqueeze(-3)).norm(dim=-1) * factor
+        else:
+            logits = torch.einsum("bhid,bhjd->bhij", q, k) * factor if how.form == "einsum" else (q @ k.transpose(-2, -1)) * factor
+        if self.of_data is not None:  # one number for each query token, before the softmax
+            number = self.of_data(x).unsqueeze(1)
+            logits = logits * F.softplus(number) if how.weighing == "temperature_of_data" else logits + number * torch.arange(m, dtype=x.dtype)
         if how.cap:
             logits = 5.0 * torch.tanh(logits / 5.0)
         if how.mask == "filled":
@@ -105,6 +113,8 @@ class Attention(nn.Module):
         elif how.mask != "none":
             logits = logits + allowed(n, m, "added" if how.mask in ("causal", "bool") else how.mask, q)
         weights = self.weights(logits)
+        if self.over_heads is not None:
+            weights = self.over_heads(weights.movedim(1, -1)).movedim(-1, 1)
         return torch.einsum("bhij,bhjd->bhid", weights, v) if how.form == "einsum" else weights @ v
 
     def weights(self, logits: Tensor) -> Tensor:
@@ -116,7 +126,7 @@ class Attention(nn.Module):
             top = logits.amax(-1, keepdim=True).clamp(min=0)
             parts = torch.exp(logits - top)
             return parts / (parts.sum(-1, keepdim=True) + torch.exp(-top))
-        return logits.softmax(-1)
+        return _WEIGHINGS.get(self.how.weighing, lambda u: u.softmax(-1))(logits)
 
     def repeated(self, t: Tensor) -> Tensor:
         """Key heads, once for each of their query heads."""
@@ -124,6 +134,20 @@ class Attention(nn.Module):
             return t.repeat_interleave(self.how.groups, dim=1)
         b, h, n, s = t.shape
         return t[:, :, None].expand(b, h, self.how.groups, n, s).reshape(b, h * self.how.groups, n, s)
+
+
+def _by_hand(u: Tensor) -> Tensor:
+    shares = torch.exp(u - u.amax(-1, keepdim=True))
+    return shares / shares.sum(-1, keepdim=True)
+
+
+_WEIGHINGS = {
+    "by_hand": _by_hand,
+    "log_exp": lambda u: F.log_softmax(u, -1).exp(),
+    "two": lambda u: u.softmax(-1) - 0.5 * (0.5 * u).softmax(-1),
+    "sigmoid": torch.sigmoid,
+    "squared": lambda u: u.softmax(-1) ** 2,
+}
 
 
 def allowed(n: int, m: int, kind: str, like: Tensor) -> Tensor:

@@ -40,6 +40,15 @@ TWISTS = (
 )
 KEPT = ("one", "one", "one", "constant", "learned", "gate", "boost")
 """What multiplies the stream on its way past a branch."""
+CARRIES = (
+    "", "doubled", "sum_of_three", "mean", "roll", "flip", "swapped", "cat_swapped", "alias", "in_place", "lerp", "clamp", "token_mix", "diagonal",
+    "fused_add", "by_where", "stacked",
+)
+"""What else happens to the stream on its way past a branch: repeated operands, aliases, ops that move or mix its entries."""
+ENDS = ("", "halved", "gain", "matrix", "tanh", "slices", "centred", "first_again")
+"""What stands behind the last add of a block."""
+WEIGHINGS = ("", "by_hand", "log_exp", "talking", "two", "sigmoid", "negative_distance", "temperature_of_data", "bias_of_data", "squared")
+"""What stands where a softmax of the logits would."""
 DIFFERENT = ("", "factor", "activation", "eps", "mask")
 """How later blocks differ from the first: in nothing, or in something that is no module and no shape."""
 
@@ -63,6 +72,7 @@ class Attend:
     scale: str = "root"
     gate: bool = False
     v_norm: bool = False
+    weighing: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,8 @@ class Design:
     depth: int = 1
     width: int = 4
     tokens: int = 3
+    carry: str = ""
+    end: str = ""
 
     def part(self, place: int, block: int) -> Part:
         """The part at a place of a block, counted from 0."""
@@ -134,6 +146,8 @@ def draw_design(choose: Choose) -> Design:
         depth=choose((1, 1, 1, 2, 2, 3, 5, 8, 12)),
         width=width,
         tokens=choose((3, 4, 5, 7)),
+        carry=_some(choose, CARRIES, 3),
+        end=_some(choose, ENDS, 5),
     )
 
 
@@ -180,6 +194,7 @@ def _draw_attend(choose: Choose, width: int) -> Attend:
         scale=_some(choose, ("root", "width", "learned", "none"), 4),
         gate=choose((False, False, False, True)),
         v_norm=choose((False,) * 7 + (True,)),
+        weighing=_some(choose, WEIGHINGS, 3),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -158,8 +160,35 @@ class Branch(nn.Module):
         return {"constant": 0.25 * y, "negative": -1.5 * y}.get(kind, y) if kind in ("constant", "negative") else y
 
 
+def _halves_swapped(x: Tensor) -> Tensor:
+    first, second = x.split(x.shape[-1] // 2, -1)
+    return torch.cat([second, first], -1)
+
+
+_CARRIED = {
+    "doubled": lambda x: x + x,
+    "sum_of_three": lambda x: sum([x, x.roll(1, -1), x]),
+    "mean": lambda x: x + x.mean(1, keepdim=True),
+    "roll": lambda x: x.roll(1, 1),
+    "flip": lambda x: x.flip(-1),
+    "swapped": lambda x: x.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2),
+    "cat_swapped": _halves_swapped,
+    "alias": lambda x: x[:].view_as(x).contiguous(),
+    "lerp": lambda x: torch.lerp(x, x.flip(1), 0.25),
+    "clamp": lambda x: x.clamp(-1e3, 1e3),
+    "token_mix": lambda x: torch.einsum("ij,bjd->bid", torch.eye(x.shape[1], dtype=x.dtype).roll(1, 0) * 0.5, x),
+    "diagonal": lambda x: x * torch.linspace(0.5, 1.0, x.shape[-1], dtype=x.dtype),
+}
+_ENDED = {
+    "halved": lambda x: 0.5 * x,
+    "tanh": torch.tanh,
+    "slices": lambda x: torch.cat([x[..., :1], x[..., 1:] - 0.5 * x[..., :-1]], -1),
+    "centred": lambda x: x - x.mean(-1, keepdim=True),
+}
+
+
 class Block(nn.Module):
-    """x ← C(α x + F(x)), one after the other or side by side."""
+    """x ← E(C(α A x + F(x))), one after the other or side by side; A moves or mixes entries, E stands at the end of the block."""
 
     def __init__(self, design: Design, number: int) -> None:
         super().__init__()
@@ -170,13 +199,42 @@ class Block(nn.Module):
         self.norms = nn.ModuleList(Norm(design.stream_norm, design.width) for _ in range(count)) if design.stream_norm else None
         self.alpha = nn.Parameter(torch.ones(())) if design.alpha == "learned" else None
         self.carry = nn.Linear(design.width, design.width) if design.alpha in ("gate", "boost") else None
+        self.gain = nn.Parameter(torch.ones(design.width)) if design.end == "gain" else None
+        self.map = nn.Linear(design.width, design.width, bias=False) if design.end == "matrix" else None
 
     def forward(self, x: Tensor) -> Tensor:
+        begin = x
         if self.design.parallel:
-            return self.normed(self.kept(x) + self.branches[0](x) + self.branches[1](x), 0)
+            return self.ended(self.normed(self.added(x, self.branches[0](x)) + self.branches[1](x), 0), begin)
         for number, branch in enumerate(self.branches):
-            x = self.normed(self.kept(x) + branch(x), number)
-        return x
+            x = self.normed(self.added(x, branch(x)), number)
+        return self.ended(x, begin)
+
+    def added(self, x: Tensor, y: Tensor) -> Tensor:
+        """What is carried of x, plus y."""
+        carry, kept = self.design.carry, self.kept(x)
+        if carry == "in_place":
+            out = kept.clone()
+            out += y
+            return out
+        if carry == "fused_add":
+            return torch.add(kept, y, alpha=1)
+        if carry == "by_where":
+            return torch.where(torch.arange(kept.shape[1])[:, None] % 2 == 0, kept + y, kept)
+        if carry == "stacked":
+            return torch.stack([kept, y], 0).sum(0)
+        return _CARRIED.get(carry, lambda t: t)(kept) + y
+
+    def ended(self, x: Tensor, begin: Tensor) -> Tensor:
+        """What stands behind the last add."""
+        end = self.design.end
+        if self.gain is not None:
+            return x * self.gain
+        if self.map is not None:
+            return self.map(x)
+        if end == "first_again":
+            return x + begin
+        return _ENDED.get(end, lambda t: t)(x)
 
     def kept(self, x: Tensor) -> Tensor:
         """α x."""
@@ -202,6 +260,17 @@ class Model(nn.Module):
         for block in self.blocks:
             x = block(x)
         return x
+
+
+@contextmanager
+def bare(model: nn.Module) -> Iterator[None]:
+    """A model in which branches add nothing."""
+    hooks = [b.register_forward_hook(lambda *call: torch.zeros_like(call[2])) for b in model.modules() if isinstance(b, Branch)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 BATCH = 2

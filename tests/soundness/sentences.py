@@ -20,7 +20,7 @@ from screen.facts.branches import Branch
 from screen.facts.nouns import Facts, Unknown
 from screen.facts.questions import branches
 from tests.soundness.grammar import Design
-from tests.soundness.model import build, example
+from tests.soundness.model import bare, build, example
 from tests.soundness.record import Record, Sample
 from tests.soundness.region import readers
 
@@ -53,7 +53,7 @@ def attack_sentences(design: Design, seed: str, record: Record) -> None:
             about = next(kind for words, kind in SENTENCES.items() if words in outcome.message)
             _grow(design, about, sample, record)
         (outcome,) = gradient_ratio.check(facts)
-        alike = design.alpha != "constant" and not design.stream_norm  # a constant, or a norm behind the last sum, counts for more in more blocks
+        alike = design.alpha != "constant" and not design.stream_norm and not design.carry and not design.end  # a constant, or a norm behind the last sum, counts for more in more blocks
         if outcome.result == "holds" and gradient_ratio.LAW in outcome.message and alike:
             _deepen(design, sample, record)
     for kind, own, first in _shared(facts, readers(graph)):
@@ -67,10 +67,11 @@ def _grow(design: Design, about: str, sample: Sample, record: Record) -> None:
     model, x = build(design).train(), torch.randn_like(example(design))  # batch norms with the statistics of a batch
     sums = design.depth * (1 if design.parallel else len(design.parts))
     gain = 0.0 if about == "size" else 1.5**sums if design.alpha == "constant" else 1.0
-    small = _gained(model, x, INPUTS[0], gain)
+    moved = design.carry or design.end  # what is carried on is a map of its own: the model without what branches add
+    small = _beyond(model, x, INPUTS[0]) if moved else _gained(model, x, INPUTS[0], gain)
     if about == "weights":
         _raise(model, MATRICES)
-    large = _gained(model, x, INPUTS[1], gain)
+    large = _beyond(model, x, INPUTS[1]) if moved else _gained(model, x, INPUTS[1], gain)
     if torch.isfinite(small) and torch.isfinite(large):
         noise = NOISE * INPUTS[1] * gain * float(x.norm(dim=-1).amax())
         record.compare(sample, f"growth, {about}", float(large), ALLOWED * float(small.clamp(min=1.0)), 0.0, noise)
@@ -98,6 +99,14 @@ def _gained(model: nn.Module, x: Tensor, factor: float, gain: float) -> Tensor:
     """How much more than `gain` times its input a token has at the end, at most."""
     with torch.no_grad():
         return ((model(factor * x).norm(dim=-1)) - gain * factor * x.norm(dim=-1)).amax()
+
+
+def _beyond(model: nn.Module, x: Tensor, factor: float) -> Tensor:
+    """How far a token ends from where it ends when no branch adds anything, at most."""
+    with torch.no_grad():
+        full = model(factor * x)
+        with bare(model):
+            return (full - model(factor * x)).norm(dim=-1).amax()
 
 
 def _raise(model: nn.Module, factor: float) -> None:
