@@ -53,7 +53,9 @@ def attack_sentences(design: Design, seed: str, record: Record) -> None:
             about = next(kind for words, kind in SENTENCES.items() if words in outcome.message)
             _grow(design, about, sample, record)
         (outcome,) = gradient_ratio.check(facts)
-        alike = design.alpha != "constant" and not design.stream_norm and not design.carry and not design.end  # a constant, or a norm behind the last sum, counts for more in more blocks
+        alike = (
+            design.alpha != "constant" and not design.stream_norm and not design.carry and not design.end
+        )  # a constant, or a norm behind the last sum, counts for more in more blocks
         if outcome.result == "holds" and gradient_ratio.LAW in outcome.message and alike:
             _deepen(design, sample, record)
     for kind, own, first in _shared(facts, readers(graph)):
