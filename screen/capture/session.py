@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from screen import ops
 from screen.capture import rescue
+from screen.capture.fused import apart, is_fused
 from screen.capture.lines import no_modes, user_line
 from screen.capture.oracle import Oracle
 from screen.capture.reads import ATEN_READS, PLAIN_READS
@@ -112,7 +113,10 @@ class Session:
             for region in regions:
                 self.recorder.written(args[0], node, region, origin)
             return
-        node = self.recorder.call(func, args, kwargs, result if fresh else None, origin)
+        if is_fused(self.recorder, op, args, kwargs):
+            node = apart(self.recorder, op, args, kwargs, result if fresh else None, origin, in_place=bool(writes))
+        else:
+            node = self.recorder.call(func, args, kwargs, result if fresh else None, origin)
         for target in writes:
             if any(target is t for t in tensors((args, kwargs))):
                 self.recorder.written(target, node, region_of(target), origin)
