@@ -33,6 +33,7 @@ from screen.facts.questions import (
     has_identity_path,
     has_softmax,
     is_input_bounded,
+    is_output_bounded,
     is_renormalised,
     is_scale_free,
     number_of,
@@ -212,6 +213,12 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
         if (number := streams_in_sequence(facts)) > STAGES:
             message = f"{number} streams follow each other with no identity path between them: gradients are multiplied from one to the next."
             return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=_numbers(facts, stream), condition="small-gain")
+        free = [s for _, s in placed if is_output_bounded(facts, s) is not True]
+        loose = next(((s, held) for s in free if isinstance(held := is_input_bounded(facts, s), Unknown)), None)
+        if loose is not None and isinstance(number_of(facts, stream, "gradient_ratio"), Unknown):
+            sub, lost = loose  # the law is one of mean squares, which a quotient by what may be 0 has not
+            message = f"`{sub.name}` does not grow with `{stream.name}`, and nothing that is derived bounds what it adds: {lost.reason}."
+            return Outcome("conditional", message, blame(facts, at(stream, None, sub), lost.nodes), theorem=THEOREM, condition="small-gain")
         return _polynomial(facts, stream)
     return _raw(facts, stream, raw)
 

@@ -26,6 +26,8 @@ FACTOR, SHARE = 3.0, 0.35
 """Factor, or share of the logarithm where that is more, within which a mean over random weights agrees with one draw."""
 STEADY = 0.6
 """Share of the growth of a stream that its second half has to have, at least, for a growth to be exponential (a power: much less)."""
+LASTING = 0.9
+"""Share of its first growth that a linear part keeps when it is repeated, from which on it is an exponential."""
 GROWN = 100.0
 """Growth over the depth from which a law is read off a measurement."""
 EXPLODED, FLAT = 1e3, 1.5
@@ -35,6 +37,9 @@ FEWEST = 8
 BENT = 2.5
 """How many times more gradients fall, in logarithms, in the first half of the blocks than in the second where the law is a power and no exponential
 (24 blocks: k^−p gives 3.6 from the first block on, exp(−ck) gives 1)."""
+FALLEN, EVEN = 8.0, 0.5
+"""First-over-last gradient ratio, and the share that the half of the blocks with the lesser fall has of the other one, from which on gradients
+of a stream that grows exponentially follow an exponential too."""
 NEAR_LOSS = 1.5
 """How many times the loss at the start of one draw may be its mean over random weights, or its inverse."""
 GRACE = 20.0
@@ -123,6 +128,8 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
     if claim.claim == "gradient_law":
         ratio = values["gradient_ratio"] if whole or found.whole_gradients else None
         law = _gradient_law(stream.depth, ratio)
+        if law is None and _law(found, first) == "exponential" and _keeps_on(_by_blocks(stream, found)):
+            law = "exponential"  # of a stream that grows exponentially, at the same rate in both halves
         if law == "flat" and found.is_linear and not _is_steady(replace(claim, weights="fixed"), found):
             law = None  # it may be the beginning of an exponential: branches grow with the stream
         if law is None and ratio is not None and _is_carried(facts, stream, found) and _bends(_by_blocks(stream, found)):
@@ -221,7 +228,8 @@ def _law(found: FoundStream, first: int) -> str | None:
     middle = len(logs) // 2
     early, late = logs[middle] - logs[0], logs[-1] - logs[middle]
     fading = found.lasts is not None and found.lasts < STEADY  # a power of a high degree looks like an exponential up to a depth
-    return "exponential" if early + late > math.log(GROWN) and late > STEADY * early and not fading else None
+    carried = found.repeats and found.lasts is not None and found.lasts >= LASTING  # what is carried on grows by itself, however often it is repeated
+    return "exponential" if carried or (early + late > math.log(GROWN) and late > STEADY * early and not fading) else None
 
 
 def _ratio(sizes: tuple[float | None, ...], first: int) -> float | None:
@@ -266,6 +274,15 @@ def _bends(sizes: list[float]) -> bool:
     middle = sizes[len(sizes) // 2]
     early, late = math.log(sizes[0] / middle), math.log(middle / sizes[-1])
     return late >= 0 and early > BENT * late and math.log(2.0) < early + late < math.log(EXPLODED)
+
+
+def _keeps_on(sizes: list[float]) -> bool:
+    """Whether gradients fall about as much in the first half of the blocks as in the second, and by much in all."""
+    if len(sizes) < FEWEST or min(sizes) <= 0:
+        return False
+    middle = sizes[len(sizes) // 2]
+    early, late = math.log(sizes[0] / middle), math.log(middle / sizes[-1])
+    return early + late > math.log(FALLEN) and min(early, late) > EVEN * max(early, late)
 
 
 def _of_gradients(claim: Claim, ratio: float | None, law: str | None) -> Claim:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from screen.facts.exits import Exit, is_bounded_gate, walk_out
@@ -47,8 +47,26 @@ class Branch:
 
     @cached_property
     def norms(self) -> Norms:
-        """The graph's norms."""
-        return self.chains.edges.norms
+        """The graph's norms. One that begins in front of what the branch reads is a norm of what is read: where blocks end with a centring, a layer
+        norm by hand behind it is one of the centred stream."""
+        whole = self.chains.edges.norms
+        inside = {n: norm for n in self.region if (norm := whole.by_node.get(n)) is not None and self._border(norm.source) is not None}
+        changed = {n: found for n, norm in inside.items() if (found := self._from_state(norm)) is not norm}
+        return whole.changed(changed) if changed else whole
+
+    def _from_state(self, norm: Norm) -> Norm | None:
+        """A norm, as one of the state that it passes on its way; None where it is no norm of that."""
+        met, seen, stack = set[int](), set[int](), [norm.node]
+        while stack:
+            node = stack.pop()
+            if node in self.states:
+                met.add(node)
+            elif node not in seen and node != norm.source and self._border(node) is None:
+                seen.add(node)
+                stack.extend(self.flow.counting[node])
+        if not met or met == {norm.source}:
+            return norm
+        return replace(norm, source=min(met)) if norm.type == "layernorm" and len(met) == 1 else None  # centred twice is centred
 
     @cached_property
     def region(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ statistic of part of x (partial RMSNorm), of another tensor, or the plain mean, 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -61,6 +62,15 @@ class Norms:
     def by_node(self) -> dict[int, Norm]:
         """Node of the normalised value -> norm."""
         return self._result[0]
+
+    def changed(self, norms: Mapping[int, Norm | None]) -> Norms:
+        """The same with some norms replaced, or left out."""
+        found = {n: norm for n, norm in {**self.by_node, **norms}.items() if norm is not None}
+        made = Norms(self.flow)
+        made.__dict__["features"] = self.features
+        made.__dict__["by_node"] = found
+        made.__dict__["_result"] = (found, *self._result[1:])
+        return made
 
     @property
     def scale_free(self) -> dict[int, int]:

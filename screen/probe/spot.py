@@ -41,6 +41,8 @@ CLIMBS, STEADY = 24, 1e-4
 """Most steps of the power iteration for the gain of the linear part, and the relative change at which it ends."""
 AGAIN, RISEN = 24, 10.0
 """How often the linear part is repeated to see whether its growth lasts, and from which growth on that is asked."""
+STATES = 6
+"""States before the middle one that are tried for one that everything passes."""
 LARGE = 1e15
 """A weight or a constant above which float32 has no room left for products."""
 
@@ -304,7 +306,17 @@ class Run:
             gain=gain,
             is_linear=None if linear is None else gain is not None,
             lasts=None if linear is None or gain is None else _lasts(linear, begin[stream.states[0]]),
+            repeats=self.plan.loop and self._repeats(stream),
             branches=tuple(self._branch(stream, place, runs) for place in range(len(stream.branches))),
+        )
+
+    def _repeats(self, stream: SpotStream) -> bool:
+        """Whether the first state reaches the end through one later state alone."""
+        entry, end = stream.states[0], stream.states[-1]
+        outputs = [b.output for s in self.plan.streams for b in s.branches]
+        middle = len(stream.states) // 2
+        return any(
+            entry not in self.tape.steps([end], [entry, cut, *outputs])[2] for cut in stream.states[max(middle - STATES, 1) : middle] if cut != end
         )
 
     def _branch(self, stream: SpotStream, place: int, runs: Mapping[str, Look]) -> FoundBranch:

@@ -117,6 +117,8 @@ class FoundStream:
     """Whether the end is linear in the first state where nothing is added."""
     lasts: float | None = None
     """Of a linear part that grows: its growth, in logarithms, when it has been repeated many times over that at first."""
+    repeats: bool = False
+    """Whether the end depends on the first state by way of one later state alone, in a loop of equal blocks: repeated, it is a deeper loop."""
     branches: tuple[FoundBranch, ...] = ()
 
 

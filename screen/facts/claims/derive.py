@@ -28,6 +28,8 @@ LEVEL, SLOPING = 0.1, 0.3
 """Exponents of the gradient ratio over depth up to which it is flat, and from which it is a power; what lies between is not told (convention)."""
 GROWN = 30.0
 """Growth of a stream over its depth from which branches that grow with it make gradients exponential sooner or later (convention)."""
+USEFUL = 1e3
+"""Bound of a branch, in rms, from which on it is none to rely on (convention; peri-normed branches have 1)."""
 ORDINARY = 1e3
 """First-over-last gradient ratio beyond which, or below whose inverse, the law is no power whatever its fit says."""
 
@@ -188,9 +190,18 @@ def _resets(known: list[tuple[Sublayer, StateBound]]) -> bool:
 
 
 def output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
-    """Whether the branch's output set is bounded over all its weights, gains of norms fixed, for any input: what the calculus of bounds proves."""
+    """Whether the branch's output set is bounded over all its weights, gains of norms fixed, for any input: what the calculus of bounds proves. A
+    bound that is far beyond every value that a stream has is none to rely on: y / (mean(y²) + 1e-12) is below 3e6."""
     bounds = _bounds(facts, sublayer)
-    return bounds if isinstance(bounds, Unknown) else bounds.bounded
+    if isinstance(bounds, Unknown):
+        return bounds
+    if bounds.bounded is not True or bounds.bound is None:
+        return bounds.bounded
+    width = next((s.width for s in facts.streams for k in s.kinds if sublayer in k.sublayers), None)
+    size = _size(bounds.bound, width or 1)
+    if size is not None and size <= USEFUL:
+        return True
+    return Unknown(f"its bound is {'1e300' if size is None else format(size, '.2g')} in rms, which bounds nothing in practice", (sublayer.output,))
 
 
 def is_held(facts: Facts, stream: Stream, sublayer: Sublayer) -> Tri:
