@@ -30,8 +30,9 @@ LASTING = 0.9
 """Share of its first growth that a linear part keeps when it is repeated, from which on it is an exponential."""
 GROWN = 100.0
 """Growth over the depth from which a law is read off a measurement."""
-EXPLODED, FLAT = 1e3, 1.5
-"""First-over-last gradient ratio, or its inverse, beyond which the law is exponential, measured."""
+EXPLODED, LEVEL = 1e3, 0.1
+"""First-over-last gradient ratio, or its inverse, beyond which the law is exponential, measured; and the exponent of the ratio over depth up to
+which it is flat, as for one that is derived."""
 FEWEST = 8
 """Blocks below which no law of gradients is read off."""
 BENT = 2.5
@@ -295,11 +296,11 @@ def _of_gradients(claim: Claim, ratio: float | None, law: str | None) -> Claim:
 
 
 def _gradient_law(depth: int, ratio: float | None) -> str | None:
-    """What one draw shows of the law of gradients over the blocks: `flat` within a factor of 1.5, `exponential` beyond 1e3; between them it could be
+    """What one draw shows of the law of gradients over the blocks: `flat` within the depth to the power of 0.1, `exponential` beyond 1e3; between them it could be
     a power, or the beginning of an exponential."""
     if ratio is None or depth < FEWEST:
         return None
-    if abs(math.log(ratio)) <= math.log(FLAT):
+    if abs(math.log(ratio)) <= LEVEL * math.log(depth):
         return "flat"
     return "exponential" if abs(math.log(ratio)) > math.log(EXPLODED) else None
 

@@ -212,7 +212,8 @@ def _product(forms: Forms, node: Node, one: int, two: int, names: tuple[str, str
         return Form({}, node.index) if any(s.rest is not None for s in sides) else Form({}, trained=any(s.trained for s in sides))
     mine = carrying.index(True)
     factor = coefficient(forms.flow, arguments[1 - mine])
-    assert factor is not None
+    if factor is None:  # a complex number
+        return Form({}, node.index, node.index)
     return sides[mine].times(factor)
 
 

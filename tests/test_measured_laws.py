@@ -1,0 +1,119 @@
+"""Laws that no calculus derives and the spot check measures, and bounds that are none to rely on; each beside its near miss."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import screen
+from screen.model import ClaimPart
+from tests.soundness.grammar import Attend, Design, Part
+from tests.soundness.shards import Plan, one_structure
+
+DEPTH = 24
+
+
+class Base(nn.Module):
+    """An MLP behind a norm. x: [2, 8, 32]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(32)
+        self.up, self.down = nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def body(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down(F.gelu(self.up(self.norm(x))))
+        return out
+
+
+class Spiral(Base):
+    """Each pair of features turns, and grows by an eighth."""
+
+    turn = 1.125
+
+    def forward(self, x: Tensor) -> Tensor:
+        pairs = torch.view_as_complex(x.unflatten(-1, (16, 2)))
+        return torch.view_as_real(pairs * complex(0.6 * self.turn, 0.8 * self.turn)).flatten(-2) + self.body(x)
+
+
+class Circle(Spiral):
+    """Each pair of features turns."""
+
+    turn = 1.0
+
+
+class Leapfrog(Base):
+    """x_{n+1} = 2 x_n − x_{n−1} + F: the first state is carried N times, not a power of N."""
+
+    def forward(self, x: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
+        return 2 * x - before + self.body(x), x
+
+
+class OverMean(Base):
+    """Over the mean, which may be 0: it grows with nothing, and has no second moment."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.body(x)
+        return x + y / y.mean(-1, keepdim=True)
+
+
+class OverRms(Base):
+    """Over the rms."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.body(x)
+        return x + y / (y.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+
+
+class OverMeanSquare(Base):
+    """The root was forgotten: below 5e5 in rms, which is no bound in practice."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.body(x)
+        return x + y / (y.square().mean(-1, keepdim=True) + 1e-12)
+
+
+def _report(block: str) -> screen.Report:
+    return screen.check(f"{__file__}::{block}", depth=DEPTH, isolate=False)
+
+
+def _claim(report: screen.Report, name: str, weights: str) -> ClaimPart:
+    return next(c for c in report.claims if c.claim == name and c.weights == weights and c.sublayer is None)
+
+
+@pytest.mark.parametrize(
+    ("block", "growth", "law"), [("Spiral", "exponential", "exponential"), ("Circle", "linear", "power"), ("Leapfrog", None, None)]
+)
+def test_a_stream_whose_linear_part_is_run_again_and_again(block: str, growth: str | None, law: str | None) -> None:
+    report = _report(block)
+    if growth is None:
+        assert _claim(report, "growth", "fixed").value != "exponential"
+    else:
+        assert _claim(report, "growth", "fixed").value == growth
+        assert _claim(report, "gradient_law", "start").value in (law, None)
+
+
+@pytest.mark.parametrize(("block", "bounded", "d"), [("OverRms", True, "closed"), ("OverMeanSquare", None, None), ("OverMean", False, "open")])
+def test_a_bound_that_is_none_to_rely_on(block: str, bounded: bool | None, d: str | None) -> None:
+    report = _report(block)
+    output = next(c for c in report.claims if c.claim == "output_bounded")
+    assert output.value == bounded
+    state = next(c.state for c in report.channels if c.id == "D")
+    assert d is None or state == d
+
+
+CENTRED = (
+    Design(
+        (Part("linear_attention", "wide_eps", "lp1", twist="double_norm"),), depth=3, width=16, tokens=5, carry="in_place", end="centred"
+    ),
+    Design((Part("hand", "hand_layer", attend=Attend("hand", qk="full LayerNorm")),), depth=3, width=8, carry="in_place", end="centred"),
+)
+"""Blocks that end with a centring: norms by hand begin in front of it. Their slopes were once said to be 0."""
+
+
+@pytest.mark.parametrize("design", CENTRED, ids=lambda d: d.line)
+def test_a_norm_that_begins_before_what_its_branch_reads(design: Design) -> None:
+    found = one_structure(0, design, Plan(draws=4, steps=10))
+    assert not found.violations and not found.errors and found.checks["lipschitz"] > 0
