@@ -66,6 +66,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("holds", f"{name}: a norm or a bound stands between the stream's growth and its logits.", site, theorem=THEOREM)
     if growth_of(facts, stream, "fixed") == "bounded":
         return Outcome("holds", f"{name}: the stream that its logits are made of does not grow with depth.", site, theorem=THEOREM)
+    if isinstance(stay, Unknown) and "A" in sublayer.positions:
+        message = f"{name}: what it reads of the stream is normed, and what becomes of that up to its logits has no bound: {stay.reason}."
+        return Outcome("conditional", message, blame(facts, site, stay.nodes), theorem=THEOREM, condition="bounded-logits")
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, Unknown):
         message = f"{name}: its logits are made of a stream that nothing bounds for them, and how that grows is unknown: {grown.reason}."

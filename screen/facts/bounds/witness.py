@@ -5,12 +5,16 @@ Where none is found, a group of weights of exact positive degree is a witness to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from screen.facts.bounds.growth import FREE, LOST, Growth, State, state_of
 from screen.facts.bounds.walk import Walk
+from screen.facts.flow import strip
+from screen.facts.softmaxes import shifted
 
+_PEELED = frozenset({"add", "sub", "mul", "div", "true_divide", "masked_fill", "where", "cat", "to", "float", "clone", "contiguous"})
+"""Ops past which constants are left out."""
 MOST = 48
 """Parameters that are tried, the latest first."""
 
@@ -81,10 +85,32 @@ def of_degree(walk: Walk, target: int, held: frozenset[str], logits: bool = Fals
     """A group of weights in which the node (or the `logits` of a fused attention) has an exact positive degree; empty for the `stream` itself."""
     from screen.facts.degrees import laws_of
 
-    for parameters, degree in laws_of(walk.branch, target, logits):
-        if degree > 0 and not held.intersection(parameters) and (parameters or stream):
-            return parameters[0] if parameters else ""
+    for node in [target] if logits else _unmasked(walk, target):
+        for parameters, degree in laws_of(walk.branch, node, logits):
+            if degree > 0 and not held.intersection(parameters) and (parameters or stream):
+                return parameters[0] if parameters else ""
     return None
+
+
+def _unmasked(walk: Walk, target: int) -> Iterator[int]:
+    """A value, then what is left of it without the constants that are added to it, numbers that it is multiplied by, and parts that are put beside
+    it: as large as that gets, the value does. Of logits that are shifted by their maximum the ones before it."""
+    stack, seen = [target], set[int]()
+    while stack:
+        here = stack.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        yield here
+        node = walk.graph.nodes[here]
+        if here not in walk.branch.members or node.op not in _PEELED:
+            continue
+        base = shifted(walk.flow, here)
+        moving = [i for i in walk.flow.value_inputs(node) if i in walk.branch.members or walk.branch.border(i) != "other" or walk.flow.of_weights[i]]
+        if base != strip(walk.flow, here):
+            stack.append(base)
+        elif len(moving) == 1 or node.op == "cat":
+            stack.extend(reversed(moving))
 
 
 __all__ = ["Witness", "candidates", "grown", "of_degree", "reach", "witness"]
