@@ -296,8 +296,8 @@ def _of_gradients(claim: Claim, ratio: float | None, law: str | None) -> Claim:
 
 
 def _gradient_law(depth: int, ratio: float | None) -> str | None:
-    """What one draw shows of the law of gradients over the blocks: `flat` within the depth to the power of 0.1, `exponential` beyond 1e3; between them it could be
-    a power, or the beginning of an exponential."""
+    """What one draw shows of the law of gradients over the blocks: `flat` within the depth to the power of 0.1, `exponential` beyond 1e3; between
+    them it could be a power, or the beginning of an exponential."""
     if ratio is None or depth < FEWEST:
         return None
     if abs(math.log(ratio)) <= LEVEL * math.log(depth):

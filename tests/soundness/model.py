@@ -62,6 +62,11 @@ def _statistics(y: Tensor) -> Tensor:
     return y / (1.0 + y.std(-1, keepdim=True)) + y.var(-1, keepdim=True) + y.norm(dim=-1, keepdim=True) + y.amax(1, keepdim=True)
 
 
+def _deviation_and_mean(y: Tensor) -> Tensor:
+    deviation, mean = torch.std_mean(y, -1, keepdim=True)
+    return (y - mean) / (1.0 + deviation) + mean
+
+
 _REARRANGED = {
     "writes": _written,
     "shares": lambda y: y.abs() / (y.abs().sum(-1, keepdim=True) + 1e-3),
@@ -69,6 +74,11 @@ _REARRANGED = {
     "sorted": lambda y: y.sort(dim=-1).values,
     "roll": lambda y: y.roll(1, -1) - y.flip(1),
     "statistics": _statistics,
+    "angle": lambda y: torch.atan2(y, y.roll(1, -1)),
+    "remainder": lambda y: torch.remainder(y, 2.0),
+    "copysign": lambda y: torch.copysign(y, y.roll(1, -1)),
+    "clamp_table": lambda y: y.clamp(-1.0 - torch.arange(y.shape[-1], dtype=y.dtype), torch.linspace(-0.5, 3.0, y.shape[-1], dtype=y.dtype)),
+    "std_mean": _deviation_and_mean,
 }
 
 

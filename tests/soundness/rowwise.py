@@ -46,14 +46,8 @@ def as_measured(held: Value, t: Tensor, slope: Tensor, rng: random.Random) -> Va
     if low < -1e3 and high <= 0:  # else a sum would take it for a mask
         high = 1.0
     return replace(
-        held,
-        mag=measured_facts(t, flat, rng),
-        der=measured_facts(slope, flat, rng),
-        projection=None,
-        mixture=None,
-        normed=None,
-        low=low - 1e-11 * abs(low),
-        high=high + 1e-11 * abs(high),
+        held, mag=measured_facts(t, flat, rng), der=measured_facts(slope, flat, rng), projection=None, mixture=None, normed=None,
+        low=low - 1e-11 * abs(low), high=high + 1e-11 * abs(high),
     )
 
 

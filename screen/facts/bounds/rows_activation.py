@@ -173,11 +173,58 @@ def clamp(walk: Walk, node: Node) -> Value:
     value = walk.first(node)
     low = walk.operand(node, 1, "min") if node.op != "clamp_max" else None
     high = walk.operand(node, 2, "max") if node.op == "clamp" else walk.operand(node, 1, "max") if node.op == "clamp_max" else None
-    if isinstance(low, Value) or isinstance(high, Value) or value.holes:
-        raise NotUnderstood("ends that are tensors")
+    if value.holes:
+        raise NotUnderstood("a masked value")
+    if isinstance(low, Value) or isinstance(high, Value):
+        return _clamped_by_tables(value, low, high)
     made = through(value, _clamped(-INF if low is None else low, INF if high is None else high))
     ends = (max(value.low, -INF if low is None else low), min(value.high, INF if high is None else high))
     return replace(made, low=min(ends), high=max(ends), gain=value.gain)
+
+
+def _clamped_by_tables(value: Value, low: Value | float | None, high: Value | float | None) -> Value:
+    """Ends that differ from entry to entry and do not move with the stream."""
+    if any(isinstance(end, Value) and (not is_zero(end.der) or end.holes) for end in (low, high)):
+        raise NotUnderstood("ends that are made of data")
+    below = (-INF, -INF) if low is None else (low.low, low.high) if isinstance(low, Value) else (low, low)
+    above = (INF, INF) if high is None else (high.low, high.high) if isinstance(high, Value) else (high, high)
+    return through(value, Shape(1.0, 1.0, max(below[1], -above[0], 0.0), min(below[0], above[0]), max(above[1], below[1])))
+
+
+@row("atan2 arctan2")
+def angle(walk: Walk, node: Node) -> Value:
+    """The angle of a point, between −π and π: its slope has no bound near 0."""
+    return _between(walk, node, -math.pi, math.pi, Unknown("the angle of a point that may be 0 has no slope", (node.index,)))
+
+
+@row("remainder")
+def remainder(walk: Walk, node: Node) -> Value:
+    """What is left of a by a number, which has its sign: as a moves, with jumps."""
+    step, value = walk.operand(node, 1, "other"), walk.first(node)
+    if not isinstance(step, float) or not step or not math.isfinite(step):
+        raise NotUnderstood("a divisor that is no number")
+    return replace(_between(walk, node, min(step, 0.0), max(step, 0.0), value.der), jump=node.index)
+
+
+@row("copysign")
+def copysign(walk: Walk, node: Node) -> Value:
+    """|a| with the sign of b: as a moves, with jumps where b changes its sign."""
+    from screen.facts.bounds.rows_views import spread
+
+    value = walk.first(node)
+    if value.holes or node.shape is None:
+        raise NotUnderstood("a masked value")
+    made, top = spread(value, node.shape), max(abs(value.low), abs(value.high))
+    return replace(made.bare(), low=-top, high=top, jump=node.index)
+
+
+def _between(walk: Walk, node: Node, low: float, high: float, der: Bound) -> Value:
+    """Values between two numbers, whatever they are made of."""
+    from screen.facts.bounds.value import constant
+
+    made = constant(node.shape or (), low, high)
+    still = all(is_zero(v.der) for i in walk.flow.value_inputs(node) for v in walk._each(i))
+    return made if still else replace(made, der=der)
 
 
 @row("exp exp2")

@@ -220,7 +220,9 @@ def _statistic(walk: Walk, node: Node, norm: Norm) -> Divisor | None:
     if node.op in ("norm", "vector_norm", "linalg_norm") and norm.type == "l2":
         fits = norm_of(flow, node, len(shape)) == ("vector", 2.0, norm.axes)
         return Divisor(1.0, 1.0, 0.0) if fits and _is_subject(walk, node.inputs[0], norm) else None
-    if node.op in ("var", "std") and norm.type == "layernorm":
+    if node.op == "getitem" and node.args[1:] == (0,) and walk.graph.nodes[node.inputs[0]].op in ("var_mean", "std_mean"):
+        node = walk.graph.nodes[node.inputs[0]]
+    if node.op in ("var", "std", "var_mean", "std_mean") and norm.type == "layernorm":
         first = walk.graph.nodes[node.inputs[0]].index
         return _variance(flow.operand(node, 2, "unbiased"), node, n) if _is_subject(walk, first, norm, also_raw=True) else None
     return None
@@ -231,7 +233,7 @@ def _variance(unbiased: object, node: Node, n: int) -> Divisor:
     less = 0.0 if unbiased is False or node.args[1:2] == (False,) else 1.0
     less = float(correction) if isinstance(correction, int | float) else less
     c = 1.0 / max(n - less, 1.0)
-    return Divisor(c, 2.0, 0.0) if node.op == "var" else Divisor(math.sqrt(c), 1.0, 0.0)
+    return Divisor(c, 2.0, 0.0) if node.op in ("var", "var_mean") else Divisor(math.sqrt(c), 1.0, 0.0)
 
 
 def _is_subject(walk: Walk, node: int, norm: Norm, also_raw: bool = False) -> bool:

@@ -93,12 +93,20 @@ def variance(walk: Walk, node: Node) -> Value:
         raise NotUnderstood("of a value that is not known")
     size = query(value.mag, value.flat, gone)
     slope: Expr | Unknown = value.der if isinstance(value.der, Unknown) else query(value.der, value.flat, gone)
-    if node.op == "std":
+    if node.op in ("std", "std_mean"):
         top, steep = mul(num(left**-0.5), size), slope if isinstance(slope, Unknown) else mul(num(left**-0.5), slope)
     else:
         top, steep = mul(num(1 / left), size, size), slope if isinstance(slope, Unknown) else mul(num(2 / left), size, slope)
     der: Bound = steep if isinstance(steep, Unknown) else zero(len(sizes(layout))) if is_zero(value.der) else (Fact(steep),)
     return Value(shape, layout, (Fact(top),), der, 0.0, jump=value.jump)
+
+
+@row("var_mean std_mean")
+def both_statistics(walk: Walk, node: Node) -> Multi:
+    """(variance or std, mean) over the same axes."""
+    value, given = walk.first(node), walk.flow.operand(node, 1, "dim")
+    axes = axes_of(None if isinstance(given, bool) else given, len(value.shape))
+    return variance(walk, node), taken(value, axes, bool(walk.flow.operand(node, 3, "keepdim")), "mean")
 
 
 @row("maximum minimum")
