@@ -19,7 +19,7 @@ from screen import model
 from screen.assemble_claims import claim_part, spot_part
 from screen.assemble_streams import source_part, stream_part
 from screen.errors import ScreenError
-from screen.facts.nouns import Facts
+from screen.facts.record import Facts
 from screen.graph import BLOCK_DEPTH
 from screen.paths import relative
 from screen.rule import Finding, RuleRun

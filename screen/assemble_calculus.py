@@ -9,8 +9,9 @@ from typing import Literal, TypeVar
 
 from screen import model
 from screen.facts.bounds.expr import Expr
-from screen.facts.nouns import Facts, Sublayer, Tri, Unknown
+from screen.facts.nouns import Sublayer, Tri, Unknown
 from screen.facts.questions import are_logits_bounded, growth_of, has_softmax, is_output_bounded, where
+from screen.facts.record import Facts
 from screen.facts.recursion import Recursion
 
 CONVENTION = "distinct: each matrix once (Emadi, 6.2), activations with their degree; degree: with multiplicity; min_degree: the smallest product"

@@ -15,8 +15,9 @@ from screen.assemble_calculus import (
     output_set_part,
     symbol_parts,
 )  # fmt: skip
+from screen.facts.nouns import Kind, Norm, Place, Scale, Stream, Sublayer, Tri, Unknown
 from screen.facts.questions import has_identity_path
-from screen.facts.nouns import Facts, Kind, Norm, Place, Scale, Stream, Sublayer, Tri, Unknown
+from screen.facts.record import Facts
 from screen.paths import relative
 
 

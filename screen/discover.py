@@ -16,7 +16,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
 
-from screen.facts.nouns import Facts
+from screen.facts.record import Facts
 from screen.rule import Example, Finding, LoadedRule, Outcome, Rule, RuleFault, RuleRun
 
 CODE = re.compile(r"[DRLOINSG]\d{3}")

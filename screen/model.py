@@ -32,6 +32,7 @@ from screen.model_streams import (
     SublayerPart,
     Value,
 )
+from screen.report import render
 
 SCHEMA_VERSION = "2"
 VerdictName = Literal["stable", "conditional", "unknown", "unstable"]
@@ -249,8 +250,6 @@ class Report(Part):
 
     def _repr_markdown_(self) -> str:
         """Shows itself in a notebook."""
-        from screen.report import render  # a report must load without jinja2
-
         return render(self, "markdown")
 
 

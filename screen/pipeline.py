@@ -16,7 +16,7 @@ from screen.config import FAIL_ON, Settings
 from screen.discover import catalogue, run_rules
 from screen.errors import InternalError, Interrupted, ScreenError, UsageError, whole_model
 from screen.facts import derive
-from screen.facts.nouns import Facts
+from screen.facts.record import Facts
 from screen.gate import of_chosen
 from screen.model import Report
 from screen.paths import relative

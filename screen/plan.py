@@ -14,7 +14,8 @@ from screen.facts.branches import Branch
 from screen.facts.edges import Edges, adds_product
 from screen.facts.flow import Flow
 from screen.facts.norms import Norms
-from screen.facts.nouns import Facts, Kind, Stream, Sublayer, Unknown
+from screen.facts.nouns import Kind, Stream, Sublayer, Unknown
+from screen.facts.record import Facts
 from screen.facts.streams import Chains
 from screen.graph import ops_digest
 from screen.plan_blocks import block_plan, cuts_of

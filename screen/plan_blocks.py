@@ -8,8 +8,9 @@ from typing import Any
 from screen.facts.attention import Attention
 from screen.facts.branches import Branch
 from screen.facts.flow import strip
-from screen.facts.nouns import Facts, Kind, Stream, Unknown
+from screen.facts.nouns import Kind, Stream, Unknown
 from screen.facts.placement import Reader
+from screen.facts.record import Facts
 from screen.facts.recursion import recursion_of
 from screen.facts.recursion.build import Builder
 from screen.facts.recursion.values import Stop

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from screen.facts.bounds.fold import Fold, Made, Rows, Share
+from screen.facts.bounds.fold import Fold, Rows, Share
 from screen.facts.bounds.pairs import Logit, Through
-from screen.facts.bounds.quantities import Part, Quantity
+from screen.facts.bounds.parts import Made, Part
+from screen.facts.bounds.quantities import Quantity
 from screen.facts.branches import Branch
 from screen.facts.nouns import Norm
 from screen.probe.plan import MadePlan, NormPlan, PartPlan, QuantityPlan

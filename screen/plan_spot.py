@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from screen.facts.branches import Branch
 from screen.facts.edges import adds_product
-from screen.facts.nouns import Facts, Stream, Unknown
+from screen.facts.nouns import Stream, Unknown
 from screen.facts.operator import StreamOperator
 from screen.facts.placement import Reader
+from screen.facts.record import Facts
 from screen.graph import Graph, numel, ops_digest
 from screen.probe.spot_plan import SpotBranch, SpotPlan, SpotStream
 

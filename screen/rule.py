@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from screen.facts.nouns import Facts, Kind, Place, Stream, Sublayer, Unknown
+from screen.facts.nouns import Kind, Place, Stream, Sublayer, Unknown
+from screen.facts.record import Facts
 
 Step = Literal["structure", "well_posedness", "forward", "backward", "uncertainty"]
 """Structure, then the four steps: is the optimum well posed, forward growth, backward sensitivity, uncertainty."""

@@ -10,9 +10,10 @@ from itertools import islice
 from screen.capture.protocol import Request
 from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
 from screen.facts.claims.derive import is_held, rising
-from screen.facts.nouns import Facts, Stream, Unknown
+from screen.facts.nouns import Stream, Unknown
 from screen.facts.operator import StreamOperator
 from screen.facts.questions import streams_in_sequence
+from screen.facts.record import Facts
 from screen.plan_spot import after_first, spot_plan
 from screen.probe.spot_plan import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotPlan, to_json
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from screen.facts.nouns import Facts, Kind, Stream, Sublayer, Unknown
+from screen.facts.nouns import Kind, Stream, Sublayer, Unknown
+from screen.facts.record import Facts
 
 ROLES = {
     "attention": "attention", "cross_attention": "cross-attention", "linear_attention": "linear attention", "ssm": "SSM", "rnn": "RNN",

@@ -14,7 +14,7 @@ from typing import Literal
 from screen.capture.build import build
 from screen.capture.tracer import trace
 from screen.facts import derive
-from screen.facts.nouns import Facts
+from screen.facts.record import Facts
 from screen.rule import Example, LoadedRule
 from screen.target import parse
 

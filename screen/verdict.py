@@ -11,8 +11,8 @@ from typing import Literal, Protocol
 
 from screen.conditions import CONDITIONS
 from screen.discover import catalogue
-from screen.facts.nouns import Facts
 from screen.facts.questions import program_doubt
+from screen.facts.record import Facts
 from screen.graph import BLOCK_DEPTH
 from screen.rule import ChannelId, Finding, RuleRun, each_sublayer, first_reason
 from screen.summary import summarise

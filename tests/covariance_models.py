@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from screen.facts.nouns import Facts
+from screen.facts.record import Facts
 from screen.rule import Example
 from screen.testing import facts_of
 from tests.simulation import Sample, mean_cosine

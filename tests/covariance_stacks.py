@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 
-
 from screen.facts.nouns import Unknown
 from screen.facts.recursion.attention import Softmax
 from screen.facts.recursion.kernels import kernel

@@ -11,9 +11,23 @@ from screen.facts.claims import Claim, claims_of
 from screen.facts.claims.derive import survives
 from screen.facts.degrees import Degree, Degrees, Orders
 from screen.facts.nouns import (
-    Coverage, Facts, IdentityPath, Kind, MapCount, Norm, NormType, Place, Port, Role, Scale, Stream, Sublayer, Unknown, UnmodelledOp,
+    Coverage,
+    IdentityPath,
+    Kind,
+    MapCount,
+    Norm,
+    NormType,
+    Place,
+    Port,
+    Role,
+    Scale,
+    Stream,
+    Sublayer,
+    Unknown,
+    UnmodelledOp,
 )
 from screen.facts.operator.steps import StateBound
+from screen.facts.record import Facts
 from screen.facts.recursion import Recursion
 from screen.graph import Call, Graph, Module, Node, Ref
 

@@ -9,7 +9,7 @@ import torch
 
 from screen.capture.tracer import trace
 from screen.facts import derive
-from screen.facts.nouns import Facts
+from screen.facts.record import Facts
 from screen.graph import lint
 from tests.awkward.reading import in_order
 from tests.awkward.table import CASES, Case

@@ -15,7 +15,8 @@ from screen.capture.tracer import trace
 from screen.facts.bounds import BranchBounds, bounds_of, values_of
 from screen.facts.bounds.expr import Expr, add, largest, mul, num, power, rss, smallest, sym
 from screen.facts.bounds.order import at_most
-from screen.facts.bounds.quantities import Names, Part
+from screen.facts.bounds.parts import Part
+from screen.facts.bounds.quantities import Names
 from screen.facts.bounds.rows_activation import SHAPES
 from screen.facts.branches import Branch
 from screen.facts.edges import Edges

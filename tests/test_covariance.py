@@ -15,8 +15,9 @@ from screen.facts.recursion.attention import Softmax, rows
 from screen.facts.recursion.kernels import FUNCTIONS, Kernel, kernel
 from screen.facts.recursion.moments import Gradient, Moments
 from screen.facts.recursion.result import read
-from tests.simulation import Design
 from tests.covariance_stacks import DESIGNS, geometric, number, predicted, sampled, stack_of
+from tests.simulation import Design
+
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_a_random_network_is_as_the_recursion_says(name: str) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from screen.facts.recursion import recursion_of
-from screen.facts.recursion.result import Recursion
 from screen.capture.build import build
 from screen.capture.tracer import trace
 from screen.facts import derive
-from screen.facts.nouns import Facts, Unknown
+from screen.facts.nouns import Unknown
+from screen.facts.record import Facts
+from screen.facts.recursion import recursion_of
+from screen.facts.recursion.result import Recursion
 from screen.rule import Example
 from screen.target import parse
 from screen.testing import facts_of

@@ -17,8 +17,9 @@ from screen.facts.recursion.laws import CROSS_ENTROPY, collapse_factor, deepnorm
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.positions import last_one_minus_cos
 from screen.facts.recursion.stack import Stack, backward, forward
-from tests.simulation import Design, simulate
 from tests.covariance_stacks import SMALL, TOKENS, deepnorm, geometric, number, predicted, sampled, stack_of
+from tests.simulation import Design, simulate
+
 
 @pytest.mark.parametrize("factor", [0.25, 0.554, 0.8, 1.0])
 def test_the_gradient_ratio_of_b_alone_depends_on_the_init_of_q_and_k(factor: float) -> None:

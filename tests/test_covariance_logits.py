@@ -28,7 +28,6 @@ from tests.simulation import mean_cosine
 from tests.test_covariance import _gap, _pair
 from tests.test_covariance_models import said_of
 
-
 APART = 0.1
 """Of the cosine: networks of this width differ by 0.08 among themselves; near positions of a table are also more alike than distant ones, where the
 recursion has one cosine for all pairs."""

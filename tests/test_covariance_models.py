@@ -13,6 +13,7 @@ from screen.facts.recursion.result import Recursion
 from tests.covariance_models import MODELS, traced, trained_run
 from tests.covariance_stacks import geometric, number
 
+
 def said_of(source: str, **settings: int) -> Recursion:
     facts = traced(source)
     found = recursion_of(facts.streams[0], facts.graph, **settings)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+import networkx
 import pytest
 
 from tests.shared import ROOT
@@ -71,9 +72,9 @@ def _runs(tree: ast.AST) -> Iterator[ast.AST]:
             yield from _runs(child)
 
 
-def imported(source: str, module: str) -> Iterator[tuple[str, int]]:
+def imported(source: str, module: str, nodes: Callable[[ast.AST], Iterable[ast.AST]] = _runs) -> Iterator[tuple[str, int]]:
     """Every module that a source imports, at any depth of it, with its line."""
-    for node in _runs(ast.parse(source)):
+    for node in nodes(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -81,8 +82,8 @@ def imported(source: str, module: str) -> Iterator[tuple[str, int]]:
             if node.level:
                 base = ".".join([*module.split(".")[: -node.level], *filter(None, [base])])
             for alias in node.names:
-                known = base == "screen" and (f"screen.{alias.name}" in MODULES or (ROOT / "screen" / alias.name).is_dir())
-                yield (f"{base}.{alias.name}" if known else base), node.lineno
+                inner = f"{base}.{alias.name}"
+                yield (inner if inner in MODULES or f"{inner}.__init__" in MODULES else base), node.lineno
 
 
 def faults(module: str, source: str) -> list[str]:
@@ -105,6 +106,44 @@ def faults(module: str, source: str) -> list[str]:
         if part == "rules" and target == "rules":
             found.append(f"{module}:{line}: a rule imports no other rule")
     return found
+
+
+def arrows(sources: Mapping[str, str]) -> networkx.DiGraph[str]:
+    """Who imports whom, file by file: imports inside of functions and those for the type checker alone count too."""
+    found: networkx.DiGraph[str] = networkx.DiGraph()
+    for module, source in sources.items():
+        here = module.removesuffix(".__init__")
+        for name, _ in imported(source, module, ast.walk):
+            target = name if name in sources else f"{name}.__init__"
+            if target in sources and name not in (here, "screen"):
+                found.add_edge(here, name)
+    return found
+
+
+def circles(sources: Mapping[str, str]) -> list[list[str]]:
+    """Files that import each other, however far round."""
+    return [sorted(part) for part in networkx.strongly_connected_components(arrows(sources)) if len(part) > 1]
+
+
+SOURCES = {module: path.read_text(encoding="utf-8") for module, path in MODULES.items()}
+
+
+def test_no_circle_between_files() -> None:
+    assert circles(SOURCES) == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from screen.facts.branches import Branch",
+        "def f():\n    from screen.facts.branches import Branch",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from screen.facts import branches",
+    ],
+)
+def test_a_circle_is_seen(back: str) -> None:
+    """The test above can fail."""
+    (circle,) = circles({**SOURCES, "screen.facts.exits": SOURCES["screen.facts.exits"] + back})
+    assert circle == ["screen.facts.branches", "screen.facts.exits"]
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -16,7 +16,8 @@ from screen.capture.build import build_object
 from screen.capture.tracer import trace
 from screen.facts import derive
 from screen.facts.ends import signature
-from screen.facts.nouns import Facts, Stream, Unknown
+from screen.facts.nouns import Stream, Unknown
+from screen.facts.record import Facts
 from tests.awkward.parts import TOKENS, D, Stack
 from tests.awkward.table import CASES
 from tests.shared import ROOT

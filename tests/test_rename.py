@@ -19,7 +19,7 @@ from screen.capture.build import build
 from screen.capture.tracer import trace
 from screen.facts import derive
 from screen.facts.bounds.expr import Expr
-from screen.facts.nouns import Facts
+from screen.facts.record import Facts
 from screen.graph import Graph
 from screen.target import parse
 from tests.shared import ROOT

@@ -14,9 +14,10 @@ import pytest
 import screen.discover
 import screen.rules
 from screen.discover import Catalogue, catalogue, collect, lookup, run_rules
-from screen.facts.inits import deviation, square_gains, starting_value
 from screen.facts.bounds.expr import sym
-from screen.facts.nouns import DoubledNorm, Facts, HollowNorm, IdentityPath, Kind, MapCount, Port, Scale, Stream, Unknown
+from screen.facts.inits import deviation, square_gains, starting_value
+from screen.facts.nouns import DoubledNorm, HollowNorm, IdentityPath, Kind, MapCount, Port, Scale, Stream, Unknown
+from screen.facts.record import Facts
 from screen.graph import Failure, Guess, Initialiser
 from screen.report.page import render, split
 from screen.rule import Example, LoadedRule, Outcome

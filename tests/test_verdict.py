@@ -10,7 +10,8 @@ import pytest
 from screen.assemble import Request, assemble
 from screen.conditions import CONDITIONS
 from screen.discover import catalogue, run_rules
-from screen.facts.nouns import Coverage, Facts, UnmodelledOp
+from screen.facts.nouns import Coverage, UnmodelledOp
+from screen.facts.record import Facts
 from screen.graph import Failure, Graph
 from screen.rule import RuleFault
 from screen.verdict import ORDER, Verdict, fold, guess_decides, reasons_not_to_judge, worst

@@ -23,6 +23,7 @@ from typing import Any
 from tests.shared import ROOT
 from tests.zoo_score import OTHERS, PLACEMENTS, Label, Score, disputes, expected, labels, score, text, tri
 
+
 @dataclass
 class Row:
     """One label with its scores, or with the error that kept it from being scored."""

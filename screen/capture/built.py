@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
+from screen.capture.sizes import Sizes
 from screen.graph import Initialiser
-
-if TYPE_CHECKING:
-    from screen.capture.width import Sizes
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from screen.capture import phase
 from screen.capture.copying import on_meta
 from screen.capture.given import Inputs
-from screen.capture.lookup import BATCH, Lookup, forward_parameters, forward_signature
+from screen.capture.lookup import BATCH, Lookup, forward_parameters, forward_signature, widths_of
 from screen.capture.trial import first_tensor, outcome
 from screen.errors import TraceError
 
@@ -103,21 +103,6 @@ def combinations(model: nn.Module, look: Lookup, wanted: list[inspect.Parameter]
             yield (main, *(main for _ in others))  # q, k, v
         for rest in itertools.islice(itertools.product(*others), 64 if others else 1):
             yield (main, *rest)
-
-
-def widths_of(model: nn.Module) -> list[int]:
-    """Sizes that the last axis of an input may have, in the order of the layers that take them."""
-    found: list[int] = []
-    for module in model.modules():
-        for name in ("in_features", "embed_dim", "input_size", "d_model"):
-            if (isinstance(size := getattr(module, name, None), int) and name != "embed_dim") or isinstance(module, nn.MultiheadAttention):
-                found.append(size if isinstance(size, int) else module.embed_dim)  # type: ignore[arg-type]
-        if isinstance(shape := getattr(module, "normalized_shape", None), tuple):
-            found.append(int(shape[-1]))
-    for parameter in model.parameters():
-        if not isinstance(parameter, nn.parameter.UninitializedParameter) and parameter.dim():
-            found += [parameter.shape[-1], parameter.shape[0]]
-    return [n for n in dict.fromkeys(found) if n > 1][:24] or [64]
 
 
 def mains(model: nn.Module, look: Lookup, widths: list[int]) -> Iterator[Any]:

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture.copying import on_meta
-from screen.capture.guess import mains, seconds, widths_of
-from screen.capture.lookup import BATCH, Lookup
+from screen.capture.guess import mains, seconds
+from screen.capture.lookup import BATCH, Lookup, widths_of
 from screen.capture.rows import ROWS, Like, Row
 from screen.capture.trial import Outcome, outcome, short_twin
 

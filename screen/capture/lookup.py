@@ -26,6 +26,21 @@ def sizes_of(model: nn.Module) -> frozenset[int]:
     return frozenset(found | {s for b in model.buffers() if b.dim() > 1 for s in b.shape})
 
 
+def widths_of(model: nn.Module) -> list[int]:
+    """Sizes that the last axis of an input may have, in the order of the layers that take them."""
+    found: list[int] = []
+    for module in model.modules():
+        for name in ("in_features", "embed_dim", "input_size", "d_model"):
+            if (isinstance(size := getattr(module, name, None), int) and name != "embed_dim") or isinstance(module, nn.MultiheadAttention):
+                found.append(size if isinstance(size, int) else module.embed_dim)  # type: ignore[arg-type]
+        if isinstance(shape := getattr(module, "normalized_shape", None), tuple):
+            found.append(int(shape[-1]))
+    for parameter in model.parameters():
+        if not isinstance(parameter, nn.parameter.UninitializedParameter) and parameter.dim():
+            found += [parameter.shape[-1], parameter.shape[0]]
+    return [n for n in dict.fromkeys(found) if n > 1][:24] or [64]
+
+
 def free_lengths(model: nn.Module, limit: int = LENGTHS[-1]) -> list[int]:
     """Lengths up to `limit` (a table of positions may be short) that equal no size of the model, at least two of them."""
     taken = sizes_of(model)
@@ -118,8 +133,6 @@ class Lookup:
     @cached_property
     def widths(self) -> list[int]:
         """Sizes that the last axis of an input may have."""
-        from screen.capture.guess import widths_of
-
         return widths_of(self.model)
 
     @cached_property

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from screen.capture.lines import no_modes, user_line
+from screen.capture.oracle import Oracle
 
-if TYPE_CHECKING:
-    from screen.capture.session import Session
+
+class Session(Protocol):
+    """What a read needs of the run that it happens in."""
+
+    oracle: Oracle
+    sizes_are_guessed: bool
+    assumptions: set[tuple[str, int]]
+
+    def guess(self, default: Any, what: str) -> Any:
+        """A guessed answer, recorded with the user's line."""
 
 
 def _read_scalar(session: Session, func: Any, args: Any, kwargs: Any) -> Any:

@@ -8,14 +8,12 @@ that went from (a small multiple of) its old to its new value is left as it was.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from screen.capture.built import Built
+from screen.capture.sizes import Sizes, each
 from screen.errors import ScreenError, UsageError
 from screen.graph import Graph
 from screen.target import TargetSpec
@@ -37,36 +35,6 @@ Make = Callable[[Mapping[str, Any]], Built]
 """A model with these settings beside the user's own."""
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The fields of a config that go with its width, by dotted names as for `--set`."""
-
-    main: int
-    """The hidden size."""
-    sizes: Mapping[str, Any]
-    counts: Mapping[str, Any]
-    """Numbers of heads: an integer, or one for each layer."""
-
-    @property
-    def step(self) -> int:
-        """Widths that are multiples of it leave every number of heads whole."""
-        return self.main // math.gcd(self.main, *(n for v in self.counts.values() for n in _each(v) if n > 1)) if self._several else 1
-
-    @property
-    def _several(self) -> bool:
-        return any(n > 1 for v in self.counts.values() for n in _each(v))
-
-    def settings(self, width: int) -> dict[str, Any]:
-        """All candidates at another width. Raises `UsageError`."""
-        if width % self.step:
-            near = max(self.step, round(width / self.step) * self.step)
-            required = f"`--width` must leave whole numbers of heads of the same size: a multiple of {self.step}"
-            raise UsageError(required, f"it is {width}", f"`--width {near}` does")
-        f = Fraction(width, self.main)
-        counts = {k: _mapped(v, lambda n: n if n == 1 else int(n * f)) for k, v in self.counts.items()}
-        return {**{k: _mapped(v, lambda n: max(1, round(n * f))) for k, v in self.sizes.items()}, **counts}
-
-
 def sizes_of(spec: TargetSpec, settings: Mapping[str, Any]) -> Sizes:
     """What goes with the width in the config that a target's class takes. Raises `UsageError`."""
     config, taken = _configs(spec, settings)
@@ -78,7 +46,7 @@ def sizes_of(spec: TargetSpec, settings: Mapping[str, Any]) -> Sizes:
     for prefix, part in parts:
         for name, value in part.to_dict().items():
             kind = counts if _COUNTS.search(name) else sizes if _SIZES.search(name) else None
-            if kind is not None and _each(value):
+            if kind is not None and each(value):
                 kind[prefix + name] = value
     return Sizes(main, sizes, counts)
 
@@ -147,7 +115,7 @@ def same_ops(one: Graph, other: Graph) -> bool:
 
 def _moves(old: Any, new: Any, before: Graph, after: Graph) -> bool:
     """Whether an axis went from a multiple of an old value to the same multiple of the new one."""
-    pairs = {(k * a, k * b) for a, b in zip(_each(old), _each(new), strict=True) if a != b for k in MULTIPLES}
+    pairs = {(k * a, k * b) for a, b in zip(each(old), each(new), strict=True) if a != b for k in MULTIPLES}
     return any(
         (a, b) in pairs for one, other in zip(before.nodes, after.nodes, strict=True) if one.shape and other.shape
         for a, b in zip(one.shape, other.shape, strict=False)
@@ -174,14 +142,4 @@ def _main(config: Any) -> int | None:
     return next((n for n in found if isinstance(n, int) and not isinstance(n, bool)), None)
 
 
-def _each(value: Any) -> list[int]:
-    """The integers of a field; none where it holds anything else."""
-    values = value if isinstance(value, list | tuple) else [value]
-    return [int(v) for v in values] if all(isinstance(v, int) and not isinstance(v, bool) and v > 0 for v in values) else []
-
-
-def _mapped(value: Any, change: Callable[[int], int]) -> Any:
-    return [change(n) for n in value] if isinstance(value, list | tuple) else change(value)
-
-
-__all__ = ["Sizes", "resized", "same_ops", "sizes_of", "traced"]
+__all__ = ["resized", "same_ops", "sizes_of", "traced"]

@@ -13,11 +13,12 @@ from screen.facts.coverage import coverage_of, doubled_norms, guessed, hollow_no
 from screen.facts.edges import Edges
 from screen.facts.flow import Flow
 from screen.facts.norms import Norms
-from screen.facts.nouns import Facts, Stream, Sublayer, Unknown
+from screen.facts.nouns import Stream, Sublayer, Unknown
 from screen.facts.operator import StreamOperator, operators_of
 from screen.facts.operator.identity import identity_of
 from screen.facts.operator.steps import StateBound, state_bound
 from screen.facts.placement import Reader
+from screen.facts.record import Facts
 from screen.facts.recursion import recursion_of
 from screen.facts.streams import Chains
 from screen.facts.whole import blocks_in_one

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.nouns import Facts, Stream, Sublayer, Unknown
+from screen.facts.nouns import Stream, Sublayer, Unknown
 from screen.facts.path_gains import path_gains
+from screen.facts.record import Facts
 
 MIXERS = ("attention", "cross_attention")
 NEUTRAL = ("ffn", "gated_ffn", "moe")

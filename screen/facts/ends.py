@@ -124,7 +124,7 @@ class Ends:
     @cached_property
     def on_embedding(self) -> list[Edge]:
         """What the state that the first branch reads was multiplied by before the first block."""
-        edges = Scales(self.reader).on_embedding()
+        edges = Scales(self.reader, self.reader.stream_norms).on_embedding()
         kept = self.outside([e.node for e in edges], 0)
         return [e for e in edges if e.node in kept]
 

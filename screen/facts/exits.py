@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from screen.facts.edges import Edge
 from screen.facts.flow import Flow
 from screen.facts.nouns import Norm, Tri, Unknown
-
-if TYPE_CHECKING:
-    from screen.facts.branches import Branch
+from screen.facts.regions import Region
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ def is_bounded_gate(flow: Flow, node: int) -> bool:
         node = here.inputs[0]
 
 
-def walk_out(branch: Branch) -> Exit:
+def walk_out(branch: Region) -> Exit:
     flow, norms = branch.flow, branch.norms
     found: dict[int, Norm] = {}
     ends: list[int] = []
@@ -88,12 +85,12 @@ def walk_out(branch: Branch) -> Exit:
     return Exit(found[max(found)] if found else None, normed, tuple(scales), gated, tuple(carried))
 
 
-def _is_state(branch: Branch, node: int) -> bool:
+def _is_state(branch: Region, node: int) -> bool:
     """Whether a value is the stream's, behind views."""
     return node in branch.states or branch.flow.root(node) in branch.states
 
 
-def _out_edges(branch: Branch, node: int) -> tuple[Edge, ...]:
+def _out_edges(branch: Region, node: int) -> tuple[Edge, ...]:
     """Identity edges into a node of the way out; of two factors only the branch's own, the other one is a gate."""
     edges = branch.chains.into[node]
     here = branch.flow.graph.nodes[node]

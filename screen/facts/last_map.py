@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from screen.facts.nouns import Facts, Norm, Stream, Sublayer
+from screen.facts.nouns import Norm, Stream, Sublayer
 from screen.facts.questions import is_renormalised, is_unit
+from screen.facts.record import Facts
 from screen.ops import CLASSES
 
 _MAPS = frozenset({"linear", "addmm", "matmul"})

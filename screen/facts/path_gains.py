@@ -10,7 +10,8 @@ import math
 
 from screen.facts.degrees.nouns import Degree
 from screen.facts.inits import square_gains
-from screen.facts.nouns import Facts, Stream, Sublayer, Unknown
+from screen.facts.nouns import Stream, Sublayer, Unknown
+from screen.facts.record import Facts
 
 
 def path_gains(facts: Facts, sublayer: Sublayer) -> tuple[float, ...] | Unknown:

@@ -10,8 +10,9 @@ from screen.facts.bounds.expr import Expr
 from screen.facts.claims.claim import Claim, ClaimKind, Weights
 from screen.facts.claims.derive import is_held, survives, weighing
 from screen.facts.flow import strip
-from screen.facts.nouns import Facts, Kind, Norm, Stream, Sublayer, Tri, Unknown
+from screen.facts.nouns import Kind, Norm, Stream, Sublayer, Tri, Unknown
 from screen.facts.operator import StreamOperator
+from screen.facts.record import Facts
 
 MODEST = 2.0
 """Gain of the identity path over the whole depth, or its inverse, up to which it is a constant factor and no growth (convention)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from screen.facts.nouns import Facts, Stream, Sublayer
+from screen.facts.nouns import Stream, Sublayer
+from screen.facts.record import Facts
 from screen.graph import Ref
 from screen.ops import CLASSES
 

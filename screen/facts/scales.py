@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from screen.facts.branches import Branch
+from screen.facts.chain_reader import ChainReader
 from screen.facts.edges import Edge
 from screen.facts.flow import strip
 from screen.facts.nouns import Scale
 from screen.facts.starts import start_of
-
-if TYPE_CHECKING:
-    from screen.facts.placement import Reader
+from screen.facts.stream_norms import StreamNorms
 
 
 @dataclass(frozen=True)
 class Scales:
     """Reads the multipliers of one chain."""
 
-    reader: Reader
+    reader: ChainReader
+    norms: StreamNorms
 
     def of_stream(self, position: int) -> Scale:
         """Multipliers of the stream: on the skip alone before this add, or on the sum after it."""
@@ -59,7 +58,7 @@ class Scales:
 
     def _twin_scales(self, position: int) -> bool:
         """Multipliers after the last add count when an earlier add of the same line has them after it."""
-        twins = [other for other in range(position) if self.reader.stream_norms.is_twin(other, position)]
+        twins = [other for other in range(position) if self.norms.is_twin(other, position)]
         return any(e.kind == "scale" for other in twins for e in self.reader.segments[other + 1].edges)
 
     def _skip_only(self, edge: Edge, read: frozenset[int]) -> bool:

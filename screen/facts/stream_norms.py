@@ -9,19 +9,16 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from screen.facts.chain_reader import ChainReader, Segment
 from screen.facts.nouns import Unknown
-
-if TYPE_CHECKING:
-    from screen.facts.placement import Reader, Segment
 
 
 @dataclass(frozen=True)
 class StreamNorms:
     """Reads the norms between the adds of one chain."""
 
-    reader: Reader
+    reader: ChainReader
 
     def end_of_group(self, position: int) -> int:
         """The last add of parallel branches, where no norm stands between theirs: x + F(x) + G(x) is one sum."""

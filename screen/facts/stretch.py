@@ -7,8 +7,9 @@ with C the identity where the sum is not normed; the factors of a block's sums m
 
 from __future__ import annotations
 
-from screen.facts.nouns import Facts, Kind, Sublayer, Unknown
+from screen.facts.nouns import Kind, Sublayer, Unknown
 from screen.facts.questions import is_unit
+from screen.facts.record import Facts
 
 
 def block_stretch(facts: Facts, kind: Kind) -> str | None:

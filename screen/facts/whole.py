@@ -6,7 +6,8 @@ in, they are blocks of a whole model. Branches that read one state and are added
 
 from __future__ import annotations
 
-from screen.facts.nouns import Facts, Stream, Sublayer
+from screen.facts.nouns import Stream, Sublayer
+from screen.facts.record import Facts
 from screen.graph import SOURCES, Graph
 from screen.repetition import stacked
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from screen.model import Report, Reports
+from pydantic import BaseModel
 
 FORMATS = {"text": "screen.report.text", "markdown": "screen.report.markdown", "json": "screen.report.json"}
 """Format to the module whose `render(report, **options) -> str` makes it."""
 
 
-def render(report: Report | Reports, format: str, **options: object) -> str:
-    """The report as text, with a line feed at its end.
+def render(report: BaseModel, format: str, **options: object) -> str:
+    """A `Report`, or `Reports`, as text, with a line feed at its end.
 
     Options: `color` and `width` (text: `width=None` when the output is no terminal, then lines are as long as they are),
     `verbose` (also findings that hold). Raises `KeyError` for a format that does not exist."""

@@ -9,66 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from html import escape
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from screen.model import ErrorPart, FindingPart, GuessPart, KindPart, Report, Reports, Source, StreamPart
 from screen.report import derived, groups, probe, words
+from screen.report.escape import Safe, code, html, text
 from screen.report.graph import mermaid
 from screen.report.picture import draw
-from screen.report.words import clean
 from screen.verdict import CHANNELS
 
 PICTURES = 12
 """Kinds per stream that get a picture; the others are named."""
-SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
-SPAN = re.compile(r"`([^`]+)`")
-
-
-class Safe(str):
-    """Text that is Markdown already."""
-
-
 def render(report: Report | Reports, *, plots: Sequence[probe.Pictures] = (), **_: object) -> str:
     """The report as Markdown. `plots`: for each model the pictures of what was measured, files beside the report."""
     if isinstance(report, Report):
         return _one(report, 1, *plots[:1])
     models = [_one(r, 2, *plots[i : i + 1]) for i, r in enumerate(report.reports)]
     return "\n".join([f"# {report.verdict.capitalize()}: {len(report.reports)} targets\n", *models])
-
-
-def text(value: object) -> str:
-    """A value as Markdown on one line: `…` becomes a code span, everything else is escaped, `&`, `<` and `>` as entities."""
-    if isinstance(value, Safe):
-        return value
-    return "".join(code(part) if inside else _escaped(part) for inside, part in _parts(value))
-
-
-def _parts(value: object) -> list[tuple[bool, str]]:
-    """The text in pieces: (whether it stood between backticks, the piece without them)."""
-    return [(i % 2 == 1, part) for i, part in enumerate(SPAN.split(str(value)))]
-
-
-def _escaped(part: str) -> str:
-    return SPECIAL.sub(r"\\\1", escape(clean(part), quote=False))
-
-
-def code(value: object) -> Safe:
-    """A code span: fenced by more backticks than it holds, `|` escaped because it may stand in a table."""
-    inner = clean(str(value)).replace("|", "\\|")
-    fence = "`" * (max((len(run) for run in re.findall("`+", inner)), default=0) + 1)
-    pad = " " if inner.startswith("`") or inner.endswith("`") else ""
-    return Safe(f"{fence}{pad}{inner}{pad}{fence}")
-
-
-def html(value: object) -> Safe:
-    """Text inside an HTML element, on one line, where Markdown's signs must not count either; `…` becomes `<code>`."""
-    return Safe("".join(f"<code>{_entities(part)}</code>" if inside else _entities(part) for inside, part in _parts(value)))
-
-
-def _entities(part: str) -> str:
-    return re.sub(r"[`*_\[\]|~$\\]", lambda m: f"&#{ord(m.group())};", escape(clean(part)))
 
 
 def _one(report: Report, level: int, plots: probe.Pictures = ()) -> str:

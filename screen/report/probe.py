@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from screen.model import ExperimentPart, ProbePart, Report
 from screen.probe.plan import Outcome
+from screen.report.escape import code
+from screen.report.escape import text as escaped
 from screen.report.numbers import number
 from screen.report.words import clean
 
@@ -58,9 +60,6 @@ def text(probe: ProbePart) -> list[str]:
 
 def markdown(probe: ProbePart, pictures: Pictures = ()) -> list[str]:
     """A table of experiments, a picture of each where there are files of them, and the numbers that the pictures show."""
-    from screen.report.markdown import code
-    from screen.report.markdown import text as escaped
-
     lines = [f"Measured on {escaped(probe.device)}, {probe.dtype}, seed {probe.seed}: {tally(probe)}.", ""]
     lines += [f"Interrupted: {escaped(probe.interrupted)}", ""] if probe.interrupted else []
     lines += ["| experiment | what | of | predicted | measured | outcome | why |", "|---|---|---|---|---|---|---|"]
@@ -75,9 +74,6 @@ def markdown(probe: ProbePart, pictures: Pictures = ()) -> list[str]:
 
 def _numbers(probe: ProbePart) -> list[str]:
     """What the pictures show, and everything else that was measured along the way."""
-    from screen.report.markdown import code
-    from screen.report.markdown import text as escaped
-
     rows = [e for e in probe.experiments if e.numbers]
     lines = ["", "<details>", "<summary>More numbers</summary>", "", "| experiment | of | numbers |", "|---|---|---|"] if rows else []
     for e in rows:

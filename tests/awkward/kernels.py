@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention.flex_attention import flex_attention
 
-from tests.awkward.parts import D, FFN, HEADS
+from tests.awkward.parts import FFN, HEADS, D
 
 H = D // HEADS
 

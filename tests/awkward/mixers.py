@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.awkward.parts import D, HEADS
+from tests.awkward.parts import HEADS, D
 
 H = D // HEADS
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from tests.awkward.parts import D, FFN, HEADS, Attention, Pre
+from tests.awkward.parts import FFN, HEADS, Attention, D, Pre
 
 
 class PlainList(nn.Module):

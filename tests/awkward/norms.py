@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.awkward.parts import D, FFN, Attention
+from tests.awkward.parts import FFN, Attention, D
 
 Body = Callable[[Tensor, Tensor], Tensor]
 """(x [..., d], gain [d]) -> normalised x."""

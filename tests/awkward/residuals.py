@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tests.awkward.parts import D, FFN, Attention, Pre
+from tests.awkward.parts import FFN, Attention, D, Pre
 
 
 class AugmentedAdd(Pre):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.awkward import kernels, mixers, modules, norms, residuals, streams, values
-from tests.awkward.parts import D, TOKENS, Pre, Stack
+from tests.awkward.parts import TOKENS, D, Pre, Stack
 
 Sublayers = tuple[str, ...]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tests.awkward.parts import D, FFN, HEADS, Attention, Pre
+from tests.awkward.parts import FFN, HEADS, Attention, D, Pre
 
 
 class SumDecides(nn.Module):

@@ -18,9 +18,9 @@ from screen.facts.recursion import Recursion, recursion_of
 from screen.plan import plan_of
 from screen.probe.attempts import Session
 from screen.probe.budget import Budget
-from screen.probe.depth.starts import of_depths
-from screen.probe.depth.laws import Sample, measure
 from screen.probe.depth.fits import mean
+from screen.probe.depth.laws import Sample, measure
+from screen.probe.depth.starts import of_depths
 from screen.probe.material import Watch
 from screen.probe.plan import Options
 from screen.probe.replay import Env

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from screen.probe.allot import SHARES, Want, allotted
-from tests.probe.common import CPU, planned
 from screen.capture.tracer import run
+from screen.probe.allot import SHARES, Want, allotted
 from screen.probe.attempts import Session
 from screen.probe.budget import Budget
 from screen.probe.run import wants
+from tests.probe.common import CPU, planned
 
 
 def _want(purse: str, node: int, *costs: float) -> Want:

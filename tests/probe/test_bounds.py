@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from screen.facts.bounds.expr import add, largest, mul, num, power, smallest, sym
-from screen.facts.bounds.quantities import Part, Quantity
+from screen.facts.bounds.parts import Part
+from screen.facts.bounds.quantities import Quantity
 from screen.plan import program_of
+from screen.plan_quantities import quantity_plan
 from screen.probe.made import Arrays
 from screen.probe.measures import evaluate, quantity
-from screen.plan_quantities import quantity_plan
 from screen.probe.plan import BoundPlan, ProbePlan
 from screen.probe.run import experiments
 from tests.probe.common import CPU, planned

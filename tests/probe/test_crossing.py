@@ -11,11 +11,11 @@ from screen.capture.build import build
 from screen.capture.tracer import run
 from screen.facts import derive
 from screen.plan import plan_of
+from screen.probe.material import Material, Watch
+from screen.probe.plan import Experiment
 from screen.probe.precision.beside import Precision
 from screen.probe.precision.crossing import crossing, window
 from screen.probe.precision.program import halved
-from screen.probe.material import Material, Watch
-from screen.probe.plan import Experiment
 from screen.probe.replay import Tape
 from screen.probe.stack import Stack
 from screen.target import parse

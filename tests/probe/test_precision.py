@@ -12,15 +12,15 @@ from screen.capture.build import build
 from screen.capture.tracer import run
 from screen.facts import derive
 from screen.plan import plan_of
-from screen.probe.precision import experiments as module
 from screen.probe.attempts import Session
-from screen.probe.precision.beside import Precision
 from screen.probe.budget import Budget
-from screen.probe.precision.program import Half, aligned, halved
-from screen.probe.precision.run import precise
 from screen.probe.material import Material, Missing, Watch
 from screen.probe.plan import BoundPlan, Experiment, ProbePlan
+from screen.probe.precision import experiments as module
+from screen.probe.precision.beside import Precision
 from screen.probe.precision.experiments import counted, lost, precision, reach
+from screen.probe.precision.program import Half, aligned, halved
+from screen.probe.precision.run import precise
 from screen.probe.replay import Tape
 from screen.probe.stack import Stack
 from screen.target import parse

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from screen.facts.bounds.fold import dense, matrix_of, rows_of, share_of, vector_of
+from screen.facts.bounds.fold import matrix_of, rows_of, share_of, vector_of
 from screen.facts.bounds.pairs import Logit, Through
-from screen.facts.bounds.quantities import Part, Quantity
+from screen.facts.bounds.parts import Part, dense
+from screen.facts.bounds.quantities import Quantity
 from screen.plan_quantities import quantity_plan
 from screen.probe import adversary
 from screen.probe.made import Arrays

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 import screen
 from screen.capture.build import build, build_object
-from screen.capture.real import real, seeded
 from screen.capture.protocol import Request
+from screen.capture.real import real, seeded
 from screen.capture.tracer import run
 from screen.cli import main
 from screen.config import load

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from screen.capture.build import build
-from screen.capture.width import Sizes, same_ops, sizes_of, traced
+from screen.capture.sizes import Sizes
+from screen.capture.width import same_ops, sizes_of, traced
 from screen.cli import main
 from screen.errors import UsageError
 from screen.probe.plan import BlockPlan, ProbePlan, SublayerPlan

@@ -9,8 +9,8 @@ import torch
 
 from tests.shared import ROOT
 from tests.soundness.mutations import recorded, table
-from tests.soundness.shards import Plan
 from tests.soundness.record import Record
+from tests.soundness.shards import Plan
 from tests.soundness.trial import TOLERANCE
 
 SCORES = ROOT / "tests" / "adversary" / "SCORES.md"

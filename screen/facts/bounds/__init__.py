@@ -13,29 +13,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import overload
 
-from screen.facts.bounds import rotary as _rotary
 from screen.facts.bounds import (
+    refine,
     rows_activation,
     rows_choice,
     rows_complex,
     rows_constrained,
     rows_factory,
     rows_filter,
+    rows_gated,
     rows_joins,
     rows_linear,
     rows_norm,
     rows_parts,
-    rows_pointwise,
+    rows_product,
     rows_quotient,
     rows_reduce,
     rows_statistic,
+    rows_sum,
     rows_views,
     rows_write,
 )
+from screen.facts.bounds import rotary as _rotary
 from screen.facts.bounds.closed import boundedness, fixed, held, in_stream, is_proven, place
 from screen.facts.bounds.expr import ONE, Expr, add, largest, num, sym
 from screen.facts.bounds.hamiltonian import HamiltonianForm, hamiltonian
-from screen.facts.bounds.quantities import Part, Quantity, values_of
+from screen.facts.bounds.parts import Part
+from screen.facts.bounds.quantities import Quantity, values_of
 from screen.facts.bounds.softmax import SoftmaxBound, opaque, softmaxes, verdict
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import Spread, Walk
@@ -44,8 +48,8 @@ from screen.facts.nouns import Place, Tri, Unknown
 from screen.facts.softmaxes import CALLS, FUSED
 
 _RULES = (
-    _rotary, rows_activation, rows_choice, rows_complex, rows_constrained, rows_factory, rows_filter, rows_joins, rows_linear, rows_norm, rows_parts,
-    rows_pointwise, rows_quotient, rows_reduce, rows_statistic, rows_views, rows_write,
+    _rotary, rows_activation, rows_choice, rows_complex, rows_constrained, rows_factory, rows_filter, rows_gated, rows_joins, rows_linear, rows_norm,
+    rows_parts, refine, rows_product, rows_quotient, rows_reduce, rows_statistic, rows_sum, rows_views, rows_write,
 )
 """Imported so that their rows are entered."""
 

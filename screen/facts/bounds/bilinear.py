@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, Facts, is_zero, query, relabel, tidy
+from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, Facts, is_zero, query, relabel, tidy, zero
 from screen.facts.bounds.expr import Expr, mul
 from screen.facts.nouns import Unknown
 
@@ -44,8 +44,6 @@ def product(a: Bound, b: Bound, labels_a: tuple[int, ...], labels_b: tuple[int, 
             contracted: Atoms, out: tuple[int, ...], out_sizes: tuple[int, ...]) -> Bound:
     """Bounds of Σ_K a·b with atoms labelled; `out` are the labels of the result in order."""
     if is_zero(a) or is_zero(b):
-        from screen.facts.bounds.domain import zero
-
         return zero(len(out))
     if isinstance(a, Unknown):
         return a

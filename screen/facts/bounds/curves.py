@@ -16,9 +16,9 @@ import numpy as np
 
 from screen.facts.bounds.domain import is_zero, times, with_ceiling
 from screen.facts.bounds.expr import num
-from screen.facts.bounds.ranges import ROOT, Cells, Extent, Scalar, extent, plain
+from screen.facts.bounds.ranges import ROOT, Cells, Extent, Scalar, plain
 from screen.facts.bounds.rows_activation import SHAPES, Shape, through
-from screen.facts.bounds.scalars import law_of
+from screen.facts.bounds.scalars import extent, law_of
 from screen.facts.bounds.terms import FUNCTIONS, compared, operands_of, term_of
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import Walk

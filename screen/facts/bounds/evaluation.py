@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from screen.facts.bounds.expr import Expr
+from screen.facts.bounds.expr_node import ExprNode
 
 
-def plain_node(e: Expr, table: dict[int, float], values: Mapping[str, float]) -> float:
+def plain_node(e: ExprNode, table: dict[int, float], values: Mapping[str, float]) -> float:
     """The value of one node, from those of its operands."""
     if e.kind == "sym":
         return float(values[e.name])
@@ -38,7 +36,7 @@ def _log(x: float) -> float:
     return math.log(x) if x > 0 else -math.inf
 
 
-def log_node(e: Expr, table: dict[int, float], values: Mapping[str, float]) -> float:
+def log_node(e: ExprNode, table: dict[int, float], values: Mapping[str, float]) -> float:
     """The logarithm of one node, from those of its operands."""
     if e.kind == "sym":
         return _log(float(values[e.name]))
@@ -55,7 +53,7 @@ def log_node(e: Expr, table: dict[int, float], values: Mapping[str, float]) -> f
     return _log(e.value)
 
 
-def code_of(e: Expr) -> str:
+def code_of(e: ExprNode) -> str:
     """One node as Python, with `t<serial>` for its operands and `v` for the values."""
     args = [f"t{a.serial}" for a in e.args]
     if e.kind == "sym":

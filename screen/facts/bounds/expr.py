@@ -8,57 +8,24 @@ gives text that `sympy.sympify` reads.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import count
 from weakref import WeakValueDictionary
 
 from screen.facts.bounds.evaluation import code_of, exp_of, log_node, plain_node
-from screen.facts.bounds.form import Form, form_of
+from screen.facts.bounds.expr_node import ExprNode
+from screen.facts.bounds.form import form_of
 from screen.facts.bounds.memo import memo
-
-_SERIAL = count()
+from screen.facts.bounds.order import at_most
+from screen.facts.bounds.printing import text
 
 
 @dataclass(frozen=True, eq=False)
-class Expr:
-    """One expression. `kind` decides what the other fields mean:
+class Expr(ExprNode):
+    """An expression that can be evaluated, compared and printed."""
 
-    num: `value`; sym: `name`; add: `value` + Σ args; mul: `value` · Π args_i ** powers_i; min, max: over args (and `value` when finite)."""
-
-    kind: str
-    value: float
-    name: str
     args: tuple[Expr, ...]
-    powers: tuple[float, ...]
-    digest: bytes
-    """Of the structure: operands are kept in its order, so that equal programs give equal expressions and equal roundings."""
-    form: Form
-    """What is compared first (`order`)."""
-    serial: int = field(default_factory=lambda: next(_SERIAL))
-
-    @property
-    def size(self) -> int:
-        """Number of distinct sub-expressions."""
-        return sum(1 for _ in self.walk())
-
-    def walk(self) -> Iterator[Expr]:
-        """Each sub-expression once, operands first."""
-        done: set[int] = set()
-        stack: list[tuple[Expr, bool]] = [(self, False)]
-        while stack:
-            here, ready = stack.pop()
-            if ready:
-                yield here
-            elif here.serial not in done:
-                done.add(here.serial)
-                stack.append((here, True))
-                stack.extend((a, False) for a in reversed(here.args))
-
-    def symbols(self) -> tuple[str, ...]:
-        """Names of the symbols, in order of first appearance."""
-        return tuple(e.name for e in self.walk() if e.kind == "sym")
 
     def evaluate(self, values: Mapping[str, float]) -> float:
         """The number at given values; `inf` where it is larger than a float, never `nan`."""
@@ -111,8 +78,6 @@ class Expr:
 
     def sympy(self, limit: int = 400) -> str:
         """Text that SymPy reads, for people: sub-expressions used twice in a large expression get names, one line each, `u1 = …`."""
-        from screen.facts.bounds.printing import text
-
         return text(self, limit)
 
     def __str__(self) -> str:
@@ -269,8 +234,6 @@ def _extreme(kind: str, items: tuple[Expr, ...], choose: Callable[[float, float]
 
 
 def _undominated(kind: str, parts: list[Expr]) -> list[Expr]:
-    from screen.facts.bounds.order import at_most
-
     kept: list[Expr] = []
     for part in parts:
         if any(at_most(k, part) if kind == "min" else at_most(part, k) for k in kept):

@@ -21,66 +21,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from screen.facts.bounds.expr import ONE, Expr, add, mul, num, sym
+from screen.facts.bounds.parts import Made, Part, Symbols, dense, said
+
 if TYPE_CHECKING:
     import numpy
 
-    from screen.facts.bounds.expr import Expr
-    from screen.facts.bounds.quantities import Names, Part
-
-
-@dataclass(frozen=True)
-class Made:
-    """An array that is computed from parameters before a norm of it is taken."""
-
-    matrix: Part
-    """W (v of a weight norm): [out, in, …]."""
-
-    letter = ""
-    """What the symbol of W gets at its end."""
-    fixed = ""
-    """Why its norms stay bounded over all weights, where they do."""
-    proven = True
-    """Whether the graph shows that; else it is a condition on training."""
-
-    @property
-    def told(self) -> str:
-        """What it is, after the name of its parameter."""
-        raise NotImplementedError
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """All parts that it is made of."""
-        raise NotImplementedError
-
-    @property
-    def factors(self) -> tuple[Part, ...]:
-        """The two parts whose names make its name; else none."""
-        return ()
-
-    def array(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Its value."""
-        raise NotImplementedError
-
-    def slack(self, weights: Mapping[str, numpy.ndarray]) -> float:
-        """The rounding error of `array`, where what cancels can leave less than that."""
-        return 0.0
-
-    def plainly(self, part: Part, roles: str, names: Names) -> Expr | None:
-        """An upper bound of a norm of a part of it in norms of single parameters; None where there is none."""
-        raise NotImplementedError
-
-
-def said(part: Part) -> str:
-    """A part in words: the rows of the parameter where it is not all of them, and what is done to them."""
-    base = part if part.fold is None else part.fold.matrix
-    if len(base.whole) != 2 or base.strides[-1] != 1:
-        rows = ""
-    else:
-        across = 1 if part.fold is not None and len(part.whole) == 1 else base.whole[1]
-        count = math.prod(n for n, step in zip(part.sizes, part.strides, strict=True) if step) // across
-        first = part.offset // across + (0 if part.fold is None else base.offset // base.whole[1])
-        rows = f"[{first}:{first + count}]" if count != base.whole[0] else ""
-    return f"{part.parameter}{rows}" + ("" if part.fold is None else f" {part.fold.told}".rstrip())
 
 
 @dataclass(frozen=True)
@@ -106,6 +52,10 @@ class Fold(Made):
         gain = "" if self.gain is None else f" · diag({self.gain.parameter}{f' + {self.gain.shift:g}' if self.gain.shift else ''})"
         return f"{gain}{', without its mean over the inputs' if self.centred else ''}".strip(" ")
 
+    def unfolded(self, part: Part) -> Part:
+        """The same entries of W itself."""
+        return unfolded(part)
+
     @property
     def parts(self) -> tuple[Part, ...]:
         """W, γ, β, b: those that there are."""
@@ -130,10 +80,8 @@ class Fold(Made):
             size *= 1.0 if side is None else float(np.linalg.norm(side.read(weights)))
         return 1e-13 * (size + (float(np.linalg.norm(self.bias.read(weights))) if self.bias is not None else 0.0))
 
-    def plainly(self, part: Part, roles: str, names: Names) -> Expr:
+    def plainly(self, part: Part, roles: str, names: Symbols) -> Expr:
         """max|γ|·‖W‖, or ‖W‖‖β‖ + ‖b‖."""
-        from screen.facts.bounds.expr import ONE, add, mul, sym
-
         if self.shift is None:
             gain = ONE if self.gain is None else sym(names.symbol(self.gain, "s"))
             return mul(gain, sym(names.symbol(unfolded(part), roles)))
@@ -169,10 +117,8 @@ class Rows(Made):
         made: numpy.ndarray = flat / np.linalg.norm(flat, axis=1, keepdims=True) * self.gains.read(weights).reshape(-1, 1)
         return made.reshape(v.shape)
 
-    def plainly(self, part: Part, roles: str, names: Names) -> Expr:
+    def plainly(self, part: Part, roles: str, names: Symbols) -> Expr:
         """‖g‖₂ bounds the Frobenius norm, and that every other one; √a times it an ℓ1 norm of a entries, t times it a sum over t taps."""
-        from screen.facts.bounds.expr import mul, num, sym
-
         counts = {role: math.prod(n for n, r in zip(part.sizes, roles, strict=True) if r == role) for role in "at"}
         return mul(num(math.sqrt(counts["a"]) * counts["t"]), sym(names.symbol(self.gains, "r" * len(self.gains.sizes))))
 
@@ -230,11 +176,9 @@ class Share(Made):
             made: numpy.ndarray = np.float64(gain) * w / np.float64(size)
         return np.where(np.isfinite(made), made, np.inf)
 
-    def plainly(self, part: Part, roles: str, names: Names) -> Expr | None:
+    def plainly(self, part: Part, roles: str, names: Symbols) -> Expr | None:
         """|γ| times the same norm of W/σ; W/‖W‖ by what no part of it exceeds: each matrix and row 1, h of them √h, a entries √a
         in ℓ1, t taps t; ‖W‖_F is at most √rank. uᵀWv can be as small as it likes."""
-        from screen.facts.bounds.expr import ONE, mul, num, sym
-
         gain = ONE if self.gain is None else sym(names.symbol(self.gain, ""))
         if self.left is not None:
             if self.gain is None:
@@ -257,12 +201,6 @@ def matrix_of(matrix: Part, gain: Part | None, centred: bool) -> Part:
 def vector_of(matrix: Part, shift: Part, bias: Part | None) -> Part:
     """W β + b as a part."""
     return dense(matrix, matrix.sizes[:1], Fold(matrix, shift=shift, bias=bias))
-
-
-def dense(matrix: Part, sizes: tuple[int, ...], fold: Made) -> Part:
-    """An array of its own, under the name of its first parameter."""
-    strides = tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
-    return replace(matrix, whole=sizes, offset=0, sizes=sizes, strides=strides, shift=0.0, fold=fold)
 
 
 def rows_of(v: Part, gains: Part) -> Part:
@@ -289,4 +227,4 @@ def unfolded(part: Part) -> Part:
                    strides=strides)
 
 
-__all__ = ["Fold", "Made", "Rows", "Share", "dense", "matrix_of", "rows_of", "said", "share_of", "unfolded", "vector_of"]
+__all__ = ["Fold", "Rows", "Share", "matrix_of", "rows_of", "share_of", "unfolded", "vector_of"]

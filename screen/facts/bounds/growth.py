@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from screen.facts.bounds.curves import curve_of
 from screen.facts.bounds.expr import ZERO
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import Walk
@@ -61,8 +62,6 @@ def state_of(walk: Walk, node: Node, states: dict[int, State]) -> State:
 
 def _curved(walk: Walk, node: Node, states: dict[int, State]) -> State:
     """A function of one value that grows: by its ends."""
-    from screen.facts.bounds.curves import curve_of
-
     curve = curve_of(walk, node.index) if node.shape is not None else None
     state = states.get(curve.root) if curve is not None else None
     if curve is None or not isinstance(state, Growth):

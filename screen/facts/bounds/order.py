@@ -5,7 +5,7 @@ Norms of one part of a parameter are ordered: max|w| <= largest row <= largest h
 
 from __future__ import annotations
 
-from screen.facts.bounds.expr import Expr
+from screen.facts.bounds.expr_node import ExprNode
 from screen.facts.bounds.form import can_be_at_most
 
 RANKS = {"abs": 0, "row": 1, "max": 2, "": 3, "rss": 4, "fro": 5, "l2": 5}
@@ -14,7 +14,7 @@ RANKS = {"abs": 0, "row": 1, "max": 2, "": 3, "rss": 4, "fro": 5, "l2": 5}
 _KNOWN: dict[tuple[int, int], bool] = {}
 
 
-def at_most(a: Expr, b: Expr) -> bool:
+def at_most(a: ExprNode, b: ExprNode) -> bool:
     """Whether a <= b for all values of the symbols, as far as the form shows; False proves nothing."""
     if a is b:
         return True
@@ -32,7 +32,7 @@ def at_most(a: Expr, b: Expr) -> bool:
     return found
 
 
-def _compare(a: Expr, b: Expr) -> bool:
+def _compare(a: ExprNode, b: ExprNode) -> bool:
     if b.kind == "min":
         return ((a.kind == "num" and a.value <= b.value) or b.value == float("inf")) and all(at_most(a, x) for x in b.args)
     if a.kind == "max":
@@ -55,7 +55,7 @@ def _symbols(a: str, b: str) -> bool:
     return base == other and mine in RANKS and theirs in RANKS and RANKS[mine] <= RANKS[theirs]
 
 
-def _covered(left: tuple[Expr, ...], right: tuple[Expr, ...]) -> bool:
+def _covered(left: tuple[ExprNode, ...], right: tuple[ExprNode, ...]) -> bool:
     """Each term on the left is at most a term of its own on the right; what stands on both sides goes first."""
     shared = {x.serial for x in left} & {y.serial for y in right}
     free = [y for y in right if y.serial not in shared]
@@ -67,7 +67,7 @@ def _covered(left: tuple[Expr, ...], right: tuple[Expr, ...]) -> bool:
     return True
 
 
-def _products(a: Expr, b: Expr) -> bool:
+def _products(a: ExprNode, b: ExprNode) -> bool:
     """Coefficients and, power by power, factors."""
     ca, fa = _factors(a)
     cb, fb = _factors(b)
@@ -85,11 +85,11 @@ def _products(a: Expr, b: Expr) -> bool:
     return True
 
 
-def _base_at_most(a: Expr, b: Expr, power: float) -> bool:
+def _base_at_most(a: ExprNode, b: ExprNode, power: float) -> bool:
     return a is b or (at_most(a, b) if power > 0 else at_most(b, a))
 
 
-def _factors(e: Expr) -> tuple[float, list[tuple[Expr, float]]]:
+def _factors(e: ExprNode) -> tuple[float, list[tuple[ExprNode, float]]]:
     if e.kind == "mul":
         return e.value, list(zip(e.args, e.powers, strict=True))
     return (e.value, []) if e.kind == "num" else (1.0, [(e, 1.0)])

@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING
 
 from screen.facts.bounds.domain import Bound, Fact, Facts
 from screen.facts.bounds.expr import Expr, add, mul, num, sym
-from screen.facts.bounds.fold import Fold, Made, dense, said, vector_of
-from screen.facts.bounds.quantities import Names, Part
+from screen.facts.bounds.fold import Fold, vector_of
+from screen.facts.bounds.parts import Made, Part, Symbols, dense, said
+from screen.facts.bounds.quantities import Names
 from screen.facts.bounds.value import Projection
 from screen.facts.nouns import Unknown
 
@@ -89,7 +90,7 @@ class Logit(Two):
     def _pairs(self) -> tuple[tuple[Part, Part], ...]:
         return ((self.matrix, self.other), (self.other, self.matrix))
 
-    def plainly(self, part: Part, roles: str, names: Names) -> Expr:
+    def plainly(self, part: Part, roles: str, names: Symbols) -> Expr:
         """The product of the largest norms of a head."""
         lead = "s" * self.heads
         return mul(*(sym(names.symbol(p, lead + ("rc" if len(p.sizes) > self.heads + 1 else "r"))) for p in self.parts))
@@ -124,7 +125,7 @@ class Through(Two):
         size = float(np.linalg.norm(self.matrix.read(weights)))
         return size * (1e-13 * float(np.linalg.norm(self.other.read(weights))) + _slack(self.other, weights))
 
-    def plainly(self, part: Part, roles: str, names: Names) -> Expr:
+    def plainly(self, part: Part, roles: str, names: Symbols) -> Expr:
         """‖W‖ (its largest row) times √(Σ‖A_h‖²)."""
         flat = self.matrix.viewed((self.matrix.sizes[0], math.prod(self.matrix.sizes[1:])))
         first = names.symbol(flat, roles) if flat is not None else names.symbol(self.matrix, roles[0] + "c" * (len(self.matrix.sizes) - 1))

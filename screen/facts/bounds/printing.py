@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.bounds.expr import Expr
+from screen.facts.bounds.expr_node import ExprNode
 
 
-def text(e: Expr, limit: int) -> str:
+def text(e: ExprNode, limit: int) -> str:
     """One line while the expression is small; else sub-expressions that are used twice get names, one line each, before the last line."""
     order = list(e.walk())
     uses: dict[int, int] = {}
@@ -42,7 +42,7 @@ def number(value: float) -> str:
     return repr(value)
 
 
-def _node(e: Expr, done: dict[int, str]) -> str:
+def _node(e: ExprNode, done: dict[int, str]) -> str:
     args = [done[a.serial] for a in e.args]
     if e.kind == "sym":
         return e.name

@@ -17,103 +17,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from screen.facts.bounds.parts import Part
+
 if TYPE_CHECKING:
     import numpy
 
     from screen.facts.bounds.expr import Expr
-    from screen.facts.bounds.fold import Made
 
 Kind = Literal["spectral", "head_rss", "max_abs", "frobenius", "l2", "row_max", "row_l1", "taps", "max_exp"]
 """spectral: max_s ‖W‖₂; head_rss: √Σ_h ‖W_h‖₂²; max_abs: max |w|; frobenius, l2: √Σ w²; row_max: max_row √Σ_c w²; row_l1: max_row Σ_c |w|;
 taps: Σ over the taps of a filter of the norm of its matrix; max_exp: max exp(w)."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A strided view of a parameter."""
-
-    parameter: str
-    whole: tuple[int, ...]
-    """Shape of the parameter."""
-    offset: int
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    shift: float = 0.0
-    """A number added to every entry (`1 + w`)."""
-    fold: Made | None = None
-    """Where it is a view of an array that is computed from several parameters; `parameter` is the first of them."""
-
-    def read(self, weights: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-        """Its entries in float64."""
-        import numpy as np
-
-        whole = self.fold.array(weights) if self.fold is not None else weights[self.parameter]
-        dense = np.ascontiguousarray(np.asarray(whole, dtype=np.float64)).reshape(-1)
-        part = np.lib.stride_tricks.as_strided(dense[self.offset :], self.sizes, tuple(s * dense.itemsize for s in self.strides))
-        return part + self.shift
-
-    def permuted(self, order: tuple[int, ...]) -> Part:
-        """Axes in another order."""
-        return replace(self, sizes=tuple(self.sizes[i] for i in order), strides=tuple(self.strides[i] for i in order))
-
-    def sliced(self, axis: int, start: int, stop: int, step: int = 1) -> Part:
-        """A range of one axis."""
-        axis %= len(self.sizes)
-        sizes, strides = list(self.sizes), list(self.strides)
-        sizes[axis] = max(0, -(-(stop - start) // step))
-        strides[axis] *= step
-        return replace(self, offset=self.offset + start * self.strides[axis], sizes=tuple(sizes), strides=tuple(strides))
-
-    def dropped(self, axis: int) -> Part:
-        """Without an axis (its index 0)."""
-        axis %= len(self.sizes)
-        return replace(
-            self, sizes=self.sizes[:axis] + self.sizes[axis + 1 :], strides=self.strides[:axis] + self.strides[axis + 1 :]
-        )
-
-    def inserted(self, axis: int) -> Part:
-        """With a new axis of size 1."""
-        return replace(self, sizes=(*self.sizes[:axis], 1, *self.sizes[axis:]), strides=(*self.strides[:axis], 0, *self.strides[axis:]))
-
-    def split(self, axis: int, parts: tuple[int, ...]) -> Part:
-        """One axis as several, outer first."""
-        strides, step = [], self.strides[axis]
-        for n in reversed(parts):
-            strides.append(step)
-            step *= n
-        return replace(
-            self,
-            sizes=(*self.sizes[:axis], *parts, *self.sizes[axis + 1 :]),
-            strides=(*self.strides[:axis], *reversed(strides), *self.strides[axis + 1 :]),
-        )
-
-    def viewed(self, shape: tuple[int, ...]) -> Part | None:
-        """Another shape, where strides allow it."""
-        if math.prod(shape) != math.prod(self.sizes):
-            return None
-        dense = [(n, s) for n, s in zip(self.sizes, self.strides, strict=True) if n != 1]
-        joined: list[tuple[int, int]] = []
-        for n, s in dense:
-            if joined and joined[-1][1] == n * s:
-                joined[-1] = (joined[-1][0] * n, s)
-            else:
-                joined.append((n, s))
-        return self._spread(joined, shape)
-
-    def _spread(self, runs: list[tuple[int, int]], shape: tuple[int, ...]) -> Part | None:
-        strides: list[int] = []
-        queue = list(runs)
-        for n in reversed(shape):
-            if n == 1:
-                strides.append(0)
-                continue
-            if not queue or queue[-1][0] % n:
-                return None
-            left, step = queue.pop()
-            strides.append(step)
-            if left != n:
-                queue.append((left // n, step * n))
-        return replace(self, sizes=shape, strides=tuple(reversed(strides)))
 
 
 @dataclass(frozen=True)
@@ -260,14 +173,12 @@ class Names:
         return found
 
     def _base(self, part: Part) -> str:
-        from screen.facts.bounds.fold import Fold, unfolded
-
         once = math.prod(n for n, step in zip(part.sizes, part.strides, strict=True) if step)  # heads that share a part of it stand there once
         rows = (part.parameter, part.offset, once, part.shift, part.fold)
         if rows not in self._bases and part.fold is not None and len(part.fold.factors) == 2:
             self._enter(rows, "".join(map(self._base, part.fold.factors)), "x")
         elif rows not in self._bases and part.fold is not None and len(part.fold.matrix.sizes) == len(part.whole):
-            found = self._base(unfolded(part) if isinstance(part.fold, Fold) else part.fold.matrix) + part.fold.letter
+            found = self._base(part.fold.unfolded(part)) + part.fold.letter
             self._enter(rows, found, part.fold.letter)
         elif rows not in self._bases:
             letter = "c" if part.fold is not None else "g" if part.parameter in self.gains else "W" if sum(n != 1 for n in part.whole) > 1 else "b"

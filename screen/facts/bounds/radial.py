@@ -13,11 +13,15 @@ from dataclasses import dataclass, replace
 from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, query, tidy
 from screen.facts.bounds.expr import mul, num
 from screen.facts.bounds.holds import Hold, Subject, holds_of, subject_of
-from screen.facts.bounds.ranges import ROOT, Scalar, extent
+from screen.facts.bounds.meet import met
+from screen.facts.bounds.pointwise import added, by_number, multiplied
+from screen.facts.bounds.ranges import ROOT, Scalar
+from screen.facts.bounds.rows_linear import mapped
+from screen.facts.bounds.scalars import extent
 from screen.facts.bounds.scalars import num as constant
 from screen.facts.bounds.terms import FUNCTIONS, RESHAPES, arguments, compared, others_move, term_of
 from screen.facts.bounds.value import Value
-from screen.facts.bounds.walk import ROWS, NotUnderstood, Walk, met
+from screen.facts.bounds.walk import ROWS, NotUnderstood, Walk
 from screen.facts.flow import number
 from screen.facts.norms import is_image
 from screen.facts.nouns import Unknown
@@ -158,8 +162,6 @@ def _is_aligned(walk: Walk, index: int, size: int, frame: tuple[int, ...], below
 
 def _value(walk: Walk, ray: Ray, holds: list[Hold], least: float, node: Node) -> Value | None:
     """Bounds of u · g(ρ), times the other factors."""
-    from screen.facts.bounds.rows_pointwise import multiplied
-
     u = walk.one(ray.node)
     facts = [] if u.holes else [f for h in holds if (f := _fact(u, h, ray.term, least)) is not None]
     if not facts:
@@ -183,9 +185,6 @@ def _value(walk: Walk, ray: Ray, holds: list[Hold], least: float, node: Node) ->
 
 def _image(walk: Walk, index: int, u: int, value: Value, size: float) -> Value:
     """W(u) + b times g, for the value of u·g and sup|g|."""
-    from screen.facts.bounds.rows_linear import mapped
-    from screen.facts.bounds.rows_pointwise import added, by_number
-
     index = walk.behind(index)
     if index == u:
         return value

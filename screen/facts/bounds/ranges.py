@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from screen.facts.bounds.memo import memo
-
 Array = npt.NDArray[np.float64]
 Scalar = tuple[object, ...]
 """A function of one number: `("root",)`, `("num", low, high)`, or `(op, operand, …)`."""
@@ -240,12 +238,8 @@ def _larger(x: Array, y: Array) -> Array:
     return found
 
 
-@memo
-def extent(scalar: Scalar, low: float = -math.inf, high: float = math.inf) -> Extent:
+def extent_of(law: Law, low: float, high: float) -> Extent:
     """Everything that is proven of a function of a number between two ends."""
-    from screen.facts.bounds.scalars import law_of
-
-    law = law_of(scalar)
     sides = [(sign, edges(low, high, sign)) for sign in (-1.0, 1.0)]
     sides = [(sign, cells) for sign, cells in sides if len(cells.a)]
     if not sides:
@@ -285,7 +279,7 @@ __all__ = [
     "Scalar",
     "Span",
     "at_power",
-    "extent",
+    "extent_of",
     "inverse",
     "limited",
     "minus",

@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 
 from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, plus, query, tidy, times, with_ceiling, zero
 from screen.facts.bounds.expr import mul, num, root, sym
-from screen.facts.bounds.value import Value
+from screen.facts.bounds.holds import holds_of
+from screen.facts.bounds.rows_reduce import softened
+from screen.facts.bounds.rows_views import spread
+from screen.facts.bounds.value import Value, constant
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.facts.flow import number, strip
 from screen.facts.nouns import Unknown
@@ -124,8 +127,6 @@ def applied(walk: Walk, node: Node, value: Value, name: str) -> Value:
 def rooted(walk: Walk, node: Node, value: Value) -> Value:
     """√v for v >= 0 that may be 0: per entry the root of the bound, over several that of ℓ1. Its slope is known where v is a sum of squares
     (`holds`): of a size of u no more than that of u."""
-    from screen.facts.bounds.holds import holds_of
-
     if value.holes or value.low < 0:
         raise NotUnderstood("a root of something that may be negative")
     mag = value.mag
@@ -209,8 +210,6 @@ def remainder(walk: Walk, node: Node) -> Value:
 @row("copysign")
 def copysign(walk: Walk, node: Node) -> Value:
     """|a| with the sign of b: as a moves, with jumps where b changes its sign."""
-    from screen.facts.bounds.rows_views import spread
-
     value = walk.first(node)
     if value.holes or node.shape is None:
         raise NotUnderstood("a masked value")
@@ -220,8 +219,6 @@ def copysign(walk: Walk, node: Node) -> Value:
 
 def _between(walk: Walk, node: Node, low: float, high: float, der: Bound) -> Value:
     """Values between two numbers, whatever they are made of."""
-    from screen.facts.bounds.value import constant
-
     made = constant(node.shape or (), low, high)
     still = all(is_zero(v.der) for i in walk.flow.value_inputs(node) for v in walk._each(i))
     return made if still else replace(made, der=der)
@@ -256,8 +253,6 @@ def _axis_of(walk: Walk, index: int) -> int:
 
 def shares(walk: Walk, index: int, u: Value, axis: int) -> Value:
     """softmax(u), written with logarithms."""
-    from screen.facts.bounds.rows_reduce import softened
-
     if u.shape != walk.graph.nodes[index].shape:
         raise NotUnderstood("logits of another shape")
     return softened(walk, index, u, axis)
@@ -270,20 +265,6 @@ def expm1(walk: Walk, node: Node) -> Value:
     if value.high > 0.0 or value.holes:
         raise NotUnderstood("of something that may be positive")
     return through(value, Shape(1.0, 1.0, 0.0, -1.0, 0.0))
-
-
-@row("glu")
-def glu(walk: Walk, node: Node) -> Value:
-    """a ⊙ σ(b) for the halves a, b of an axis."""
-    from screen.facts.bounds.rows_parts import cut
-    from screen.facts.bounds.rows_pointwise import multiplied
-
-    value = walk.first(node)
-    given = walk.integer(node, 1, "dim")
-    axis = -1 if given is None else given
-    half = value.shape[axis] // 2
-    a, b = cut(walk, value, node.inputs[0], axis, 0, half), cut(walk, value, node.inputs[0], axis, half, 2 * half)
-    return multiplied(walk, a, through(b, SHAPES["sigmoid"]))
 
 
 @row("eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor isnan isinf isfinite")
@@ -303,8 +284,6 @@ def choice(walk: Walk, node: Node) -> Value:
 
 def discrete(walk: Walk, node: Node, low: float, high: float) -> Value:
     """Values that do not move with the stream but for jumps."""
-    from screen.facts.bounds.value import constant
-
     made = constant(node.shape or (), low, high)
     read = [walk.value(i) for i in walk.flow.value_inputs(node)]
     flatten = [v for r in read for v in (r if isinstance(r, tuple) else (r,))]

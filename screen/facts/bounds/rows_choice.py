@@ -8,7 +8,7 @@ from dataclasses import replace
 from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, query, tidy, zero
 from screen.facts.bounds.expr import largest, rss
 from screen.facts.bounds.layout import plain
-from screen.facts.bounds.rows_pointwise import DEEP, as_value, both, filled
+from screen.facts.bounds.pointwise import DEEP, as_value, both, filled
 from screen.facts.bounds.rows_views import spread
 from screen.facts.bounds.value import Value, constant, unknown
 from screen.facts.bounds.walk import NotUnderstood, Walk, row

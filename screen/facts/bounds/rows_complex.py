@@ -7,7 +7,7 @@ from dataclasses import replace
 from screen.facts.bounds.domain import Bound, Fact, tidy
 from screen.facts.bounds.expr import mul, num
 from screen.facts.bounds.layout import atoms, plain, sizes
-from screen.facts.bounds.rows_pointwise import multiplied
+from screen.facts.bounds.pointwise import multiplied
 from screen.facts.bounds.value import Value, constant, recut
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.facts.nouns import Unknown

@@ -15,6 +15,7 @@ from dataclasses import replace
 from screen.facts.bounds.domain import Fact, is_zero, zero
 from screen.facts.bounds.expr import ONE, sym
 from screen.facts.bounds.fold import rows_of
+from screen.facts.bounds.rows_activation import discrete
 from screen.facts.bounds.rows_linear import constrained
 from screen.facts.bounds.value import Value, of_part
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
@@ -109,8 +110,6 @@ def _is_twice(walk: Walk, node: Node) -> bool:
 @row("int long")
 def whole(walk: Walk, node: Node) -> Value:
     """Cut to a whole number, towards 0: no entry grows, and no gradient passes (5)."""
-    from screen.facts.bounds.rows_activation import discrete
-
     value = walk.first(node)
     if not is_zero(value.der) or value.holes:
         return discrete(walk, node, -float("inf"), float("inf"))

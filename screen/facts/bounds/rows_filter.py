@@ -5,7 +5,7 @@ from __future__ import annotations
 from screen.facts.bounds.domain import Bound, Fact, is_zero, query, zero
 from screen.facts.bounds.expr import Expr, mul, sym
 from screen.facts.bounds.layout import atoms, plain, sizes
-from screen.facts.bounds.rows_pointwise import added
+from screen.facts.bounds.pointwise import added
 from screen.facts.bounds.value import Value, reshaped
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.facts.nouns import Unknown

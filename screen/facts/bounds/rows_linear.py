@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from screen.facts.bounds.align import Aligned, align
 from screen.facts.bounds.bilinear import product
-from screen.facts.bounds.domain import NONE, Bound, Fact, Facts, is_zero, plus, query, tidy, zero
+from screen.facts.bounds.domain import NONE, Bound, Fact, Facts, is_zero, plus, query, relabel, tidy, zero
 from screen.facts.bounds.expr import Expr, mul, num, sym
 from screen.facts.bounds.fold import matrix_of, vector_of
 from screen.facts.bounds.layout import Layout, atoms, plain, sizes
 from screen.facts.bounds.pairs import logit_facts, through
-from screen.facts.bounds.quantities import Part
-from screen.facts.bounds.rows_pointwise import added
+from screen.facts.bounds.parts import Part
+from screen.facts.bounds.pointwise import added
 from screen.facts.bounds.value import Projection, Value, permuted, recut, renamed, reshaped, scaled, spread_of, with_projection
 from screen.facts.bounds.walk import NotUnderstood, Spread, Walk, row
 from screen.facts.nouns import Unknown
@@ -103,8 +103,6 @@ def _constrained(walk: Walk, x: Value, w: Value) -> Value:
 
 
 def _as_last(bias: Value, layout: Layout) -> Bound:
-    from screen.facts.bounds.domain import relabel
-
     last = atoms(layout, -1)
     return relabel(bias.mag, {i: last[i] for i in range(min(len(bias.flat), len(last)))})
 

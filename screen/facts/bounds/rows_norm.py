@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from screen.facts.bounds.domain import NONE, Bound, Fact, query, tidy, zero
 from screen.facts.bounds.expr import mul, num, power, sym
+from screen.facts.bounds.pointwise import added, multiplied
 from screen.facts.bounds.value import Normed, Value, recut, reshaped
-from screen.facts.bounds.walk import Floor, NotUnderstood, Walk
+from screen.facts.bounds.walk import PATTERNS, Floor, NotUnderstood, Walk
 from screen.facts.flow import axes_of, number, strip
 from screen.facts.norm_calls import norm_of
 from screen.facts.nouns import Norm, Unknown
@@ -56,8 +57,6 @@ def normed(walk: Walk, node: Node, norm: Norm) -> Value:
 
 def _grouped(walk: Walk, call: Node, norm: Norm, x: Value) -> Value:
     """Groups of channels over all positions: ‖group‖₂ <= √size, so that one position can hold √n times its share (review, item 7)."""
-    from screen.facts.bounds.rows_pointwise import added, multiplied
-
     groups = walk.integer(call, 1, "num_groups")
     if call.op != "group_norm" or groups is None or len(x.shape) < 2 or x.shape[1] % groups:
         raise NotUnderstood("groups that are not known")
@@ -105,8 +104,6 @@ def _normalised(walk: Walk, x: Value, norm: Norm, divisor: Divisor) -> Value:
 
 def _affine(walk: Walk, call: Node, y: Value) -> Value:
     """γ ⊙ y + β of a fused call: ‖·‖ <= max|γ|·‖y‖ + ‖β‖."""
-    from screen.facts.bounds.rows_pointwise import added, multiplied
-
     if call.op == "normalize":
         return y
     first = 2
@@ -119,8 +116,6 @@ def _affine(walk: Walk, call: Node, y: Value) -> Value:
 
 def _gained(walk: Walk, node: Node, norm: Norm, y: Value) -> Value:
     """`g * x / ρ(x)`: the gain stands before the quotient."""
-    from screen.facts.bounds.rows_pointwise import multiplied
-
     for i in node.inputs:
         here = walk.graph.nodes[strip(walk.flow, i)]
         gains = [j for j in here.inputs if walk.flow.trained[j]]
@@ -244,3 +239,4 @@ def _is_subject(walk: Walk, node: int, norm: Norm, also_raw: bool = False) -> bo
     return _is_centred(walk, behind, norm)
 
 
+PATTERNS.norm = normed

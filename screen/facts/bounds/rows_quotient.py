@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from screen.facts.bounds.curves import inverted
 from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, is_zero, query, tidy
 from screen.facts.bounds.expr import Expr, mul, num, sym
-from screen.facts.bounds.rows_pointwise import as_value, by_number, multiplied
+from screen.facts.bounds.pointwise import as_value, by_number, multiplied
 from screen.facts.bounds.sizes import over_its_size
 from screen.facts.bounds.value import Value
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
@@ -35,8 +36,6 @@ def div_(walk: Walk, node: Node) -> Value:
 
 def _inverted(walk: Walk, node: Node, right: Value) -> Value:
     """1/b where b is read as a function of one value (1/b is then another one)."""
-    from screen.facts.bounds.curves import inverted
-
     found = inverted(walk, node.inputs[-1])
     return inverse(right) if found is None else found
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from screen.facts.bounds.domain import NONE, Atoms, Bound, Fact, is_zero, query, tidy, times, zero
 from screen.facts.bounds.expr import add, mul, num, sym
 from screen.facts.bounds.layout import Layout, atoms
+from screen.facts.bounds.pointwise import added
 from screen.facts.bounds.rows_linear import multiplied_matrices, weighed
-from screen.facts.bounds.rows_pointwise import added
 from screen.facts.bounds.rows_views import resized, spread
 from screen.facts.bounds.value import Value, permuted, reshaped, scaled, unknown
 from screen.facts.bounds.walk import Multi, NotUnderstood, Walk, row

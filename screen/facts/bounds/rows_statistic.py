@@ -8,8 +8,8 @@ from dataclasses import replace
 from screen.facts.bounds.domain import NONE, Bound, Fact, is_zero, query, relabel, tidy, times, with_ceiling, zero
 from screen.facts.bounds.expr import Expr, add, mul, num
 from screen.facts.bounds.layout import Layout, atoms, plain, sizes
+from screen.facts.bounds.pointwise import DEEP, as_value
 from screen.facts.bounds.rows_choice import chosen
-from screen.facts.bounds.rows_pointwise import DEEP, as_value
 from screen.facts.bounds.rows_reduce import reduced, taken, without
 from screen.facts.bounds.rows_views import spread
 from screen.facts.bounds.value import Value, recut, unknown
@@ -80,6 +80,11 @@ def distances(walk: Walk, node: Node) -> Value:
 
 @row("var std")
 def variance(walk: Walk, node: Node) -> Value:
+    """Of one statistic."""
+    return _deviation(walk, node)
+
+
+def _deviation(walk: Walk, node: Node) -> Value:
     """var = ‖x − mean‖²/(n − c) <= ‖x‖²/(n − c), slope 2‖x‖‖δx‖/(n − c); std = ‖x − mean‖/√(n − c), slope ‖δx‖/√(n − c)."""
     value = walk.first(node)
     given = walk.flow.operand(node, 1, "dim")
@@ -106,7 +111,7 @@ def both_statistics(walk: Walk, node: Node) -> Multi:
     """(variance or std, mean) over the same axes."""
     value, given = walk.first(node), walk.flow.operand(node, 1, "dim")
     axes = axes_of(None if isinstance(given, bool) else given, len(value.shape))
-    return variance(walk, node), taken(value, axes, bool(walk.flow.operand(node, 3, "keepdim")), "mean")
+    return _deviation(walk, node), taken(value, axes, bool(walk.flow.operand(node, 3, "keepdim")), "mean")
 
 
 @row("maximum minimum")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from screen.facts.bounds.domain import relabel
 from screen.facts.bounds.layout import atoms, plain
+from screen.facts.bounds.parts import Part
 from screen.facts.bounds.value import Value, of_part, permuted, recut, renamed, reshaped
 from screen.facts.bounds.walk import NotUnderstood, Walk, row
 from screen.graph import Node
@@ -152,8 +153,6 @@ def resized(value: Value, shape: tuple[int, ...], walk: Walk) -> Value:
 
 def renewed(part_of: Value, walk: Walk, new: object) -> Value:
     """A part of a parameter, after its view changed."""
-    from screen.facts.bounds.quantities import Part
-
     assert isinstance(new, Part)
     return replace(of_part(new, walk.names), low=part_of.low, high=part_of.high)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from screen.facts.bounds.domain import NONE, Bound, Fact, query, relabel, tidy
 from screen.facts.bounds.expr import add, largest, rss
 from screen.facts.bounds.layout import Layout, atoms, plain, sizes
-from screen.facts.bounds.rows_pointwise import as_value
+from screen.facts.bounds.pointwise import as_value
 from screen.facts.bounds.rows_views import resized, spread
 from screen.facts.bounds.value import Value, recut
 from screen.facts.bounds.walk import NotUnderstood, Walk, row

@@ -7,7 +7,26 @@ from collections.abc import Callable
 
 import numpy as np
 
-from screen.facts.bounds.ranges import Array, Cells, Law, Scalar, Span, inverse, limited, minus, number, plain, plus, power, times, united
+from screen.facts.bounds.memo import memo
+from screen.facts.bounds.ranges import (
+    Array,
+    Cells,
+    Extent,
+    Law,
+    Scalar,
+    Span,
+    at_power,
+    extent_of,
+    inverse,
+    limited,
+    minus,
+    number,
+    plain,
+    plus,
+    power,
+    times,
+    united,
+)
 
 Dual = tuple[Span, Span]
 """(φ, φ')."""
@@ -18,6 +37,12 @@ _FAST = 8.0
 def law_of(scalar: Scalar) -> Law:
     """The term as a function of cells."""
     return lambda cells: _value(scalar, cells)
+
+
+@memo
+def extent(scalar: Scalar, low: float = -math.inf, high: float = math.inf) -> Extent:
+    """Everything that is proven of a term in a number between two ends."""
+    return extent_of(law_of(scalar), low, high)
 
 
 def _value(scalar: Scalar, cells: Cells) -> Dual:
@@ -86,8 +111,6 @@ def _larger(c: Cells, x: Dual, y: Dual) -> Dual:
     gap = plain(c, plus(c, x[0], minus(y[0])))
     both = united(c, x[0], y[0]), united(c, x[1], y[1])
     p = both[0].p
-    from screen.facts.bounds.ranges import at_power
-
     one, two = at_power(c, x[0], p), at_power(c, y[0], p)
     either = Span(p, np.maximum(one.lo, two.lo), np.maximum(one.hi, two.hi))
     return _chosen(gap.lo >= 0, x[0], _chosen(gap.hi <= 0, y[0], either)), _chosen(gap.lo >= 0, x[1], _chosen(gap.hi <= 0, y[1], both[1]))
@@ -242,4 +265,4 @@ def num(value: float) -> Scalar:
     return ("num", value, value)
 
 
-__all__ = ["OPS", "law_of", "num"]
+__all__ = ["OPS", "extent", "law_of", "num"]

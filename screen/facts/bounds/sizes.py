@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from screen.facts.bounds.domain import is_zero
 from screen.facts.bounds.fold import share_of
-from screen.facts.bounds.quantities import Part
-from screen.facts.bounds.rows_pointwise import by_number, multiplied
+from screen.facts.bounds.parts import Part
+from screen.facts.bounds.pointwise import by_number, multiplied
 from screen.facts.bounds.value import Value, of_part
 from screen.facts.bounds.walk import Walk
 from screen.facts.flow import number, strip

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from screen.facts.bounds.domain import Bound, Fact, Facts, plus, query, relabel, tidy, times, zero
 from screen.facts.bounds.expr import Expr, add, mul, num, sym
-from screen.facts.bounds.layout import Layout, atoms, plain, recast, refine, regroup, sizes
-from screen.facts.bounds.quantities import Names, Part
+from screen.facts.bounds.layout import Layout, _edges, atoms, plain, recast, refine, regroup, sizes
+from screen.facts.bounds.parts import Part
+from screen.facts.bounds.quantities import Names
 from screen.facts.nouns import Unknown
 
 
@@ -172,8 +173,6 @@ def recut(value: Value, layout: Layout, shape: tuple[int, ...], names: Names) ->
 
 def _follow(projection: Projection, old: tuple[int, ...], new: tuple[int, ...]) -> Projection | None:
     """The projection on refined atoms; None when one of its atoms was merged with others."""
-    from screen.facts.bounds.layout import _edges
-
     have, want = _edges(old)[::-1], _edges(new)[::-1]
     weight, bias = projection.weight, projection.bias
     found: list[int] = []

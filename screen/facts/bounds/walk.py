@@ -8,23 +8,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from screen.facts.bounds.domain import Bound, Fact, is_zero, query, tidy, zero
-from screen.facts.bounds.expr import ONE, Expr, smallest, sym
+from screen.facts.bounds.domain import Fact, is_zero, zero
+from screen.facts.bounds.expr import ONE, Expr, sym
 from screen.facts.bounds.layout import atoms, plain, sizes
-from screen.facts.bounds.quantities import Names, Part
-from screen.facts.bounds.value import Value, constant, of_part, recut, unknown
+from screen.facts.bounds.parts import Part
+from screen.facts.bounds.quantities import Names
+from screen.facts.bounds.value import Value, constant, of_part, unknown
 from screen.facts.branches import Branch
 from screen.facts.flow import number, one_behind, strip
-from screen.facts.nouns import Norm, Unknown
+from screen.facts.nouns import Norm
 from screen.graph import Node, Ref
 
 Multi = tuple[Value, ...]
 Row = Callable[["Walk", Node], "Value | Multi"]
 ROWS: dict[str, Row] = {}
 """Op -> its rule."""
+
+
+@dataclass
+class Patterns:
+    """What is seen of several ops at once; filled by the modules that know how (`rows_norm`, `refine`)."""
+
+    norm: Callable[[Walk, Node, Norm], Value | Multi] = field(init=False)
+    """The value of a recognised norm."""
+    sharper: Callable[[Walk, Node, Value, Norm | None], Value] = field(init=False)
+    """The value of a node by its rule, with what else is known of it."""
+
+
+PATTERNS = Patterns()
 
 
 def row(names: str) -> Callable[[Row], Row]:
@@ -115,17 +129,15 @@ class Walk:
         return made
 
     def _by_rule(self, node: Node) -> Value | Multi:
-        """By the rule of its op, and by what is seen of several ops at once (`sharper`)."""
+        """By the rule of its op, and by what is seen of several ops at once (`PATTERNS`)."""
         norm = self.branch.norms.by_node.get(node.index)
         made = self._by_one(node, norm)
-        return self._attempt(node, lambda: sharper(self, node, made, norm)) if isinstance(made, Value) else made
+        return self._attempt(node, lambda: PATTERNS.sharper(self, node, made, norm)) if isinstance(made, Value) else made
 
     def _by_one(self, node: Node, norm: Norm | None) -> Value | Multi:
-        from screen.facts.bounds.rows_norm import normed
-
         rule = ROWS.get(node.op)
         if norm is not None:
-            return self._attempt(node, lambda: normed(self, node, norm))
+            return self._attempt(node, lambda: PATTERNS.norm(self, node, norm))
         return self._attempt(node, lambda: rule(self, node) if rule is not None else self.lost(node, f"no bound for `{node.op}`"))
 
     def _attempt(self, node: Node, rule: Callable[[], Value | Multi]) -> Value | Multi:
@@ -246,45 +258,6 @@ class Walk:
         """Parameters that "over all weights" leaves fixed."""
         for symbol in symbols:
             self.given.setdefault(symbol, why)
-
-
-def sharper(walk: Walk, node: Node, made: Value, norm: Norm | None) -> Value:
-    """The value of a node with what is known of it as a function of one value (`curves`), or of a value and a size of it (`radial`)."""
-    from screen.facts.bounds.curves import known
-    from screen.facts.bounds.radial import radial
-
-    lost = isinstance(made.mag, Unknown)
-    if made.holes or not walk.flow.is_float(node) or (norm is not None and not lost):
-        return made
-    named, found = known(walk, node, lost)
-    if named and found is not None:
-        return found
-    for other in (found, radial(walk, node)):
-        if other is not None and other.shape == made.shape:
-            made = met(made, other, walk.names)
-    return made
-
-
-def met(one: Value, other: Value, names: Names) -> Value:
-    """What is known of one value in two ways."""
-    if isinstance(one.mag, Unknown):
-        return replace(other, der=one.der if isinstance(other.der, Unknown) else other.der)
-    other = recut(other, one.layout, one.shape, names)
-    mag, der = _both(one.mag, other.mag, one.flat), _both(one.der, other.der, one.flat)
-    low, high = max(one.low, other.low), min(one.high, other.high)
-    jump = one.jump if not isinstance(one.der, Unknown) else other.jump
-    operator = one.operator
-    if operator is not None and not isinstance(mag, Unknown):
-        operator = smallest(operator, query(mag, one.flat, one.all))
-    return replace(one, mag=mag, der=der, low=low, high=high, jump=jump, operator=operator)
-
-
-def _both(one: Bound, other: Bound, flat: tuple[int, ...]) -> Bound:
-    """For every norm that one of them speaks of the smaller bound."""
-    if isinstance(one, Unknown) or isinstance(other, Unknown):
-        return other if isinstance(one, Unknown) else one
-    keys = dict.fromkeys(f.key for f in (*other, *one))
-    return tidy((Fact(smallest(query(other, flat, *k), query(one, flat, *k)), *k) for k in keys), flat)
 
 
 class NotUnderstood(Exception):

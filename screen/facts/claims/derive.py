@@ -14,10 +14,11 @@ from screen.facts.bounds.softmax import SoftmaxBound
 from screen.facts.claims.claim import Claim, ClaimKind, Claims, Weights, linked, numbered
 from screen.facts.inits import starting_value
 from screen.facts.norms import place_of
-from screen.facts.nouns import Facts, Kind, Stream, Sublayer, Tri, Unknown
+from screen.facts.nouns import Kind, Stream, Sublayer, Tri, Unknown
 from screen.facts.operator import StreamOperator
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.steps import StateBound
+from screen.facts.record import Facts
 from screen.facts.recursion import Recursion
 
 FEWEST, STRAIGHT = 8, 1.3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from screen.facts.bounds.quantities import Part
+from screen.facts.bounds.parts import Part
 from screen.facts.flow import RESHAPES, SAME_SHAPE, Flow
 from screen.graph import Node, Ref
 

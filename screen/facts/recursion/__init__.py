@@ -12,12 +12,13 @@ from types import MappingProxyType
 
 from screen.facts.nouns import Norm, Stream, Unknown
 from screen.facts.recursion.build import Builder
-from screen.facts.recursion.head import Start, start_of_words
+from screen.facts.recursion.head import start_of_words
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.positions import is_causal
 from screen.facts.recursion.program import Program
 from screen.facts.recursion.result import Law, Recursion, read
 from screen.facts.recursion.stack import Stack, forward, value_gains
+from screen.facts.recursion.start import Start
 from screen.facts.recursion.values import Stop
 from screen.graph import Graph
 

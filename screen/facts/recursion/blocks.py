@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from screen.facts.nouns import Kind, Norm, Sublayer, Unknown
+from screen.facts.recursion.context import Context
 from screen.facts.recursion.program import Program
 from screen.facts.recursion.reader import NORMS, Reader
 from screen.facts.recursion.stack import Add, Block, Inlet
@@ -13,9 +13,6 @@ from screen.facts.recursion.steps import Fourier, Normalise
 from screen.facts.recursion.stop import Stop
 from screen.facts.recursion.walk import Joint
 from screen.graph import Ref
-
-if TYPE_CHECKING:
-    from screen.facts.recursion.build import Builder
 
 BEYOND = {
     "ssm": "a state is carried from token to token by a decay that depends on the tokens and starts at values that are no draw",
@@ -37,20 +34,20 @@ class Dependent(Stop):
 class Blocks:
     """Reads one kind of block."""
 
-    builder: Builder
+    context: Context
     kind: Kind
 
     def block(self) -> Block:
         """The block; raises `Stop` where neither way is open."""
-        number, entry, exit_ = self.builder.cuts.spans(self.kind.id)[0]
-        branches = self.builder.stream.traced[number].branches
+        number, entry, exit_ = self.context.cuts.spans(self.kind.id)[0]
+        branches = self.context.stream.traced[number].branches
         names = dict(zip((o for _, o in branches), self.kind.sublayers, strict=False))
         try:
             joints = self._joints(number, entry, exit_)
             self._compare(joints)
         except Stop as why:
             return self._whole(number, entry, exit_, why)
-        is_last = self.builder.cuts.exit(number) is None
+        is_last = self.context.cuts.exit(number) is None
         try:
             return tuple(self._add(joint, names, is_last and joint is joints[-1]) for joint in joints)
         except Dependent as why:
@@ -58,21 +55,21 @@ class Blocks:
 
     def ending(self, exit_: int) -> Block:
         """The last traced block up to a state, as one program."""
-        number = len(self.builder.stream.traced) - 1
-        return self._whole(number, self.builder.cuts.entry(number), exit_, Stop("the last block ends before the others do", exit_))
+        number = len(self.context.stream.traced) - 1
+        return self._whole(number, self.context.cuts.entry(number), exit_, Stop("the last block ends before the others do", exit_))
 
     def _joints(self, number: int, entry: int, exit_: int) -> tuple[Joint, ...]:
         table: dict[int, frozenset[int]] = {}
         reads: dict[int, frozenset[int]] = {}
-        for add, output in self.builder.stream.traced[number].branches:
+        for add, output in self.context.stream.traced[number].branches:
             table[add] = table.get(add, frozenset()) | {output}
-            reads[output] = self.builder.cuts.reads(output)
-        return self.builder.walk.joints(entry, exit_, table, reads)
+            reads[output] = self.context.cuts.reads(output)
+        return self.context.walk.joints(entry, exit_, table, reads)
 
     def _compare(self, joints: tuple[Joint, ...]) -> None:
         """Every other block of this kind does the same to the stream as the one that is read."""
         first = [j.shape for j in joints]
-        for other, entry, exit_ in self.builder.cuts.spans(self.kind.id)[1:]:
+        for other, entry, exit_ in self.context.cuts.spans(self.kind.id)[1:]:
             if [j.shape for j in self._joints(other, entry, exit_)] != first:
                 raise Stop("blocks of one kind do not do the same to the stream", exit_)
 
@@ -97,7 +94,7 @@ class Blocks:
     def _close(self, norm: Norm, factor: float) -> Normalise:
         if norm.type not in NORMS or norm.axes != (-1,):
             raise Stop(f"a norm of type `{norm.type}` on the stream has no row in the recursion", norm.node)
-        weights, node = self.builder.weights, self.builder.graph.nodes[norm.node]
+        weights, node = self.context.weights, self.context.graph.nodes[norm.node]
         weight, bias = node.kwarg("weight"), node.kwarg("bias")
         gain = weights.mean_square(weight.node) if isinstance(weight, Ref) else 1.0
         shift = weights.mean_square(bias.node) if isinstance(bias, Ref) else 0.0
@@ -110,7 +107,7 @@ class Blocks:
         return Normalise(0, 0, NORMS[norm.type], norm.eps or 0.0, gain * factor**2 / (norm.size if norm.type == "l2" else 1))
 
     def _program(self, sub: Sublayer, read: int) -> Program:
-        own = self.builder
+        own = self.context
         leaves = {n: layout for n, layout in own.layouts.items() if n < sub.add and own.walk.plain(n) == own.walk.plain(read)}
         earlier = frozenset(n for n in own.layouts if n < sub.add and n not in leaves)
         reader = Reader(own.graph, own.weights, own.norms, leaves, own.tokens, own.assumptions, used=own.used, foreign=own.foreign, earlier=earlier)
@@ -129,7 +126,7 @@ class Blocks:
     def _whole(self, number: int, entry: int, exit_: int, why: Stop) -> Block:
         """All between two states as one program, whose values may have something in common."""
         first = self._ops(entry, exit_)
-        for _, start, end in self.builder.cuts.spans(self.kind.id)[1:] if self.builder.cuts.exit(number) is not None else ():
+        for _, start, end in self.context.cuts.spans(self.kind.id)[1:] if self.context.cuts.exit(number) is not None else ():
             if self._ops(start, end) != first:
                 raise Stop("blocks of one kind do not do the same to the stream", end)
         reader, program = self._read(entry, exit_, True, why)
@@ -139,13 +136,13 @@ class Blocks:
             raise Stop("the stream passes an op that changes how its entries are distributed", *why.unknown.nodes)
         if reader.end.roots & {slot for slot, _ in program.given}:
             raise Stop("the same value is added to the stream in every block", *why.unknown.nodes)
-        branches = self.builder.stream.traced[number].branches
+        branches = self.context.stream.traced[number].branches
         names = tuple((o, s.name) for (_, o), s in zip(branches, self.kind.sublayers, strict=False))
         return (Add((Inlet(WHOLE, program, names=names),), 0.0),)
 
     def _ops(self, entry: int, exit_: int) -> list[tuple[object, ...]]:
         """The ops between two states that make the second one of the first, in order, with their numbers and with which operands are made of it."""
-        nodes = self.builder.graph.nodes
+        nodes = self.context.graph.nodes
         below, above = {entry}, {exit_}
         for node in nodes[entry + 1 : exit_ + 1]:
             if not below.isdisjoint(node.inputs):
@@ -157,7 +154,7 @@ class Blocks:
         return [(n.op, tuple(a for a in n.args if isinstance(a, int | float)), tuple(i in below for i in n.inputs)) for n in found]
 
     def _read(self, entry: int, exit_: int, gaussian: bool, why: Stop) -> tuple[Reader, Program]:
-        own = self.builder
+        own = self.context
         plain = own.walk.plain(entry)
         leaves = {n: layout for n, layout in own.layouts.items() if n <= exit_ and own.walk.plain(n) == plain}
         earlier = frozenset(n for n in own.layouts if n < entry and n not in leaves)

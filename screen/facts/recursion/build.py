@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
 
 from screen.facts.nouns import Kind, Norm, NormType, Place, Stream, Unknown
 from screen.facts.recursion import tied
 from screen.facts.recursion.blocks import JOINS, Blocks
+from screen.facts.recursion.context import Context
 from screen.facts.recursion.cuts import Cuts
-from screen.facts.recursion.layout import Layout, stream_layout
+from screen.facts.recursion.layout import stream_layout
 from screen.facts.recursion.memory import Foreign, beside
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.program import Program
@@ -21,33 +22,22 @@ from screen.facts.recursion.steps import Fourier, Mix, Normalise
 from screen.facts.recursion.values import Stop
 from screen.facts.recursion.walk import Walk
 from screen.facts.recursion.weights import Weights, same_shapes
-from screen.graph import Graph, Node, Ref
+from screen.graph import Node, Ref
 
 MOST_BEFORE = 6
 """Other streams behind each other up to which a stack that reads one is computed: each is computed again for every later one."""
 
 
 @dataclass
-class Builder:
+class Builder(Context):
     """Builds the stack of one stream."""
-
-    stream: Stream
-    graph: Graph
-    tokens: int
-    assumptions: set[str] = field(default_factory=set)
-    used: set[tuple[int, int | None]] = field(default_factory=set)
-    """Weights of all branches: one that serves twice makes them dependent."""
-    others: tuple[Stream, ...] = ()
-    """Streams that a branch may read."""
-    norms: Mapping[int, Norm] = field(default_factory=dict)
-    """All norms of the graph, by node."""
 
     def __post_init__(self) -> None:
         self.weights = Weights(self.graph)
         inside = [n for kind in self.stream.kinds for sub in kind.sublayers for _, n in sub.norms]
         fused = [norm for n in self.graph.nodes if (norm := _fused_norm(n)) is not None]
         self.norms = {**{n.node: n for n in (*fused, *inside)}, **self.norms}
-        self.layouts: dict[int, Layout] = {}
+        self.layouts = {}
         outside = beside(self.graph, self.stream, self.others)
         ends = {other.states[-1]: cache(partial(self._end, other)) for other in outside}
         self.foreign = Foreign(ends, frozenset(n for other in outside for n in other.states[:-1]))

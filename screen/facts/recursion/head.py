@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,30 +21,12 @@ from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.program import Program
 from screen.facts.recursion.reader import Reader
 from screen.facts.recursion.stack import Add, Forward, Stack
+from screen.facts.recursion.start import Start
 from screen.facts.recursion.steps import Begin, Entrywise, Linear, Slots, Stretch
 from screen.graph import Node, Ref
 
 LARGEST = 1e4
 """Deviation of the logits beyond which the loss is not integrated: it is about s·√(2 ln V)."""
-
-
-@dataclass(frozen=True)
-class Start:
-    """The cross-entropy of the first output with labels that are independent of it, at the recorded initialisation."""
-
-    value: float
-    """Nats per token, in the mean over random weights."""
-    words: int
-    """V; a model that knows nothing has ln V."""
-    spread: float
-    """Standard deviation s of the logits over the words."""
-    own: float | None
-    """Of a tied head, the mean logit of the word that stands at the input."""
-
-    @property
-    def uniform(self) -> float:
-        """ln V."""
-        return math.log(self.words)
 
 
 def start_of_words(builder: Builder, stack: Stack, run: Forward) -> Start | Unknown:
@@ -148,4 +129,4 @@ def _passed(add: Add, slots: Sequence[Slots], total: Moments, tokens: int) -> fl
     return (math.sqrt(add.identity) + math.fsum(whole)) * norm
 
 
-__all__ = ["Start", "start_of_words"]
+__all__ = ["start_of_words"]

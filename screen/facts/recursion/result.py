@@ -6,17 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from screen.facts.nouns import Unknown
 from screen.facts.recursion import tied
 from screen.facts.recursion.moments import Moments
 from screen.facts.recursion.positions import is_causal, last_one_minus_cos
 from screen.facts.recursion.stack import Backward, Block, Forward, Stack, backward, forward, value_gains
+from screen.facts.recursion.start import Start
 from screen.facts.recursion.steps import Attend, Fourier
-
-if TYPE_CHECKING:
-    from screen.facts.recursion.head import Start
 
 CUTS = (16, 8, 4, 2, 1)
 """Depths N/16 … N at which exponents are fitted."""

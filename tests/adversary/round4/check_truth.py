@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.adversary.rounds._measure import hook_outputs, LATE, main
+from tests.adversary.rounds._measure import LATE, hook_outputs, main
 
 BRANCH = {
     "BloomPostResidual": hook_outputs("dense", "mlp"), "BloomPreResidual": hook_outputs("dense", "mlp"),

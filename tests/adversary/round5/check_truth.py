@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from tests.adversary.rounds._measure import hook_outputs, LATE, main
+from tests.adversary.rounds._measure import LATE, hook_outputs, main
 
 BRANCH = {
     "TuneLayer": hook_outputs("attn", "mlp"), "TuneLayerNormed": hook_outputs("attn", "mlp"),

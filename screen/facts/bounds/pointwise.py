@@ -1,4 +1,4 @@
-"""Entry-wise sums and products, constants among them."""
+"""Sums and products of two values, entry by entry, and with numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from screen.facts.bounds.domain import NONE, Bound, is_zero, plus
 from screen.facts.bounds.expr import Expr, mul, sym
 from screen.facts.bounds.rows_views import spread
 from screen.facts.bounds.value import Normed, Value, constant, of_part, scaled, summed
-from screen.facts.bounds.walk import NotUnderstood, Walk, row
-from screen.facts.flow import strip
+from screen.facts.bounds.walk import NotUnderstood, Walk
 from screen.facts.nouns import Unknown
-from screen.facts.softmaxes import shifted
-from screen.facts.sums import terms_of
-from screen.graph import Node
 
 DEEP = -1e3
 """Constants below it stand for −∞: what they are added to is masked."""
@@ -130,57 +126,7 @@ def as_value(found: Value | float | None, like: Value) -> Value:
     return constant((), found, found)
 
 
-@row("add sub")
-def sum_(walk: Walk, node: Node) -> Value:
-    """a ± alpha·b."""
-    left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
-    alpha = walk.operand(node, 2, "alpha") if node.kwarg("alpha") is not None else 1.0
-    if not isinstance(alpha, float):
-        raise NotUnderstood("a factor that is not known")
-    rotated = _isometry(walk, node)
-    if rotated is not None:
-        return rotated
-    kept = terms_of(walk.flow, node.index, walk.branch.members)
-    if kept is not None:
-        return _collected(walk, node, kept)
-    factor = -alpha if node.op == "sub" else alpha
-    if isinstance(left, Value) and not isinstance(right, Value):
-        return _shifted(walk, left, (right or 0.0) * factor)
-    if isinstance(right, Value) and not isinstance(left, Value):
-        return _shifted(walk, scaled(right, factor) if factor != 1.0 else right, left or 0.0)
-    if not isinstance(left, Value) or not isinstance(right, Value):
-        raise NotUnderstood("operands that are not known")
-    if not _is_norms_own(walk, node):
-        left, right = (replace(v, after="biased") if v.after else v for v in (left, right))
-    made = added(walk, left, right if factor == 1.0 else scaled(right, factor))
-    if node.op == "sub" and factor == -1.0 and shifted(walk.flow, node.index) != strip(walk.flow, node.index):
-        return replace(made, high=min(made.high, 0.0))  # u − max(u)
-    return made
-
-
-def _is_norms_own(walk: Walk, node: Node) -> bool:
-    """Whether a module's forward does no more than a norm does: a vector that it adds is the norm's bias. One that a block adds is a weight."""
-    return node.call not in walk.working
-
-
-def _collected(walk: Walk, node: Node, terms: dict[int, float]) -> Value:
-    """Σ c_i v_i, each v once."""
-    parts = [by_number(walk.one(i), c) if c != 1.0 else walk.one(i) for i, c in terms.items()]
-    found = parts[0]
-    for part in parts[1:]:
-        found = added(walk, found, part)
-    if found.shape != node.shape:
-        raise NotUnderstood("terms that do not fit")
-    return found
-
-
-def _isometry(walk: Walk, node: Node) -> Value | None:
-    from screen.facts.bounds.rotary import rotated
-
-    return rotated(walk, node)
-
-
-def _shifted(walk: Walk, value: Value, number: float) -> Value:
+def shifted_by(walk: Walk, value: Value, number: float) -> Value:
     """value + number; `1 + w` of a parameter is a quantity of its own."""
     if value.part is not None:
         return of_part(replace(value.part, shift=value.part.shift + number), walk.names)
@@ -188,87 +134,8 @@ def _shifted(walk: Walk, value: Value, number: float) -> Value:
     return replace(made, after=value.after if number == 0.0 else "", gain=value.gain)
 
 
-@row("mul multiply")
-def mul_(walk: Walk, node: Node) -> Value:
-    """a ⊙ b."""
-    left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
-    from screen.facts.bounds.sizes import over_its_size
-
-    known = over_its_size(walk, node)
-    if known is not None:
-        return known
-    if isinstance(left, Value) and isinstance(right, float):
-        return by_number(left, right)
-    if isinstance(right, Value) and isinstance(left, float):
-        return by_number(right, left)
-    if not isinstance(left, Value) or not isinstance(right, Value):
-        raise NotUnderstood("operands that are not known")
-    if node.inputs[0] == node.inputs[-1]:
-        return multiplied(walk, left, left)
-    return multiplied(walk, left, right)
-
-
 def by_number(value: Value, factor: float) -> Value:
     """factor · value; a mask keeps its holes."""
     if value.holes and factor <= 0:
         raise NotUnderstood("a masked value times a number that is not positive")
     return scaled(value, factor)
-
-
-@row("neg negative")
-def neg(walk: Walk, node: Node) -> Value:
-    """−a."""
-    return by_number(walk.first(node), -1.0)
-
-
-@row("square pow")
-def power_(walk: Walk, node: Node) -> Value:
-    """a^k for a whole k >= 1, as repeated products."""
-    exponent = 2.0 if node.op == "square" else walk.operand(node, 1, "exponent")
-    if isinstance(walk.operand(node, 0, "input", "self"), float) or isinstance(exponent, Value):
-        return _small_power(walk, node, exponent)
-    value = walk.first(node)
-    if exponent == 0.5:
-        from screen.facts.bounds.rows_activation import applied
-
-        return applied(walk, node, value, "sqrt")
-    if not isinstance(exponent, float) or exponent != int(exponent) or not 1 <= exponent <= 8:
-        raise NotUnderstood("an exponent that is no small whole number")
-    found = value
-    for _ in range(int(exponent) - 1):
-        found = multiplied(walk, found, value) if found is not value else multiplied(walk, value, value)
-    return replace(found, low=0.0) if exponent % 2 == 0 else found
-
-
-def _small_power(walk: Walk, node: Node, exponent: Value | float | None) -> Value:
-    """b^e for constants 0 <= b <= 1, e >= 0: between 0 and 1 (slopes of a linear position bias)."""
-    base = walk.operand(node, 0, "input", "self")
-    low = base.low if isinstance(base, Value) else base
-    high = base.high if isinstance(base, Value) else base
-    least = exponent.low if isinstance(exponent, Value) else exponent
-    still = all(is_zero(v.der) for v in (base, exponent) if isinstance(v, Value))
-    if low is None or high is None or least is None or not still or low < 0 or high > 1 or least < 0:
-        raise NotUnderstood("an exponent that is no small whole number")
-    return constant(node.shape or (), 0.0, 1.0)
-
-
-@row("lerp")
-def lerp(walk: Walk, node: Node) -> Value:
-    """a + w(b − a)."""
-    a, b, w = walk.first(node), walk.operand(node, 1, "end"), walk.operand(node, 2, "weight")
-    if not isinstance(b, Value) or w is None:
-        raise NotUnderstood("operands that are not known")
-    if isinstance(w, float):
-        return added(walk, scaled(a, 1.0 - w), scaled(b, w))
-    rest = _shifted(walk, scaled(w.bare(), -1.0), 1.0)
-    return added(walk, multiplied(walk, a, replace(rest, low=1 - w.high, high=1 - w.low)), multiplied(walk, b, w))
-
-
-@row("addcmul")
-def addcmul(walk: Walk, node: Node) -> Value:
-    """a + value·b⊙c."""
-    a, b, c = walk.first(node), walk.operand(node, 1, "tensor1"), walk.operand(node, 2, "tensor2")
-    factor = walk.operand(node, 3, "value")
-    if not isinstance(b, Value) or not isinstance(c, Value) or isinstance(factor, Value):
-        raise NotUnderstood("operands that are not known")
-    return added(walk, a, scaled(multiplied(walk, b, c), 1.0 if factor is None else factor))
