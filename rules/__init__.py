@@ -1,1 +1,1 @@
-"""The rules: one file each, found by walking this package (`screen.discover`)."""
+"""The rules: one file each, found by walking this package (`screen.verdict.discover`)."""

@@ -13,8 +13,8 @@ Source: Wang et al. 2022 (DeepNet), section 4.
 
 from __future__ import annotations
 
-from screen.facts.path_gains import smallest_pair, through_decoder
-from screen.facts.questions import UPDATE_LIMIT, branches, is_renormalised
+from screen.facts.queries import UPDATE_LIMIT, branches, is_renormalised
+from screen.facts.weight_gains import smallest_pair, through_decoder
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("D102", "alpha-with-init", "backward", "D", "warning", ("streams.kinds.sublayers", "graph.initialisers"), "Wang et al. 2022, section 4")

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.path_gains import start_product
-from screen.facts.questions import branches, is_renormalised, is_scale_free, starts_at_zero
+from screen.facts.queries import branches, is_renormalised, is_scale_free, starts_at_zero
+from screen.facts.weight_gains import start_product
 from screen.rule import Example, Facts, Kind, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("D301", "depth-scale", "backward", "D", "note", ("streams.kinds.sublayers", "analyses"), "Emadi, section 6.2")

@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from screen.facts.inits import deviations
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
+from screen.structure.initial.laws import deviations
 
 NEEDS = ("streams.kinds.sublayers", "graph.initialisers")
 RULE = Rule("I102", "depth-scaled-init", "backward", "I", "warning", NEEDS, "Radford et al. 2019, section 2.3")

@@ -10,9 +10,9 @@ Source: torch.nn.functional.dropout, scaled_dot_product_attention: "dropout is a
 
 from __future__ import annotations
 
-from screen.facts.flow import number
 from screen.graph import Node
 from screen.rule import Example, Facts, Outcome, Rule, Site, place_of
+from screen.structure.dataflow import number
 
 NEEDS = ("graph.nodes", "coverage.unmodelled")
 RULE = Rule("G127", "dropout-off-in-evaluation", "structure", None, "warning", NEEDS, "torch.nn.functional.dropout")

@@ -19,9 +19,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from screen.facts.claims.claim import ClaimKind
-from screen.facts.last_map import last_map
 from screen.facts.operator import StreamOperator
-from screen.facts.questions import (
+from screen.facts.output_map import last_map
+from screen.facts.queries import (
     COLLAPSED,
     EXPLOSIVE,
     MODEST,

@@ -11,9 +11,9 @@ Source: ∂(a·b)/∂a = b; Bachlechner et al. 2021 (ReZero) and Zhang et al. 20
 
 from __future__ import annotations
 
-from screen.facts.zeros import Zeros
 from screen.graph import Graph
 from screen.rule import Example, Facts, Outcome, Rule, Site, place_of
+from screen.structure.initial.zeros import Zeros
 
 NEEDS = ("graph.nodes", "graph.initialisers", "graph.outputs")
 RULE = Rule("I121", "gradient-reaches-weights", "backward", "I", "warning", NEEDS, "∂(a·b)/∂a = b")

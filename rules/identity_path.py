@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from screen.facts.stretch import block_stretch
+from screen.facts.lipschitz_product import block_stretch
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame, or_not_applicable
 
 RULE = Rule("D101", "identity-path", "backward", "D", "note", ("streams.identity",), "Xiong et al. 2020, theorem 1")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.questions import has_softmax
+from screen.facts.queries import has_softmax
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("I202", "logits-at-start", "forward", "I", "warning", ("streams.kinds.sublayers", "recursions"), "Vaswani et al. 2017, section 3.2.1")

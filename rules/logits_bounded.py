@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.questions import are_logits_bounded, do_logits_stay, growth_of, has_softmax, reads_grown_state, starts_at_zero
+from screen.facts.queries import are_logits_bounded, do_logits_stay, growth_of, has_softmax, reads_grown_state, starts_at_zero
 from screen.rule import Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("L201", "logits-bounded", "forward", "L", "warning", ("streams.kinds.sublayers", "analyses"), "Dehghani et al. 2023, section 2")

@@ -9,7 +9,7 @@ Source: docs/theory.md, what each branch sees; Emadi, section 5.2.
 
 from __future__ import annotations
 
-from screen.facts.questions import EXPLOSIVE, are_logits_bounded, basis_of, do_logits_stay, growth_of, has_softmax, number_of
+from screen.facts.queries import EXPLOSIVE, are_logits_bounded, basis_of, do_logits_stay, growth_of, has_softmax, number_of
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("L202", "logits-growth", "forward", "L", "error", ("streams.kinds.sublayers", "recursions"), "Emadi, section 5.2")

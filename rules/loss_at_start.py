@@ -11,7 +11,7 @@ Source: Derrida 1981 (random energy model); docs/theory/covariance.md, the loss 
 
 from __future__ import annotations
 
-from screen.facts.recursion import Recursion, Start
+from screen.calculi.meanfield import Recursion, Start
 from screen.rule import Example, Facts, Number, Outcome, Rule, Site, Stream, Unknown, at, or_not_applicable
 
 RULE = Rule("I201", "loss-at-start", "forward", "I", "warning", ("streams", "recursions", "claims"), "Derrida 1981; docs/theory/covariance.md")

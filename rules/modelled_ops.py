@@ -5,14 +5,14 @@ break of the identity, so whatever depends on it is not told, and the verdict is
 It says something about this tool, not about the model.
 Assumes: nothing.
 Cannot tell: what the op does; the finding names it and where it stands.
-Source: the op table, `screen/ops.py`.
+Source: the op table, `screen/ops/__init__.py`.
 """
 
 from __future__ import annotations
 
 from screen.rule import Example, Facts, Outcome, Rule, Site
 
-RULE = Rule("G108", "modelled-ops", "structure", None, "note", ("coverage",), "the op table, screen/ops.py")
+RULE = Rule("G108", "modelled-ops", "structure", None, "note", ("coverage",), "the op table, screen/ops/__init__.py")
 
 HOLDS = (
     Example(

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from screen.facts.nouns import Norm
-from screen.facts.starts import start_of
 from screen.graph import Ref
 from screen.rule import Example, Facts, Outcome, Rule, Stream, at, or_not_applicable
+from screen.structure.initial.values import start_of
+from screen.structure.types import Norm
 
 NEEDS = ("streams.kinds.sublayers", "graph.initialisers")
 RULE = Rule("I204", "norm-gain-at-start", "backward", "I", "warning", NEEDS, "Goyal et al. 2017, section 5.1")

@@ -12,11 +12,11 @@ Source: Lan et al. 2020 (ALBERT) for sharing by design, maps and norms together.
 
 from __future__ import annotations
 
-from screen.facts.nouns import Norm
-from screen.facts.reach import is_state, onward
 from screen.graph import Ref
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Site
+from screen.structure.reach import is_state, onward
+from screen.structure.types import Norm
 
 RULE = Rule("G125", "norm-of-its-own", "structure", None, "warning", ("norms", "streams.states", "graph"), "Lan et al. 2020")
 

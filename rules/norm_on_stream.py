@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.path_gains import start_product
-from screen.facts.questions import EXPLOSIVE, basis_of, branches, growth_of, number_of
-from screen.facts.quotients import divides
+from screen.facts.queries import EXPLOSIVE, basis_of, branches, growth_of, number_of
+from screen.facts.self_division import divides
+from screen.facts.weight_gains import start_product
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, first_reason, or_not_applicable
 

@@ -11,8 +11,8 @@ Source: Ba et al. 2016 (layer normalization), section 3: statistics over the hid
 
 from __future__ import annotations
 
-from screen.facts.reach import is_state
 from screen.rule import Example, Facts, Outcome, Rule, Site
+from screen.structure.reach import is_state
 
 NEEDS = ("norms", "streams.states", "coverage.unmodelled")
 RULE = Rule("G126", "norm-over-features", "structure", None, "warning", NEEDS, "Ba et al. 2016, section 3")

@@ -12,7 +12,7 @@ quadratic penalty makes it finite only for branches of degree 1, or 2 below a th
 
 from __future__ import annotations
 
-from screen.facts.questions import (
+from screen.facts.queries import (
     free_weight,
     grows_with_stream,
     growth_of,

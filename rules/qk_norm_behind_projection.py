@@ -11,8 +11,8 @@ Source: Dehghani et al. 2023 (ViT-22B), section 2; N(N(x)) = N(x).
 
 from __future__ import annotations
 
-from screen.facts.logits import uses_of
 from screen.rule import Example, Facts, Outcome, Rule, Site, place_of
+from screen.structure.logits import uses_of
 
 NEEDS = ("norms", "doubled", "graph")
 RULE = Rule("G128", "qk-norm-behind-projection", "structure", None, "warning", NEEDS, "Dehghani et al. 2023, section 2")

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from screen.facts.reach import used
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Site, place_of
+from screen.structure.reach import used
 
 RULE = Rule("G123", "results-used", "structure", None, "warning", ("graph.nodes", "graph.outputs", "streams.states"), "∂L/∂W = 0")
 

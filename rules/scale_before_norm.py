@@ -11,10 +11,10 @@ Source: docs/theory.md, scale degrees; Kim et al. 2025, proposition 3.1.
 
 from __future__ import annotations
 
-from screen.facts.flow import number
-from screen.facts.starts import start_of
 from screen.graph import Node
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, at, blame, describe, each_sublayer, or_not_applicable
+from screen.structure.dataflow import number
+from screen.structure.initial.values import start_of
 
 RULE = Rule("I101", "scale-before-norm", "backward", "I", "warning", ("streams.kinds.sublayers", "graph"), "docs/theory.md, scale degrees")
 

@@ -10,10 +10,10 @@ Source: Vaswani et al. 2017, eq. 1.
 
 from __future__ import annotations
 
-from screen.facts.logits import FUSED, SOFTMAX, is_product
 from screen.graph import Node
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Site, place_of
+from screen.structure.logits import FUSED, SOFTMAX, is_product
 
 NEEDS = ("graph.nodes",)
 RULE = Rule("G129", "softmax-over-summed-axis", "structure", None, "warning", NEEDS, "Vaswani et al. 2017, eq. 1")

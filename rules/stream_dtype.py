@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.questions import normed_total
+from screen.facts.queries import normed_total
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, or_not_applicable
 from screen.theorems.precision import FORMATS, always_lost, format_of, safe_depth
 

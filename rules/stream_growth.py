@@ -12,7 +12,7 @@ Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq
 
 from __future__ import annotations
 
-from screen.facts.questions import MODEST, gain_of, growth_of, is_output_bounded, normed_total, unproven
+from screen.facts.queries import MODEST, gain_of, growth_of, is_output_bounded, normed_total, unproven
 from screen.rule import Example, Facts, Number, Outcome, Result, Rule, Stream, Unknown, at, blame, or_not_applicable, scaled
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
 

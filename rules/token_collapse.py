@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from screen.facts.collapse import least_one_minus_cos
-from screen.facts.last_map import last_map
-from screen.facts.path_gains import through_decoder
-from screen.facts.questions import COLLAPSED, UPDATE_LIMIT, basis_of, has_identity_path, number_of, program_doubt
+from screen.facts.output_map import last_map
+from screen.facts.queries import COLLAPSED, UPDATE_LIMIT, basis_of, has_identity_path, number_of, program_doubt
+from screen.facts.rank_collapse import least_one_minus_cos
+from screen.facts.weight_gains import through_decoder
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
 from screen.theorems.in_words import downwards, last_gradient
 

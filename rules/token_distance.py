@@ -9,7 +9,7 @@ Source: Kan et al., theorem 6, with the sharp constant: docs/theory.md, uncertai
 
 from __future__ import annotations
 
-from screen.facts.questions import ROUNDING, branches, gain_of, grows_with_stream, growth_of, is_output_bounded, is_sum_normed, is_unit, normed_total
+from screen.facts.queries import ROUNDING, branches, gain_of, grows_with_stream, growth_of, is_output_bounded, is_sum_normed, is_unit, normed_total
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, or_not_applicable
 from screen.theorems.in_words import distance, generalising
 

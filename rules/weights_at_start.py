@@ -10,8 +10,8 @@ Source: Glorot and Bengio 2010, eq. 12; He et al. 2015, eq. 10; docs/theory.md, 
 
 from __future__ import annotations
 
-from screen.facts.inits import square_gains
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, or_not_applicable, place_of
+from screen.structure.initial.laws import square_gains
 
 NEEDS = ("streams.kinds.sublayers", "graph.initialisers")
 RULE = Rule("I203", "weights-at-start", "forward", "I", "warning", NEEDS, "Glorot and Bengio 2010; He et al. 2015")

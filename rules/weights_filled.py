@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from screen.facts.inits import starting_value_of
 from screen.graph import Node, Ref
 from screen.rule import Example, Facts, Outcome, Rule, Site, Unknown, or_not_applicable, place_of
+from screen.structure.initial.laws import starting_value_of
 
 RULE = Rule("I205", "weights-filled", "forward", "I", "warning", ("graph.initialisers", "claims"), "IEEE 754")
 HUGE = 1e15

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from screen.api import check as check
     from screen.errors import ScreenError as ScreenError
-    from screen.model import Report as Report
-    from screen.model import Reports as Reports
-    from screen.recipe import Recipe as Recipe
+    from screen.report.schema import Report as Report
+    from screen.report.schema import Reports as Reports
+    from screen.verdict.recipe import Recipe as Recipe
 
     __version__: str
 
 _HOMES = {
     "check": "screen.api",
     "ScreenError": "screen.errors",
-    "Report": "screen.model",
-    "Reports": "screen.model",
-    "Recipe": "screen.recipe",
+    "Report": "screen.report.schema",
+    "Reports": "screen.report.schema",
+    "Recipe": "screen.verdict.recipe",
 }
 
 

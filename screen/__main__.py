@@ -8,6 +8,6 @@ import sys
 if __name__ == "__main__":
     if sys.path and not sys.flags.safe_path and sys.path[0] in ("", os.getcwd()):
         sys.path.append(sys.path.pop(0))  # a `click.py` or `random.py` that lies here must not shadow a module of ours or of Python's
-    from screen.cli import main
+    from screen.command.cli import main
 
     sys.exit(main())

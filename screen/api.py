@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from screen.errors import LoadError, ScreenError, UsageError
-from screen.model import Report
+from screen.report.schema import Report
 
 if TYPE_CHECKING:
     from torch import nn
@@ -35,9 +35,9 @@ def check(
 
     Raises `ScreenError` where the command would exit 2 without a graph.
     """
-    from screen.config import later
-    from screen.pipeline import judge
-    from screen.probe.plan import Options
+    from screen.pipeline.stages import judge
+    from screen.probe.plan.types import Options
+    from screen.settings import later
 
     if recipe is not None:
         raise later("`recipe=`", "it was given")
@@ -61,8 +61,8 @@ def check(
 
 def _prepare(target: Any, example_inputs: Any, depth: int | None, settings: dict[str, Any], isolate: bool | None) -> tuple[Any, Any]:
     """The job and what captures it."""
-    from screen.capture.protocol import Request
-    from screen.pipeline import Job
+    from screen.child.protocol import Request
+    from screen.pipeline.stages import Job
 
     if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
         raise UsageError("`depth` must be a whole number above zero", f"it is `{depth!r}`")
@@ -75,22 +75,22 @@ def _prepare(target: Any, example_inputs: Any, depth: int | None, settings: dict
         raise UsageError("`set=` changes how a target is built", "the target is a live module, which is built already", "Build it otherwise")
     if isolate:
         raise UsageError("`isolate=True` must be given text", "the target is a live module, which cannot be sent to another process", "Name its file")
-    from screen.capture.local import object_capturer
+    from screen.child.in_process import object_capturer
 
     name = type(target).__name__
     return Job(Request(name, {}, (), depth)), object_capturer(target, example_inputs, depth)
 
 
 def _capturer(target: str, isolate: bool | None) -> Any:
-    from screen.commands import preload
-    from screen.target import parse
+    from screen.command.commands import preload
+    from screen.graph.target import parse
 
     spec = parse(target)
     if isolate is False:
-        from screen.capture.local import capture
+        from screen.child.in_process import capture
 
         return capture
-    from screen.capture.client import Host
+    from screen.child.host import Host
 
     return Host(preload=preload([spec])).capture
 

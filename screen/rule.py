@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from screen.facts.nouns import Kind, Place, Stream, Sublayer, Unknown
 from screen.facts.record import Facts
+from screen.structure.types import Kind, Place, Stream, Sublayer, Unknown
 
 Step = Literal["structure", "well_posedness", "forward", "backward", "uncertainty"]
 """Structure, then the four steps: is the optimum well posed, forward growth, backward sensitivity, uncertainty."""
@@ -106,7 +106,7 @@ class Outcome:
     remedy: str = ""
     """An option, not yet tried on the rewritten graph."""
     condition: str = ""
-    """Of a `conditional` outcome, the id of what has to hold in training (`screen.conditions`)."""
+    """Of a `conditional` outcome, the id of what has to hold in training (`screen.verdict.conditions`)."""
 
 
 @dataclass(frozen=True)

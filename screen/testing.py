@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from screen.capture.build import build
-from screen.capture.tracer import trace
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
 from screen.facts.record import Facts
+from screen.graph.target import parse
 from screen.rule import Example, LoadedRule
-from screen.target import parse
 
 Group = Literal["HOLDS", "VIOLATES", "CANNOT_TELL"]
 

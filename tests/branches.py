@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from screen.capture.tracer import Trace, run
-from screen.facts.branches import Branch
-from screen.facts.edges import Edges
-from screen.facts.flow import Flow
-from screen.facts.norms import Norms
-from screen.facts.placement import Reader
-from screen.facts.streams import Chains
-from screen.probe.replay import FLOATS, attribute, real_value
+from screen.capture.trace.tracer import Trace, run
+from screen.probe.measure.replay import FLOATS, attribute, real_value
+from screen.structure.branches.branch import Branch
+from screen.structure.chains.find import Chains
+from screen.structure.chains.identity_edges import Edges
+from screen.structure.dataflow import Flow
+from screen.structure.norms.find import Norms
+from screen.structure.streams.reader import Reader
 
 
 def _double(value: Any) -> Any:

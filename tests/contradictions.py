@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from screen.model import ClaimPart, Report
+from screen.report.schema import ClaimPart, Report
 
 STARVED, GROWN = 1e3, 1e6
 """First over last gradient beside which D is not closed, and growth that is not linear."""

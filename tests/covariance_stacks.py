@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 
-from screen.facts.nouns import Unknown
-from screen.facts.recursion.attention import Softmax
-from screen.facts.recursion.kernels import kernel
-from screen.facts.recursion.moments import Moments
-from screen.facts.recursion.program import Program
-from screen.facts.recursion.result import Recursion, read
-from screen.facts.recursion.stack import Add, Inlet, Stack
-from screen.facts.recursion.steps import Attend, Entrywise, Linear, Normalise, Product, Step
+from screen.calculi.meanfield.activation_kernels import kernel
+from screen.calculi.meanfield.attention import Softmax
+from screen.calculi.meanfield.moments import Moments
+from screen.calculi.meanfield.program import Program
+from screen.calculi.meanfield.propagate import Add, Inlet, Stack
+from screen.calculi.meanfield.result import Recursion, read
+from screen.calculi.meanfield.transfer import Attend, Entrywise, Linear, Normalise, Product, Step
+from screen.structure.types import Unknown
 from tests.simulation import Design, Sample, simulate
 
 TOKENS = 32

@@ -65,9 +65,9 @@ def judge(name: str) -> Result:
 
 
 def _judge(name: str) -> Result:
-    from screen.capture.build import build
-    from screen.capture.tracer import trace
-    from screen.target import parse
+    from screen.capture.build.build import build
+    from screen.capture.trace.tracer import trace
+    from screen.graph.target import parse
 
     try:
         [built] = build(parse(f"hf:{name}"), set={}, inputs=(), depth=None)

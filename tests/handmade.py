@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from screen.facts.analysis import Analysis, no_bounds
-from screen.facts.bounds.expr import Expr, sym
-from screen.facts.bounds.softmax import SoftmaxBound
+from screen.calculi.analysis import Analysis, no_bounds
+from screen.calculi.bounds.expr import Expr, sym
+from screen.calculi.bounds.softmax import SoftmaxBound
+from screen.calculi.degrees import Degree, Degrees, Orders
+from screen.calculi.meanfield import Recursion
 from screen.facts.claims import Claim, claims_of
 from screen.facts.claims.derive import survives
-from screen.facts.degrees import Degree, Degrees, Orders
-from screen.facts.nouns import (
+from screen.facts.operator.steps import StateBound
+from screen.facts.record import Facts
+from screen.graph import Call, Graph, Module, Node, Ref
+from screen.structure.types import (
     Coverage,
     IdentityPath,
     Kind,
@@ -26,10 +30,6 @@ from screen.facts.nouns import (
     Unknown,
     UnmodelledOp,
 )
-from screen.facts.operator.steps import StateBound
-from screen.facts.record import Facts
-from screen.facts.recursion import Recursion
-from screen.graph import Call, Graph, Module, Node, Ref
 
 ROOT = "/home/someone/project"
 FILE = ROOT + "/model.py"

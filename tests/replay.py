@@ -9,8 +9,8 @@ import torch
 import torch.fx
 from torch import Tensor, nn
 
-from screen.capture.tracer import Trace, run
-from screen.probe.replay import attribute, real_value
+from screen.capture.trace.tracer import Trace, run
+from screen.probe.measure.replay import attribute, real_value
 
 
 def replay(trace: Trace, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:

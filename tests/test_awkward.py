@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import pytest
 import torch
 
-from screen.capture.tracer import trace
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
 from screen.facts.record import Facts
 from screen.graph import lint

@@ -11,20 +11,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from screen.capture.tracer import trace
-from screen.facts.bounds import BranchBounds, bounds_of, values_of
-from screen.facts.bounds.expr import Expr, add, largest, mul, num, power, rss, smallest, sym
-from screen.facts.bounds.order import at_most
-from screen.facts.bounds.parts import Part
-from screen.facts.bounds.quantities import Names
-from screen.facts.bounds.rows_activation import SHAPES
-from screen.facts.branches import Branch
-from screen.facts.edges import Edges
-from screen.facts.flow import Flow
-from screen.facts.norms import Norms
-from screen.facts.nouns import Unknown
-from screen.facts.placement import Reader
-from screen.facts.streams import Chains
+from screen.calculi.bounds import BranchBounds, bounds_of, values_of
+from screen.calculi.bounds.expr import Expr, add, largest, mul, num, power, rss, smallest, sym
+from screen.calculi.bounds.expr.order import at_most
+from screen.calculi.bounds.parts import Part
+from screen.calculi.bounds.quantities import Names
+from screen.calculi.bounds.rules.activation import SHAPES
+from screen.capture.trace.tracer import trace
+from screen.structure.branches.branch import Branch
+from screen.structure.chains.find import Chains
+from screen.structure.chains.identity_edges import Edges
+from screen.structure.dataflow import Flow
+from screen.structure.norms.find import Norms
+from screen.structure.streams.reader import Reader
+from screen.structure.types import Unknown
 
 WIDTH, HEADS, TOKENS = 16, 4, 5
 

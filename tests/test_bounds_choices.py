@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from screen.facts.bounds import bounds_of, values_of
-from screen.facts.bounds.expr import Expr
-from screen.facts.nouns import Unknown
+from screen.calculi.bounds import bounds_of, values_of
+from screen.calculi.bounds.expr import Expr
+from screen.structure.types import Unknown
 from tests.test_bounds import WIDTH, Stack, branch_of
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations as P
 
-from screen.facts.bounds import bounds_of, values_of
-from screen.facts.bounds.expr import Expr
-from screen.facts.nouns import Unknown
+from screen.calculi.bounds import bounds_of, values_of
+from screen.calculi.bounds.expr import Expr
+from screen.structure.types import Unknown
 from tests.test_bounds import WIDTH, Stack, branch_of, rms
 
 

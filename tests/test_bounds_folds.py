@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.facts.bounds import BranchBounds, values_of
-from screen.facts.bounds.expr import Expr
-from screen.facts.bounds.fold import matrix_of, vector_of
-from screen.facts.bounds.parts import Part
-from screen.facts.bounds.quantities import Names
+from screen.calculi.bounds import BranchBounds, values_of
+from screen.calculi.bounds.arrays import matrix_of, vector_of
+from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.parts import Part
+from screen.calculi.bounds.quantities import Names
 from screen.theorems.slope import Head, InputNorm, attention_bound, ffn_bound
 from tests.test_bounds import HEADS, WIDTH, Attention, Stack, bounds
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.facts.bounds import BranchBounds, bounds_of, values_of
-from screen.facts.bounds.expr import Expr
+from screen.calculi.bounds import BranchBounds, bounds_of, values_of
+from screen.calculi.bounds.expr import Expr
 from tests.test_bounds import WIDTH, Stack, branch_of, rms
 
 HEADS = 4

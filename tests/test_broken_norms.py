@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import screen
-from screen.model import Report
+from screen.report.schema import Report
 
 WIDTH, TOKENS = 32, 9
 Body = Callable[[Tensor], Tensor]

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from screen.capture.build import Built, build, build_object
-from screen.capture.tracer import trace
+from screen.capture.build.build import Built, build, build_object
+from screen.capture.trace.tracer import trace
 from screen.errors import LoadError, ScreenError, UsageError
 from screen.graph import COPIES
-from screen.target import parse
+from screen.graph.target import parse
 
 BLOCK = """
 import torch

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from screen import cli, commands
-from screen.assemble import Request, not_judged
+from screen.command import cli, commands
 from screen.errors import InternalError, LoadError, ScreenError, UsageError
-from screen.model import Report
-from screen.pipeline import Judged
+from screen.pipeline.stages import Judged
+from screen.report.build import Request, not_judged
+from screen.report.schema import Report
 from tests.shared import ROOT
 
 MODEL = """
@@ -86,7 +86,7 @@ def test_every_exception_becomes_an_exit_code(
         raise raised
 
     monkeypatch.setattr(commands, "schema", fail)
-    monkeypatch.setattr("screen.complain._discard_stdout", lambda: None)
+    monkeypatch.setattr("screen.command.console._discard_stdout", lambda: None)
     assert cli.main(["schema"]) == code
     out, err = capsys.readouterr()
     assert out == "" and said in err and "Traceback" not in err
@@ -162,7 +162,7 @@ def test_usage_errors_say_what_to_do(
 )
 def test_what_needs_no_model_does_not_import_torch(tmp_path: Path, words: list[str], code: int) -> None:
     script = (
-        "import sys; from screen.cli import main; code = main(sys.argv[1:]); "
+        "import sys; from screen.command.cli import main; code = main(sys.argv[1:]); "
         "heavy = {'torch', 'transformers', 'matplotlib'} & set(sys.modules); print(code, sorted(heavy), file=sys.stderr)"
     )
     done = subprocess.run(
@@ -172,9 +172,9 @@ def test_what_needs_no_model_does_not_import_torch(tmp_path: Path, words: list[s
 
 
 def test_help_loads_click_and_little_else() -> None:
-    script = "import sys; from screen.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    script = "import sys; from screen.command.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True)
-    assert not {"pydantic", "networkx", "sympy", "jinja2", "screen.model", "screen.pipeline"} & set(done.stderr.split())
+    assert not {"pydantic", "networkx", "sympy", "jinja2", "screen.report.schema", "screen.pipeline.stages"} & set(done.stderr.split())
 
 
 # -- exit codes of several targets, and where reports go (what fails a single one: tests/test_gate.py) --------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from screen import config
+from screen import settings as config
 from screen.errors import UsageError
 
 

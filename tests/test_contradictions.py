@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import screen
-from screen.model import Report
+from screen.report.schema import Report
 from tests import handmade as h
 from tests.awkward.table import CASES, Case
 from tests.contradictions import contradictions

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from screen.facts.recursion.attention import Softmax, rows
-from screen.facts.recursion.kernels import FUNCTIONS, Kernel, kernel
-from screen.facts.recursion.moments import Gradient, Moments
-from screen.facts.recursion.result import read
+from screen.calculi.meanfield.activation_kernels import FUNCTIONS, Kernel, kernel
+from screen.calculi.meanfield.attention import Softmax, rows
+from screen.calculi.meanfield.moments import Gradient, Moments
+from screen.calculi.meanfield.result import read
 from tests.covariance_stacks import DESIGNS, geometric, number, predicted, sampled, stack_of
 from tests.simulation import Design
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from screen.facts.nouns import Unknown
-from screen.facts.recursion.laws import CROSS_ENTROPY, collapse_factor, deepnorm_number, last_map_gradient, lemma_two
-from screen.facts.recursion.moments import Moments
-from screen.facts.recursion.positions import last_one_minus_cos
-from screen.facts.recursion.stack import Stack, backward, forward
+from screen.calculi.meanfield.causal import last_one_minus_cos
+from screen.calculi.meanfield.laws import CROSS_ENTROPY, collapse_factor, deepnorm_number, last_map_gradient, lemma_two
+from screen.calculi.meanfield.moments import Moments
+from screen.calculi.meanfield.propagate import Stack, backward, forward
+from screen.structure.types import Unknown
 from tests.covariance_stacks import SMALL, TOKENS, deepnorm, geometric, number, predicted, sampled, stack_of
 from tests.simulation import Design, simulate
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from screen.capture.build import build
-from screen.capture.tracer import trace
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
-from screen.target import parse
+from screen.graph.target import parse
 from tests.covariance_models import _note, norm_of_all
 from tests.covariance_stacks import geometric, number
 from tests.simulation import Sample

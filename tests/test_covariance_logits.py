@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from screen.capture.build import build
-from screen.capture.tracer import trace
+from screen.calculi.meanfield import recursion_of
+from screen.calculi.meanfield.attention import Softmax
+from screen.calculi.meanfield.lower.context import MASKED
+from screen.calculi.meanfield.moments import Gradient, Moments
+from screen.calculi.meanfield.result import Recursion
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
-from screen.facts.nouns import Unknown
-from screen.facts.recursion import recursion_of
-from screen.facts.recursion.attention import Softmax
-from screen.facts.recursion.moments import Gradient, Moments
-from screen.facts.recursion.reading import MASKED
-from screen.facts.recursion.result import Recursion
-from screen.target import parse
+from screen.graph.target import parse
+from screen.structure.types import Unknown
 from tests.covariance_logits import FOURIER, MASKS, MODELS
 from tests.covariance_models import traced, trained_run
 from tests.covariance_stacks import geometric, number

@@ -7,9 +7,9 @@ import statistics
 
 import pytest
 
-from screen.facts.nouns import Unknown
-from screen.facts.recursion import recursion_of
-from screen.facts.recursion.result import Recursion
+from screen.calculi.meanfield import recursion_of
+from screen.calculi.meanfield.result import Recursion
+from screen.structure.types import Unknown
 from tests.covariance_models import MODELS, traced, trained_run
 from tests.covariance_stacks import geometric, number
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from screen.capture.build import build
-from screen.capture.tracer import trace
+from screen.calculi.meanfield import recursion_of
+from screen.calculi.meanfield.result import Recursion
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
-from screen.facts.nouns import Unknown
-from screen.facts.recursion import recursion_of
-from screen.facts.recursion.result import Recursion
+from screen.graph.target import parse
 from screen.rule import Example
-from screen.target import parse
+from screen.structure.types import Unknown
 from screen.testing import facts_of
 from tests.covariance_odd import INPUTS, ODD, run
 from tests.covariance_stacks import geometric

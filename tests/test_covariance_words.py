@@ -8,10 +8,10 @@ import statistics
 import numpy as np
 import pytest
 
-from screen.facts.nouns import Unknown
-from screen.facts.recursion import Start, recursion_of
-from screen.facts.recursion.cross_entropy import mean_cross_entropy
-from screen.facts.recursion.result import Recursion
+from screen.calculi.meanfield import Start, recursion_of
+from screen.calculi.meanfield.cross_entropy import mean_cross_entropy
+from screen.calculi.meanfield.result import Recursion
+from screen.structure.types import Unknown
 from tests.covariance_models import traced
 from tests.covariance_words import WORDS, seen_in
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.facts.branches import Branch
-from screen.facts.degrees import Degree, degrees_of
-from screen.probe.branch import rows
+from screen.calculi.degrees import Degree, degrees_of
+from screen.probe.measure.branch import rows
+from screen.structure.branches.branch import Branch
 from tests.branches import Replay, parameters, replayed
 from tests.soundness.grammar import Attend, Design, Part, distinct
 from tests.soundness.model import build, example
@@ -82,8 +82,8 @@ def disagreements(replay: Replay) -> tuple[list[str], int]:
 
 def real_model(target: str, changes: dict[str, Any]) -> Replay:
     """A small model of a type, with weights of order one."""
-    from screen.capture.build import build as build_target
-    from screen.target import parse
+    from screen.capture.build.build import build as build_target
+    from screen.graph.target import parse
 
     built = build_target(parse(target), set=changes, inputs=(), depth=None)[0]
     torch.manual_seed(SEED)

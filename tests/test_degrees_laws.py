@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from screen.facts.degrees import Degree, degrees_of
+from screen.calculi.degrees import Degree, degrees_of
 from tests.branches import Replay, replayed
 from tests.test_degrees import disagreements
 

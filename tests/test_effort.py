@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from screen.capture.build import build
-from screen.capture.tracer import trace
-from screen.discover import run_rules
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
 from screen.graph import Graph
-from screen.graphio import dumps, loads
-from screen.target import parse
+from screen.graph.io import dumps, loads
+from screen.graph.target import parse
+from screen.verdict.discover import run_rules
 
 STEPS_PER_SECOND = 8_000_000
 """Of facts and rules of five models, on two busy cores: 6 to 11 million."""

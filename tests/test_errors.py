@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from screen.capture.protocol import ProtocolError, error_fields, error_of
+from screen.child.protocol import ProtocolError, error_fields, error_of
 from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError, UsageError, rebuild
 
 KINDS = {"usage": UsageError, "load": LoadError, "trace": TraceError, "limits": LimitError, "internal": InternalError}

@@ -6,10 +6,10 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from screen.capture.build import build
-from screen.capture.tracer import trace
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
-from screen.target import parse
+from screen.graph.target import parse
 from tests.awkward.reading import in_order
 from tests.shared import ROOT
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.capture.tracer import run, trace
-from screen.probe.replay import Tape
+from screen.capture.trace.tracer import run, trace
+from screen.probe.measure.replay import Tape
 
 
 class Wide(nn.Module):

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from screen import cli, commands, config
-from screen.assemble import Request, not_judged
+from screen import settings as config
+from screen.command import cli, commands
 from screen.errors import LoadError, UsageError
-from screen.gate import decide
-from screen.model import FindingPart, Report
-from screen.pipeline import Judged, job_of, judge
+from screen.pipeline.gate import decide
+from screen.pipeline.stages import Judged, job_of, judge
+from screen.report.build import Request, not_judged
+from screen.report.schema import FindingPart, Report
 from tests.shared import ROOT
 
 WORDS = ("slip", "unstable", "conditional", "never")
@@ -153,7 +154,7 @@ def test_the_gate_of_a_file_and_that_of_the_command_line(judged: Callable[..., N
 
 
 def _checked(target: str, **options: Any) -> Judged:
-    from screen.capture.local import capture
+    from screen.child.in_process import capture
 
     settings = config.load({name: [value] for name, value in options.items()}, ROOT / "examples")
     [found] = judge(job_of(str(ROOT / "examples" / f"{target}.py"), settings), capture)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screen import graphio
 from screen.graph import Call, Failure, Graph, Guess, Initialiser, Loop, Module, Node, Ref, Repeat, lint
+from screen.graph import io as graphio
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | st.text(max_size=5)
 

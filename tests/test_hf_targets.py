@@ -11,12 +11,12 @@ import torch
 
 pytest.importorskip("transformers", reason="targets of transformers need it")
 
-from screen.capture.build import Built, build
-from screen.capture.tracer import trace
+from screen.capture.build.build import Built, build
+from screen.capture.trace.tracer import trace
 from screen.errors import LoadError, ScreenError, UsageError
 from screen.facts import derive
-from screen.facts.nouns import Unknown
-from screen.target import parse
+from screen.graph.target import parse
+from screen.structure.types import Unknown
 
 SMALL = {"num_hidden_layers": 2}
 CLIP = {"text_config.num_hidden_layers": 1, "vision_config.num_hidden_layers": 1}

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from screen.capture.client import Host
-from screen.capture.launch import safe_path
-from screen.capture.protocol import Request
-from screen.capture.state import Capture
+from screen.child.host import Host
+from screen.child.launch import safe_path
+from screen.child.protocol import Request
+from screen.child.results import Capture
 from tests.shared import ROOT
 
 SOURCE = """
@@ -73,7 +73,7 @@ HARMLESS = {
     "an exit handler": "import atexit; atexit.register(time.sleep, 1000)",
     "signal handlers": "import signal; [signal.signal(s, signal.SIG_IGN) for s in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)]",
     "arguments to parse": "import argparse; argparse.ArgumentParser().parse_args()",
-    "modules taken away": "[sys.modules.pop(m, None) for m in ('json', 'os', 'screen', 'screen.graphio', 'screen.capture.run')]",
+    "modules taken away": "[sys.modules.pop(m, None) for m in ('json', 'os', 'screen', 'screen.graph.io', 'screen.child.run')]",
     "builtins replaced": "import builtins; builtins.print = builtins.input = None",
 }
 

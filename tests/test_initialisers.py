@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from screen.capture.initialisers import Recorder
+from screen.capture.initial.recorder import Recorder
 from screen.graph import Initialiser
 
 Law = list[tuple[str, tuple[object, ...]]]
@@ -134,7 +134,7 @@ def test_torchvision_without_its_operators_is_helped(tmp_path: Path) -> None:
     helped = [
         sys.executable,
         "-c",
-        "from screen.capture.libraries import stub_torchvision as s; assert s() is True; import torchvision; assert s() is False",
+        "from screen.capture.build.libraries import stub_torchvision as s; assert s() is True; import torchvision; assert s() is False",
     ]
     env = {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parent.parent}", "PATH": ""}
     assert b"torchvision::nms" in subprocess.run(alone, env=env, capture_output=True, check=False).stderr

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.capture.build import Built, build_object
-from screen.capture.lookup import free_lengths
-from screen.capture.tracer import trace
+from screen.capture.build.build import Built, build_object
+from screen.capture.inputs.context import free_lengths
+from screen.capture.trace.tracer import trace
 from screen.errors import UsageError
 
 

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.capture.build import build_object
-from screen.capture.tracer import trace
+from screen.capture.build.build import build_object
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
-from screen.facts.ends import signature
-from screen.facts.nouns import Stream, Unknown
 from screen.facts.record import Facts
+from screen.structure.streams.ends import signature
+from screen.structure.types import Stream, Unknown
 from tests.awkward.parts import TOKENS, D, Stack
 from tests.awkward.table import CASES
 from tests.shared import ROOT

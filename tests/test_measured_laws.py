@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import screen
-from screen.model import ClaimPart
+from screen.report.schema import ClaimPart
 from tests.soundness.grammar import Attend, Design, Part
 from tests.soundness.shards import Plan, one_structure
 

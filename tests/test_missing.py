@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.capture import inputs
-from screen.capture.inputs import alternatives, arguments, combinations, single
-from screen.capture.lookup import Lookup
-from screen.capture.missing import missing
-from screen.capture.table import Like
-from screen.capture.trial import outcome
+from screen.capture.inputs import transformers as inputs
+from screen.capture.inputs.context import Lookup
+from screen.capture.inputs.missing import missing
+from screen.capture.inputs.registry import Like
+from screen.capture.inputs.transformers import alternatives, arguments, combinations, single
+from screen.capture.inputs.trial import outcome
 
 
 def passed_on(function: Any) -> Any:

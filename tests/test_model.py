@@ -10,11 +10,11 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from screen.assemble import tool
 from screen.facts.claims import claims_of
-from screen.model import Report
-from screen.paths import relative
-from screen.recipe import Recipe
+from screen.report.build import tool
+from screen.report.paths import relative
+from screen.report.schema import Report
+from screen.verdict.recipe import Recipe
 from tests import handmade as h
 from tests.test_report import full, report_of
 

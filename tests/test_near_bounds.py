@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.capture.tracer import trace
-from screen.facts.bounds import BranchBounds, bounds_of, values_of
-from screen.facts.bounds.expr import Expr
-from screen.facts.edges import Edges
-from screen.facts.flow import Flow
-from screen.facts.norms import Norms
-from screen.facts.placement import Reader
-from screen.facts.streams import Chains
+from screen.calculi.bounds import BranchBounds, bounds_of, values_of
+from screen.calculi.bounds.expr import Expr
+from screen.capture.trace.tracer import trace
+from screen.structure.chains.find import Chains
+from screen.structure.chains.identity_edges import Edges
+from screen.structure.dataflow import Flow
+from screen.structure.norms.find import Norms
+from screen.structure.streams.reader import Reader
 from tests import near_bounds as table
 
 ALL = {**table.BOUNDED, **table.UNBOUNDED, **table.UNDECIDED, **{f"logits: {k}": v for k, v in (table.BOUNDED_LOGITS | table.FREE_LOGITS).items()}}

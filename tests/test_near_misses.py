@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import screen
-from screen.model import Report
+from screen.report.schema import Report
 
 WIDTH, TOKENS = 32, 8
 

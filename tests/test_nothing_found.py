@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from screen.capture.files import find, load_file
+from screen.capture.build.python_file import find, load_file
 from screen.errors import LoadError
-from screen.target import parse
+from screen.graph.target import parse
 
 HELPERS = """
 from torch import nn

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import screen
-from screen.model import Report
-from screen.model_streams import SublayerPart
+from screen.report.schema import Report
+from screen.report.schema_streams import SublayerPart
 
 WIDTH, TOKENS, DEPTH = 32, 9, 4
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 import screen
-from screen.capture.scopes import Scopes
-from screen.model import Report
+from screen.capture.trace.module_calls import Scopes
+from screen.report.schema import Report
 
 WIDTH, TOKENS = 32, 9
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.capture.tracer import trace
+from screen.capture.trace.tracer import trace
 
 
 class _Reads(nn.Module):

@@ -85,7 +85,7 @@ def test_wheel_runs_and_finds_its_rules(wheel: Path, tmp_path: Path) -> None:
         scripts = archive.read(next(n for n in archive.namelist() if n.endswith("entry_points.txt"))).decode()
     assert {line.split(" = ")[0] for line in scripts.splitlines() if " = " in line} >= {"screen", "archscreen"}
     code = (
-        "import screen, screen.discover as d, sys; "
+        "import screen, screen.verdict.discover as d, sys; "
         "assert not d.catalogue().faults, d.catalogue().faults; "
         "print(screen.__file__, len(d.catalogue().rules), 'torch' in sys.modules)"
     )

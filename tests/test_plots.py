@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from screen.cli import main
-from screen.model import ExperimentPart, ProbePart
+from screen.command.cli import main
 from screen.report import plots
 from screen.report.plots.data import ROWS, series, sheets
+from screen.report.schema import ExperimentPart, ProbePart
 from tests.shared import ROOT
 
 PRE = str(ROOT / "examples" / "pre.py")
@@ -122,7 +122,7 @@ def test_measured_and_predicted_differ_without_colour() -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A report with something measured, without measuring it."""
-    from screen import pipeline
+    from screen.pipeline import stages as pipeline
 
     real = pipeline.with_probe
     monkeypatch.setattr(pipeline, "with_probe", lambda *args: real(*args).model_copy(update={"probe": probe()}))

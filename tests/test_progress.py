@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from screen.progress import Progress
+from screen.command.progress import Progress
 from tests.shared import ROOT
 
 SLOW = """

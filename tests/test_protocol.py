@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from screen.capture import protocol
-from screen.capture.protocol import ProtocolError, Request, frame, graph_frame, pack, read_frame
-from screen.capture.worker import Channel
+from screen.child import protocol
+from screen.child.protocol import ProtocolError, Request, frame, graph_frame, pack, read_frame
+from screen.child.worker import Channel
 
 
 def test_frames_come_out_as_they_went_in() -> None:

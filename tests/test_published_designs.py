@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import screen
-from screen.capture.build import build
-from screen.capture.tracer import trace
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
-from screen.facts.path_gains import start_product
-from screen.model import Report, SublayerPart
-from screen.target import parse
+from screen.facts.weight_gains import start_product
+from screen.graph.target import parse
+from screen.report.schema import Report, SublayerPart
 
 WIDTH, TOKENS, BLOCKS = 32, 9, 4
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from screen.facts.bounds.ranges import ROOT, Scalar
-from screen.facts.bounds.scalars import extent, num
+from screen.calculi.bounds.ranges import ROOT, Scalar
+from screen.calculi.bounds.scalars import extent, num
 
 T, ABS = ROOT, ("abs", ROOT)
 

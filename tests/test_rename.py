@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import torch
 
-from screen.capture.build import build
-from screen.capture.tracer import trace
+from screen.calculi.bounds.expr import Expr
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
-from screen.facts.bounds.expr import Expr
 from screen.facts.record import Facts
 from screen.graph import Graph
-from screen.target import parse
+from screen.graph.target import parse
 from tests.shared import ROOT
 from tests.test_odd_blocks import TOKENS, WIDTH, Model
 

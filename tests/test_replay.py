@@ -67,8 +67,8 @@ def test_awkward(case: Case) -> None:
 def test_architecture(kind: str) -> None:
     """The graph of a small config of each type replays on real weights."""
     transformers = pytest.importorskip("transformers")
-    from screen.capture.build import build
-    from screen.target import parse
+    from screen.capture.build.build import build
+    from screen.graph.target import parse
 
     config = transformers.CONFIG_MAPPING[kind]()
     changes = {k: v for k, v in SMALL.items() if isinstance(getattr(config, k, None), int) and k not in getattr(config, "attribute_map", {})}

@@ -11,16 +11,16 @@ import pytest
 from markdown_it import MarkdownIt
 from syrupy.assertion import SnapshotAssertion
 
-from screen.assemble import Request, assemble, not_judged, several
-from screen.discover import run_rules
 from screen.errors import LoadError
-from screen.facts.nouns import Coverage, DoubledNorm, HollowNorm, LongSkip, Norm, Scale, Unknown, UnmodelledOp
 from screen.facts.record import Facts
 from screen.graph import Guess, Repeat
-from screen.model import Report, Reports
 from screen.report import graph as graph_report
 from screen.report import render
-from screen.verdict import fold
+from screen.report.build import Request, assemble, not_judged, several
+from screen.report.schema import Report, Reports
+from screen.structure.types import Coverage, DoubledNorm, HollowNorm, LongSkip, Norm, Scale, Unknown, UnmodelledOp
+from screen.verdict.channels import fold
+from screen.verdict.discover import run_rules
 from tests import handmade as h
 
 FORMATS = ("text", "markdown", "json")

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-import screen.discover
 import screen.rules
-from screen.discover import Catalogue, catalogue, collect, lookup, run_rules
-from screen.facts.bounds.expr import sym
-from screen.facts.inits import deviation, square_gains, starting_value
-from screen.facts.nouns import DoubledNorm, HollowNorm, IdentityPath, Kind, MapCount, Port, Scale, Stream, Unknown
+import screen.verdict.discover
+from screen.calculi.bounds.expr import sym
 from screen.facts.record import Facts
 from screen.graph import Failure, Guess, Initialiser
 from screen.report.page import render, split
 from screen.rule import Example, LoadedRule, Outcome
+from screen.structure.initial.laws import deviation, square_gains, starting_value
+from screen.structure.types import DoubledNorm, HollowNorm, IdentityPath, Kind, MapCount, Port, Scale, Stream, Unknown
 from screen.testing import Case, cases, facts_of, fault
+from screen.verdict.discover import Catalogue, catalogue, collect, lookup, run_rules
 from tests import handmade as h
 
 ALL = catalogue()
@@ -139,7 +139,7 @@ def test_rules_are_found_by_walking_the_package(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize("rule_file", [GOOD], indirect=True)
 def test_other_distributions_add_rules_by_an_entry_point(rule_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("mine", rule_file, "screen.rules"), EntryPoint("gone", "no_such_module_at_all", "screen.rules")]
-    monkeypatch.setattr(screen.discover, "entry_points", lambda *, group: [p for p in points if p.group == group])
+    monkeypatch.setattr(screen.verdict.discover, "entry_points", lambda *, group: [p for p in points if p.group == group])
     catalogue.cache_clear()
     try:
         assert lookup("says-nothing") is not None
@@ -451,7 +451,7 @@ def test_pages_in_the_docs_are_those_of_the_rules() -> None:
 
 def test_pages_and_rules_need_no_torch() -> None:
     code = (
-        "import sys; from screen.discover import catalogue; from screen.report.page import render;"
+        "import sys; from screen.verdict.discover import catalogue; from screen.report.page import render;"
         "print(len([render(r) for r in catalogue().rules]), 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

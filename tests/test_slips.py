@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import screen
-from screen.config import Settings
-from screen.gate import Decision, decide
-from screen.model import Report
+from screen.pipeline.gate import Decision, decide
+from screen.report.schema import Report
 from screen.rule import PRELUDE, STACK
+from screen.settings import Settings
 from tests import slips
 from tests.contradictions import contradictions
 

@@ -9,17 +9,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from screen.capture.tracer import trace
-from screen.facts.attention import Attention
-from screen.facts.bounds import BranchBounds, bounds_of
-from screen.facts.branches import Branch
-from screen.facts.edges import Edges
-from screen.facts.flow import Flow
-from screen.facts.norms import Norms
-from screen.facts.nouns import Unknown
-from screen.facts.placement import Reader
-from screen.facts.softmaxes import softmaxes_outside
-from screen.facts.streams import Chains
+from screen.calculi.bounds import BranchBounds, bounds_of
+from screen.capture.trace.tracer import trace
+from screen.structure.branches.attention import Attention
+from screen.structure.branches.branch import Branch
+from screen.structure.chains.find import Chains
+from screen.structure.chains.identity_edges import Edges
+from screen.structure.dataflow import Flow
+from screen.structure.norms.find import Norms
+from screen.structure.softmaxes import softmaxes_outside
+from screen.structure.streams.reader import Reader
+from screen.structure.types import Unknown
 from tests.near_bounds import BOUNDED_LOGITS, FREE_LOGITS, TOKENS, WIDTH, Parts
 
 Rule = Callable[[Parts, Tensor], Tensor]

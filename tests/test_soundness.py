@@ -9,8 +9,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from screen.facts.branches import Branch
 from screen.rules import gradient_ratio, stream_growth
+from screen.structure.branches.branch import Branch
 from tests.soundness import draws
 from tests.soundness.grammar import Attend, Design, Part, designs, distinct
 from tests.soundness.measure import Attack, fibre

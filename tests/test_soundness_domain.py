@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from screen.facts.bounds.bilinear import product
-from screen.facts.bounds.domain import Fact, Facts, plus, query, tidy, with_ceiling
-from screen.facts.bounds.expr import Expr, add, largest, mul, num, power, root, rss, smallest, sym
-from screen.facts.bounds.layout import recast
-from screen.facts.nouns import Unknown
+from screen.calculi.bounds.axes import recast
+from screen.calculi.bounds.expr import Expr, add, largest, mul, num, power, root, rss, smallest, sym
+from screen.calculi.bounds.mixed_norms import Fact, Facts, plus, query, tidy, with_ceiling
+from screen.calculi.bounds.products import product
+from screen.structure.types import Unknown
 from tests.soundness.nodewise import mixed_norm
 
 SLACK = 1 + 1e-12

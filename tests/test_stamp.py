@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.capture import stamp
-from screen.capture.tracer import trace
+from screen.capture.trace import stamp
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
 from screen.graph import Graph
 

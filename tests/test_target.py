@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from screen.errors import UsageError
-from screen.target import TargetSpec, did_you_mean, parse
+from screen.graph.target import TargetSpec, did_you_mean, parse
 
 FORMS = {
     "m.py": {"kind": "file", "path": "m.py", "name": None},
@@ -83,5 +83,5 @@ def test_nearest_names_come_first_whatever_their_case() -> None:
 
 
 def test_parsing_imports_no_torch() -> None:
-    code = "import sys; from screen.target import parse; parse('hf:llama'); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    code = "import sys; from screen.graph.target import parse; parse('hf:llama'); sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.capture.initialisers import Recorder
-from screen.capture.values import Known, buffers
+from screen.capture.initial.buffers import Known, buffers
+from screen.capture.initial.recorder import Recorder
 from screen.graph import Initialiser
 
 Make = Callable[[], Tensor]

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from screen.assemble import Request, assemble
-from screen.conditions import CONDITIONS
-from screen.discover import catalogue, run_rules
-from screen.facts.nouns import Coverage, UnmodelledOp
 from screen.facts.record import Facts
 from screen.graph import Failure, Graph
+from screen.report.build import Request, assemble
 from screen.rule import RuleFault
-from screen.verdict import ORDER, Verdict, fold, guess_decides, reasons_not_to_judge, worst
+from screen.structure.types import Coverage, UnmodelledOp
+from screen.verdict.channels import ORDER, Verdict, fold, guess_decides, reasons_not_to_judge, worst
+from screen.verdict.conditions import CONDITIONS
+from screen.verdict.discover import catalogue, run_rules
 from tests import handmade as h
 from tests.shared import ROOT
 

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 import screen
-from screen.capture.build import build_object
-from screen.capture.loop import DEEPEST
-from screen.capture.loop import alone as apart
-from screen.capture.tracer import trace
+from screen.capture.build.build import build_object
+from screen.capture.trace.loop import DEEPEST
+from screen.capture.trace.loop import alone as apart
+from screen.capture.trace.tracer import trace
 from screen.errors import UsageError
 from screen.facts import derive
 from screen.graph import lint
-from screen.repetition import stacked
+from screen.graph.repetition import stacked
 from tests.awkward.parts import FFN, TOKENS, Attention, D, Pre
 
 Make = Callable[[], nn.Module]

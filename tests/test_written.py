@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import screen
-from screen.capture.tracer import trace
+from screen.capture.trace.tracer import trace
 
 COUNTED = "G108"
 """The rule that counts ops."""

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from screen.capture.build import build
-from screen.capture.tracer import trace
-from screen.facts.zeros import Zeros
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
 from screen.graph import Graph
+from screen.graph.target import parse
 from screen.rule import PRELUDE, STACK
-from screen.target import parse
+from screen.structure.initial.zeros import Zeros
 
 PARTS = ("gate", "down.weight", "down.bias", "up.weight", "up.bias", "norm.weight")
 BLOCK = """

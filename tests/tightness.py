@@ -26,8 +26,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from screen.facts.bounds import BranchBounds
-from screen.facts.nouns import Unknown
+from screen.calculi.bounds import BranchBounds
+from screen.structure.types import Unknown
 from tests import tightness_slopes as slopes
 from tests.soundness.grammar import Attend, Design, Part
 from tests.soundness.model import build, example

@@ -10,8 +10,8 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from screen.facts.bounds import BranchBounds, bounds_of
-from screen.facts.nouns import Unknown
+from screen.calculi.bounds import BranchBounds, bounds_of
+from screen.structure.types import Unknown
 from tests.soundness.grammar import Design, Part
 from tests.soundness.measure import alternated, fibre
 from tests.soundness.points import divisors, half_diameters

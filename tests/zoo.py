@@ -46,10 +46,10 @@ class Row:
 
 def judge(row: Row, facts: Any) -> None:
     """The verdict on the label's model, and what went wrong on our side."""
-    from screen.assemble import Request, assemble
-    from screen.discover import run_rules
-    from screen.facts.analysis import FAULT
-    from screen.verdict import fold
+    from screen.calculi.analysis import FAULT
+    from screen.report.build import Request, assemble
+    from screen.verdict.channels import fold
+    from screen.verdict.discover import run_rules
     from tests.contradictions import contradictions
     from tests.handmade import TargetInfo
 
@@ -67,10 +67,10 @@ def judge(row: Row, facts: Any) -> None:
 
 def facts_of(label: Label) -> Any:
     """Build the label's target on meta, trace it, derive its facts."""
-    from screen.capture.build import build
-    from screen.capture.tracer import trace
+    from screen.capture.build.build import build
+    from screen.capture.trace.tracer import trace
     from screen.facts import derive
-    from screen.target import parse
+    from screen.graph.target import parse
 
     [built] = build(parse(label["target"]), set=label["config_overrides"], inputs=(), depth=None)
     return derive(trace(built.model, built.args, built.kwargs, initialisers=built.initialisers))

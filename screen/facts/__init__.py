@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from screen.collecting import put_off
-from screen.facts.analysis import analyses_of, sure
-from screen.facts.assemble import readers_of, streams_of
+from screen.calculi.analysis import analyses_of, sure
+from screen.calculi.meanfield import recursion_of
 from screen.facts.beyond import reads_growing, softmax_anywhere, written_in
 from screen.facts.claims import claims_of
-from screen.facts.coverage import coverage_of, doubled_norms, guessed, hollow_norms
-from screen.facts.edges import Edges
-from screen.facts.flow import Flow
-from screen.facts.norms import Norms
-from screen.facts.nouns import Stream, Sublayer, Unknown
 from screen.facts.operator import StreamOperator, operators_of
 from screen.facts.operator.identity import identity_of
 from screen.facts.operator.steps import StateBound, state_bound
-from screen.facts.placement import Reader
 from screen.facts.record import Facts
-from screen.facts.recursion import recursion_of
-from screen.facts.streams import Chains
 from screen.facts.whole import blocks_in_one
 from screen.graph import Graph
-from screen.unloop import first_copy
+from screen.graph.gc_pause import put_off
+from screen.graph.unloop import first_copy
+from screen.structure.chains.find import Chains
+from screen.structure.chains.identity_edges import Edges
+from screen.structure.coverage import coverage_of, doubled_norms, guessed, hollow_norms
+from screen.structure.dataflow import Flow
+from screen.structure.norms.find import Norms
+from screen.structure.streams.build import readers_of, streams_of
+from screen.structure.streams.reader import Reader
+from screen.structure.types import Stream, Sublayer, Unknown
 
 FEW = 3
 """Equal branches in a row up to which somebody may call them one block."""

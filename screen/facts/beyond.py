@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from screen.facts.branches import Branch
-from screen.facts.flow import Flow, mask_of, strip
-from screen.facts.nouns import Tri, Unknown
-from screen.facts.placement import Reader
-from screen.facts.softmaxes import softmaxes_of, uses_of
 from screen.graph import Node
+from screen.structure.branches.branch import Branch
+from screen.structure.dataflow import Flow, mask_of, strip
+from screen.structure.softmaxes import softmaxes_of, uses_of
+from screen.structure.streams.reader import Reader
+from screen.structure.types import Tri, Unknown
 
 WRITTEN = "what stands there may be a softmax written out: exponentials over their sum, or a sigmoid of a difference"
 EXPONENTIALS = frozenset({"exp", "exp2", "expm1"})

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from screen.facts.analysis import Analysis
+from screen.calculi.analysis import Analysis
+from screen.calculi.meanfield import Recursion
 from screen.facts.claims.claim import Claims
-from screen.facts.nouns import Coverage, DoubledNorm, HollowNorm, Kind, Norm, Stream, Sublayer, Tri, Unknown
 from screen.facts.operator import StreamOperator
 from screen.facts.operator.steps import StateBound
-from screen.facts.placement import Reader
-from screen.facts.recursion import Recursion
 from screen.graph import Graph
+from screen.structure.streams.reader import Reader
+from screen.structure.types import Coverage, DoubledNorm, HollowNorm, Kind, Norm, Stream, Sublayer, Tri, Unknown
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ in, they are blocks of a whole model. Branches that read one state and are added
 
 from __future__ import annotations
 
-from screen.facts.nouns import Stream, Sublayer
 from screen.facts.record import Facts
 from screen.graph import SOURCES, Graph
-from screen.repetition import stacked
+from screen.graph.repetition import stacked
+from screen.structure.types import Stream, Sublayer
 
 
 def blocks_in_one(facts: Facts) -> int:

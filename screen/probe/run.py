@@ -9,19 +9,19 @@ from typing import Any
 
 import torch
 
-from screen.capture.built import Built
-from screen.capture.loop import alone
-from screen.capture.tracer import run as traced
+from screen.capture.build.built import Built
+from screen.capture.trace.loop import alone
+from screen.capture.trace.tracer import run as traced
 from screen.errors import UsageError
 from screen.graph import Graph, ops_digest
-from screen.probe import blocks, branches, coordinates, record
-from screen.probe.allot import Want
-from screen.probe.attempts import Session
-from screen.probe.budget import RATES, Budget, device_of, dtype_of, room_of
-from screen.probe.material import Watch
-from screen.probe.plan import Experiment, Options, ProbePlan
+from screen.probe.budget.allocation import Want
+from screen.probe.budget.budget import RATES, Budget, device_of, dtype_of, room_of
+from screen.probe.experiments import blocks, branches, initialisers, width_scaling
+from screen.probe.measure.determinism import settled
+from screen.probe.measure.leaves import Watch
+from screen.probe.measure.session import Session
+from screen.probe.plan.types import Experiment, Options, ProbePlan
 from screen.probe.precision import run as precision
-from screen.probe.settled import settled
 from screen.probe.stress.sweep import Make, stress
 
 
@@ -42,7 +42,7 @@ def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options, m
         session = Session(trace, built, watch, options, Budget(options.seconds, options.memory, device, dtype))
         session.budget.decide(wants(plan, session, make is not None))
         if make is not None:
-            yield from map(asdict, record.recorded(session, make))
+            yield from map(asdict, initialisers.recorded(session, make))
         for found in in_order(plan, session):
             yield asdict(found)
         if options.stress and make is not None:
@@ -61,10 +61,10 @@ def sizes(built: Built) -> dict[str, int] | None:
 
 def wants(plan: ProbePlan, session: Session, is_made: bool) -> Iterator[Want]:
     """Everything that is to be measured, with its counted work."""
-    yield from record.wants(session) if is_made and plan.asks("init", "", "", "") else ()
+    yield from initialisers.wants(session) if is_made and plan.asks("init", "", "", "") else ()
     for block in plan.blocks:
         in_depth = plan.asks("depth", block.stream, block.kind, "")
-        found = [*blocks.wants(block, session, in_depth), *precision.wants(block, plan, session), *coordinates.wants(block, session)]
+        found = [*blocks.wants(block, session, in_depth), *precision.wants(block, plan, session), *width_scaling.wants(block, session)]
         yield from (w for w in found if plan.asks(w.key[0], block.stream, block.kind, ""))
     each = [(s, w) for s in plan.sublayers for w in branches.wants(s, session) if plan.asks(w.key[0], s.stream, s.kind, s.name)]
     yield from (w for s, w in each if not branches.is_bound(s, w))
@@ -81,7 +81,7 @@ def in_order(plan: ProbePlan, session: Session) -> Iterator[Experiment]:
     yield from precision.precise(plan, session)
     for block in plan.blocks:
         yield from blocks.stacked(block, session)
-    yield from coordinates.widened(plan.blocks, session)
+    yield from width_scaling.widened(plan.blocks, session)
 
 
 def same_program(plan: ProbePlan, graph: Graph) -> bool:

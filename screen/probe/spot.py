@@ -16,18 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from screen.capture.built import Built
-from screen.capture.tracer import Trace
-from screen.capture.tracer import run as traced
-from screen.probe.attempts import said
-from screen.probe.attention import MASKED, bounded_logits
-from screen.probe.attention import logits as logits_of
-from screen.probe.budget import CALL, RATES, load_of
+from screen.capture.build.built import Built
+from screen.capture.trace.tracer import Trace
+from screen.capture.trace.tracer import run as traced
+from screen.probe.budget.budget import CALL, RATES, load_of
 from screen.probe.depth.laws import gap
-from screen.probe.material import Material, Watch
-from screen.probe.replay import Env, Missing, Tape, attribute
-from screen.probe.settled import settled
-from screen.probe.spot_plan import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotBranch, SpotPlan, SpotStream
+from screen.probe.measure.attention import MASKED, bounded_logits
+from screen.probe.measure.attention import logits as logits_of
+from screen.probe.measure.determinism import settled
+from screen.probe.measure.leaves import Material, Watch
+from screen.probe.measure.replay import Env, Missing, Tape, attribute
+from screen.probe.measure.session import said
+from screen.probe.plan.spot_types import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotBranch, SpotPlan, SpotStream
 
 Make = Callable[[int], nn.Module]
 """Builds the model with weights, from a seed."""
@@ -428,8 +428,8 @@ def _given(value: Any, like: Tensor) -> Any:
 
 def _first(output: Any) -> Tensor | None:
     """The first float tensor of what a module returns, as the trace counts it."""
-    from screen.capture.convert import plain
-    from screen.capture.record import tensors
+    from screen.capture.trace.convert import plain
+    from screen.capture.trace.recorder import tensors
 
     return next((t for t in tensors(plain(output)) if isinstance(t, Tensor) and t.is_floating_point()), None)
 

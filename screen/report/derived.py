@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from screen.model import FindingPart, Initialisation, MapsPart, Report, SublayerPart
 from screen.report.numbers import number
+from screen.report.schema import FindingPart, Initialisation, MapsPart, Report, SublayerPart
 
 QUESTIONS = (
     ("well_posedness", "1 Well-posedness", "Is every branch's output bounded over its weights?"),

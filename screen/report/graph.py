@@ -9,9 +9,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
-from screen.model import KindPart, Report, Reports, Source, StreamPart, SublayerPart
 from screen.report import words
 from screen.report.picture import Picture, draw
+from screen.report.schema import KindPart, Report, Reports, Source, StreamPart, SublayerPart
 from screen.report.words import clean
 
 Format = Literal["text", "mermaid", "dot", "json"]

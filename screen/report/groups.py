@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from screen.model import FindingPart, Report
+from screen.report.schema import FindingPart, Report
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from screen.model import Report, Reports
+from screen.report.schema import Report, Reports
 
 
 def render(report: Report | Reports, **_: object) -> str:

@@ -12,12 +12,12 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from screen.model import ErrorPart, FindingPart, GuessPart, KindPart, Report, Reports, Source, StreamPart
 from screen.report import derived, groups, probe, words
 from screen.report.escape import Safe, code, html, text
 from screen.report.graph import mermaid
 from screen.report.picture import draw
-from screen.verdict import CHANNELS
+from screen.report.schema import ErrorPart, FindingPart, GuessPart, KindPart, Report, Reports, Source, StreamPart
+from screen.verdict.channels import CHANNELS
 
 PICTURES = 12
 """Kinds per stream that get a picture; the others are named."""

@@ -6,7 +6,7 @@ import re
 import textwrap
 
 from screen.rule import Example, LoadedRule
-from screen.verdict import CHANNELS
+from screen.verdict.channels import CHANNELS
 
 STEPS = {
     "structure": "structure",

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from screen.model import KindPart, StreamPart, SublayerPart
 from screen.report import words
-from screen.summary import NORMS
+from screen.report.schema import KindPart, StreamPart, SublayerPart
+from screen.verdict.summary import NORMS
 
 Shape = Literal["state", "norm", "branch", "scale", "add"]
 

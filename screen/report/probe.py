@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from screen.model import ExperimentPart, ProbePart, Report
-from screen.probe.plan import Outcome
+from screen.probe.plan.types import Outcome
 from screen.report.escape import code
 from screen.report.escape import text as escaped
 from screen.report.numbers import number
+from screen.report.schema import ExperimentPart, ProbePart, Report
 from screen.report.words import clean
 
 Pictures = Sequence[tuple[str, str]]

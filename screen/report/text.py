@@ -14,8 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from screen.model import FindingPart, KindPart, Report, Reports, Source, StreamPart, SublayerPart
 from screen.report import derived, groups, probe, words
+from screen.report.schema import FindingPart, KindPart, Report, Reports, Source, StreamPart, SublayerPart
 from screen.report.words import clean
 
 UNLIMITED = 10_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 
-from screen.model import ClaimPart, IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart
 from screen.report import derived
 from screen.report.numbers import number as number
-from screen.summary import NORMS, ROLES
+from screen.report.schema import ClaimPart, IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart
+from screen.verdict.summary import NORMS, ROLES
 
 PLACEMENTS = {"output_only": "output-only", "pre_post": "pre + post"}
 POSITIONS = {"A": "A", "A2": "A²", "S": "S", "B": "B", "C": "C"}

@@ -22,7 +22,7 @@ from typing import Any
 
 import screen
 from screen.errors import ScreenError
-from screen.model import ClaimPart, Report
+from screen.report.schema import ClaimPart, Report
 
 HERE = Path(__file__).parent
 DEPTH = 24

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from screen.facts.nouns import Scale, Stream, Sublayer, Unknown
+from screen.structure.types import Scale, Stream, Sublayer, Unknown
 
 
 def _scale(mark: str, scale: Scale) -> str:

@@ -121,11 +121,11 @@ def test_a_thousand_layers() -> None:
 
 def test_facts_and_rules() -> None:
     """Timed in this process, where torch is loaded, against the whole of a run."""
-    from screen.capture.build import build
-    from screen.capture.tracer import trace
-    from screen.discover import run_rules
+    from screen.capture.build.build import build
+    from screen.capture.trace.tracer import trace
     from screen.facts import derive
-    from screen.target import parse
+    from screen.graph.target import parse
+    from screen.verdict.discover import run_rules
 
     [built] = build(parse("hf:llama"), set=dict(LLAMA_405B), inputs=(), depth=None)
 
@@ -148,9 +148,9 @@ def test_facts_and_rules() -> None:
 def test_spot_check() -> None:
     """The same check with it and without it, in this process; less the second trace that it begins with."""
     import screen
-    from screen.capture.build import build
-    from screen.capture.tracer import trace
-    from screen.target import parse
+    from screen.capture.build.build import build
+    from screen.capture.trace.tracer import trace
+    from screen.graph.target import parse
 
     [built] = build(parse("hf:llama"), set=dict(TEN_MILLION), inputs=(), depth=None)
 

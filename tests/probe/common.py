@@ -7,15 +7,15 @@ from typing import Any
 
 from torch import nn
 
-from screen.capture.build import build, build_object
-from screen.capture.loop import alone
-from screen.capture.tracer import run
+from screen.capture.build.build import build, build_object
+from screen.capture.trace.loop import alone
+from screen.capture.trace.tracer import run
 from screen.facts import derive
-from screen.plan import plan_of
-from screen.probe.material import Watch
-from screen.probe.plan import Options, ProbePlan
+from screen.graph.target import parse
+from screen.probe.measure.leaves import Watch
+from screen.probe.plan.from_facts import plan_of
+from screen.probe.plan.types import Options, ProbePlan
 from screen.probe.run import experiments
-from screen.target import parse
 
 CPU = Options(device="cpu", seconds=1e6)
 

@@ -11,21 +11,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from screen.capture.build import build
-from screen.capture.tracer import run
+from screen.calculi.meanfield import Recursion, recursion_of
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import run
 from screen.facts import derive
-from screen.facts.recursion import Recursion, recursion_of
-from screen.plan import plan_of
-from screen.probe.attempts import Session
-from screen.probe.budget import Budget
+from screen.graph.target import parse
+from screen.probe.budget.budget import Budget
 from screen.probe.depth.fits import mean
 from screen.probe.depth.laws import Sample, measure
 from screen.probe.depth.starts import of_depths
-from screen.probe.material import Watch
-from screen.probe.plan import Options
-from screen.probe.replay import Env
-from screen.probe.stack import Stack
-from screen.target import parse
+from screen.probe.measure.leaves import Watch
+from screen.probe.measure.replay import Env
+from screen.probe.measure.session import Session
+from screen.probe.measure.stack import Stack
+from screen.probe.plan.from_facts import plan_of
+from screen.probe.plan.types import Options
 from tests.shared import ROOT
 
 BLOCKS = 6

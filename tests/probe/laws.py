@@ -17,9 +17,9 @@ from pathlib import Path
 
 import torch
 
-from screen.probe.attention import logits
 from screen.probe.depth.fits import law
-from screen.probe.plan import Experiment
+from screen.probe.measure.attention import logits
+from screen.probe.plan.types import Experiment
 from screen.theorems.theta import theta
 from screen.theorems.value_spread import log_sensitivity_proxy
 from tests.probe import trainings

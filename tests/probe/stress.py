@@ -10,17 +10,17 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from screen.capture.build import build
-from screen.capture.protocol import Request
-from screen.capture.real import real
-from screen.capture.tracer import run
-from screen.probe.attempts import Session
-from screen.probe.budget import Budget
-from screen.probe.material import Watch
-from screen.probe.plan import Options, ProbePlan
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import run
+from screen.child.protocol import Request
+from screen.child.real import real
+from screen.graph.target import parse
+from screen.probe.budget.budget import Budget
+from screen.probe.measure.leaves import Watch
+from screen.probe.measure.session import Session
+from screen.probe.plan.types import Options, ProbePlan
 from screen.probe.run import _settled
 from screen.probe.stress.sweep import stress
-from screen.target import parse
 
 TARGET = "examples/table/designs.py::GPT"
 SIZES = {"depth": 6, "dim": 32}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from screen.capture.tracer import run
-from screen.probe.allot import SHARES, Want, allotted
-from screen.probe.attempts import Session
-from screen.probe.budget import Budget
+from screen.capture.trace.tracer import run
+from screen.probe.budget.allocation import SHARES, Want, allotted
+from screen.probe.budget.budget import Budget
+from screen.probe.measure.session import Session
 from screen.probe.run import wants
 from tests.probe.common import CPU, planned
 

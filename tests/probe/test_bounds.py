@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from screen.facts.bounds.expr import add, largest, mul, num, power, smallest, sym
-from screen.facts.bounds.parts import Part
-from screen.facts.bounds.quantities import Quantity
-from screen.plan import program_of
-from screen.plan_quantities import quantity_plan
-from screen.probe.made import Arrays
-from screen.probe.measures import evaluate, quantity
-from screen.probe.plan import BoundPlan, ProbePlan
+from screen.calculi.bounds.expr import add, largest, mul, num, power, smallest, sym
+from screen.calculi.bounds.parts import Part
+from screen.calculi.bounds.quantities import Quantity
+from screen.probe.bounds.arrays import Arrays
+from screen.probe.bounds.weight_norms import evaluate, quantity
+from screen.probe.plan.from_facts import program_of
+from screen.probe.plan.quantities import quantity_plan
+from screen.probe.plan.types import BoundPlan, ProbePlan
 from screen.probe.run import experiments
 from tests.probe.common import CPU, planned
 

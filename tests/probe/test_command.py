@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 import screen
-from screen import pipeline, plan
-from screen.capture.protocol import Request
-from screen.cli import main
+from screen.child.protocol import Request
+from screen.command.cli import main
+from screen.pipeline import stages as pipeline
+from screen.probe.plan import from_facts as plan
 from tests.probe.common import turned
 from tests.shared import ROOT
 

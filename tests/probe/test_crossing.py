@@ -7,18 +7,18 @@ from pathlib import Path
 
 import torch
 
-from screen.capture.build import build
-from screen.capture.tracer import run
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import run
 from screen.facts import derive
-from screen.plan import plan_of
-from screen.probe.material import Material, Watch
-from screen.probe.plan import Experiment
-from screen.probe.precision.beside import Precision
+from screen.graph.target import parse
+from screen.probe.measure.leaves import Material, Watch
+from screen.probe.measure.replay import Tape
+from screen.probe.measure.stack import Stack
+from screen.probe.plan.from_facts import plan_of
+from screen.probe.plan.types import Experiment
+from screen.probe.precision.against_float64 import Precision
 from screen.probe.precision.crossing import crossing, window
 from screen.probe.precision.program import halved
-from screen.probe.replay import Tape
-from screen.probe.stack import Stack
-from screen.target import parse
 
 MODEL = """
 import torch

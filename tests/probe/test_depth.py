@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 import torch
 
-from screen.capture.tracer import run
-from screen.probe.attempts import Session
-from screen.probe.budget import Budget
+from screen.capture.trace.tracer import run
+from screen.probe.budget.budget import Budget
 from screen.probe.depth.fits import law
 from screen.probe.depth.laws import agreement, depth, gap, measure
 from screen.probe.depth.starts import Depths, of_depths
-from screen.probe.material import Material
-from screen.probe.plan import Experiment
-from screen.probe.replay import Tape
+from screen.probe.experiments.start import start
+from screen.probe.measure.leaves import Material
+from screen.probe.measure.replay import Tape
+from screen.probe.measure.session import Session
+from screen.probe.measure.stack import Stack
+from screen.probe.plan.types import Experiment
 from screen.probe.run import experiments
-from screen.probe.stack import Stack
-from screen.probe.start import start
 from tests.probe.common import CPU, planned
 
 

@@ -11,18 +11,18 @@ import torch
 from torch import Tensor
 from torch.backends import cudnn
 
-from screen.capture.tracer import run
+from screen.capture.trace.tracer import run
 from screen.errors import UsageError
-from screen.probe import settled as module
-from screen.probe.attempts import said
-from screen.probe.branch import branch_run
-from screen.probe.budget import PART, RATES, Budget, device_of, room_of
-from screen.probe.material import Material
-from screen.probe.plan import Experiment
-from screen.probe.replay import Tape, real_value
-from screen.probe.settled import FIXED, WORKSPACE, settled
-from screen.probe.stack import Stack
-from screen.probe.width import is_lost
+from screen.probe.budget.budget import PART, RATES, Budget, device_of, room_of
+from screen.probe.budget.narrower import is_lost
+from screen.probe.measure import determinism as module
+from screen.probe.measure.branch import branch_run
+from screen.probe.measure.determinism import FIXED, WORKSPACE, settled
+from screen.probe.measure.leaves import Material
+from screen.probe.measure.replay import Tape, real_value
+from screen.probe.measure.session import said
+from screen.probe.measure.stack import Stack
+from screen.probe.plan.types import Experiment
 from tests.probe.common import measured, planned
 from tests.probe.zoo import small
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from screen.probe.branch import rows
-from screen.probe.invariance import judged
-from screen.probe.plan import Experiment
+from screen.probe.experiments.invariance import judged
+from screen.probe.measure.branch import rows
+from screen.probe.plan.types import Experiment
 from screen.probe.run import experiments
 from tests.probe.common import CPU, measured, planned, turned
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from screen.capture.tracer import run as traced
-from screen.probe.branch import BranchRun, branch_run
-from screen.probe.jacobian import DOUBT, PRODUCTS, frobenius_interval, gap, maps, norms, spectral
-from screen.probe.material import Material
-from screen.probe.replay import Tape
+from screen.capture.trace.tracer import run as traced
+from screen.probe.experiments.jacobian import DOUBT, PRODUCTS, frobenius_interval, gap, maps, norms, spectral
+from screen.probe.measure.branch import BranchRun, branch_run
+from screen.probe.measure.leaves import Material
+from screen.probe.measure.replay import Tape
 from tests.probe.common import planned
 
 

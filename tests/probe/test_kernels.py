@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from screen.capture.tracer import run
+from screen.capture.trace.tracer import run
 from screen.graph import Guess
-from screen.probe.branch import branch_run
-from screen.probe.kernels import called, grouped
-from screen.probe.material import Material, Missing
-from screen.probe.replay import Tape
+from screen.probe.measure.branch import branch_run
+from screen.probe.measure.kernels import called, grouped
+from screen.probe.measure.leaves import Material, Missing
+from screen.probe.measure.replay import Tape
 from tests.probe.common import measured, planned
 from tests.probe.zoo import small
 
@@ -58,7 +58,7 @@ def test_numbers_of_the_data_that_the_trace_guessed_are_named(monkeypatch: pytes
         return caught.value
 
     first = Tape(trace).steps([sublayer.output], [i for i, _ in sublayer.cuts])[0][0]
-    monkeypatch.setattr("screen.probe.replay.called", fails)
+    monkeypatch.setattr("screen.probe.measure.replay.called", fails)
     inside = Guess("/there/model.py", 7, "every entry of `tolist()` = 1", node=first)
     assert "`model.py:7` reads numbers of the data" in str(said((inside,)))
     assert isinstance(said((replace(inside, node=len(trace.graph.nodes)),)), RuntimeError) and isinstance(said(()), RuntimeError)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from screen.capture.initialisers import Recorder
+from screen.capture.initial.recorder import Recorder
 from screen.graph import Initialiser
-from screen.probe.material import Watch
-from screen.probe.weights import drawn
+from screen.probe.measure.leaves import Watch
+from screen.probe.measure.weights import drawn
 
 
 def generator() -> torch.Generator:

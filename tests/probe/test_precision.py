@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 import torch
 
-from screen.capture.build import build
-from screen.capture.tracer import run
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import run
 from screen.facts import derive
-from screen.plan import plan_of
-from screen.probe.attempts import Session
-from screen.probe.budget import Budget
-from screen.probe.material import Material, Missing, Watch
-from screen.probe.plan import BoundPlan, Experiment, ProbePlan
+from screen.graph.target import parse
+from screen.probe.budget.budget import Budget
+from screen.probe.measure.leaves import Material, Missing, Watch
+from screen.probe.measure.replay import Tape
+from screen.probe.measure.session import Session
+from screen.probe.measure.stack import Stack
+from screen.probe.plan.from_facts import plan_of
+from screen.probe.plan.types import BoundPlan, Experiment, ProbePlan
 from screen.probe.precision import experiments as module
-from screen.probe.precision.beside import Precision
+from screen.probe.precision.against_float64 import Precision
 from screen.probe.precision.experiments import counted, lost, precision, reach
 from screen.probe.precision.program import Half, aligned, halved
 from screen.probe.precision.run import precise
-from screen.probe.replay import Tape
-from screen.probe.stack import Stack
-from screen.target import parse
 from tests.probe.common import CPU, planned
 
 BLOCK = """

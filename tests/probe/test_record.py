@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from screen.capture.build import build
-from screen.capture.protocol import Request
-from screen.capture.real import real
+from screen.capture.build.build import build
+from screen.child.protocol import Request
+from screen.child.real import real
 from screen.graph import Initialiser
-from screen.probe.budget import Budget
-from screen.probe.plan import Experiment, Options
-from screen.probe.record import distance, recorded, sample
-from screen.target import parse
+from screen.graph.target import parse
+from screen.probe.budget.budget import Budget
+from screen.probe.experiments.initialisers import distance, recorded, sample
+from screen.probe.plan.types import Experiment, Options
 
 SMALL = {"n_embd": 48, "n_layer": 2, "n_head": 4, "vocab_size": 64, "n_positions": 32}
 

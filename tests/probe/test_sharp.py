@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from screen.facts.bounds.fold import matrix_of, rows_of, share_of, vector_of
-from screen.facts.bounds.pairs import Logit, Through
-from screen.facts.bounds.parts import Part, dense
-from screen.facts.bounds.quantities import Quantity
-from screen.plan_quantities import quantity_plan
-from screen.probe import adversary
-from screen.probe.made import Arrays
-from screen.probe.measures import quantity
-from screen.probe.place import half_diameter
+from screen.calculi.bounds.arrays import matrix_of, rows_of, share_of, vector_of
+from screen.calculi.bounds.head_products import Logit, Through
+from screen.calculi.bounds.parts import Part, dense
+from screen.calculi.bounds.quantities import Quantity
+from screen.probe.bounds import attack as adversary
+from screen.probe.bounds.arrays import Arrays
+from screen.probe.bounds.point import half_diameter
+from screen.probe.bounds.weight_norms import quantity
+from screen.probe.plan.quantities import quantity_plan
 from screen.probe.run import experiments
 from tests.probe import sharp_models
 from tests.probe.common import CPU, living
@@ -62,7 +62,7 @@ def test_products_by_heads_are_measured_alike(name: str) -> None:
 @pytest.mark.parametrize("name", FOLDS)
 @pytest.mark.parametrize("roles", ["rc", "sc", "sa", "hrc"])
 def test_what_is_made_of_weights_is_measured_alike(name: str, roles: str) -> None:
-    """numpy in `screen.facts.bounds.fold`, torch in `screen.probe.made`, each from the formula."""
+    """numpy in `screen.calculi.bounds.arrays`, torch in `screen.probe.bounds.arrays`, each from the formula."""
     rng = np.random.default_rng(1)
     weights = {"w": rng.standard_normal((6, 4)), "g": rng.standard_normal(4), "b": rng.standard_normal(4), "c": rng.standard_normal(6)}
     weights["y"] = np.asarray(-1.7)

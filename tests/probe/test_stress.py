@@ -15,26 +15,27 @@ import torch
 from torch import Tensor, nn
 
 import screen
-from screen.capture.build import build, build_object
-from screen.capture.protocol import Request
-from screen.capture.real import real, seeded
-from screen.capture.tracer import run
-from screen.cli import main
-from screen.config import load
+from screen.capture.build.build import build, build_object
+from screen.capture.build.random_state import seeded
+from screen.capture.trace.tracer import run
+from screen.child.protocol import Request
+from screen.child.real import real
+from screen.command.cli import main
 from screen.facts import derive
-from screen.pipeline import job_of
-from screen.plan import plan_of
-from screen.probe.attempts import Session
-from screen.probe.budget import Budget
-from screen.probe.material import Missing, Watch
-from screen.probe.plan import Options
+from screen.graph.target import parse
+from screen.pipeline.probe import probe_request
+from screen.pipeline.stages import job_of
+from screen.probe.budget.budget import Budget
+from screen.probe.measure.leaves import Missing, Watch
+from screen.probe.measure.session import Session
+from screen.probe.plan.from_facts import plan_of
+from screen.probe.plan.types import Options
 from screen.probe.stress import sweep as module
 from screen.probe.stress.smaller import smaller
 from screen.probe.stress.sweep import PLANS, StressPlan, Sweep, affordable, chosen, learns, limits
 from screen.probe.stress.tasks import KEYS, NOISE, Task, task_of
 from screen.probe.stress.training import Run, diverged, means, train
-from screen.probing import probe_request
-from screen.target import parse
+from screen.settings import load
 
 IDS = torch.arange(32).reshape(2, 16)
 TASK = Task("", 1.0, 3.0, None, None, None)  # type: ignore[arg-type]  # only the two losses are read

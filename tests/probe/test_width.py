@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from screen.capture.build import build
-from screen.capture.sizes import Sizes
-from screen.capture.width import same_ops, sizes_of, traced
-from screen.cli import main
+from screen.capture.build.build import build
+from screen.capture.build.sizes import Sizes
+from screen.capture.build.width import same_ops, sizes_of, traced
+from screen.command.cli import main
 from screen.errors import UsageError
-from screen.probe.plan import BlockPlan, ProbePlan, SublayerPlan
-from screen.probe.width import advised, filled, is_lost, reduced, without_the_rest
-from screen.target import parse
+from screen.graph.target import parse
+from screen.probe.budget.narrower import advised, filled, is_lost, reduced, without_the_rest
+from screen.probe.plan.types import BlockPlan, ProbePlan, SublayerPlan
 
 pytest.importorskip("transformers")
 SMALL = {"num_hidden_layers": 2, "vocab_size": 80}
@@ -147,13 +147,13 @@ def test_only_what_was_lost_is_planned_again() -> None:
 
 def test_a_block_beyond_the_memory_is_measured_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole way, in this process: what is too large at width 128 is planned anew and measured at 64."""
-    from screen.capture.local import capture
-    from screen.config import Settings
-    from screen.pipeline import job_of, judge
-    from screen.probe import width
+    from screen.child.in_process import capture
+    from screen.pipeline.stages import job_of, judge
+    from screen.probe.budget import narrower as width
+    from screen.settings import Settings
 
     monkeypatch.setattr(width, "NARROW", 64)
-    monkeypatch.setattr("screen.probe.budget.room_of", lambda memory, device: 2.0e6)
+    monkeypatch.setattr("screen.probe.budget.budget.room_of", lambda memory, device: 2.0e6)
     monkeypatch.setattr("screen.probe.run.room_of", lambda memory, device: 2.0e6)
     sizes = {**SMALL, "hidden_size": 128, "intermediate_size": 300, "num_attention_heads": 8, "num_key_value_heads": 4}
     settings = Settings(set=sizes, probe=True, device="cpu", probe_seconds=1e4)

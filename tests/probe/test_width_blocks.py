@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 import torch
 
-from screen.capture.build import build
-from screen.capture.tracer import run as traced
-from screen.capture.tracer import trace
-from screen.capture.width import sizes_of
-from screen.capture.width import traced as program
+from screen.capture.build.build import build
+from screen.capture.build.width import sizes_of
+from screen.capture.build.width import traced as program
+from screen.capture.trace.tracer import run as traced
+from screen.capture.trace.tracer import trace
 from screen.facts import derive
-from screen.plan import plan_of
-from screen.probe import measures
-from screen.probe.attempts import Session
-from screen.probe.budget import ATTACK, RATES, Budget, Load, below, bytes_of, dtype_of, load_of, norm_work
-from screen.probe.coordinates import ladder, verdict, widened
-from screen.probe.drawn import ALONE
-from screen.probe.made import Arrays
-from screen.probe.material import Missing
-from screen.probe.plan import BlockPlan, Experiment, Options, PartPlan, QuantityPlan
-from screen.target import parse
+from screen.graph.target import parse
+from screen.probe.bounds import weight_norms as measures
+from screen.probe.bounds.arrays import Arrays
+from screen.probe.bounds.fallback import ALONE
+from screen.probe.budget.budget import ATTACK, RATES, Budget, Load, below, bytes_of, dtype_of, load_of, norm_work
+from screen.probe.experiments.width_scaling import ladder, verdict, widened
+from screen.probe.measure.leaves import Missing
+from screen.probe.measure.session import Session
+from screen.probe.plan.from_facts import plan_of
+from screen.probe.plan.types import BlockPlan, Experiment, Options, PartPlan, QuantityPlan
 from tests.probe.common import CPU, measured, planned
 from tests.probe.zoo import small
 
@@ -107,7 +107,7 @@ def test_a_block_of_405b_fits_on_one_gpu(llama405: Any, monkeypatch: pytest.Monk
     ffn = below(graph, plan.sublayers[1])
     assert ffn == 3 * 16384 * 53248 + 16384 and below(graph, plan.sublayers[0]) == 2 * 16384**2 + 2 * 16384 * 1024 + 16384
     assert bytes_of(ffn, torch.float32, ATTACK) < 0.9 * GPU < bytes_of(ffn, torch.float64, ATTACK)
-    monkeypatch.setattr("screen.probe.budget.room_of", lambda memory, device: 0.9 * GPU)
+    monkeypatch.setattr("screen.probe.budget.budget.room_of", lambda memory, device: 0.9 * GPU)
     budget = Budget(60, 0, "cuda", torch.float32)
     for sublayer in plan.sublayers:
         budget.room(sublayer, graph, ATTACK)

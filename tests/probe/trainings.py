@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from examples.laws import designs
-from screen.capture.real import seeded
+from screen.capture.build.random_state import seeded
 from screen.theorems.theta import theta
 from screen.theorems.value_spread import log_sensitivity_proxy
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from screen.capture.hf import default_config
-from screen.probe.plan import Options
+from screen.capture.build.transformers import default_config
+from screen.probe.plan.types import Options
 from tests.probe.common import measured
 from tests.shared import ROOT
 from tests.test_replay import SMALL, TYPES

@@ -1,6 +1,6 @@
 """Facts of single nodes against measured values: a broken row is seen where it stands, not only at the end of the branch.
 
-A fact (I, O, p, c) of a value with atoms (see `screen.facts.bounds.layout`) says √(Σ_{o in O} (sup_{others} ‖v‖_{p over I})²) ≤ c.
+A fact (I, O, p, c) of a value with atoms (see `screen.calculi.bounds.axes`) says √(Σ_{o in O} (sup_{others} ‖v‖_{p over I})²) ≤ c.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 
-from screen.facts.bounds.value import Value
-from screen.facts.nouns import Unknown
+from screen.calculi.bounds.value import Value
+from screen.structure.types import Unknown
 from tests.soundness.measure import Values
 from tests.soundness.region import Region
 

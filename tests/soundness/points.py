@@ -1,6 +1,6 @@
 """Numbers of a point that claims speak of: divisors of norms, logits, spreads, the largest inner entry.
 
-They are measured as the probe does it (`screen.probe.place`)."""
+They are measured as the probe does it (`screen.probe.bounds.point`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from screen.facts.bounds.walk import Spread
-from screen.facts.flow import axes_of
-from screen.plan_quantities import norm_plan
-from screen.probe import place
-from screen.probe.attention import bounded_logit
+from screen.calculi.bounds.interpreter import Spread
+from screen.probe.bounds import point as place
+from screen.probe.measure.attention import bounded_logit
+from screen.probe.plan.quantities import norm_plan
+from screen.structure.dataflow import axes_of
 from tests.soundness.measure import Values
 from tests.soundness.region import Region
 

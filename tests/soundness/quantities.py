@@ -1,5 +1,5 @@
-"""Values of the symbols of a bound, computed from real weights: by the formulas that the probe uses (`screen.probe.measures`), written apart from
-`screen.facts.bounds`."""
+"""Values of the symbols of a bound, computed from real weights: by the formulas that the probe uses
+(`screen.probe.bounds.weight_norms`), written apart from `screen.calculi.bounds`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import cache
 
 from torch import Tensor
 
-from screen.facts.bounds.quantities import Quantity
-from screen.plan_quantities import quantity_plan
-from screen.probe import measures
-from screen.probe.made import Arrays
-from screen.probe.plan import QuantityPlan
+from screen.calculi.bounds.quantities import Quantity
+from screen.probe.bounds import weight_norms as measures
+from screen.probe.bounds.arrays import Arrays
+from screen.probe.plan.quantities import quantity_plan
+from screen.probe.plan.types import QuantityPlan
 
 
 def value(quantity: Quantity, weights: Mapping[str, Tensor]) -> float:

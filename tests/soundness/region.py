@@ -11,15 +11,15 @@ import torch
 import torch.fx
 from torch import Tensor
 
-from screen.capture.tracer import Trace, run
-from screen.facts.branches import Branch
-from screen.facts.edges import Edges
-from screen.facts.flow import Flow, strip
-from screen.facts.norms import Norms
-from screen.facts.placement import Reader
-from screen.facts.streams import Chains
+from screen.capture.trace.tracer import Trace, run
 from screen.graph import Graph
-from screen.probe.replay import attribute, real_value
+from screen.probe.measure.replay import attribute, real_value
+from screen.structure.branches.branch import Branch
+from screen.structure.chains.find import Chains
+from screen.structure.chains.identity_edges import Edges
+from screen.structure.dataflow import Flow, strip
+from screen.structure.norms.find import Norms
+from screen.structure.streams.reader import Reader
 from tests.soundness.grammar import Design
 from tests.soundness.model import build, example
 
@@ -89,7 +89,7 @@ def _region(trace: Trace, branch: Branch, constants: Mapping[int, Tensor]) -> Re
     steps: set[int] = set()
     parameters: set[int] = set()
     buffers: dict[int, Tensor] = {}
-    calls = list(trace.recorder.graph.nodes)  # of which the graph may leave some out (`screen.capture.written`)
+    calls = list(trace.recorder.graph.nodes)  # of which the graph may leave some out (`screen.capture.trace.slice_writes`)
     order = {call: i for i, call in enumerate(calls)}
     stack = [branch.output]
     while stack:

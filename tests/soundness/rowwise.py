@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from screen.facts.bounds.domain import Fact, Facts
-from screen.facts.bounds.expr import num
-from screen.facts.bounds.value import Value
-from screen.facts.bounds.walk import Walk
+from screen.calculi.bounds.expr import num
+from screen.calculi.bounds.interpreter import Walk
+from screen.calculi.bounds.mixed_norms import Fact, Facts
+from screen.calculi.bounds.value import Value
 from tests.soundness.nodewise import broken, mixed_norm
 from tests.soundness.quantities import value as quantity_value
 

@@ -12,14 +12,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from screen.capture.tracer import run
+from screen.calculi.analysis import analyse
+from screen.capture.trace.tracer import run
 from screen.facts import derive
-from screen.facts.analysis import analyse
-from screen.facts.branches import Branch
-from screen.facts.nouns import Unknown
-from screen.facts.questions import branches
+from screen.facts.queries import branches
 from screen.facts.record import Facts
 from screen.rules import gradient_ratio, stream_growth
+from screen.structure.branches.branch import Branch
+from screen.structure.types import Unknown
 from tests.soundness.grammar import Design
 from tests.soundness.model import bare, build, example
 from tests.soundness.record import Record, Sample

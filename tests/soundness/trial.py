@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from screen.facts.bounds import BranchBounds, bounds_of
-from screen.facts.bounds.expr import Expr
-from screen.facts.bounds.softmax import temperatures
-from screen.facts.bounds.walk import Walk
-from screen.facts.nouns import Unknown
+from screen.calculi.bounds import BranchBounds, bounds_of
+from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.interpreter import Walk
+from screen.calculi.bounds.softmax import temperatures
+from screen.structure.types import Unknown
 from tests.soundness import draws
 from tests.soundness.grammar import Design
 from tests.soundness.measure import Attack, Values, fibre

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from screen.capture import files
-from screen.target import parse
+from screen.capture.build import python_file as files
+from screen.graph.target import parse
 from screen.theorems.in_words import downwards, upwards
 from tests.expected import report_of
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from examples.laws.designs import GPT, Design
-from screen.facts.recursion.laws import CROSS_ENTROPY, last_map_gradient
+from screen.calculi.meanfield.laws import CROSS_ENTROPY, last_map_gradient
 from screen.theorems.output_gradient import normed_bound, pre_bound
 
 WIDTH, STEPS = 16, 120

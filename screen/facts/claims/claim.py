@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from screen.facts.nouns import Place, Unknown
+from screen.structure.types import Place, Unknown
 
 ClaimKind = Literal[
     "identity_gain",

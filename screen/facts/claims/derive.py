@@ -6,20 +6,20 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from screen.calculi.bounds import BranchBounds
+from screen.calculi.bounds.boundedness import INPUTS
+from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.softmax import SoftmaxBound
+from screen.calculi.meanfield import Recursion
 from screen.facts.beyond import WRITTEN
-from screen.facts.bounds import BranchBounds
-from screen.facts.bounds.closed import INPUTS
-from screen.facts.bounds.expr import Expr
-from screen.facts.bounds.softmax import SoftmaxBound
 from screen.facts.claims.claim import Claim, ClaimKind, Claims, Weights, linked, numbered
-from screen.facts.inits import starting_value
-from screen.facts.norms import place_of
-from screen.facts.nouns import Kind, Stream, Sublayer, Tri, Unknown
 from screen.facts.operator import StreamOperator
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.steps import StateBound
 from screen.facts.record import Facts
-from screen.facts.recursion import Recursion
+from screen.structure.initial.laws import starting_value
+from screen.structure.norms.find import place_of
+from screen.structure.types import Kind, Stream, Sublayer, Tri, Unknown
 
 FEWEST, STRAIGHT = 8, 1.3
 """Blocks from which a rise is looked for, and how much more than twice as much all of them may add as the first half does."""

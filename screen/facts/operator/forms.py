@@ -11,15 +11,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from screen.facts.edges import FUSED_ADDS
-from screen.facts.flow import Flow, axes_of, number
-from screen.facts.norms import Norms
 from screen.facts.operator import layouts
 from screen.facts.operator.gates import coefficient
 from screen.facts.operator.layouts import Layout
 from screen.facts.operator.polynomial import ONE, Atom, Polynomial, of_atom
 from screen.facts.operator.polynomial import number as constant
 from screen.graph import Node, Ref
+from screen.structure.chains.identity_edges import FUSED_ADDS
+from screen.structure.dataflow import Flow, axes_of, number
+from screen.structure.norms.find import Norms
 
 Key = tuple[int, Layout]
 

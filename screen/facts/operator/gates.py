@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.flow import Flow, number
 from screen.facts.operator.polynomial import Atom, Polynomial, of_atom
 from screen.facts.operator.polynomial import number as constant
-from screen.facts.starts import start_of
 from screen.graph import Node, Ref
+from screen.structure.dataflow import Flow, number
+from screen.structure.initial.values import start_of
 
 RANGES: dict[str, tuple[float, float]] = {
     "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "sin": (-1.0, 1.0), "cos": (-1.0, 1.0),

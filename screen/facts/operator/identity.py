@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.norms import place_of
-from screen.facts.nouns import IdentityPath, Unknown
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.recurrence import StreamOperator
-from screen.facts.placement import Reader
+from screen.structure.norms.find import place_of
+from screen.structure.streams.reader import Reader
+from screen.structure.types import IdentityPath, Unknown
 
 CUTS = ("detach", "data")
 """Ops through which no gradient comes back."""

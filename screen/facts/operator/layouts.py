@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from screen.facts.bounds.parts import Part
-from screen.facts.flow import RESHAPES, SAME_SHAPE, Flow
+from screen.calculi.bounds.parts import Part
 from screen.graph import Node, Ref
+from screen.structure.dataflow import RESHAPES, SAME_SHAPE, Flow
 
 Layout = Part
 """Offset, sizes and strides into the source's own entries."""

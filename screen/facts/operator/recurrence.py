@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from screen.facts.edges import adds_product
-from screen.facts.nouns import Unknown
 from screen.facts.operator.forms import Form, Forms
 from screen.facts.operator.layouts import is_permuted, is_whole
 from screen.facts.operator.polynomial import ONE, ZERO, Atom, Polynomial, Range, of_atom
-from screen.facts.placement import Reader
-from screen.facts.reach import used
 from screen.graph import Node
+from screen.structure.chains.identity_edges import adds_product
+from screen.structure.reach import used
+from screen.structure.streams.reader import Reader
+from screen.structure.types import Unknown
 
 Law = Literal["decaying", "constant", "polynomial", "exponential"]
 """How what a branch adds is carried on, against the number of blocks behind it."""

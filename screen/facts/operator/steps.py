@@ -6,13 +6,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from screen.facts.bounds.closed import INPUTS, fixed, is_finite
-from screen.facts.bounds.expr import Expr
-from screen.facts.bounds.walk import Walk
-from screen.facts.branches import Branch
-from screen.facts.nouns import Sublayer, Tri, Unknown
+from screen.calculi.bounds.boundedness import INPUTS, fixed, is_finite
+from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.interpreter import Walk
 from screen.facts.operator.recurrence import StreamOperator
-from screen.facts.placement import Reader
+from screen.structure.branches.branch import Branch
+from screen.structure.streams.reader import Reader
+from screen.structure.types import Sublayer, Tri, Unknown
 
 LOW, HIGH = 1e8, 1e16
 """Sizes of the state before between which the slope of the bound is read off."""

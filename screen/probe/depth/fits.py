@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from screen.probe.plan import Experiment, rounded
+from screen.probe.plan.types import Experiment, rounded
 
 TELLING = 30.0
 """Largest over smallest from which a power law and an exponential can be told apart between 4 and 64 (review, item 55)."""

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, fields, replace
 import torch
 from torch import Tensor
 
+from screen.probe.budget.narrower import BEYOND
 from screen.probe.depth.fits import law, mean
 from screen.probe.depth.starts import Depths
-from screen.probe.plan import BlockPlan, Experiment, rounded
-from screen.probe.stack import Stack
-from screen.probe.width import BEYOND
+from screen.probe.measure.stack import Stack
+from screen.probe.plan.types import BlockPlan, Experiment, rounded
 
 DEPTHS = (4, 8, 16, 32, 64)
 NETWORKS = 2

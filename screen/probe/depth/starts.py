@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 import torch
 import torch.fx
 
-from screen.capture.built import weight_count
-from screen.capture.tracer import run as traced
-from screen.probe.attempts import Session
-from screen.probe.material import Missing, Watch
-from screen.probe.plan import BlockPlan
-from screen.probe.stack import Stack
+from screen.capture.build.built import weight_count
+from screen.capture.trace.tracer import run as traced
+from screen.probe.measure.leaves import Missing, Watch
+from screen.probe.measure.session import Session
+from screen.probe.measure.stack import Stack
+from screen.probe.plan.types import BlockPlan
 
 UNKNOWN = "weights start as in the {0} blocks that it was built with"
 SAME = "how weights start does not depend on the depth"

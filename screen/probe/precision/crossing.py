@@ -13,8 +13,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from screen.probe.plan import BlockPlan, Experiment
-from screen.probe.precision.beside import Precision
+from screen.probe.plan.types import BlockPlan, Experiment
+from screen.probe.precision.against_float64 import Precision
 from screen.theorems.precision import format_of
 
 DEEPEST = 64

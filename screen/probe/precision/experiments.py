@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from screen.probe.plan import Experiment, rounded
-from screen.probe.precision.beside import Bad, Precision
+from screen.probe.measure.replay import Env
+from screen.probe.plan.types import Experiment, rounded
+from screen.probe.precision.against_float64 import Bad, Precision
 from screen.probe.precision.crossing import crossing
 from screen.probe.precision.program import name_of
-from screen.probe.replay import Env
 from screen.theorems.precision import always_lost, format_of, possibly_lost
 
 SCALES = (0, 3, 6, 9, 12)

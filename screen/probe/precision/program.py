@@ -18,13 +18,13 @@ import torch.fx
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from screen.capture.built import Built
-from screen.capture.tracer import Trace
-from screen.capture.tracer import run as traced
+from screen.capture.build.built import Built
+from screen.capture.trace.tracer import Trace
+from screen.capture.trace.tracer import run as traced
 from screen.graph import SOURCES, Graph
-from screen.probe.kernels import called
-from screen.probe.material import Missing
-from screen.probe.replay import MOVES, Env, Tape, real_value
+from screen.probe.measure.kernels import called
+from screen.probe.measure.leaves import Missing
+from screen.probe.measure.replay import MOVES, Env, Tape, real_value
 
 CASTS = frozenset({"to", "type", "float", "half", "bfloat16", "double", "type_as"})
 SATURATING = frozenset({"isinf", "any", "where", "neg", "clamp"})

@@ -9,16 +9,16 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from screen.probe.allot import Key, Want
-from screen.probe.attempts import Session, said, tried
-from screen.probe.blocks import stack_of
-from screen.probe.budget import CALL, load_of, norms_work
-from screen.probe.plan import BlockPlan, Experiment, ProbePlan, SublayerPlan
-from screen.probe.precision.beside import Precision
+from screen.probe.budget.allocation import Key, Want
+from screen.probe.budget.budget import CALL, load_of, norms_work
+from screen.probe.experiments.blocks import stack_of
+from screen.probe.measure.session import Session, said, tried
+from screen.probe.measure.stack import Stack
+from screen.probe.plan.types import BlockPlan, Experiment, ProbePlan, SublayerPlan
+from screen.probe.precision.against_float64 import Precision
 from screen.probe.precision.crossing import layers
 from screen.probe.precision.experiments import precision
 from screen.probe.precision.program import Half, halved, name_of
-from screen.probe.stack import Stack
 
 TYPES = (torch.float16, torch.bfloat16)
 RUNS = 70.0

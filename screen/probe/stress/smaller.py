@@ -3,7 +3,7 @@
 1. the vocabulary: settings whose value is the number of rows of a table that ids are looked up in, above `TABLE`, become `VOCABULARY` (the task has
    fewer symbols than that);
 2. the sides of a picture: settings whose value is a side of the input's become `SIDE`;
-3. the width, as in `screen.probe.coordinates`: widths downwards from the model's own;
+3. the width, as in `screen.probe.experiments.width_scaling`: widths downwards from the model's own;
 4. the depth: settings whose value is the depth of a stack, and that, made smaller, take away the weights of so many blocks.
 
 In 1 to 3 the program stays the same, op by op. Each model keeps what made the one before smaller.
@@ -18,12 +18,12 @@ from typing import Any
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from screen.capture.built import weight_count
-from screen.probe.attempts import Session
-from screen.probe.budget import load_of
-from screen.probe.coordinates import each_once, family
-from screen.probe.material import Missing
-from screen.probe.plan import BlockPlan, ProbePlan
+from screen.capture.build.built import weight_count
+from screen.probe.budget.budget import load_of
+from screen.probe.experiments.width_scaling import each_once, family
+from screen.probe.measure.leaves import Missing
+from screen.probe.measure.session import Session
+from screen.probe.plan.types import BlockPlan, ProbePlan
 
 TABLE, VOCABULARY = 1024, 256
 SIDE = 64

@@ -32,11 +32,11 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from screen.capture.real import seeded
-from screen.probe.attempts import Session, said
-from screen.probe.budget import RATES
-from screen.probe.material import Missing
-from screen.probe.plan import Experiment, ProbePlan, rounded
+from screen.capture.build.random_state import seeded
+from screen.probe.budget.budget import RATES
+from screen.probe.measure.leaves import Missing
+from screen.probe.measure.session import Session, said
+from screen.probe.plan.types import Experiment, ProbePlan, rounded
 from screen.probe.stress.smaller import smaller
 from screen.probe.stress.tasks import Task, task_of
 from screen.probe.stress.training import Run, means, train

@@ -26,8 +26,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from screen.capture.built import Built
-from screen.probe.material import Missing
+from screen.capture.build.built import Built
+from screen.probe.measure.leaves import Missing
 
 BATCH = 8
 KEYS = 4

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from screen.model import ProbePart
 from screen.report.plots.data import sheets
+from screen.report.schema import ProbePart
 
 ADVICE = "pictures of what was measured need matplotlib: `pip install 'archscreen[plots]'`; the report has the same numbers in tables"
 

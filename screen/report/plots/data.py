@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from screen.model import ExperimentPart, ProbePart
+from screen.report.schema import ExperimentPart, ProbePart
 
 SERIES = re.compile(r"at_(\d+(?:\.\d+)?)")
 GIVEN = re.compile(r"predicted_(\d+(?:\.\d+)?)")

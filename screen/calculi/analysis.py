@@ -1,0 +1,67 @@
+"""What the two calculi say of each distinct branch: degrees (how it scales) and bounds (how large it gets)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from screen.calculi.bounds import BranchBounds, bounds_of
+from screen.calculi.degrees import Degrees, Orders, degrees_of
+from screen.structure.branches.branch import Branch
+from screen.structure.streams.reader import Reader
+from screen.structure.types import Stream, Unknown
+
+T = TypeVar("T")
+FAULT = "a fault of `screen`"
+"""How the reason of an `Unknown` begins that an exception of ours gave; tests look for it."""
+Key = tuple[int, int]
+"""(add, output) of a sublayer."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Degrees and bounds of one branch."""
+
+    degrees: Degrees
+    bounds: BranchBounds
+
+
+def analyse(branch: Branch) -> Analysis:
+    """Both calculi on one branch. A fault of ours in one of them is an `Unknown` with its reason, and stops nothing else."""
+    degrees = sure(degrees_of, branch)
+    bounds = sure(bounds_of, branch)
+    return Analysis(
+        no_degrees(degrees) if isinstance(degrees, Unknown) else degrees, no_bounds(bounds) if isinstance(bounds, Unknown) else bounds
+    )
+
+
+def sure(derive: Callable[..., T], *arguments: object, **named: object) -> T | Unknown:
+    """What `derive` gives, or the exception as a reason."""
+    try:
+        return derive(*arguments, **named)
+    except Exception as error:  # whatever the graph: an exception here is ours, and is told as such
+        return Unknown(f"{FAULT}: `{type(error).__name__}: {error}`")
+
+
+def no_degrees(why: Unknown) -> Degrees:
+    """Nothing is known of degrees."""
+    return Degrees((), Orders(why, why, why, (), (), False), (), why)
+
+
+def no_bounds(why: Unknown) -> BranchBounds:
+    """Nothing is known of sizes."""
+    return BranchBounds(
+        magnitude=why, lipschitz=why, lipschitz_local=why, logits=(), logits_bounded=why, bounded=why, breaker=None, bounded_at_each_x=why,
+        given=(), bound=None, hamiltonian=None, internal=why, quantities=(), ops=0, norms=(), axis=-1,
+    )  # fmt: skip
+
+
+def analyses_of(readers: list[Reader], streams: tuple[Stream, ...]) -> dict[Key, Analysis]:
+    """The analyses of every distinct sublayer: each is derived once, for the first block of its kind."""
+    wanted = {(s.add, s.output) for stream in streams for kind in stream.kinds for s in kind.sublayers}
+    branches = {(b.add, b.output): b for reader in readers for _, b in reader.branches}
+    return {key: analyse(branches[key]) for key in sorted(wanted) if key in branches}
+
+
+__all__ = ["FAULT", "Analysis", "Key", "analyse", "analyses_of", "sure"]

@@ -1,0 +1,60 @@
+"""Products and powers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from screen.calculi.bounds.interpreter import NotUnderstood, Walk, row
+from screen.calculi.bounds.mixed_norms import is_zero
+from screen.calculi.bounds.pointwise import by_number, multiplied
+from screen.calculi.bounds.rules.activation import applied
+from screen.calculi.bounds.rules.self_normed_weight import over_its_size
+from screen.calculi.bounds.value import Value, constant
+from screen.graph import Node
+
+
+@row("mul multiply")
+def mul_(walk: Walk, node: Node) -> Value:
+    """a ⊙ b."""
+    left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
+    known = over_its_size(walk, node)
+    if known is not None:
+        return known
+    if isinstance(left, Value) and isinstance(right, float):
+        return by_number(left, right)
+    if isinstance(right, Value) and isinstance(left, float):
+        return by_number(right, left)
+    if not isinstance(left, Value) or not isinstance(right, Value):
+        raise NotUnderstood("operands that are not known")
+    if node.inputs[0] == node.inputs[-1]:
+        return multiplied(walk, left, left)
+    return multiplied(walk, left, right)
+
+
+@row("square pow")
+def power_(walk: Walk, node: Node) -> Value:
+    """a^k for a whole k >= 1, as repeated products."""
+    exponent = 2.0 if node.op == "square" else walk.operand(node, 1, "exponent")
+    if isinstance(walk.operand(node, 0, "input", "self"), float) or isinstance(exponent, Value):
+        return _small_power(walk, node, exponent)
+    value = walk.first(node)
+    if exponent == 0.5:
+        return applied(walk, node, value, "sqrt")
+    if not isinstance(exponent, float) or exponent != int(exponent) or not 1 <= exponent <= 8:
+        raise NotUnderstood("an exponent that is no small whole number")
+    found = value
+    for _ in range(int(exponent) - 1):
+        found = multiplied(walk, found, value) if found is not value else multiplied(walk, value, value)
+    return replace(found, low=0.0) if exponent % 2 == 0 else found
+
+
+def _small_power(walk: Walk, node: Node, exponent: Value | float | None) -> Value:
+    """b^e for constants 0 <= b <= 1, e >= 0: between 0 and 1 (slopes of a linear position bias)."""
+    base = walk.operand(node, 0, "input", "self")
+    low = base.low if isinstance(base, Value) else base
+    high = base.high if isinstance(base, Value) else base
+    least = exponent.low if isinstance(exponent, Value) else exponent
+    still = all(is_zero(v.der) for v in (base, exponent) if isinstance(v, Value))
+    if low is None or high is None or least is None or not still or low < 0 or high > 1 or least < 0:
+        raise NotUnderstood("an exponent that is no small whole number")
+    return constant(node.shape or (), 0.0, 1.0)

@@ -1,0 +1,86 @@
+"""Sums and differences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from screen.calculi.bounds.interpreter import NotUnderstood, Walk, row
+from screen.calculi.bounds.pointwise import added, by_number, multiplied, shifted_by
+from screen.calculi.bounds.rules.rotary import rotated
+from screen.calculi.bounds.value import Value, scaled
+from screen.graph import Node
+from screen.structure.dataflow import strip
+from screen.structure.softmaxes import shifted
+from screen.structure.sums import terms_of
+
+
+@row("add sub")
+def sum_(walk: Walk, node: Node) -> Value:
+    """a ± alpha·b."""
+    left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
+    alpha = walk.operand(node, 2, "alpha") if node.kwarg("alpha") is not None else 1.0
+    if not isinstance(alpha, float):
+        raise NotUnderstood("a factor that is not known")
+    turned = rotated(walk, node)
+    if turned is not None:
+        return turned
+    kept = terms_of(walk.flow, node.index, walk.branch.members)
+    if kept is not None:
+        return _collected(walk, node, kept)
+    factor = -alpha if node.op == "sub" else alpha
+    if isinstance(left, Value) and not isinstance(right, Value):
+        return shifted_by(walk, left, (right or 0.0) * factor)
+    if isinstance(right, Value) and not isinstance(left, Value):
+        return shifted_by(walk, scaled(right, factor) if factor != 1.0 else right, left or 0.0)
+    if not isinstance(left, Value) or not isinstance(right, Value):
+        raise NotUnderstood("operands that are not known")
+    if not _is_norms_own(walk, node):
+        left, right = (replace(v, after="biased") if v.after else v for v in (left, right))
+    made = added(walk, left, right if factor == 1.0 else scaled(right, factor))
+    if node.op == "sub" and factor == -1.0 and shifted(walk.flow, node.index) != strip(walk.flow, node.index):
+        return replace(made, high=min(made.high, 0.0))  # u − max(u)
+    return made
+
+
+def _is_norms_own(walk: Walk, node: Node) -> bool:
+    """Whether a module's forward does no more than a norm does: a vector that it adds is the norm's bias. One that a block adds is a weight."""
+    return node.call not in walk.working
+
+
+def _collected(walk: Walk, node: Node, terms: dict[int, float]) -> Value:
+    """Σ c_i v_i, each v once."""
+    parts = [by_number(walk.one(i), c) if c != 1.0 else walk.one(i) for i, c in terms.items()]
+    found = parts[0]
+    for part in parts[1:]:
+        found = added(walk, found, part)
+    if found.shape != node.shape:
+        raise NotUnderstood("terms that do not fit")
+    return found
+
+
+@row("neg negative")
+def neg(walk: Walk, node: Node) -> Value:
+    """−a."""
+    return by_number(walk.first(node), -1.0)
+
+
+@row("lerp")
+def lerp(walk: Walk, node: Node) -> Value:
+    """a + w(b − a)."""
+    a, b, w = walk.first(node), walk.operand(node, 1, "end"), walk.operand(node, 2, "weight")
+    if not isinstance(b, Value) or w is None:
+        raise NotUnderstood("operands that are not known")
+    if isinstance(w, float):
+        return added(walk, scaled(a, 1.0 - w), scaled(b, w))
+    rest = shifted_by(walk, scaled(w.bare(), -1.0), 1.0)
+    return added(walk, multiplied(walk, a, replace(rest, low=1 - w.high, high=1 - w.low)), multiplied(walk, b, w))
+
+
+@row("addcmul")
+def addcmul(walk: Walk, node: Node) -> Value:
+    """a + value·b⊙c."""
+    a, b, c = walk.first(node), walk.operand(node, 1, "tensor1"), walk.operand(node, 2, "tensor2")
+    factor = walk.operand(node, 3, "value")
+    if not isinstance(b, Value) or not isinstance(c, Value) or isinstance(factor, Value):
+        raise NotUnderstood("operands that are not known")
+    return added(walk, a, scaled(multiplied(walk, b, c), 1.0 if factor is None else factor))

@@ -1,0 +1,159 @@
+"""Views: every entry once, in another place. Norms over atoms stay what they are (`layout`)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from screen.calculi.bounds.axes import atoms, plain
+from screen.calculi.bounds.interpreter import NotUnderstood, Walk, row
+from screen.calculi.bounds.mixed_norms import relabel
+from screen.calculi.bounds.parts import Part
+from screen.calculi.bounds.value import Value, of_part, permuted, recut, renamed, reshaped
+from screen.graph import Node
+
+
+@row("to type float half bfloat16 double type_as contiguous clone detach data alias dropout dropout1d dropout2d alpha_dropout "
+     "feature_dropout cpu cuda positive lift_fresh requires_grad lift real")
+def same(walk: Walk, node: Node) -> Value:
+    """The same entries. A cast rounds (not counted here: `ops` bounds the rounding)."""
+    if node.op == "alias" and len(node.inputs) > 1:
+        last = walk.graph.nodes[node.inputs[-1]]
+        if len(node.inputs) == 2 and last.inputs[:1] == node.inputs[:1] and last.shape == node.shape:  # it was written to as a whole
+            return walk.one(last.index)
+        raise NotUnderstood("a tensor read after writes to parts of it")
+    value = walk.first(node)
+    return replace(value.bare(), low=-math.inf, high=math.inf) if node.op == "real" else value
+
+
+@row("view reshape flatten unflatten unsqueeze squeeze view_as reshape_as ravel")
+def reshape(walk: Walk, node: Node) -> Value:
+    """Row-major regrouping."""
+    value = walk.first(node)
+    if node.shape is None:
+        raise NotUnderstood("its shape is not known")
+    if node.shape == value.shape:
+        return value
+    if math.prod(node.shape) != math.prod(value.shape):
+        raise NotUnderstood("it changes the number of entries")
+    return reshaped(value, node.shape, walk.names)
+
+
+@row("transpose swapaxes swapdims t T mT H mH adjoint permute movedim")
+def permute(walk: Walk, node: Node) -> Value:
+    """Axes in another order."""
+    value = walk.first(node)
+    rank = len(value.shape)
+    order = list(range(rank))
+    if node.op in ("transpose", "swapaxes", "swapdims"):
+        a, b = walk.integer(node, 1, "dim0", "axis0"), walk.integer(node, 2, "dim1", "axis1")
+        if a is None or b is None:
+            raise NotUnderstood("its axes are not known")
+        order[a], order[b] = order[b], order[a]
+    elif node.op == "permute":
+        given = walk.flow.operand(node, 1, "dims")
+        listed = given if isinstance(given, tuple) else node.args[1:]
+        order = [d % rank for d in listed if isinstance(d, int)]
+    elif node.op in ("mT", "mH", "adjoint"):
+        order[-1], order[-2] = order[-2], order[-1]
+    elif node.op == "movedim":
+        a, b = walk.integer(node, 1, "source"), walk.integer(node, 2, "destination")
+        if a is None or b is None:
+            raise NotUnderstood("its axes are not known")
+        order.remove(a % rank)
+        order.insert(b % rank, a % rank)
+    else:
+        order.reverse()
+    if len(order) != rank:
+        raise NotUnderstood("its axes are not known")
+    return permuted(value, tuple(order))
+
+
+@row("expand expand_as broadcast_to")
+def expand(walk: Walk, node: Node) -> Value:
+    """Copies along axes of size 1: the new atoms stand in no norm (a sup), which is exact."""
+    return spread(walk.first(node), node.shape or ())
+
+
+def spread(value: Value, shape: tuple[int, ...]) -> Value:
+    """A value broadcast to a larger shape."""
+    if value.shape == shape:
+        return value
+    lead = len(shape) - len(value.shape)
+    groups: list[tuple[int, ...]] = []
+    names: dict[int, int] = {}
+    position = 0
+    for axis, n in enumerate(shape):
+        old = value.layout[axis - lead] if axis >= lead else ()
+        if axis >= lead and value.shape[axis - lead] == n:
+            for a in atoms(value.layout, axis - lead):
+                names[a] = position
+                position += 1
+            groups.append(old)
+        elif axis < lead or value.shape[axis - lead] == 1:
+            groups.append((n,) if n != 1 else ())
+            position += n != 1
+        else:
+            raise NotUnderstood("shapes do not broadcast")
+    return replace(value.bare(), shape=shape, layout=tuple(groups), mag=relabel(value.mag, names), der=relabel(value.der, names),
+                   after=value.after, gain=value.gain, projection=renamed(value.projection, names))
+
+
+@row("repeat tile repeat_interleave")
+def repeat(walk: Walk, node: Node) -> Value:
+    """Copies along an axis: as a new atom beside it (`repeat`: outside, `repeat_interleave`: inside)."""
+    value = walk.first(node)
+    shape = node.shape or ()
+    if len(shape) < len(value.shape):
+        raise NotUnderstood("copies that are flattened")
+    value = reshaped(value, (1,) * (len(shape) - len(value.shape)) + value.shape, walk.names)
+    large: list[int] = []
+    for n, m in zip(value.shape, shape, strict=True):
+        if n == 0 or m % n:
+            raise NotUnderstood("copies that do not fill")
+        large += [n, m // n] if node.op == "repeat_interleave" else [m // n, n]
+    narrow = [k if (i % 2 == 0) == (node.op == "repeat_interleave") else 1 for i, k in enumerate(large)]
+    return reshaped(spread(reshaped(value, tuple(narrow), walk.names), tuple(large)), shape, walk.names)
+
+
+@row("roll flip")
+def shuffle(walk: Walk, node: Node) -> Value:
+    """A permutation of entries along axes: their atoms are merged first (any norm over whole axes stays)."""
+    value = walk.first(node)
+    return recut(replace(value.bare(), after=""), plain(value.shape), value.shape, walk.names)
+
+
+@row("pad constant_pad_nd")
+def pad(walk: Walk, node: Node) -> Value:
+    """Zeros (or a constant) around: no norm grows by zeros."""
+    value = walk.first(node)
+    fill = walk.operand(node, 3, "value")
+    fill = walk.operand(node, 2, "value") if node.op == "constant_pad_nd" else fill
+    mode = walk.flow.operand(node, 2, "mode")
+    if fill not in (None, 0.0) or (node.op == "pad" and mode not in (None, "constant")):
+        raise NotUnderstood("a padding that is not by zeros")
+    return resized(recut(value, plain(value.shape), value.shape, walk.names), node.shape or (), walk)
+
+
+def resized(value: Value, shape: tuple[int, ...], walk: Walk) -> Value:
+    """The same facts on axes of another length (entries left out, or zeros added): atoms of changed axes are merged first."""
+    groups = tuple(g if n == m else ((n,) if n != 1 else ()) for g, n, m in zip(value.layout, value.shape, shape, strict=True))
+    value = recut(value, groups, value.shape, walk.names)
+    layout = tuple(g if n == m else ((m,) if m != 1 else ()) for g, n, m in zip(groups, value.shape, shape, strict=True))
+    names: dict[int, int] = {}
+    position = 0
+    for axis, group in enumerate(layout):
+        for offset, a in enumerate(atoms(groups, axis)):
+            if offset < len(group):
+                names[a] = position + offset
+        position += len(group)
+    return replace(value.bare(), shape=shape, layout=layout, mag=relabel(value.mag, names), der=relabel(value.der, names),
+                   low=min(value.low, 0.0), high=max(value.high, 0.0))
+
+
+def renewed(part_of: Value, walk: Walk, new: object) -> Value:
+    """A part of a parameter, after its view changed."""
+    assert isinstance(new, Part)
+    return replace(of_part(new, walk.names), low=part_of.low, high=part_of.high)
+
+

@@ -1,0 +1,146 @@
+"""Every softmax of a branch with the bound of its logits: attention, poolings, routers, in one call or written out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from screen.calculi.bounds.boundedness import Breaker, boundedness
+from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.growth import LOST, Growth, State
+from screen.calculi.bounds.interpreter import Walk
+from screen.calculi.bounds.value import Value
+from screen.graph import numel
+from screen.structure.branches.attention import Attention
+from screen.structure.softmaxes import FUSED, Softmax, SoftmaxRole, role_of, softmaxes_of
+from screen.structure.types import Tri, Unknown
+
+
+@dataclass(frozen=True)
+class SoftmaxBound:
+    """One softmax of a branch."""
+
+    node: int
+    role: SoftmaxRole
+    logits: Expr | Unknown
+    """sup |logit|, before masks."""
+    bounded: Tri
+    """Over all weights given the norms' gains and temperatures: True by a finite bound, False by a witness."""
+    breaker: int | None = None
+    """Where it breaks."""
+
+
+def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
+    """All of the branch's region, and of the weights that it is computed with, in order."""
+    features = walk.branch.norms.features
+    found = softmaxes_of(walk.flow, sorted({*walk.branch.region, *_weights(walk)}))
+    written = {i for s in found for i in (s.logits,) if i is not None}
+    cores = {c.node for c in Attention(walk.branch).cores}
+    roles = ((s, "attention" if s.node in cores else role_of(walk.flow, features, s)) for s in found if s.node not in written)
+    return tuple(_bounded(walk, s, role) for s, role in roles)
+
+
+def _weights(walk: Walk) -> set[int]:
+    """What the branch's values are computed with and no data reaches: weights and constants."""
+    seen: set[int] = set()
+    stack = [i for n in walk.branch.region for i in walk.branch.sources(n) if i not in walk.branch.members and not walk.flow.data[i]]
+    while stack:
+        here = stack.pop()
+        if here not in seen and not walk.flow.data[here]:
+            seen.add(here)
+            stack.extend(walk.graph.nodes[here].inputs)
+    return seen
+
+
+def _bounded(walk: Walk, softmax: Softmax, role: SoftmaxRole) -> SoftmaxBound:
+    logits = _logits(walk, softmax)
+    bound = logits.norm() if isinstance(logits, Value) else logits
+    bounded: Tri
+    breaker: Breaker | None
+    for of_maps in (True, False):  # held fixed as temperatures; where that decides nothing, the gain of a map is one of its weights
+        held = temperatures(walk, of_maps)
+        if softmax.logits is None:
+            asked = lambda states: _of_call(walk, softmax.node, states)  # noqa: E731
+            bounded, breaker = boundedness(walk, bound, math.inf, softmax.node, asked, held)
+        else:
+            bounded, breaker = boundedness(walk, bound, math.inf, _unmasked(walk, softmax.logits), besides=held)
+        if not isinstance(bounded, Unknown):
+            break
+    return SoftmaxBound(softmax.node, role, bound, bounded, breaker.node if breaker is not None and breaker.proven else None)
+
+
+def _unmasked(walk: Walk, index: int) -> int:
+    """Logits before what is added to them and is neither data nor weights."""
+    while True:
+        node = walk.graph.nodes[walk.behind(index)]
+        moving = [i for i in node.inputs if walk.flow.data[i] or walk.flow.of_weights[i]]
+        if node.op not in ("add", "masked_fill", "to") or len(moving) != 1 or len(node.inputs) > 2:
+            return node.index
+        index = moving[0]
+
+
+def temperatures(walk: Walk, of_maps: bool = True) -> frozenset[str]:
+    """Names of the parameters that only multiply data or weights, as one number for all features: of a call, of a head, of a token.
+    `of_maps`: those that multiply a matrix of weights, too."""
+    parameters = (n for n in walk.graph.nodes if n.op == "parameter")
+    return frozenset(n.name for n in parameters if _is_temperature(walk, n.index, numel(n.shape or ()), of_maps))
+
+
+def _is_temperature(walk: Walk, index: int, entries: int, of_maps: bool) -> bool:
+    if entries > max(walk.graph.nodes[index].shape or (1,)):
+        return False
+    met, stack = False, [index]
+    while stack:
+        here = stack.pop()
+        for user in walk.graph.users[here]:
+            node, shape = walk.graph.nodes[user], walk.graph.nodes[here].shape or ()
+            others = [i for i in node.inputs if i != here and (walk.flow.data[i] or walk.flow.of_weights[i])]
+            if node.op in ("mul", "div", "true_divide") and others and shape[-1:] in ((), (1,)) and math.prod(shape) >= entries:
+                if not of_maps and any(not walk.flow.data[i] and len(walk.graph.nodes[i].shape or ()) > 1 for i in others):
+                    return False
+                met = True
+            elif not walk.flow.data[user]:
+                stack.append(user)
+            else:
+                return False
+    return met
+
+
+def _logits(walk: Walk, softmax: Softmax) -> Value | Unknown:
+    """As the softmax's own rule has noted them (before masks); else the value of their node."""
+    noted = next((u for node, u in walk.logits if node == softmax.node), None)
+    if noted is not None:
+        return noted
+    if softmax.logits is None:
+        return Unknown(f"no bound for `{walk.graph.nodes[softmax.node].op}`", (softmax.node,))
+    found = walk.value(softmax.logits)
+    return replace(found, holes=False) if isinstance(found, Value) else Unknown("logits that are several results", (softmax.node,))
+
+
+def _of_call(walk: Walk, index: int, states: dict[int, State]) -> State:
+    """How the logits of a fused attention grow: with its queries, its keys or its mask, one of them alone."""
+    node = walk.graph.nodes[index]
+    places = ((0, "query"), (1, "key"), (3, "attn_mask"))
+    moved = [states.get(i) for p, name in places if (i := walk.flow.ref(node, p, name)) is not None and states.get(i) is not None]
+    if node.op not in FUSED or len(moved) != 1:
+        return LOST if moved else None
+    return moved[0] if isinstance(moved[0], Growth) else LOST
+
+
+def opaque(walk: Walk) -> tuple[int, ...]:
+    """Ops without a row that data pass: each may hold a softmax."""
+    return tuple(i for i in walk.branch.region if walk.flow.classes[i] == "unmodelled" and walk.flow.data[i])
+
+
+def verdict(found: tuple[SoftmaxBound, ...], hidden: tuple[int, ...]) -> Tri | None:
+    """Whether all logits that weigh values are bounded: False where one has a witness, None where there is none at all (routers are none)."""
+    counted = [s.bounded for s in found if s.role in ("attention", "pooling")]
+    if any(b is False for b in counted):
+        return False
+    if hidden:
+        return Unknown("an op without a row may hold a softmax", hidden)
+    lost = next((b for b in counted if isinstance(b, Unknown)), None)
+    return lost if lost is not None else True if counted else None
+
+
+__all__ = ["SoftmaxBound", "opaque", "softmaxes", "temperatures", "verdict"]

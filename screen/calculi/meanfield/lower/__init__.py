@@ -1,0 +1,1 @@
+"""From a branch to a program of moments."""

@@ -1,0 +1,241 @@
+"""What the recursion says of a stream, and how it is read off one run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+from screen.calculi.meanfield import tied_weights
+from screen.calculi.meanfield.causal import is_causal, last_one_minus_cos
+from screen.calculi.meanfield.moments import Moments
+from screen.calculi.meanfield.propagate import Backward, Block, Forward, Stack, backward, forward, value_gains
+from screen.calculi.meanfield.start import Start
+from screen.calculi.meanfield.transfer import Attend, Fourier
+from screen.structure.types import Unknown
+
+CUTS = (16, 8, 4, 2, 1)
+"""Depths N/16 … N at which exponents are fitted."""
+STEEP = 1.0
+"""A gradient ratio that grows faster than depth to this power, and better as an exponential than as a power, is called exponential."""
+FEWEST = 8
+"""Blocks below which no law of depth is told."""
+
+ALIKE = 0.2
+"""1 − cos from which down a causal stack is followed position by position."""
+EXCHANGEABLE = "tokens count as exchangeable under a causal mask, so that 1 - cos below 0.02 is too small"
+
+DEPENDENT = Unknown("the same weights serve at several depths, so that gradients of layers are not independent")
+MIRRORED = Unknown("gradients through a Fourier mixing depend on what a state has in common with its mirror image")
+NOT_COMPUTED = Unknown("it was not computed")
+Law = Literal["polynomial", "exponential"]
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """The stream at its recorded initialisation. All numbers are means over random weights; none is a bound of one model."""
+
+    depth: int
+    rms: tuple[float, ...]
+    """√(E‖x_l‖²/d) after block 1 … depth (inf from where it leaves the range of floats)."""
+    rms_exponent: float | Unknown
+    """Slope of log rms against log depth between N/16 and N."""
+    cosine: float | Unknown
+    """Mean cosine between two tokens after the last block."""
+    one_minus_cos: float | Unknown
+    gradient_ratio: float | Unknown
+    """First over last block: √(Σ‖∂L/∂W‖²) over all weights and biases of a block, the squares in the mean over random weights."""
+    ratio_law: Law | Unknown
+    ratio_exponent: float | Unknown
+    """Slope of log gradient ratio against log depth between N/4 and N."""
+    predicted_ratio: float
+    """rms_N/rms_1 (review, T3)."""
+    last_gradient_exponent: float | Unknown
+    """Slope of the gradient of the weight nearest to the last block's output against log depth, at the recorded initialisation."""
+    deepnorm_number: float | Unknown
+    """Σ over residual branches (v²+w²)/α²: 2N(v²+w²)/α² where they are alike."""
+    gains: Mapping[str, tuple[float, ...]]
+    """Sublayer -> σ²·√(in·out) of its weights along the value path, output last."""
+    assumptions: tuple[str, ...]
+    tied: bool = False
+    """Whether weights serve at several depths."""
+    ratio_without_logits: float | Unknown = NOT_COMPUTED
+    """`gradient_ratio` with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is
+    the mark of channel L."""
+
+    last_weight_ratio: float | Unknown = NOT_COMPUTED
+    """As `gradient_ratio`, of one weight alone, the one nearest to the output of a block's last branch: T3's, and what a probe measures."""
+    logit_rms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Sublayer -> √(E u²) of its attention logits in its first and its last block, before any mask; of several attentions the largest."""
+    words: Start | Unknown = NOT_COMPUTED
+    """The loss at the start of a model of words."""
+    last_weight_without_logits: float | Unknown = NOT_COMPUTED
+    """The same with no gradient through the logits."""
+
+
+GRADIENTS = (
+    "gradient_ratio",
+    "ratio_without_logits",
+    "ratio_law",
+    "ratio_exponent",
+    "last_gradient_exponent",
+    "last_weight_ratio",
+    "last_weight_without_logits",
+)
+
+
+def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tuple[str, ...]) -> Recursion:
+    """Run the recursion and read it off."""
+    run, depth = tied_weights.forward(stack) if stack.tied else forward(stack), len(stack.blocks)
+    rms = [math.sqrt(s.power) for s in run.states]
+    rms += [math.inf] * (depth - len(rms))
+    blame = _blame(rms[-1])
+    silent = blame if blame is not None else _silent(stack)
+    last = run.states[-1]
+    apart, more = _apart(stack, last) if blame is None else (0.0, ())
+    whole = math.isfinite(rms[-1]) and min(rms) > 0
+    sizes = [(n, rms[n - 1]) for n in _cuts(depth)]
+    return Recursion(
+        depth=depth,
+        rms=tuple(rms),
+        rms_exponent=_slope(sizes, depth) if whole else Unknown("the stream is zero, or leaves the range of floats"),
+        cosine=1.0 - apart if blame is None else blame,
+        one_minus_cos=apart if blame is None else blame,
+        predicted_ratio=rms[-1] / rms[0] if rms[0] > 0 else math.inf,
+        deepnorm_number=_deepnorm(stack),
+        gains=MappingProxyType(dict(gains)),
+        assumptions=(*assumptions, *more),
+        tied=bool(stack.tied),
+        logit_rms=MappingProxyType(_logits(run)),
+        **(_gradients(stack, run, depth) if silent is None else dict.fromkeys(GRADIENTS, silent)),
+    )
+
+
+def _logits(run: Forward) -> dict[str, tuple[float, float]]:
+    """√(E u²) of every sublayer with attention, in the first and the last block that has it."""
+    found: dict[str, tuple[float, float]] = {}
+    start = 0
+    for end in run.ends:
+        here: dict[str, float] = {}
+        for add, every in zip(run.adds[start:end], run.slots[start:end], strict=True):
+            for inlet, slots in zip(add.inlets, every, strict=True):
+                for step in inlet.program.steps:
+                    if isinstance(step, Attend):
+                        name = inlet.name_at(step.node)
+                        here[name] = max(here.get(name, 0.0), step.logit_rms(slots))
+        found.update({name: (found[name][0] if name in found else size, size) for name, size in here.items()})
+        start = end
+    return found
+
+
+def _apart(stack: Stack, last: Moments) -> tuple[float, tuple[str, ...]]:
+    """1 − cos after the last block; under a causal mask position by position where tokens are nearly alike, and what is assumed if that fails."""
+    apart = last.gap / last.power
+    if apart >= ALIKE or not is_causal(stack):
+        return apart, ()
+    if any(i.program.tokens for b in stack.blocks for a in b for i in a.inlets):
+        return apart, (EXCHANGEABLE,)
+    found = None if stack.tied else last_one_minus_cos(stack)
+    return (apart, (EXCHANGEABLE,)) if found is None else (found, ())
+
+
+def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
+    """The three facts about gradients, from one forward pass: a stack of n blocks is the beginning of a longer one."""
+    backs = {n: backward(stack, run, n) for n in sorted({depth, *(depth // c for c in (2, 4) if depth // c)})}
+    ends = [(n, math.sqrt(backward(stack, run, n, n - 1).lasts[-1])) for n in _cuts(depth)]
+    silent = {id(add): add.silenced() for add in {id(a): a for a in run.adds}.values()}
+    quiet = replace(run, adds=tuple(silent[id(add)] for add in run.adds))
+    whole, still = backs[depth], backward(stack, quiet, depth)
+    found = _ratio(whole), _ratio(still), *_law(backs, depth), _slope(ends, depth), _root(whole.lasts), _root(still.lasts)
+    return dict(zip(GRADIENTS, found, strict=True))
+
+
+def _silent(stack: Stack) -> Unknown | None:
+    """Why nothing can be told of gradients, if so."""
+    steps = [s for b in {id(b): b for b in stack.blocks}.values() for a in b for i in a.inlets for s in i.program.steps]
+    return DEPENDENT if stack.tied else MIRRORED if any(isinstance(s, Fourier) for s in steps) else None
+
+
+def _blame(end: float) -> Unknown | None:
+    """Why nothing but the size of the stream can be told, if so."""
+    if not math.isfinite(end):
+        return Unknown("the stream leaves the range of floats")
+    if end == 0:
+        return Unknown("the stream is zero")
+    return None
+
+
+def _ratio(back: Backward) -> float | Unknown:
+    return _root(back.weights)
+
+
+def _root(squares: Sequence[float]) -> float | Unknown:
+    first, last = squares[0], squares[-1]
+    if not (first > 0 and last > 0 and math.isfinite(first / last)):
+        return Unknown("the gradient of the first or the last block is zero at initialisation")
+    return math.sqrt(first / last)
+
+
+def _cuts(depth: int) -> list[int]:
+    return sorted({depth // c for c in CUTS if depth // c >= 1})
+
+
+def _slope(values: Sequence[tuple[int, float]], depth: int) -> float | Unknown:
+    """Least-squares slope of log value against log depth."""
+    if depth < FEWEST:
+        return Unknown(f"{depth} blocks are too few for a law of depth")
+    if any(v <= 0 for _, v in values):
+        return Unknown("the gradient of a last block is zero at initialisation")
+    return _fit([(math.log(n), math.log(v)) for n, v in values])[0]
+
+
+def _fit(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Slope, and the sum of squares that it leaves."""
+    x0, y0 = (math.fsum(p[i] for p in pairs) / len(pairs) for i in (0, 1))
+    spread = math.fsum((x - x0) ** 2 for x, _ in pairs)
+    slope = math.fsum((x - x0) * (y - y0) for x, y in pairs) / spread
+    return slope, math.fsum((y - y0 - slope * (x - x0)) ** 2 for x, y in pairs)
+
+
+def _law(backs: Mapping[int, Backward], depth: int) -> tuple[Law, float] | tuple[Unknown, Unknown]:
+    """Power law or exponential in depth, by which of the two fits log ratio better (and STEEP); and the exponent of the power."""
+    if depth < FEWEST:
+        return (few := Unknown(f"{depth} blocks are too few for a law of depth")), few
+    found: list[tuple[int, float]] = []
+    for n, back in backs.items():
+        ratio = _ratio(back)
+        if isinstance(ratio, Unknown):
+            return ratio, ratio
+        found.append((n, math.log(ratio)))
+    power, left = _fit([(math.log(n), r) for n, r in found])
+    _, other = _fit([(float(n), r) for n, r in found])
+    return ("exponential" if abs(power) > STEEP and other < left else "polynomial"), power
+
+
+def _deepnorm(stack: Stack) -> float | Unknown:
+    total = 0.0
+    memory: dict[int, float | None] = {}  # equal blocks are one object
+    for block in stack.blocks:
+        if id(block) not in memory:
+            memory[id(block)] = _block_number(block)
+        number = memory[id(block)]
+        if number is None:
+            return Unknown("a branch has fewer than two weights on its value path, or α is zero")
+        total += number
+    return total
+
+
+def _block_number(block: Block) -> float | None:
+    total = 0.0
+    for add in block:
+        for inlet in add.inlets:
+            gains = value_gains(inlet.program)
+            if len(gains) < 2 or add.identity <= 0:
+                return None
+            total += (gains[-1] + gains[-2]) * inlet.square / add.identity
+    return total
+
+
+__all__ = ["Law", "Recursion", "read"]

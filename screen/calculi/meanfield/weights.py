@@ -1,0 +1,120 @@
+"""Mean squares of parameters at their recorded initialisation, and the parameter behind a node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen import ops
+from screen.graph import Graph, Initialiser
+from screen.structure.initial.laws import CARRIES, deviation, effective, fans, partly, starting_value_of, without_zeroed_rows
+from screen.structure.initial.values import start_of
+from screen.structure.types import Unknown
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The parameters of one graph."""
+
+    graph: Graph
+
+    @cached_property
+    def _constants(self) -> dict[int, float | None]:
+        return {}
+
+    @cached_property
+    def histories(self) -> dict[str, tuple[Initialiser, ...]]:
+        """Parameter name -> recorded calls."""
+        return {name: effective(history) for name, history in self.graph.initialisers}
+
+    def parameter(self, node: int) -> int | None:
+        """The parameter whose entries a node holds, moved or sliced; None when it holds anything else."""
+        while True:
+            here = self.graph.nodes[node]
+            if here.op == "parameter":
+                return node
+            if ops.CLASSES.get(here.op) not in CARRIES and here.op != "alias":
+                return None
+            if len(set(here.inputs)) != 1:
+                return None
+            node = here.inputs[0]
+
+    def slice_of(self, node: int) -> tuple[int, int | None]:
+        """The parameter behind a node and the last cut of it, None for the whole."""
+        cut: int | None = None
+        while self.graph.nodes[node].op != "parameter" and self.graph.nodes[node].inputs:
+            if ops.CLASSES.get(self.graph.nodes[node].op) == "part":
+                cut = node if cut is None else cut
+            node = self.graph.nodes[node].inputs[0]
+        return node, cut
+
+    def mean_square(self, node: int, *, row: bool = False) -> float | Unknown:
+        """E W² of the entries behind a node: of constants their square, of random ones σ² (mean zero).
+
+        `row`: one row (the padding of a table) was set to zero after the rest, which is left out."""
+        found = self.parameter(self._normed(node))
+        if found is None:
+            constant = self.constant(node)
+            return constant**2 if constant is not None else Unknown("a weight is computed from others", (node,))
+        here = self.graph.nodes[found]
+        history, shape = self.histories.get(here.name, ()), here.shape or ()
+        history = without_zeroed_rows(history) if row else history
+        if not history:
+            return Unknown(f"no initialiser of `{here.name}` was recorded", (found,))
+        if (call := partly(history)) is not None:
+            return Unknown(f"`{call}` changed some entries of `{here.name}` and not others", (found,))
+        value = starting_value_of(history)
+        if value is not None:
+            return value**2
+        law = deviation(history, *fans(shape))
+        return Unknown(f"{law.reason} (`{here.name}`)", (found,)) if isinstance(law, Unknown) else law**2
+
+    def _normed(self, node: int) -> int:
+        """w = g·v/‖v‖ with g = ‖v‖ at the start is v."""
+        here = self.graph.nodes[node]
+        if here.op != "_weight_norm" or len(here.args) < 3 or len(here.inputs) != 2:
+            return node
+        weight, length = (self.graph.nodes[i] for i in here.inputs)
+        history = self.histories.get(length.name, ())
+        return weight.index if [(c.op, c.args) for c in history] == [("norm_of", (weight.name, here.args[2]))] else node
+
+    def constant(self, node: int) -> float | None:
+        """The one number that sums, products and functions of constants come to: `1 + w`, `exp(clamp(t))`, `0 * x`."""
+        if node not in self._constants:
+            self._constants[node] = start_of(self.graph, node)
+        return self._constants[node]
+
+    def is_trained(self, node: int) -> bool:
+        """Whether a node depends on parameters alone."""
+        return self._trained[node]
+
+    @cached_property
+    def _trained(self) -> list[bool]:
+        table: list[bool] = []
+        for node in self.graph.nodes:
+            fixed = node.op in ("constant", "buffer")
+            table.append(node.op == "parameter" or (bool(node.inputs) and not fixed and all(table[i] for i in node.inputs)))
+        return table
+
+    def matrices(self, first: int, last: int) -> frozenset[int]:
+        """Parameters of more than one axis that are read between two nodes."""
+        found = {i for n in self.graph.nodes[first + 1 : last + 1] for i in n.inputs if self.graph.nodes[i].op == "parameter"}
+        return frozenset(i for i in found if len(self.graph.nodes[i].shape or ()) > 1)
+
+    def signature(self, first: int, last: int) -> tuple[object, ...]:
+        """Shapes and recorded laws of the parameters that are first read between two nodes, in order."""
+        found = [n for n in self.graph.nodes[first + 1 : last + 1] if n.op == "parameter"]
+        return tuple((n.shape, tuple((c.op, _numbers(c)) for c in self.histories.get(n.name, ()))) for n in found)
+
+
+def _numbers(call: Initialiser) -> tuple[object, ...]:
+    return tuple(a for a in call.args if not isinstance(a, str))
+
+
+def same_shapes(one: tuple[object, ...], two: tuple[object, ...]) -> bool:
+    """Whether two signatures are of blocks of one shape."""
+    return Counter(s[0] for s in one) == Counter(s[0] for s in two)  # type: ignore[index]
+
+
+__all__ = ["Weights", "same_shapes"]

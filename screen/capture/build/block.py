@@ -1,0 +1,260 @@
+"""Is a target one residual block, to be stacked, or a whole model? A first answer, from one run; facts may know better.
+
+A block takes a float sequence [b, n, d] and returns the same shape, embeds nothing, and is no chain of blocks. A chain is told by its structure:
+calls inside of one call, each with weights and a residual add, that all which goes from the input to the output passes through, one after the other.
+They make a whole model where they repeat (`screen.graph.repetition`). A call whose own lines run again inside of it is a recursion.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from screen.capture.build.meta_copy import on_meta
+from screen.capture.inputs.context import forward_signature
+from screen.capture.trace.loop import Key, leading
+from screen.capture.trace.tracer import Trace, run
+from screen.graph import Graph
+from screen.ops import CLASSES
+from screen.graph.repetition import stacked
+
+_PLAIN = frozenset({"add", "lerp", "addcmul", "index_add"})
+_SUMS = _PLAIN | {"sub", "rsub", "addmm", "baddbmm", "addbmm", "stack", "scatter_add", "index_put", "setitem", "alias"}
+"""What can end a residual branch."""
+
+
+MANY = 6
+"""Equal blocks in one chain that are no parts of one block."""
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What a target looks like from the outside."""
+
+    fed: tuple[Key, ...] = ()
+    """Of a block: the arguments that its output can be given to."""
+    depth: int = 0
+    """Of a chain of blocks: how many."""
+
+    @property
+    def block(self) -> bool:
+        """One block."""
+        return bool(self.fed)
+
+
+def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Looks:
+    """One run on a copy, since a forward may change its model."""
+    order = _arguments(model, args, kwargs)
+    main = order[0][1] if order else None
+    if main is None or main.dim() != 3 or not main.dtype.is_floating_point:
+        return Looks()
+    with torch.no_grad():
+        found = run(on_meta(model), args, kwargs)
+    if found.graph.failure is not None:  # it is told when it is traced
+        return Looks() if any(_has_norm(members[0]) for members in repeated(model)) else Looks(fed=(order[0][0],))
+    if _is_positioned(found.graph):
+        return Looks()
+    output = leading(found.outputs)
+    if not output or not isinstance(output[0], Tensor) or output[0].shape != main.shape:
+        return Looks()
+    depth = Shape(found.graph).depth
+    return Looks(depth=depth) if depth > 1 else Looks(fed=_fed(model, order, output, found))
+
+
+def _is_positioned(graph: Graph) -> bool:
+    """Whether a table that is read at constant places is added to the input itself, as a model adds positions before its first block."""
+    carried = {n.index for n in graph.nodes if n.op == "input"}
+    reached = set(carried)
+    for node in graph.nodes:
+        if reached.intersection(node.inputs):
+            reached.add(node.index)
+    tables = {n.index for n in graph.nodes if n.op == "embedding" and n.index not in reached}
+    for node in graph.nodes:
+        if node.op == "add" and carried & set(node.inputs) and tables & set(node.inputs):
+            return True
+        if CLASSES.get(node.op) in ("view", "part") and node.inputs:
+            for kind in (carried, tables):
+                if node.inputs[0] in kind:
+                    kind.add(node.index)
+    return False
+
+
+def _arguments(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Key, Any]]:
+    """The arguments from the first tensor on, in the order in which forward declares them."""
+    declared = [p.name for p in forward_signature(model)]
+    named = sorted(kwargs.items(), key=lambda item: declared.index(item[0]) if item[0] in declared else len(declared))
+    return list(itertools.dropwhile(lambda item: not isinstance(item[1], Tensor), [*enumerate(args), *named]))
+
+
+def _fed(model: nn.Module, order: list[tuple[Key, Any]], output: list[Any], trace: Trace) -> tuple[Key, ...]:
+    """The leading arguments that have the shapes of the leading outputs. One that was left out (`residual=None`) is among them where the output in
+    its place has the shape of the stream and is what came in, past every weight."""
+    given = {key for key, _ in order}
+    left = [(p.name, None) for i, p in enumerate(forward_signature(model)) if p.name not in given and i not in given and p.default is None]
+    keys: list[Key] = []
+    for (key, value), result in zip([*((k, v) for k, v in order if v is not None), *left], output, strict=False):
+        if not (_alike(value, result) or (value is None and _alike(order[0][1], result) and not _is_weighted(trace, result))):
+            break
+        keys.append(key)
+    return tuple(keys)
+
+
+def _is_weighted(trace: Trace, result: Any) -> bool:
+    """Whether a weight had a part in a value."""
+    node = trace.recorder.values.get(id(result))
+    todo, seen = [node] if node is not None else [], set()
+    while todo:
+        here = todo.pop()
+        if here not in seen:
+            seen.add(here)
+            todo += here.all_input_nodes
+    return node is None or any(n.op == "get_attr" and n.meta.get("kind") == "parameter" for n in seen)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    return isinstance(one, Tensor) and isinstance(other, Tensor) and one.shape == other.shape and one.is_floating_point() == other.is_floating_point()
+
+
+def repeated(model: nn.Module) -> Iterator[list[nn.Module]]:
+    """The members of each container that holds two or more modules of one class with children."""
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList | nn.Sequential | nn.ModuleDict):
+            members = [m for m in module.children() if next(m.children(), None) is not None]
+            if len(members) > 1 and len({type(m) for m in members}) == 1:
+                yield members
+
+
+def largest_stack(model: nn.Module) -> int:
+    """Members of the largest repeated container; 0 when there is none."""
+    return max((len(members) for members in repeated(model)), default=0)
+
+
+def _has_norm(module: nn.Module) -> bool:
+    return any("norm" in type(m).__name__.casefold() for m in module.modules())
+
+
+Print = tuple[object, ...]
+"""What a call does, whatever its weights are called: ops, shapes, lines."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The calls of one run, and what passes through them."""
+
+    graph: Graph
+
+    @cached_property
+    def inside(self) -> dict[int, list[int]]:
+        """Call -> the nodes that ran in it or below it, in order: without gaps but for sources."""
+        table: dict[int, list[int]] = {c.index: [] for c in self.graph.calls}
+        for node in self.graph.nodes:
+            for call in self.graph.call_path(node.call):
+                table[call].append(node.index)
+        return table
+
+    @cached_property
+    def data(self) -> frozenset[int]:
+        """Nodes on a way from the first input to an output."""
+        first = next((n.index for n in self.graph.nodes if n.op == "input"), -1)
+        below, above = {first}, set(self.graph.outputs)
+        for node in self.graph.nodes:
+            if any(i in below for i in node.inputs):
+                below.add(node.index)
+        for node in reversed(self.graph.nodes):
+            if node.index in above:
+                above.update(node.inputs)
+        return frozenset(below & above)
+
+    @cached_property
+    def _reach(self) -> list[int]:
+        """For each place the last node that reads something of the data from before it."""
+        far, reach = 0, [0]
+        for node in self.graph.nodes:
+            if node.index in self.data:
+                users = [u for u in self.graph.users[node.index] if u in self.data]
+                far = max([far, *users, *([len(self.graph.nodes)] if node.index in self.graph.outputs else [])])
+            reach.append(far)
+        return reach
+
+    @property
+    def depth(self) -> int:
+        """Blocks of the longest chain; 0 where there is none."""
+        calls: dict[int, list[int]] = {}
+        for call in self.graph.calls:
+            if call.parent is not None:
+                calls.setdefault(call.parent, []).append(call.index)
+        chains = [self._blocks(below) for above, below in calls.items() if above == 0 or self._is_gate(above)]
+        return max([self._nested(), *chains, *map(self._dependent, calls.values())], default=0)
+
+    def _is_gate(self, call: int) -> bool:
+        """Whether every way from the input to an output leads through a call: nothing from before it is read behind it."""
+        nodes = [i for i in self.inside[call] if i in self.data]
+        return bool(nodes) and self._reach[nodes[0]] <= nodes[-1]
+
+    def _is_block(self, call: int) -> bool:
+        """A sum of two values of the data, and a matrix; without one, a plain add of what is all made of one value (x + pool(x), no add and norm)."""
+        nodes = self.graph.nodes
+        read = {j for i in self.inside[call] for j in nodes[i].inputs}
+        if any(nodes[i].op == "parameter" and sum(n > 1 for n in nodes[i].shape or ()) > 1 for i in read):
+            return self._adds(call) > 0
+        return len((read & self.data) - set(self.inside[call])) == 1 and self._adds(call, _PLAIN) > 0
+
+    def _adds(self, call: int, ops: frozenset[str] = _SUMS) -> int:
+        nodes = self.graph.nodes
+        return sum(nodes[i].op in ops and len({j for j in nodes[i].inputs if j in self.data}) > 1 for i in self.inside[call])
+
+    def _print(self, call: int) -> Print:
+        """Ops with their shapes and lines; sources are left out: a mask is read once, by the first that needs it."""
+        return tuple((n.op, n.shape, n.file, n.line) for i in self.inside[call] if i in self.data for n in [self.graph.nodes[i]])
+
+    def _blocks(self, calls: list[int]) -> int:
+        """How many blocks a sequence of calls is; 0 where nothing in it repeats."""
+        members = [c for c in calls if self._is_gate(c) and self._is_block(c)]
+        members = [c for c in members for _ in range(self.graph.times.get(self.graph.calls[c].module, 1))]
+        return stacked([self._print(c) for c in members], [self._adds(c) > 1 for c in members])
+
+    def _dependent(self, calls: list[int]) -> int:
+        """How many calls with weights of their own, and with sums in them or between them, read each other; 0 for fewer than MANY. Skips may
+        lead past."""
+        found: dict[Print, list[int]] = {}
+        for call in calls:
+            if self.inside[call]:
+                found.setdefault(self._print(call), []).append(call)
+        longest = 0
+        for members in found.values():
+            own = {self.graph.calls[c].module for c in members}
+            times = [self.graph.times.get(self.graph.calls[c].module, 1) for c in members]
+            if len(own) == len(members) and sum(times) >= MANY and all(self._reads(a, b) for a, b in itertools.pairwise(members)):
+                longest = max(longest, sum(times))
+        return longest
+
+    def _reads(self, one: int, other: int) -> bool:
+        """Whether a call reads what another gives, and a sum stands in it or on the way."""
+        nodes, inside = self.graph.nodes, set(self.inside[other])
+        reached, summed = set(self.inside[one]) & self.data, self._adds(one) > 0
+        for node in nodes[min(reached, default=0) :]:
+            if node.index in self.data and reached.intersection(node.inputs):
+                if node.index in inside:
+                    return summed
+                reached.add(node.index)
+                summed = summed or (node.op in _SUMS and len(self.data.intersection(node.inputs)) > 1)
+        return False
+
+    def _nested(self) -> int:
+        """How often the lines of one call run in calls inside of it: a recursion."""
+        own = {c.index: self._own(c.index) for c in self.graph.calls}
+        return max((sum(own[c] == own[path[-1]] for c in path) for path in map(self.graph.call_path, own) if own[path[-1]]), default=0)
+
+    def _own(self, call: int) -> Print:
+        """The sums that stand in a call itself."""
+        mine = (self.graph.nodes[i] for i in self.inside[call] if i in self.data)
+        return tuple((n.op, n.shape, n.file, n.line) for n in mine if n.call == call and n.op in _SUMS)
+
+
+__all__ = ["Looks", "largest_stack", "looks", "repeated"]

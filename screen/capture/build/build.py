@@ -1,0 +1,200 @@
+"""From a target to models on the meta device with inputs for their forward.
+
+Everything is built under `torch.device("meta")`: a model of 405 billion weights takes a fifth of a second and no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from screen.capture.build import python_file
+from screen.capture.inputs import explicit
+from screen.capture.build.block import largest_stack, looks
+from screen.capture.build.built import Built, TargetInfo, info_of
+from screen.capture.build.construct import construct, reads_a_value, workshop
+from screen.capture.build.meta_copy import on_meta, values_of
+from screen.capture.inputs.search import infer, required
+from screen.capture.build.integers import of_config, of_entry
+from screen.capture.inputs.context import Lookup, config_parts, forward_signature
+from screen.capture.trace.loop import DEEPEST, as_loop, recorded
+from screen.capture.initial.buffers import buffers
+from screen.capture.build.width import resized, sizes_of
+from screen.errors import UsageError, whole_model
+from screen.graph import Initialiser
+from screen.graph.target import TargetSpec
+
+_Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
+
+
+def build(spec: TargetSpec, *, set: dict[str, Any], inputs: tuple[str, ...], depth: int | None, width: int | None = None) -> list[Built]:
+    """All models of a target, in eval mode, on meta. A file without `::Name` can give several.
+
+    `set`: settings as parsed from `--set`; `inputs`: texts of `--input`; `depth`: `--depth`, for block targets only;
+    `width`: `--width`, for configs only.
+    Raises `UsageError`, `LoadError` and `TraceError`; exceptions of the user's code pass through."""
+
+    def again(more: Mapping[str, Any]) -> list[Built]:
+        return build(spec, set={**set, **more}, inputs=inputs, depth=depth)
+
+    with torch.no_grad():
+        if width is not None:
+            set = _narrowed(spec, set, inputs, depth, width)
+        return [replace(found, again=again) for found in _built(spec, set, inputs, depth)]
+
+
+def _narrowed(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, width: int) -> dict[str, Any]:
+    """The settings with those of a width over them. Raises `UsageError`."""
+    if spec.kind not in ("hf", "config"):
+        raise UsageError("`--width` changes a config", f"`{spec.text}` is none", "Set the sizes with `--set` where its class takes them")
+
+    def make(more: Mapping[str, Any]) -> Built:
+        return _hf(spec, {**settings, **more}, inputs, depth)
+
+    return {**settings, **resized(spec.text, sizes_of(spec, settings), width, make)}
+
+
+def _built(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> list[Built]:
+    if spec.kind in ("hf", "config"):
+        return [_hf(spec, settings, inputs, depth)]
+    if spec.kind == "timm":
+        return [_timm(spec, settings, inputs, depth)]
+    return _python(spec, settings, inputs, depth)
+
+
+def build_object(
+    model: nn.Module, *, example_inputs: Any = None, inputs: tuple[str, ...] = (), depth: int | None = None, name: str = ""
+) -> list[Built]:
+    """A live model, on a copy: the user's is never altered. `example_inputs`: a tensor, a tuple, or a dictionary of named arguments."""
+    record = values_of(model) + buffers(model)
+    twin = on_meta(model).eval()
+    stated = explicit.normal(example_inputs) if example_inputs is not None else None
+    with torch.no_grad():
+        return [replace(_ready(name or type(model).__qualname__, twin, "object", stated, inputs, depth, record, {}), original=model)]
+
+
+def _hf(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> Built:
+    from screen.capture.build import transformers as hf
+
+    model, config, changed, record = hf.build(spec, settings)
+    built = _ready(spec.text, model.eval(), spec.kind, None, inputs, depth, record, changed, config)
+    return replace(built, integers=of_config(config), sizes=partial(sizes_of, spec, settings))
+
+
+def _timm(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> Built:
+    from screen.capture.build import libraries
+
+    timm = libraries.timm()
+    name = spec.name or ""
+    if not timm.is_model(name):
+        from screen.graph.target import did_you_mean
+
+        raise UsageError("`timm:NAME` must name an architecture of the installed timm", f"`{name}` is none", did_you_mean(name, timm.list_models()))
+    model, record, changed = construct(name, lambda **more: timm.create_model(name, pretrained=False, **more), settings, None)
+    size = getattr(model, "default_cfg", {}).get("input_size")
+    stated: explicit.Inputs | None = ((torch.empty(2, *size, device="meta"),), {}) if size else None
+    built = _ready(spec.text, model, "timm", stated, inputs, depth, record, changed)
+    return replace(built, integers=of_entry(type(model), settings, None))
+
+
+def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> list[Built]:
+    """Models of a file or of a module."""
+    module = _load(spec)
+    entries = dict(python_file.find(module, spec))
+    made = [(name, construct(name, entry, settings, module)) for name, entry in entries.items()]
+    several = len(made) > 1
+    if several:
+        made = python_file.drop_contained(made, lambda entry: entry[0])
+    built = []
+    for name, (model, record, changed) in made:
+        label = f"{spec.text}::{name}" if several and len(made) > 1 else spec.text
+        stated = explicit.of_file(module, model, (name, type(model).__name__))
+        whole = of_entry(entries[name], settings, module)
+        built.append(replace(_ready(label, model, spec.kind, stated, inputs, depth, record, changed), integers=whole))
+    return built
+
+
+def _load(spec: TargetSpec) -> ModuleType:
+    """Run the user's file on meta, once more with small tensors on the CPU when it reads values."""
+    for values in (False, True):
+        try:
+            with workshop(values=values):
+                return python_file.load(spec)
+        except Exception as error:
+            if values or not reads_a_value(error):
+                raise
+    raise AssertionError("unreachable")
+
+
+def _ready(
+    label: str,
+    model: nn.Module,
+    kind: str,
+    stated: explicit.Inputs | None,
+    inputs: tuple[str, ...],
+    depth: int | None,
+    record: _Record,
+    changed: dict[str, list[Any]],
+    config: Any = None,
+) -> Built:
+    """A built model with inputs, and the plain facts about it."""
+    args, kwargs = _inputs(model, stated, inputs, config)
+    if depth is not None and depth > DEEPEST:
+        raise UsageError(f"`--depth` is at most {DEEPEST:,}", f"it is {depth:,}", "Take a smaller one")
+    found = looks(model, args, kwargs)
+    info = info_of(model, kind, block=found.block, changed=changed, depth=depth)
+    if found.block:
+        loop = as_loop(model, found.fed, depth)
+        return Built(label, loop, args, kwargs, info, recorded(record, loop))
+    if depth is not None:
+        raise whole_model(label, _depth(model, found.depth))
+    return Built(label, model, args, kwargs, info, record)
+
+
+def _inputs(model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, ...], config: Any) -> explicit.Inputs:
+    """`--input` over `example_inputs` over what the config says over what the weights say."""
+    look = Lookup(model, config if config is not None else getattr(model, "config", None))
+    args, kwargs = explicit.stated(texts, model, look)
+    if stated is not None:
+        return _over(model, stated, (args, kwargs))
+    if _is_pretrained(model):
+        from screen.capture.inputs.transformers import arguments
+
+        named = {**dict(zip(look.parameters, args, strict=False)), **kwargs}
+        return (), arguments(look, named)
+    if (args or kwargs) and not required(model, (args, kwargs)):
+        return args, kwargs
+    return infer(model, look, (args, kwargs))
+
+
+def _over(model: nn.Module, below: explicit.Inputs, above: explicit.Inputs) -> explicit.Inputs:
+    """Inputs where `above` replaces what it names, by position or by name."""
+    names = [p.name for p in forward_signature(model)]
+    taken = {*above[1], *names[: len(above[0])]}
+    args = above[0] or tuple(v for n, v in zip([*names, *[""] * len(below[0])], below[0], strict=False) if n not in taken)
+    moved = {n: v for n, v in zip(names, below[0], strict=False) if n not in taken} if above[1] and below[0] else {}
+    kwargs = {**{n: v for n, v in below[1].items() if n not in taken}, **above[1]}
+    return (args, kwargs) if not moved else (above[0], {**moved, **kwargs})
+
+
+def _is_pretrained(model: nn.Module) -> bool:
+    """Is it a model of transformers, without importing it to find out?"""
+    return any(c.__name__ == "PreTrainedModel" and c.__module__.startswith("transformers.") for c in type(model).__mro__)
+
+
+def _depth(model: nn.Module, chain: int) -> int:
+    """The depth to name in an error: what the config says, else the blocks of its chain, else the largest stack of equal modules."""
+    for _, part in config_parts(getattr(model, "config", None)):
+        found = part.get("num_hidden_layers") if isinstance(part, dict) else getattr(part, "num_hidden_layers", None)
+        if isinstance(found, int):
+            return found
+    return chain or largest_stack(model)
+
+
+__all__ = ["Built", "TargetInfo", "build", "build_object"]

@@ -1,0 +1,250 @@
+"""The user's Python: load a file or module, and find the models in it.
+
+Order of the contract: `build_model`, `model`, `__screen__` if one is there; else every `nn.Module` that the file defines and that no other
+class of the file contains. Containment is read from the source (a class, or a function that it calls, names the other) and from what
+the instances contain; two classes that name each other are both kept.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from screen.errors import LoadError, UsageError
+from screen.graph.target import TargetSpec, did_you_mean
+
+ENTRIES = ("build_model", "model", "__screen__")
+INPUTS = "example_inputs"
+
+Candidate = tuple[str, Any]
+"""A name and what stands under it: a class, an instance, or a function."""
+
+
+def load(spec: TargetSpec) -> ModuleType:
+    """Import what a file or module target names. Exceptions of the user's code pass through."""
+    if spec.kind == "file":
+        return load_file(spec.path or "")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    name = spec.module or ""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
+            raise
+        raise LoadError(
+            "`package.module:attr` must name a module that can be imported from here",
+            f"there is no module `{error.name}`",
+            "Run `screen` where `python -c 'import …'` works, or give the file's path",
+        ) from error
+
+
+def load_file(path: str) -> ModuleType:
+    """Run a Python file as a throw-away module; a file of a package (`__init__.py` beside it) as a member of that package.
+
+    Its folder goes first on `sys.path`, as `python path` would do, and stays there: forward may import too."""
+    full = os.path.abspath(path)
+    folder, base = os.path.split(full)
+    parts = [base.removesuffix(".py")]
+    while os.path.isfile(os.path.join(folder, "__init__.py")) and os.path.basename(folder).isidentifier():
+        folder, package = os.path.split(folder)
+        parts.insert(0, package)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    if len(parts) > 1 and all(p.isidentifier() for p in parts):
+        module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+        if os.path.realpath(module.__file__ or "") == os.path.realpath(full):
+            return module
+    return _execute(full, "screen_target_" + "".join(c if c.isalnum() else "_" for c in parts[-1]))
+
+
+def _execute(path: str, name: str) -> ModuleType:
+    """Run a file under a name that nothing else has; dataclasses and type hints look it up in `sys.modules`."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise LoadError("A Python file must be loadable", f"`{path}` is not")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def find(module: ModuleType, spec: TargetSpec) -> list[Candidate]:
+    """What to build. Raises `LoadError` when nothing is there, with the candidates that a name could choose."""
+    if spec.name is not None:
+        return [(spec.name, attribute(module, spec.name, spec.text))]
+    for name in ENTRIES:
+        value = getattr(module, name, None)
+        if is_candidate(value):
+            return [(name, value)]
+        if name == "__screen__" and value is not None:
+            return list(_listed(module, value, spec.text))
+    found = _outermost(module)
+    if not found:
+        candidates = _candidates(module)
+        raise LoadError(
+            "A file given as target must define a model (`build_model`, `model`, `__screen__` or a class derived from `torch.nn.Module`)",
+            f"`{spec.text}` defines none; " + (f"its candidates are {candidates}" if candidates else "nothing in it could be one"),
+            f"Name a class, an instance or a function that returns one: `{spec.text}::Name`" if candidates else "Define one, or give another file",
+            file=spec.path,
+        )
+    return found
+
+
+def attribute(module: ModuleType, dotted: str, text: str) -> Any:
+    """What stands under a dotted name. Raises `UsageError` with the nearest names, or when it can be no model."""
+    value: Any = module
+    for part in dotted.split("."):
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            known = [n for n, v in vars(value).items() if is_candidate(v)] if hasattr(value, "__dict__") else []
+            listed = f"It has {', '.join(f'`{k}`' for k in sorted(known)[:12])}" if known else ""
+            raise UsageError(f"`{text}` must name something that is there", f"there is no `{part}`", did_you_mean(part, known) or listed) from None
+    if not is_candidate(value):
+        raise UsageError(
+            f"`{text}` must name an `nn.Module` class, an instance, or a function that returns one", f"`{dotted}` is a `{type(value).__name__}`"
+        )
+    return value
+
+
+def is_candidate(value: Any) -> bool:
+    """A module, a class of modules, or a function (the contract's three)."""
+    if isinstance(value, type):
+        return issubclass(value, nn.Module)
+    return isinstance(value, nn.Module) or inspect.isroutine(value) or (callable(value) and not isinstance(value, ModuleType))
+
+
+def _listed(module: ModuleType, value: Any, text: str) -> Iterator[Candidate]:
+    """`__screen__` as a name, or a list or dictionary of names and models."""
+    if isinstance(value, str):
+        value = [value]
+    pairs = value.items() if isinstance(value, dict) else [(v if isinstance(v, str) else getattr(v, "__name__", type(v).__name__), v) for v in value]
+    for name, entry in pairs:
+        yield str(name), attribute(module, entry, f"{text}::{entry}") if isinstance(entry, str) else entry
+
+
+def _candidates(module: ModuleType) -> str:
+    """What a name could choose: the functions of the file, and the classes and instances of modules that it imports or keeps to itself."""
+    names = [
+        name
+        for name, value in vars(module).items()
+        if (inspect.isfunction(value) and value.__module__ == module.__name__)
+        or isinstance(value, nn.Module)
+        or (isinstance(value, type) and issubclass(value, nn.Module) and _has_forward(value))
+    ]
+    return ", ".join(f"`{n}`" for n in [n for n in names if not n.startswith("__")][:12])
+
+
+def defined_classes(module: ModuleType) -> dict[str, type[nn.Module]]:
+    """The module classes that the file itself defines and that have a forward, in the order of the source."""
+    found: dict[type[nn.Module], str] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, type) and issubclass(value, nn.Module) and value.__module__ == module.__name__ and _has_forward(value):
+            found.setdefault(value, name)
+    return {name: cls for cls, name in found.items()}
+
+
+def _has_forward(cls: type[nn.Module]) -> bool:
+    return cls.forward is not nn.Module.forward
+
+
+def _outermost(module: ModuleType) -> list[Candidate]:
+    """Instances and classes of the file that no other class of the file contains."""
+    instances = {n: v for n, v in vars(module).items() if isinstance(v, nn.Module) and not n.startswith("__")}
+    inner = {id(m) for v in instances.values() for m in v.modules() if m is not v}
+    kept: list[Candidate] = [(n, v) for n, v in instances.items() if id(v) not in inner]
+    built = {type(m) for v in instances.values() for m in v.modules()}
+    classes = {n: c for n, c in defined_classes(module).items() if c not in built}
+    names = references(module)
+    for name, cls in classes.items():
+        if not any(name in names.get(o, ()) and o not in names.get(name, ()) for o in defined_classes(module) if o != name):
+            kept.append((name, cls))
+    return kept
+
+
+def references(module: ModuleType) -> dict[str, set[str]]:
+    """For each class, function or table of the file, the names that its body reads, through whatever of the file it names.
+
+    Base classes, decorators, annotations and arguments of `isinstance` and `super` are no containment."""
+    try:
+        with open(module.__file__ or "", encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    direct = {n.name: set(_read(n)) for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name) and target.id not in ENTRIES:
+                    direct[target.id] = set(_read(node.value))
+    bases = {n.name: {b.id for b in n.bases if isinstance(b, ast.Name)} for n in tree.body if isinstance(n, ast.ClassDef)}
+    closed: dict[str, set[str]] = {}
+    for name in direct:
+        seen: set[str] = set()
+        waiting = [name, *bases.get(name, ())]
+        while waiting:
+            for read in direct.get(waiting.pop(), ()):
+                if read not in seen:
+                    seen.add(read)
+                    waiting += [read, *bases.get(read, ())]
+        closed[name] = seen
+    return closed
+
+
+def _read(node: ast.AST) -> Iterator[str]:
+    """Names read in the body of a definition, except where they only type or test."""
+    if isinstance(node, ast.Name):
+        yield node.id
+        return
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass", "super"):
+        return
+    skipped = {"bases", "decorator_list", "annotation", "returns", "keywords" if isinstance(node, ast.ClassDef) else ""}
+    for key, value in ast.iter_fields(node):
+        if key in skipped:
+            continue
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, ast.AST):
+                yield from _read(item)
+
+
+def drop_contained(models: list[tuple[str, Any]], model_of: Callable[[Any], nn.Module]) -> list[tuple[str, Any]]:
+    """Without those whose class another one of them contains: what the source does not show (a registry, a factory in another file)."""
+    inside = [{type(m) for m in model_of(entry).modules() if m is not model_of(entry)} for _, entry in models]
+    kept = []
+    for position, (name, entry) in enumerate(models):
+        cls = type(model_of(entry))
+        containers = [
+            o for o, classes in enumerate(inside) if o != position and cls in classes and type(model_of(models[o][1])) not in inside[position]
+        ]
+        if not containers:
+            kept.append((name, entry))
+    return kept
+
+
+__all__ = [
+    "Candidate",
+    "ENTRIES",
+    "INPUTS",
+    "attribute",
+    "defined_classes",
+    "drop_contained",
+    "find",
+    "is_candidate",
+    "load",
+    "load_file",
+    "references",
+]

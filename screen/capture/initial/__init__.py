@@ -1,0 +1,1 @@
+"""What weights and buffers start as."""

@@ -1,0 +1,65 @@
+"""What transformers would do to the weights: its `_init_weights`, which it skips on meta, run for the record.
+
+It draws nothing on meta and is only looked at. Modules of one class with equal shapes and equal plain attributes get equal laws, so that one of
+them is run and the others take its record: 1,000 layers cost little more than one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from screen.capture.initial.recorder import Recorder
+
+_PLAIN = (bool, int, float, str)
+_OTHERS = frozenset({dict, OrderedDict, set, type(None)})
+
+
+def initialise(model: nn.Module, recorder: Recorder) -> None:
+    """Add to `recorder` what `_init_weights` of `model` and of the models in it does, children first, as transformers does."""
+    from transformers import initialization
+
+    calls = list(_calls(model, model))
+    with torch.no_grad(), torch.device("meta"), initialization.guard_torch_init_functions(), recorder.patched(), recorder:
+        seen: dict[Any, dict[str, nn.Parameter]] = {}
+        for module, owner, key in calls:
+            twin = seen.get(key) if key is not None else None
+            if twin is not None:
+                for name, parameter in module._parameters.items():
+                    if parameter is not None:
+                        recorder.take(parameter, twin[name])
+                continue
+            _call(module, owner, recorder)
+            if key is not None:
+                seen[key] = {n: p for n, p in module._parameters.items() if p is not None}
+
+
+def _calls(module: nn.Module, owner: Any) -> Iterator[tuple[nn.Module, Any, Any]]:
+    """Every module with the model whose `_init_weights` it goes to, and with what decides its law; None where it must be run."""
+    for child in module.children():
+        yield from _calls(child, child if hasattr(child, "_init_weights") else owner)
+    own = tuple((n, p.shape) for n, p in module._parameters.items() if p is not None)
+    stored = any(b is not None for b in module._buffers.values())
+    yield module, owner, _key(module, owner, own) if own and not stored else None
+
+
+def _call(module: nn.Module, owner: Any, recorder: Recorder) -> None:
+    try:
+        owner._init_weights(module)
+    except Exception:  # it reads values that meta does not have: nothing is known of these weights
+        for tensor in (*module._parameters.values(), *module._buffers.values()):
+            if tensor is not None:
+                recorder.forget(tensor)
+
+
+def _key(module: nn.Module, owner: Any, own: tuple[Any, ...]) -> Any:
+    """What decides the law: classes, shapes, plain attributes."""
+    plain = tuple((k, v) for k, v in vars(module).items() if type(v) not in _OTHERS and isinstance(v, _PLAIN))
+    return type(owner), type(module), own, plain
+
+
+__all__ = ["initialise"]

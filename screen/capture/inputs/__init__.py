@@ -1,0 +1,1 @@
+"""What a forward is called with."""

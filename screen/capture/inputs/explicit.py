@@ -1,0 +1,144 @@
+"""Inputs that the user states: `--input 'x=float32[1,16,512]'`, and `example_inputs` of the file."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from screen.capture.build.python_file import INPUTS
+from screen.capture.build.random_state import seeded
+from screen.capture.inputs.context import Lookup, forward_parameters, forward_signature
+from screen.errors import UsageError
+from screen.graph.target import did_you_mean
+
+_TENSOR = re.compile(r"(?P<dtype>[a-z]+\d*(?:_e\dm\d\w*)?)\[(?P<shape>[\d,\s]*)\]")
+_NAMED = re.compile(r"(?P<name>[^\W\d]\w*)=(?P<value>.*)", re.DOTALL)
+_FORM = "Write `--input 'x=float32[1,16,512]'`: a name of `forward`, a dtype of torch, a shape; or a JSON value: `--input 'scale=2.0'`"
+
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and named arguments of forward."""
+
+
+def stated(texts: tuple[str, ...], model: nn.Module, look: Lookup) -> Inputs:
+    """The arguments that `--input` gives. Raises `UsageError`."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    known = forward_parameters(model)
+    catch_all = any(p.kind is p.VAR_KEYWORD for p in forward_signature(model))
+    for text in texts:
+        if not (found := _NAMED.fullmatch(text.strip())):
+            args.append(_value(text.strip(), text, look))
+            continue
+        name = found["name"]
+        if known and name not in known and not catch_all:
+            listed = f"It takes {', '.join(f'`{k}`' for k in known)}"
+            raise UsageError(
+                f"`--input` must name an argument of `forward` of `{type(model).__name__}`",
+                f"there is no `{name}`",
+                did_you_mean(name, known) or listed,
+            )
+        kwargs[name] = _value(found["value"].strip(), text, look)
+    return tuple(args), kwargs
+
+
+def _value(value: str, text: str, look: Lookup) -> Any:
+    if found := _TENSOR.fullmatch(value):
+        dtype = getattr(torch, found["dtype"], None)
+        if not isinstance(dtype, torch.dtype):
+            known = [n for n, v in vars(torch).items() if isinstance(v, torch.dtype)]
+            raise UsageError("`--input` must name a dtype of torch", f"`{found['dtype']}` is none", did_you_mean(found["dtype"], known) or _FORM)
+        return tensor(dtype, tuple(int(s) for s in found["shape"].split(",") if s.strip()), look)
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise UsageError("`--input` must be `NAME=DTYPE[SHAPE]`", f"`{text}` was given", _FORM) from None
+
+
+def tensor(dtype: torch.dtype, shape: tuple[int, ...], look: Lookup) -> Tensor:
+    """A tensor of this kind: floats on meta, integers as token ids, truth values all true."""
+    if dtype == torch.bool:
+        return torch.ones(shape, dtype=dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.empty(shape, dtype=dtype, device="meta")
+    count = 1
+    for size in shape:
+        count *= size
+    return look.ids(count, batch=1).reshape(shape).to(dtype)
+
+
+def of_file(module: ModuleType, model: nn.Module, names: tuple[str, ...]) -> Inputs | None:
+    """`example_inputs` of the user's file for one model: a tensor, a tuple of arguments, a dictionary of named ones, a function that
+    returns one of these (called with the model if it takes an argument), or a dictionary from the names of models to these."""
+    found = getattr(module, INPUTS, None)
+    if found is None:
+        return None
+    if not callable(found):
+        with seeded(0):
+            found = _evaluated(module, found)
+    if isinstance(found, dict) and any(n in found for n in names):
+        found = next(found[n] for n in names if n in found)
+    elif isinstance(found, dict) and found and all(isinstance(vars(module).get(str(k)), type | nn.Module) for k in found):
+        return None  # inputs of other models of the file
+    if callable(found):
+        with torch.device("cpu"), seeded(0):
+            found = found(model) if _wants_model(found) else found()
+    return normal(_on_cpu(found))
+
+
+def normal(found: Any) -> Inputs:
+    """Example inputs of any form as positional and named arguments. Raises `UsageError`."""
+    if isinstance(found, dict):
+        return (), dict(found)
+    if isinstance(found, tuple | list):
+        return tuple(found), {}
+    if isinstance(found, Tensor):
+        return (found,), {}
+    raise UsageError(
+        f"`{INPUTS}` must be a tensor, a tuple of arguments, a dictionary of named ones, or a function that returns one",
+        f"it is a `{type(found).__name__}`",
+    )
+
+
+def _wants_model(function: Any) -> bool:
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in found)
+
+
+def _evaluated(module: ModuleType, found: Any) -> Any:
+    """The file ran on meta, where integers have no values: evaluate the assignment once more on the CPU."""
+    try:
+        with open(module.__file__ or "", encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+        nodes = [n for n in tree.body if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == INPUTS for t in n.targets)]
+        with torch.device("cpu"):
+            return eval(compile(ast.Expression(nodes[-1].value), module.__file__ or INPUTS, "eval"), vars(module))
+    except Exception:  # what it was made from is gone or needs more: the shapes are there, the values are made up
+        return found
+
+
+def _on_cpu(value: Any) -> Any:
+    """Integers and truth values without values get some: 0 and 1 in turn, which every table of embeddings has; true."""
+    if isinstance(value, Tensor):
+        if value.device.type != "meta" or value.dtype.is_floating_point or value.dtype.is_complex:
+            return value
+        if value.dtype == torch.bool:
+            return torch.ones(value.shape, dtype=value.dtype, device="cpu")
+        return (torch.arange(value.numel(), device="cpu") % 2).reshape(value.shape).to(value.dtype)
+    if isinstance(value, dict):
+        return {k: _on_cpu(v) for k, v in value.items()}
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(_on_cpu(v) for v in value)
+    return value
+
+
+__all__ = ["Inputs", "of_file", "stated", "tensor"]

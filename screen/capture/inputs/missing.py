@@ -1,0 +1,78 @@
+"""Which argument of forward was missing: the `None` on the line that failed, followed up the calls to an argument of the model's own forward."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+from collections.abc import Iterator
+from types import FrameType
+
+from torch import nn
+
+from screen.capture.inputs.context import forward_parameters
+
+
+def missing(model: nn.Module, error: BaseException) -> tuple[str, ...]:
+    """The arguments of forward that were `None` where something else was needed; none when the failure does not speak of `None`.
+
+    From the innermost call outwards: the variables of the failing statement that are `None`, then the variables that the caller passed for
+    them. A frame that passes on `**kwargs` changes nothing."""
+    text = str(error)
+    if "None" not in text or "not callable" in text:  # a part of the model that is not there
+        return ()
+    own = getattr(inspect.unwrap(getattr(model.forward, "__func__", model.forward)), "__code__", None)
+    frames = list(_frames(error))
+    start = next((n for n, (frame, _) in enumerate(frames) if frame.f_code is own), None)
+    if start is None:
+        return ()
+    culprits: set[str] = set()
+    for frame, line in reversed(frames[start:]):
+        statement = _statement(frame.f_code.co_filename, line)
+        if statement is not None:
+            nothing = {n.id for n in _parts(statement) if isinstance(n, ast.Name) and frame.f_locals.get(n.id, 0) is None}
+            culprits = _passed(statement, culprits) & nothing or nothing or culprits
+    known = forward_parameters(model)
+    given = frames[start][0].f_locals
+    return tuple(n for n in known if n in culprits and given.get(n, 0) is None)
+
+
+def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    trail = error.__traceback__
+    while trail is not None:
+        yield trail.tb_frame, trail.tb_lineno
+        trail = trail.tb_next
+
+
+def _passed(statement: ast.stmt, names: set[str]) -> set[str]:
+    """The variables that a call of this statement passes under one of these names."""
+    calls = [node for node in _parts(statement) if isinstance(node, ast.Call)]
+    return {k.value.id for call in calls for k in call.keywords if k.arg in names and isinstance(k.value, ast.Name)}
+
+
+@functools.lru_cache(maxsize=8)
+def _statements(file: str) -> tuple[ast.stmt, ...]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+
+
+def _statement(file: str, line: int) -> ast.stmt | None:
+    """The smallest statement that covers a line."""
+    covering = [s for s in _statements(file) if s.lineno <= line <= (s.end_lineno or s.lineno)]
+    return min(covering, key=lambda s: (s.end_lineno or s.lineno) - s.lineno, default=None)
+
+
+def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The expressions of a statement, without the statements inside it."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+
+
+__all__ = ["missing"]

@@ -1,0 +1,101 @@
+"""Does a forward run on meta with these arguments? The question behind every guess about inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from screen.capture.build import meta_copy as copying
+from screen.capture.build.construct import reads_a_value
+from screen.capture.inputs.missing import missing
+
+KEPT = 2
+"""Members of a long stack of equal modules that take part in a trial of a shortened model."""
+LONG = 4
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one call of forward."""
+
+    error: BaseException | None
+    """Why it did not run to its end."""
+    output: Any = None
+    """None when the forward reads values."""
+    guessed: bool = False
+    """It ran by guesses that decided something."""
+    missing: tuple[str, ...] = ()
+    """Arguments of forward that were `None` where it failed for that."""
+    traced: bool = False
+    """It reads values, so that it had to be traced: a hundred times the cost of a call that fails for its form."""
+
+
+def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, tracing: bool = True) -> Outcome:
+    """Call the forward on meta; one that reads values is traced instead, which knows integers and guesses the rest. Without `tracing`, reading a
+    value is an end without failure."""
+    try:
+        with torch.device("meta"), torch.no_grad():
+            return Outcome(None, model(*on_meta(args), **on_meta(kwargs)))
+    except (Exception, SystemExit) as error:
+        if not reads_a_value(error):
+            return Outcome(error, missing=missing(model, error))
+        if not tracing:
+            return Outcome(None)
+        from screen.capture.trace.tracer import run
+
+        found = run(model, args, kwargs)
+        failed = RuntimeError(found.graph.failure.message) if found.graph.failure is not None else None
+        names = missing(model, found.error) if found.error is not None else ()
+        return Outcome(failed, guessed=any(g.decides for g in found.graph.guesses), missing=names, traced=True)
+
+
+def first_tensor(output: Any) -> Tensor | None:
+    """The first tensor of what a forward returned."""
+    if isinstance(output, Tensor):
+        return output
+    values = list(output.values()) if isinstance(output, dict) else list(output) if isinstance(output, tuple | list) else []
+    return first_tensor(values[0]) if values else None
+
+
+def on_meta(value: Any) -> Any:
+    """Arguments with every tensor on meta."""
+    if isinstance(value, Tensor):
+        return value.to("meta")
+    if isinstance(value, dict):
+        return {k: on_meta(v) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(on_meta(v) for v in value)
+    return value
+
+
+def short_twin(model: nn.Module) -> nn.Module | None:
+    """A copy whose long stacks of equal modules have two members; None when there are no such stacks.
+
+    What runs on two layers runs on a hundred, as far as the form of the inputs goes; the opposite need not hold. A copy, because a forward may
+    change its model (choose another kind of attention for short inputs)."""
+    before: list[tuple[nn.Module, dict[str, Any]]] = []
+    for module in list(model.modules()):
+        members = list(module.children())
+        if isinstance(module, nn.ModuleList) and len(members) > LONG and len({_form(m) for m in members}) == 1:
+            before.append((module, dict(module._modules)))
+    if not before:
+        return None
+    try:
+        for module, all_members in before:
+            for name in list(all_members)[KEPT:]:
+                del module._modules[name]
+        return copying.on_meta(model)
+    finally:
+        for module, all_members in before:
+            module._modules.clear()
+            module._modules.update(all_members)
+
+
+def _form(module: nn.Module) -> Any:
+    return type(module), tuple(tuple(p.shape) for p in module.parameters() if not isinstance(p, nn.parameter.UninitializedParameter))
+
+
+__all__ = ["Outcome", "first_tensor", "on_meta", "outcome", "short_twin"]

@@ -1,0 +1,1 @@
+"""One run of a forward, watched, as a graph."""

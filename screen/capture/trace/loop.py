@@ -1,0 +1,133 @@
+"""A block target as the loop that it stands for: distinct copies of the block, the end of each wired to the start of the next.
+
+Of a small block at a modest depth all copies run, as in a list of so many. Else three do: the first, the last, and one in the middle, which has a
+neighbour on both sides and stands for all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from screen.capture.build.built import Built
+from screen.capture.build.meta_copy import again
+from screen.graph import BLOCK_DEPTH, COPIES, Initialiser
+
+FEW = 3
+"""Copies that run of a large block, or a deep loop."""
+MOST, SMALL, MODULES = 32, 10_000_000, 64
+"""Up to so many copies, with so many weights in all, every one runs: of a block with no more than so many modules, which may else be a whole
+model."""
+DEEPEST = 100_000
+"""The largest `--depth`."""
+_COPY = re.compile(rf"^{re.escape(COPIES)}(?:\.(?P<number>\d+)(?:\.|$))?")
+
+Key = int | str
+"""An argument of forward: by position, or by name."""
+Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
+
+
+class Loop(nn.Module):
+    """`count` copies of a block one behind the other, of which a few are there."""
+
+    def __init__(self, block: nn.Module, fed: tuple[Key, ...], count: int | None) -> None:
+        """`fed`: the arguments that the leading tensors of the block's output are given to; all others go to each copy as they came."""
+        super().__init__()
+        self.fed, self.count = fed, count or BLOCK_DEPTH
+        self.add_module(COPIES, nn.ModuleList([block, *(again(block) for _ in range(_ran(block, self.count) - 1))]))
+        self.training = block.training
+
+    @property
+    def members(self) -> nn.ModuleList:
+        """The copies."""
+        found = self._modules[COPIES]
+        assert isinstance(found, nn.ModuleList)
+        return found
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The output of the last copy."""
+        output = None
+        for place, block in enumerate(self.members):
+            if place:
+                args, kwargs = self._next(output, args, kwargs)
+            output = block(*args, **kwargs)
+        return output
+
+    def _next(self, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        new = dict(zip(self.fed, leading(output), strict=False))
+        return tuple(new.get(i, value) for i, value in enumerate(args)), {**kwargs, **{key: v for key, v in new.items() if isinstance(key, str)}}
+
+    def __getattr__(self, name: str) -> Any:
+        """What it does not have itself is the first copy's."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if COPIES not in self.__dict__.get("_modules", {}):
+                raise
+            return getattr(self.members[0], name)
+
+    @classmethod
+    def of(cls, blocks: list[nn.Module], like: Loop) -> Loop:
+        """The same loop over blocks that are made already."""
+        made = cls.__new__(cls)
+        nn.Module.__init__(made)
+        made.fed, made.count, made.training = like.fed, like.count, like.training
+        made.add_module(COPIES, nn.ModuleList(blocks))
+        return made
+
+
+def _ran(block: nn.Module, count: int) -> int:
+    """How many copies run."""
+    size = sum(p.numel() for p in block.parameters() if not nn.parameter.is_lazy(p))
+    whole = FEW < count <= MOST and size * count <= SMALL and sum(1 for _ in block.modules()) <= MODULES
+    return count if whole else min(FEW, max(count, 1))
+
+
+def leading(output: Any) -> list[Any]:
+    """What a block returns, in order, whatever holds it."""
+    if isinstance(output, Tensor):
+        return [output]
+    items = list(output.values()) if isinstance(output, Mapping) else list(output) if isinstance(output, tuple | list) else []
+    return items if not items or isinstance(items[0], Tensor) else leading(items[0])
+
+
+def own_name(path: str) -> str:
+    """The user's name of a tensor of the first copy; one of another copy keeps its place in front, so that names stay different."""
+    found = _COPY.match(path)
+    return path[found.end() :] if found is not None and found["number"] == "0" else path
+
+
+def module_name(path: str) -> str:
+    """The user's name of a module, in whatever copy it stands."""
+    found = _COPY.match(path)
+    return path[found.end() :] if found is not None else path
+
+
+def recorded(record: Record, loop: Loop) -> Record:
+    """What was recorded while the block was built, for every copy."""
+    others = [(f"{COPIES}.{number}.{name}", history) for number in range(1, len(loop.members)) for name, history in record]
+    return (*record, *others)
+
+
+def as_loop(block: nn.Module, fed: tuple[Key, ...], depth: int | None) -> Loop:
+    """The loop of a block. `depth`: `--depth`."""
+    with torch.no_grad():
+        return Loop(block, fed, depth)
+
+
+def alone(built: Built) -> Built:
+    """The model of a target that is no block after all, as it would have been built then."""
+    if not isinstance(built.model, Loop):
+        return built
+    record = tuple((name, history) for name, history in built.initialisers if not name.startswith(COPIES))
+    again = built.again
+    deeper = (lambda more: [alone(b) for b in again(more)]) if again is not None else None
+    return replace(built, model=built.model.members[0], initialisers=record, info=replace(built.info, block=False, depth=None), again=deeper)
+
+
+__all__ = ["DEEPEST", "FEW", "Key", "Loop", "alone", "as_loop", "leading", "module_name", "own_name", "recorded"]

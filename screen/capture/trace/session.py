@@ -1,0 +1,258 @@
+"""One run of one model, watched from two levels.
+
+A `TorchFunctionMode` sees what was written (`F.scaled_dot_product_attention`, `softmax`, `__add__`), a `TorchDispatchMode` under it sees aten ops.
+A call whose canonical name has a row in the vocabulary becomes one node; any other is replaced by its aten children. Global module hooks
+give the tree of calls, a frame walk the user's file and line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from screen import ops
+from screen.capture.trace import meta_fallback
+from screen.capture.trace.fused import apart, is_fused
+from screen.capture.trace.module_calls import Scopes
+from screen.capture.trace.oracle import Oracle
+from screen.capture.trace.recorder import Origin, Recorder, region_of, set_item, tensors
+from screen.capture.trace.source_lines import no_modes, user_line
+from screen.capture.trace.value_reads import ATEN_READS, PLAIN_READS
+
+SILENT = {"size", "dim", "stride", "__len__", "numel", "is_contiguous", "element_size", "storage_offset", "__repr__", "__hash__",
+          "data_ptr", "untyped_storage", "storage", "is_floating_point", "is_complex", "get_device", "nelement", "ndimension", "__dir__",
+          "_is_view", "is_same_size", "has_names", "register_hook", "retain_grad", "requires_grad_", "__set__", "__delete__"}
+"""Reads that say nothing about values."""
+
+KEPT_PROPERTIES = {"T", "mT", "H", "mH", "data", "real", "imag"}
+
+
+@dataclass
+class _Frame:
+    """One call at the function level: the aten calls below it, and what they wrote."""
+
+    children: list[tuple[Any, Any, Any, Any]] = field(default_factory=list)
+
+
+@dataclass
+class Session:
+    """One run of one model."""
+
+    recorder: Recorder
+    oracle: Oracle
+    scopes: Scopes
+    frames: list[_Frame] = field(default_factory=list)
+    guesses: list[tuple[str, int, str, int]] = field(default_factory=list)
+    """(file, line, what was assumed, number of nodes recorded before)."""
+    on_meta: dict[int, Tensor] = field(default_factory=dict)
+    sizes_are_guessed: bool = False
+    assumptions: set[tuple[str, int]] = field(default_factory=set)
+    """Lines that read a value known only if floats are finite and not zero."""
+
+    def origin(self) -> Origin:
+        """The module call that runs now, and the user's line."""
+        file, line = user_line()
+        return Origin(self.scopes.current, file, line)
+
+    # -- function level ---------------------------------------------------------------------------------------------------------------
+
+    def function(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """One torch function call."""
+        name = getattr(func, "__name__", "")
+        if name == "__get__" and getattr(getattr(func, "__self__", None), "__name__", "") not in KEPT_PROPERTIES:
+            return func(*args, **kwargs)
+        if name in SILENT:
+            return func(*args, **kwargs)
+        if name in PLAIN_READS:
+            return PLAIN_READS[name](self, func, args, kwargs)
+        if name == "__get__":
+            name = func.__self__.__name__  # type: ignore[attr-defined]
+        frame = _Frame()
+        self.frames.append(frame)
+        try:
+            result = func(*(self._indexed(args) if name == "__getitem__" else args), **kwargs)
+        finally:
+            self.frames.pop()
+            if sys.exc_info()[0] is not None:
+                self._flush(frame)
+        self.oracle.literal(func, args, kwargs, result)
+        self._settle(func, name, args, kwargs, result, frame)
+        return result
+
+    def _indexed(self, args: Any) -> Any:
+        """`x[:, [-1, 0]]`: torch makes a tensor of the list on meta and forgets its entries."""
+        index = args[1] if isinstance(args[1], tuple) else (args[1],)
+        if not any(isinstance(i, list) for i in index):
+            return args
+        with no_modes():
+            known = [torch.tensor(i, device="cpu") if isinstance(i, list) and i and isinstance(i[0], int) else i for i in index]
+        made = [self.meta_twin(i) if isinstance(i, Tensor) and i.device.type == "cpu" and args[0].device.type == "meta" else i for i in known]
+        return (args[0], tuple(made) if isinstance(args[1], tuple) else made[0])
+
+    def _settle(self, func: Any, name: str, args: Any, kwargs: Any, result: Any, frame: _Frame) -> None:
+        op, _ = ops.canonical(name)
+        writes = [w for child in frame.children for w in _written(child[0], child[1], child[2])]
+        fresh = [t for t in tensors(result) if id(t) not in self.recorder.values and id(t) not in self.recorder.names]
+        if not writes and not fresh:
+            return
+        plain = op not in ops.OPAQUE and ops.has_row(op) and not any(map(_wrapped, tensors((args, kwargs, result))))
+        if not plain or (writes and name != "__setitem__" and not any(w is t for w in writes for t in tensors((args, kwargs)))):
+            self._flush(frame)
+            return
+        origin = self.origin()
+        if name == "__setitem__":
+            node = self.recorder.call(set_item, args, kwargs, None, origin)
+            regions = [region_of(w) for w in writes] or [region_of(args[0])]
+            for region in regions:
+                self.recorder.written(args[0], node, region, origin)
+            return
+        if is_fused(self.recorder, op, args, kwargs):
+            node = apart(self.recorder, op, args, kwargs, result if fresh else None, origin, in_place=bool(writes))
+        else:
+            node = self.recorder.call(func, args, kwargs, result if fresh else None, origin)
+        for target in writes:
+            if any(target is t for t in tensors((args, kwargs))):
+                self.recorder.written(target, node, region_of(target), origin)
+
+    def _flush(self, frame: _Frame) -> None:
+        """Write down the aten children in place of the call."""
+        if self.frames:
+            self.frames[-1].children.extend(frame.children)
+            return
+        origin = self.origin()
+        for func, args, kwargs, result in frame.children:
+            self._child(func, args, kwargs, result, origin)
+
+    def _child(self, func: Any, args: Any, kwargs: Any, result: Any, origin: Origin) -> None:
+        writes = _written(func, args, kwargs)
+        fresh = [t for t in tensors(result) if id(t) not in self.recorder.values]
+        if not writes and not fresh:
+            return
+        node = self.recorder.call(func, args, kwargs, result if fresh else None, origin)
+        for target in writes:
+            self.recorder.written(target, node, region_of(target), origin)
+
+    # -- aten level -------------------------------------------------------------------------------------------------------------------
+
+    def aten(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """One aten call."""
+        args, kwargs = self._same_device(args, kwargs)
+        name = func.__name__.split(".")[0]
+        reader = ATEN_READS.get(name)
+        if reader is not None:
+            answer = reader(self, func, args, kwargs)
+            if answer is not NotImplemented:
+                self._note(func, args, kwargs, answer)
+                return answer
+        try:
+            result = func(*args, **kwargs)
+        except NotImplementedError as error:
+            result = meta_fallback.run(func, args, kwargs, error)
+        except RuntimeError as error:
+            if not meta_fallback.fits(func, error):
+                raise
+            result = meta_fallback.run(func, args, kwargs, error)
+        self.oracle.follow(func, args, kwargs, result)
+        self._note(func, args, kwargs, result)
+        return result
+
+    def _note(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        if self.frames:
+            self.frames[-1].children.append((func, args, kwargs, result))
+            self.recorder.keep.extend(tensors(result))
+        else:
+            self._child(func, args, kwargs, result, self.origin())
+
+    def _same_device(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Where meta and CPU tensors meet, the CPU ones are moved to meta, and their values kept."""
+        found = list(tensors((args, kwargs)))
+        if not any(t.device.type == "meta" for t in found) or all(t.device.type == "meta" or t.dim() == 0 for t in found):
+            return args, kwargs
+        return self._moved(args), self._moved(kwargs)
+
+    def _moved(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            if value.device.type == "meta" or value.dim() == 0:
+                return value
+            return self.meta_twin(value)
+        if isinstance(value, tuple | list):
+            return type(value)(self._moved(v) for v in value)
+        if isinstance(value, dict):
+            return {k: self._moved(v) for k, v in value.items()}
+        return value
+
+    def meta_twin(self, value: Tensor) -> Tensor:
+        """The meta tensor that stands for a CPU tensor."""
+        twin = self.on_meta.get(id(value))
+        if twin is None:
+            with no_modes():
+                twin = value.to("meta")
+            self.on_meta[id(value)] = twin
+            self.recorder.keep.append(value)
+            self.oracle.learn(twin, value)
+            self.recorder.twins[id(twin)] = value
+        return twin
+
+    def guess(self, default: Any, what: str) -> Any:
+        """A guessed answer, recorded with the user's line."""
+        file, line = user_line()
+        answer = self.oracle.guess(default, what, (file, line, what))
+        self.guesses.append((file, line, f"{what} = {answer}", len(self.recorder.graph.nodes)))
+        return answer
+
+
+class Functions(TorchFunctionMode):
+    """Tells a session of calls as they were written."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.session.function(func, args, kwargs or {})
+
+
+class Aten(TorchDispatchMode):
+    """Tells a session of the aten calls below them."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing here is ever compiled. The wrapper that torch would put around us imports `torch._dynamo` (1.2 s) at the first call."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.session.aten(func, args, kwargs or {})
+
+
+def _written(func: Any, args: Any, kwargs: Any) -> list[Tensor]:
+    """The tensors that an aten call writes to, from its schema."""
+    schema = func._schema
+    if not schema.is_mutable:
+        return []
+    found: list[Tensor] = []
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[position] if position < len(args) else kwargs.get(argument.name)
+            found.extend(tensors(value))
+    return found
+
+
+def _wrapped(tensor: Tensor) -> bool:
+    """Tensors of vmap and of subclasses: their insides are seen at the aten level only."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor) or (
+        type(tensor).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl and hasattr(type(tensor), "__tensor_flatten__")
+    )
+
+
+__all__ = ["Aten", "Functions", "Session"]

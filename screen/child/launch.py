@@ -1,0 +1,40 @@
+"""How an interpreter for the capture side is started: its environment, its `sys.path`, and whether it can fork."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+ENVIRONMENT = {
+    "PYTHONHASHSEED": "0",  # the order of a set in the user's code must not depend on the run
+    "TRANSFORMERS_DISABLE_TORCH_CHECK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "OPENBLAS_NUM_THREADS": "1",  # these libraries start threads when they are imported, and a process with threads must not fork
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+"""What the child's environment says besides the caller's."""
+BOOT = "import json,sys;a=json.loads(sys.argv[1]);sys.path[:]=a['path'];from screen.child.worker import main;main(sys.argv[1])"
+"""Its first argument is JSON, and what it sees of `sys.path` is in there."""
+
+
+def can_fork() -> bool:
+    """Whether targets can be forked from one process that has torch (else: a fresh interpreter for each)."""
+    return hasattr(os, "fork") and hasattr(socket, "send_fds") and hasattr(os, "waitid")
+
+
+def safe_path() -> list[str]:
+    """The caller's `sys.path` for the child, without the working directory that `python -m` and the prompt put first: a `random.py` that
+    lies there must not shadow the standard library's. The folder that this package was imported from stays, at the end."""
+    path = list(sys.path)
+    if path and not sys.flags.safe_path and path[0] in ("", os.getcwd()):
+        del path[0]
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return path if root in path else [*path, root]
+
+
+__all__ = ["BOOT", "ENVIRONMENT", "can_fork", "safe_path"]

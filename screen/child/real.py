@@ -1,0 +1,92 @@
+"""The model of a target with real weights, as its own code makes them: for training, where a trace will not do.
+
+Built on the CPU in float32 from a seed; the global random states (torch, `random`, numpy) are put back. A live model is copied, its weights with it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from screen.capture.build import python_file
+from screen.capture.build.built import Built
+from screen.capture.build.construct import arguments
+from screen.capture.build.overrides import nest
+from screen.capture.build.random_state import seeded
+from screen.capture.trace.loop import Loop
+from screen.child.protocol import Request
+from screen.errors import LoadError
+from screen.graph import Initialiser
+from screen.graph.target import TargetSpec, parse
+
+
+def real(request: Request, built: Built, seed: int, more: Mapping[str, Any] | None = None) -> nn.Module:
+    """A fresh model for each seed, with more settings (as of `--set`) or without, or a copy of the live one. Raises `LoadError`; exceptions of the
+    user's code pass through."""
+    if built.original is not None:
+        model = copy.deepcopy(built.original)
+    else:
+        with seeded(seed):
+            model = _made(parse(request.target), request, built, more or {})
+    if any(t.device.type == "meta" for t in [*model.parameters(), *model.buffers()]):
+        raise LoadError("a model that is trained must have weights", f"`{built.name}` builds itself without them")
+    for tensor in [*model.parameters(), *model.buffers()]:
+        if tensor.is_floating_point():  # complex buffers stay as they are
+            tensor.data = tensor.data.to("cpu", torch.float32)
+    return model
+
+
+def real_loop(request: Request, built: Built, seed: int) -> nn.Module:
+    """The model with weights, and of a block target as many copies as its loop runs, each started anew; those of a live block are drawn as its
+    weights look. Raises as `real` does."""
+    loop = built.model
+    if not isinstance(loop, Loop):
+        return real(request, built, seed)
+    blocks = [real(request, built, seed)]
+    for number in range(1, len(loop.members)):
+        blocks.append(real(request, built, seed + number))
+        if built.original is not None:
+            _redraw(blocks[-1], dict(built.initialisers), number, seed)
+    return Loop.of(blocks, loop)
+
+
+def _redraw(block: nn.Module, histories: Mapping[str, tuple[Initialiser, ...]], number: int, seed: int) -> None:
+    """Fresh weights in a copy of a live block, where its record says how they look."""
+    from screen.probe.measure.weights import drawn
+
+    generator = torch.Generator().manual_seed(seed * 1009 + number)
+    with torch.no_grad():
+        for name, parameter in block.named_parameters():
+            if history := histories.get(name):
+                value, note = drawn(tuple(parameter.shape), history, generator)
+                if not note:
+                    parameter.copy_(value)
+
+
+def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, Any]) -> nn.Module:
+    """As `screen.capture.build.build` makes it, on the CPU in place of meta."""
+    if spec.kind in ("hf", "config"):
+        from screen.capture.build import transformers as hf
+
+        sizes = {key: new for key, (_, new) in built.info.changed.items()} if request.width is not None else {}
+        return hf.real(spec, {**request.set, **sizes, **more})
+    if spec.kind == "timm":
+        from screen.capture.build import libraries
+
+        made: nn.Module = libraries.timm().create_model(spec.name, pretrained=False, **request.set, **more)
+        return made
+    module = python_file.load(spec)
+    found = python_file.find(module, spec)
+    name, entry = next((f for f in found if built.name == f"{spec.text}::{f[0]}"), found[0])
+    if isinstance(entry, nn.Module):
+        return copy.deepcopy(entry)
+    args, kwargs, _ = arguments(name, entry, nest({**request.set, **more}), module)
+    model: nn.Module = entry(*args, **kwargs)
+    return model
+
+
+__all__ = ["real", "real_loop", "seeded"]

@@ -1,0 +1,199 @@
+"""One target, from its text to frames: build, trace, and whatever the user's code raises as an error with its line.
+
+The same function runs in the child and, for a target that is not isolated, in the caller's process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from screen.capture import phase
+from screen.child.protocol import Request, error_fields, frame, graph_frame
+from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError
+from screen.graph import io as graphio
+from screen.graph.target import parse
+
+if TYPE_CHECKING:
+    from screen.capture.build.build import Built
+
+Send = Callable[[bytes], None]
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STDLIB = os.path.dirname(os.__file__) + os.sep
+_TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\](?:torch|torchvision)[/\\]")
+_MEMORY = re.compile(r"can't allocate memory|not enough memory|cannot allocate memory|bad_alloc|out of memory", re.IGNORECASE)
+MAX_TEXT = 300
+"""Characters of an exception's first line that are repeated."""
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+
+
+def nothing() -> None:
+    """No limits to set."""
+
+
+def run(
+    request: Request,
+    send: Send,
+    *,
+    build: Callable[[Request], list[Built]] | None = None,
+    before: Callable[[], None] = nothing,
+    after: Callable[[], None] = nothing,
+) -> None:
+    """Send everything about one target, `done` or `error` last.
+
+    `build` makes the models (by default what the target's text says), `before` sets limits, `after` lifts them when there is an error to tell.
+    """
+    now = ["load"]
+
+    def enter(name: str, what: str, share: float) -> None:
+        now[0] = name
+        send(frame("progress", phase=name, **({"doing": what, "share": share} if what else {})))
+
+    try:
+        phase.listen(enter)
+        before()
+        _capture(request, send, build or _named)
+    except BaseException as error:  # whatever the user's code raises, `SystemExit` and `KeyboardInterrupt` included, is a result
+        after()
+        _flush()
+        send(frame("error", **error_fields(explain(error, request, now[0]))))
+    else:
+        _flush()
+        send(frame("done"))
+
+
+def _flush() -> None:
+    """What the target printed stands in the log before anybody is told that it is done."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # the target may have put anything there
+            stream.flush()
+
+
+def _named(request: Request) -> list[Built]:
+    """The models that the target's text names."""
+    from screen.capture.build.build import build
+
+    return build(parse(request.target), set=request.set, inputs=request.inputs, depth=request.depth, width=request.width)
+
+
+def _capture(request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
+    from screen.capture.trace.tracer import trace
+
+    phase.enter("load")
+    if request.probe is not None:
+        _probe(request.probe, request, send, build)
+        return
+    if request.spot is not None:
+        _spot(request.spot, request, send, build)
+        return
+    for built in build(request):
+        send(frame("target", name=built.name, info=asdict(built.info)))
+        phase.enter("trace")
+        graph = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+        send(graph_frame(graphio.dumps(graph)))
+
+
+def _probe(wanted: dict[str, Any], request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
+    """Build the models once more, with the values that the program itself knows, and measure what their plans say."""
+    from screen.child.real import real
+    from screen.probe.measure.leaves import Watch
+    from screen.probe.plan.types import Options, from_json
+    from screen.probe.run import experiments
+
+    with Watch() as watch:
+        models = build(request)
+    for built in models:
+        if (plan := wanted["plans"].get(built.name)) is None:
+            continue
+        send(frame("target", name=built.name, info=asdict(built.info)))
+        phase.enter("probe")
+        for found in experiments(from_json(plan), built, watch, Options(**wanted["options"]), partial(real, request, built)):
+            send(frame("experiment", found=found))
+
+
+def _spot(plans: dict[str, Any], request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
+    """Build the models once more, and look at them on real tensors."""
+    from screen.capture.trace.loop import alone
+    from screen.child.real import real_loop
+    from screen.probe.measure.leaves import Watch
+    from screen.probe.plan.spot_types import plan_from_json
+    from screen.probe.spot import spot_check
+
+    with Watch() as watch:
+        models = build(request)
+    for built in models:
+        if (plan := plans.get(built.name)) is None:
+            continue
+        asked = plan_from_json(plan)
+        built = built if asked.loop else alone(built)
+        send(frame("target", name=built.name, info=asdict(built.info)))
+        phase.enter("probe")
+        send(frame("spot", found=spot_check(asked, built, watch, partial(real_loop, request, built))))
+
+
+def explain(error: BaseException, request: Request, doing: str) -> ScreenError:
+    """What the child says about an exception: an error of ours as it is, the user's with its line, everything else as our fault."""
+    if isinstance(error, ScreenError):
+        error.details = error.details or _details(error.__cause__ or error)
+        return error
+    what = f"it raised {name_of(error)}"
+    file, line = (error.filename, error.lineno) if isinstance(error, SyntaxError) and error.filename else blame(error.__traceback__)
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _MEMORY.search(str(error))):
+        memory = f"{request.memory / 2**30:.3g} GiB" if request.memory else "memory"
+        return LimitError(
+            f"`{request.target}` must fit into {memory}", what, "Build it smaller, or raise `--memory`", file=file, line=line, details=_details(error)
+        )
+    if file is None and not isinstance(error, SystemExit | KeyboardInterrupt | SyntaxError):
+        return InternalError(f"capture of `{request.target}` raised {name_of(error)}", details=_details(error))
+    where = f" at {os.path.basename(file)}:{line}" if file else ""
+    at: dict[str, Any] = {"file": file, "line": line, "details": _details(error)}
+    if doing == "trace":
+        return TraceError(f"`forward` of `{request.target}` must run to its end", what + where, "Call it yourself first", **at)
+    return LoadError(f"`{request.target}` must be importable and build a model", what + where, _advice(error, request), **at)
+
+
+def _advice(error: BaseException, request: Request) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"Install `{error.name.partition('.')[0]}`, or run `screen` where it can be imported"
+    return "Check the values of `--set`" if request.set else "Run it by itself first"
+
+
+def name_of(error: BaseException) -> str:
+    """`ValueError: text` in backticks, on one line, without addresses."""
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # an exception of the user's may raise another when it is asked for its text
+        lines = []
+    said = " ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1])
+    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    text = _ADDRESS.sub("0x…", text).replace("`", "'")
+    return f"`{text[:MAX_TEXT]}…`" if len(text) > MAX_TEXT else f"`{text}`"
+
+
+def blame(trail: TracebackType | None) -> tuple[str | None, int | None]:
+    """File and line of the innermost frame that is neither ours, nor torch's, nor the standard library's."""
+    found: tuple[str | None, int | None] = (None, None)
+    while trail is not None:
+        file = trail.tb_frame.f_code.co_filename
+        library = file.startswith(_STDLIB) and "site-packages" not in file
+        if not (file.startswith((_OURS, "<")) or library or _TORCH.search(file)):
+            found = file, trail.tb_lineno
+        trail = trail.tb_next
+    return found
+
+
+def _details(error: BaseException) -> str:
+    """The traceback, for `-v`."""
+    return "".join(traceback.format_exception(error))
+
+
+__all__ = ["blame", "explain", "name_of", "run"]

@@ -1,0 +1,226 @@
+"""Arguments in, exit code out. Nothing is judged here.
+
+`main` is the only way in and out: every exception, `SystemExit(0)` from somebody's code included, becomes exit code 2 and one sentence on
+stderr; Ctrl-C becomes 130. Modules are imported where they are used, so that `--help` and a misspelt option answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import rich_click as click
+
+from screen.command import console
+from screen.errors import INTERRUPTED, UsageError
+
+NOT_JUDGED = 2
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+
+click.rich_click.OPTION_GROUPS = {
+    "screen check": [
+        {"name": "What is screened", "options": ["--set", "--input", "--depth", "--width"]},
+        {"name": "Rules and exit code", "options": ["--select", "--ignore", "--fail-on", "--allow-unknown"]},
+        {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
+        {"name": "Measuring", "options": ["--spot-check", "--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress"]},
+        {"name": "Limits", "options": ["--timeout", "--memory"]},
+        {"name": "Help", "options": ["--help"]},
+    ]
+}
+
+
+class Group(click.RichGroup):
+    """Commands with a did-you-mean."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """The command that the first word names. Raises `UsageError` with the nearest one."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            commands = self.list_commands(ctx)
+            near = get_close_matches(args[0], commands, 1, 0.6)
+            looks_like_target = any(mark in args[0] for mark in (".", ":", "/"))
+            hint = f"Did you mean `screen {near[0]}`?" if near else f"Did you mean `screen check {args[0]}`?" if looks_like_target else ""
+            raise UsageError("the first word must be a command: " + ", ".join(f"`{c}`" for c in commands), f"it is `{args[0]}`", hint)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Group, context_settings=CONTEXT)
+@click.version_option(None, "--version", package_name="archscreen", prog_name="screen")
+def app() -> None:
+    """Reads a transformer's residual streams off its code and judges whether the architecture trains stably.
+
+    Exit codes: 0 nothing found, 1 a slip or unstable (`check --fail-on`), 2 not judged (usage, load, trace, limits), 130 interrupted.
+    """
+
+
+def _later_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of the contract that this version does not have: hidden, and refused with a sentence."""
+    from screen.settings import LATER
+
+    def refuse(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
+        if value not in (None, False):
+            from screen.settings import later
+
+            raise later(f"`{parameter.opts[0]}`", "it was given")
+
+    for name in LATER:
+        flag = name == "update-baseline"
+        command = click.option(f"--{name}", is_flag=flag, default=None, hidden=True, expose_value=False, callback=refuse)(command)
+    return command
+
+
+def _probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How it is measured."""
+    for option in (
+        click.option("--probe-seconds", metavar="SECONDS", help="Budget of the probe, in counted work (default 60)."),
+        click.option("--stress", is_flag=True, help="Also train it for a few hundred steps over learning rates."),
+        click.option("--seed", metavar="N", help="Of weights and inputs of the probe (default 0)."),
+        click.option("--dtype", metavar="TYPE", help="auto (default: float64 where it fits, else float32), float64 or float32."),
+        click.option("--device", metavar="NAME", help="auto (default: a GPU where there is one), cpu or cuda."),
+    ):
+        command = option(command)
+    return command
+
+
+def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that change what is captured, and its limits."""
+    for option in (
+        click.option("-v", "--verbose", is_flag=True, help="Tracebacks, the target's own output, findings that hold."),
+        click.option("-o", "--output", metavar="PATH", help="Write there instead of to stdout."),
+        click.option("--memory", metavar="SIZE", help="Address space of capture (default 8GiB, 0 is no limit)."),
+        click.option("--timeout", metavar="SECONDS", help="Time of capture of one target (default 120)."),
+        click.option("--width", metavar="D", help="Hidden size that a config is built with; heads and sizes inside go with it."),
+        click.option("--depth", metavar="N", help="How many times a target that is one block will be stacked (default 24)."),
+        click.option("--input", multiple=True, metavar="'NAME=DTYPE[SHAPE]'", help="An input of forward, e.g. 'x=float32[1,16,512]'; repeatable."),
+        click.option("--set", multiple=True, metavar="KEY=VALUE", help="A value of the config or an argument of the class; repeatable."),
+    ):
+        command = option(command)
+    return command
+
+
+@app.command(context_settings=CONTEXT)
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@_target_options
+@click.option("--format", metavar="FORMAT", help="text (default), markdown or json.")
+@click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Also write a report there; repeatable.")
+@click.option("--select", multiple=True, metavar="CODES", help="Only rules whose codes start so, e.g. G1,R201.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="No rules whose codes start so.")
+@click.option(
+    "--fail-on", multiple=True, metavar="WHAT",
+    help="What exits 1: slip (default: unstable, or a warning or error that is violated), unstable, conditional, never, or rule codes.",
+)  # fmt: skip
+@click.option("--allow-unknown", is_flag=True, help="The verdict `unknown` exits 0 (an error still exits 2).")
+@click.option("--color", metavar="WHEN", help="auto (default), always or never.")
+@click.option("-q", "--quiet", is_flag=True, help="One line per target.")
+@click.option("--spot-check/--no-spot-check", default=None, help="Compare what is said with a short run on real tensors (default: on).")
+@click.option("--probe/--no-probe", default=None, help="Also measure what is predicted, on one block at a time.")
+@_probe_options
+@_later_options
+def check(targets: tuple[str, ...], **options: Any) -> int:
+    """Trace, judge and report: the gate for CI.
+
+    A TARGET is `path/to/model.py`, `path/to/model.py::Name`, `package.module:attr`, a Hugging Face `config.json` or its folder,
+    `hf:TYPE[:ClassName]`, or `timm:NAME`. Nothing is downloaded, and no weights are made.
+    """
+    from screen.command import commands
+
+    return commands.check(targets, options)
+
+
+@app.command(context_settings=CONTEXT)
+@click.argument("target")
+@_target_options
+@click.option("--format", metavar="FORMAT", help="text (default), mermaid, dot or json.")
+def graph(target: str, **options: Any) -> int:
+    """The residual streams of TARGET, with what stands at each position."""
+    from screen.command import commands
+
+    return commands.graph(target, options)
+
+
+@app.command(context_settings=CONTEXT)
+@click.argument("target")
+@_target_options
+@_probe_options
+@click.option("--format", metavar="FORMAT", help="text (default), markdown or json.")
+@click.option("-q", "--quiet", is_flag=True, help="One line.")
+def probe(target: str, **options: Any) -> int:
+    """Measure what the analysis predicts of TARGET, on real weights, one block at a time.
+
+    Exit codes: 0 nothing refuted, 1 a prediction refuted, 2 nothing measured (usage, load, trace, limits), 130 interrupted.
+    """
+    from screen.command import commands
+
+    return commands.probe(target, options)
+
+
+@app.command(context_settings=CONTEXT)
+@click.argument("code", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every page.")
+def rule(code: str | None, everything: bool) -> int:
+    """The page of a rule; without CODE a list of all rules."""
+    from screen.command import commands
+
+    return commands.rule(code, everything)
+
+
+@app.command(context_settings=CONTEXT)
+def schema() -> int:
+    """The JSON Schema of a report."""
+    from screen.command import commands
+
+    return commands.schema()
+
+
+@app.command(context_settings=CONTEXT)
+def config() -> int:
+    """The settings in effect, each with its origin."""
+    from screen.command import commands
+
+    return commands.config()
+
+
+@app.command(context_settings=CONTEXT)
+def doctor() -> int:
+    """Versions, device, isolation, plugins, and which `screen` this is: what a report of a fault needs."""
+    from screen.command import commands
+
+    return commands.doctor()
+
+
+def _not_yet(name: str, what: str) -> None:
+    """A command of the contract that a later version will have."""
+
+    @app.command(name, context_settings={**CONTEXT, "ignore_unknown_options": True}, help=f"(Not in this version.) {what}")
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    def refuse(words: tuple[str, ...]) -> int:
+        from screen.settings import later
+
+        raise later(f"`screen {name}`", "it was called")
+
+
+_not_yet("fix", "Remedies, each tried on the graph.")
+_not_yet("diff", "What changed between two targets or two reports.")
+_not_yet("sweep", "A space of designs.")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The whole command. Returns the exit code and raises nothing."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    console.verbose = any(word in ("-v", "--verbose") for word in words)
+    console.tolerate()
+    try:
+        code = app.main(args=words, prog_name="screen", standalone_mode=False)
+        console.flush()
+        return code if isinstance(code, int) else 0
+    except (KeyboardInterrupt, click.Abort):
+        console.line("interrupted")
+        return INTERRUPTED
+    except BaseException as error:  # `SystemExit(0)` and `GeneratorExit` included: only a report may end in 0 or 1
+        console.about(error)
+        return NOT_JUDGED
+
+
+__all__ = ["app", "main"]

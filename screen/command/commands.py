@@ -1,0 +1,285 @@
+"""What each command does, between the arguments and the pipeline: settings, the child, progress, where reports go, the exit code."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from screen import settings as configuration
+from screen.child.host import Host
+from screen.command import console
+from screen.command.progress import Progress
+from screen.errors import INTERRUPTED, UsageError
+from screen.graph.target import TargetSpec, did_you_mean, parse
+from screen.settings import Settings
+
+if TYPE_CHECKING:
+    from screen.pipeline.stages import Judged
+    from screen.report.schema import Report, Reports
+
+RARELY = (100_000, 50, 1000)
+"""Thresholds of the garbage collector: this process is short, and a graph is no garbage."""
+GRAPH_FORMATS: tuple[Literal["text", "mermaid", "dot", "json"], ...] = ("text", "mermaid", "dot", "json")
+
+
+def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
+    """`screen check`: the exit code of the contract's table, 2 over 1 over 0."""
+    settings = _settings(options)
+    specs = [parse(text) for text in targets]
+    for path in (settings.output, *(path for _, path in settings.report)):
+        _check_writable(path)
+    judged = _judge(specs, settings)
+    _complain(judged)
+    report = _one(judged)
+    _deliver(report, judged, settings)
+    return INTERRUPTED if _interrupted(judged) else exit_code(judged, settings)
+
+
+def probe(target: str, options: Mapping[str, Any]) -> int:
+    """`screen probe`: what was measured. 1 when a prediction is refuted, 2 when nothing was measured."""
+    settings = _settings({**options, "probe": True})
+    _check_writable(settings.output)
+    judged = _judge([parse(target)], settings)
+    _complain(judged)
+    from screen.report.probe import render
+
+    shown = [j.report for j in judged if j.captured]
+    plots = _plots(settings.format, settings.output, shown)
+    text = render(shown, settings.format, quiet=settings.quiet, pictures=plots) if shown else ""
+    if settings.output and text:
+        _write(settings.output, text)
+    else:
+        sys.stdout.write(text)
+    if _interrupted(judged):
+        return INTERRUPTED
+    outcomes = [e.outcome for r in shown if r.probe for e in r.probe.experiments]
+    if "refuted" in outcomes:
+        return 1
+    return 0 if any(o in ("confirmed", "observed") for o in outcomes) and not any(j.report.error for j in judged) else 2
+
+
+def _interrupted(judged: list[Judged]) -> bool:
+    """Whether Ctrl-C ended a probe; what was measured before it was printed."""
+    if not any(j.interrupted for j in judged):
+        return False
+    console.line("interrupted: the report holds what was measured before")
+    return True
+
+
+def _settings(options: Mapping[str, Any]) -> Settings:
+    settings = configuration.load(options)
+    console.verbose = settings.verbose
+    return settings
+
+
+def exit_code(judged: list[Judged], settings: Settings) -> int:
+    """0, 1 or 2 by `screen.pipeline.gate`, 2 over 1 over 0; a 1 is explained on stderr."""
+    from screen.pipeline.gate import decide
+
+    found = [(j, decide(j.report, settings.fail_on, allow_unknown=settings.allow_unknown, verdict=j.chosen)) for j in judged]
+    code = max(decision.code for _, decision in found)
+    for one, decision in found:
+        if code == decision.code == 1:
+            of = f"`{one.report.target.spec}`: " if len(found) > 1 else ""
+            console.line(f"exit 1: {of}{decision.why}")
+    return code
+
+
+def _judge(specs: list[TargetSpec], settings: Settings) -> list[Judged]:
+    """Start the child first: it imports torch while this process imports what it needs itself."""
+    with Host(preload=preload(specs)) as host:
+        from screen.pipeline.stages import job_of, judge
+
+        gc.freeze()
+        gc.set_threshold(*RARELY)
+        progress = Progress(settings.quiet, len(specs), settings.probe_seconds)
+        judged: list[Judged] = []
+        try:
+            for spec in specs:
+                judged += judge(job_of(spec.text, settings), host.capture, progress.of(spec.text))
+                if any(j.interrupted for j in judged):
+                    break
+        finally:
+            progress.clear()
+    if len(specs) == 1 and len(judged) == 1 and judged[0].error is not None and judged[0].error.stage == "usage":
+        raise judged[0].error
+    return judged
+
+
+def preload(specs: list[TargetSpec]) -> list[str]:
+    """What the child should import before it forks: what every target would have to import for itself.
+
+    Ops on meta import `torch._dynamo` (about a second); for one target it is the same whether before or after the fork."""
+    modules = ["torch._dynamo"] if len(specs) > 1 else []
+    if any(spec.kind in ("hf", "config") for spec in specs):
+        modules += ["transformers.modeling_utils", "transformers.models.auto"]
+    return modules
+
+
+def _complain(judged: list[Judged]) -> None:
+    """Every error on stderr; a partial graph's failure stands in its report as well. With `-v` also what the targets printed."""
+    for one in judged:
+        if console.verbose and one.log and one.error is None:  # an error carries it among its details
+            console.line(f"`{one.report.target.spec}` printed:\n{one.log}")
+        if one.error is not None:
+            console.about(one.error)
+        elif one.report.error is not None:
+            where = f" ({one.report.error.file}:{one.report.error.line})" if one.report.error.file else ""
+            console.line(
+                f"error: `forward` of `{one.report.target.spec}` must run to its end; it raised `{one.report.error.message}`{where}. "
+                "Call it yourself first, or give it inputs with `--input`."
+            )
+
+
+def _one(judged: list[Judged]) -> Report | Reports:
+    from screen.report.build import several
+
+    return judged[0].report if len(judged) == 1 else several([j.report for j in judged])
+
+
+def _deliver(report: Report | Reports, judged: list[Judged], settings: Settings) -> None:
+    """The report to stdout or `--output`, and wherever else it is wanted."""
+    from screen.report import render
+
+    every = [j.report for j in judged]
+    for name, path in settings.report:
+        _write(path, render(report, name, plots=_plots(name, path, every)))
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(summary, "a", encoding="utf-8") as file:
+            file.write(render(report, "markdown"))
+    if settings.format == "text":
+        shown = [j.report for j in judged if j.captured or settings.output]  # without a graph the text would only repeat stderr
+        if not shown:
+            return
+        text = "".join(f"{r.verdict}: {r.summary}\n" for r in shown) if settings.quiet else _text(shown, settings)
+    else:
+        text = render(report, settings.format, plots=_plots(settings.format, settings.output, every))
+    if settings.output:
+        _write(settings.output, text)
+    else:
+        sys.stdout.write(text)
+
+
+def _plots(format: str, path: str | None, reports: list[Report]) -> list[list[tuple[str, str]]]:
+    """Pictures of what was measured, beside a Markdown report that is a file; a line on stderr where they cannot be drawn."""
+    probes = [r.probe for r in reports]
+    if format != "markdown" or path is None or not any(probes):
+        return []
+    from screen.report import plots
+
+    if plots.can_draw():
+        return plots.beside(Path(path), probes)
+    console.line(plots.ADVICE)
+    return []
+
+
+def _text(shown: list[Report], settings: Settings) -> str:
+    from screen.report import render
+    from screen.report.build import several
+
+    terminal = settings.output is None and sys.stdout.isatty()
+    width = os.get_terminal_size(sys.stdout.fileno()).columns or None if terminal else None
+    report = shown[0] if len(shown) == 1 else several(shown)
+    return render(report, "text", color=settings.output is None and _color(settings.color, terminal), width=width, verbose=settings.verbose)
+
+
+def _color(when: str, terminal: bool) -> bool:
+    if when != "auto":
+        return when == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return terminal or bool(os.environ.get("FORCE_COLOR"))
+
+
+def _check_writable(path: str | None) -> None:
+    """Say now, not after a minute of work, that a report cannot be written."""
+    if path is None:
+        return
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise UsageError(f"`{path}` must lie in a folder that exists", f"there is no folder `{folder}`", "Make it first")
+    if Path(path).is_dir():
+        raise UsageError(f"`{path}` must be a file to write", "it is a folder", "Name a file in it")
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+
+
+def graph(target: str, options: Mapping[str, Any]) -> int:
+    """`screen graph`: the streams, whatever the verdict. 0, or 2 when there is no whole graph."""
+    options = dict(options)
+    wanted = options.pop("format") or "text"
+    name = next((known for known in GRAPH_FORMATS if known == wanted), None)
+    if name is None:
+        near = configuration.near(wanted, GRAPH_FORMATS)
+        raise UsageError("`--format` must be one of " + ", ".join(f"`{f}`" for f in GRAPH_FORMATS), f"it is `{wanted}`", near)
+    settings = _settings(options)
+    spec = parse(target)
+    _check_writable(settings.output)
+    judged = _judge([spec], settings)
+    _complain(judged)
+    from screen.report.graph import render
+
+    shown = [j for j in judged if j.captured]
+    text = render(_one(shown), name) if shown else ""
+    if settings.output and text:
+        _write(settings.output, text)
+    else:
+        sys.stdout.write(text)
+    return 2 if any(j.report.error for j in judged) else 0
+
+
+def rule(code: str | None, everything: bool) -> int:
+    """`screen rule`: one page, all pages, or the list."""
+    from screen.report.page import render
+    from screen.verdict.discover import catalogue, lookup
+
+    found = catalogue()
+    for fault in found.faults:
+        console.line(f"warning: the rule `{fault.rule}` did not load: {fault.reason}")
+    if everything:
+        sys.stdout.write("\n".join(render(loaded) for loaded in found.rules))
+    elif code is None:
+        width = max((len(r.rule.name) for r in found.rules), default=0)
+        sys.stdout.writelines(f"{r.rule.code}  {r.rule.name:<{width}}  {r.rule.severity}\n" for r in found.rules)
+    else:
+        loaded_rule = lookup(code)
+        if loaded_rule is None:
+            known = [*(r.rule.code for r in found.rules), *(r.rule.name for r in found.rules)]
+            hint = did_you_mean(code, known) or "`screen rule` lists them"
+            raise UsageError("`screen rule` must be given the code or the name of a rule", f"there is none called `{code}`", hint)
+        sys.stdout.write(render(loaded_rule))
+    return 0
+
+
+def schema() -> int:
+    """`screen schema`: of one report; several stand in `Reports` of its definitions."""
+    import json
+
+    from screen.report.schema import Report
+
+    sys.stdout.write(json.dumps(Report.model_json_schema(), indent=2, sort_keys=True) + "\n")
+    return 0
+
+
+def config() -> int:
+    """`screen config`."""
+    sys.stdout.write(configuration.show(configuration.load({})))
+    return 0
+
+
+def doctor() -> int:
+    """`screen doctor`."""
+    from screen.command.doctor import report
+
+    sys.stdout.write(report())
+    return 0
+
+
+__all__ = ["Progress", "check", "config", "doctor", "exit_code", "graph", "probe", "rule", "schema"]

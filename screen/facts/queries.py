@@ -1,0 +1,303 @@
+"""Questions that several rules ask, answered from claims: what a measurement refutes is not known."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from screen.calculi.bounds.boundedness import INPUTS
+from screen.calculi.bounds.expr import Expr
+from screen.facts.claims.claim import Claim, ClaimKind, Weights
+from screen.facts.claims.derive import is_held, survives, weighing
+from screen.facts.operator import StreamOperator
+from screen.facts.record import Facts
+from screen.structure.dataflow import strip
+from screen.structure.types import Kind, Norm, Stream, Sublayer, Tri, Unknown
+
+MODEST = 2.0
+"""Gain of the identity path over the whole depth, or its inverse, up to which it is a constant factor and no growth (convention)."""
+EXPLOSIVE = 100.0
+"""Growth of a stream over its depth from which its gradients, and logits that grow with its square, count as exploding (convention; at depth 64 a
+stream of linear growth grows 64 times)."""
+STARVED = 1e3
+"""First-over-last gradient ratio beyond which, or below whose inverse, some blocks do not train beside others (issue of channel D; 1e5 for
+output norms alone at 64 blocks, 6 for pre-norm: review, item 31)."""
+COLLAPSED = 0.01
+"""1 − cos at the last block below which tokens are nearly the same (provisional, set on published outcomes)."""
+UPDATE_LIMIT = 2.0
+"""Largest 2N(v² + w²)/α² that still counts as compensated (convention); DeepNorm's own constants give 1 (DeepNet, section 4)."""
+
+
+# -- claims ---------------------------------------------------------------------------------------------------------------------------
+
+
+def where(facts: Facts, sublayer: Sublayer) -> tuple[Stream, Kind]:
+    """The stream and the kind of block that a sublayer belongs to."""
+    return next((stream, kind) for stream in facts.streams for kind in stream.kinds if any(s is sublayer for s in kind.sublayers))
+
+
+def claim_of(facts: Facts, sublayer: Sublayer, claim: ClaimKind, weights: Weights = "all") -> Claim:
+    """A claim about a sublayer."""
+    stream, kind = where(facts, sublayer)
+    return facts.claims.of(claim, weights, stream.name, kind.id, sublayer.name)
+
+
+def _tri(claim: Claim) -> Tri:
+    answer = claim.known
+    return answer if isinstance(answer, bool | Unknown) else Unknown("it is no yes or no")
+
+
+def is_output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the branch's output set is bounded over all its weights, norm gains fixed (K, theorem 2; review, items 19 to 21)."""
+    return _tri(claim_of(facts, sublayer, "output_bounded"))
+
+
+def has_softmax(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the branch weighs values by a softmax over logits."""
+    return _tri(claim_of(facts, sublayer, "softmax"))
+
+
+def are_logits_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether all logits of the branch are bounded over all weights, the gains of norms fixed: QK-norm, cosine attention, or a cap."""
+    return _tri(claim_of(facts, sublayer, "logits_bounded"))
+
+
+def growth_of(facts: Facts, stream: Stream, weights: Weights) -> str | Unknown:
+    """Size of the stream against depth: `bounded`, `linear`, `polynomial`, `exponential`. What was only seen to hold at some inputs is no law."""
+    claim = facts.claims.of("growth", weights, stream.name)
+    if claim.status == "measured" and claim.value != "exponential":
+        return Unknown(claim.reason, claim.nodes)
+    answer = claim.known
+    return answer if isinstance(answer, str | Unknown) else Unknown("it is no law")
+
+
+def number_of(facts: Facts, stream: Stream, claim: ClaimKind) -> float | Unknown:
+    """A number at the start: derived where a measurement does not contradict it, else measured."""
+    found = facts.claims.of(claim, "start", stream.name)
+    if found.status == "proved" and isinstance(found.value, float) and not found.is_refuted:
+        return found.value
+    if found.measured is not None and isinstance(found.measured.value, float):
+        return found.measured.value
+    answer = found.known
+    return answer if isinstance(answer, Unknown) else Unknown("it was not derived")
+
+
+def basis_of(facts: Facts, stream: Stream, claim: ClaimKind) -> Literal["measured", "declared"]:
+    """Where `number_of` has it from."""
+    found = facts.claims.of(claim, "start", stream.name)
+    return "declared" if found.status == "proved" and not found.is_refuted else "measured"
+
+
+def program_doubt(facts: Facts, *, backward: bool = True) -> str:
+    """Why the traced program is not the module, where a plain run of it says so; empty where it is, or was not run. `backward`: gradients count
+    too."""
+    claim = facts.claims.of("replay", "start")
+    if not claim.is_refuted or (not backward and claim.reason.startswith("its gradients")):
+        return ""
+    return f"what was traced is not what the module computes: {claim.reason}"
+
+
+def streams_in_sequence(facts: Facts) -> int:
+    """The largest number of streams that a path from an input to an output runs through to their ends, one after the other."""
+    ends = {stream.states[-1] for stream in facts.streams}
+    passed = [0] * len(facts.graph.nodes)
+    for node in facts.graph.nodes:
+        passed[node.index] = max([passed[i] for i in node.inputs], default=0) + (node.index in ends)
+    return max(passed, default=0)
+
+
+# -- what the bounds say of sizes at fixed weights ---------------------------------------------------------------------------------------
+
+
+def is_renormalised(sublayer: Sublayer) -> bool:
+    """A norm stands on the sum and carries the stream on (C, or a normed skip)."""
+    return "C" in sublayer.positions or sublayer.normed_skip
+
+
+def free_weight(facts: Facts, sublayer: Sublayer) -> str | None:
+    """A weight that scales the branch's output, where there is one."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return None
+    return next((d.group for d in reversed(analysis.degrees.groups) if d.output is not None and d.output > 0), None)
+
+
+def unproven(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
+    """What a bounded output set rests on that training has to see to and the graph does not show."""
+    analysis = facts.analysis(sublayer)
+    return () if isinstance(analysis, Unknown) else analysis.bounds.unproven
+
+
+def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether what the branch adds stays of its size, at fixed weights, however large the stream is. Where its output is bounded over all
+    weights, its size says nothing of what it reads: the logits tell."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return analysis
+    if is_output_bounded(facts, sublayer) is True and has_softmax(facts, sublayer) is True:
+        return do_logits_stay(facts, sublayer)
+    return is_held(facts, where(facts, sublayer)[0], sublayer)
+
+
+def _inputs(facts: Facts, sublayer: Sublayer) -> frozenset[str]:
+    """Sizes that may grow without limit."""
+    return INPUTS if where(facts, sublayer)[0].name in facts.growing else INPUTS - {"B_memory"}
+
+
+def do_logits_stay(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the bounds of all its logits stay finite when the stream grows without limit; Unknown where one has no bound."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return analysis
+    logits = [s.logits for s in weighing(analysis.bounds)]
+    lost = next((u for u in logits if isinstance(u, Unknown)), None)
+    if lost is not None:
+        return lost
+    return all(survives(u, _inputs(facts, sublayer)) for u in logits if isinstance(u, Expr))
+
+
+def grows_with_stream(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether the branch was shown to grow with the stream."""
+    stream, _ = where(facts, sublayer)
+    return is_held(facts, stream, sublayer) is False
+
+
+def is_scale_free(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether F(cx) = F(x), at least for large x: the branch has degree 0 in the stream, and moves as 1/‖x‖ with it."""
+    analysis = facts.analysis(sublayer)
+    return not isinstance(analysis, Unknown) and analysis.degrees.stream == 0.0
+
+
+def state_is_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
+    """Whether the state behind the sublayer is bounded over all weights, whatever the state before: a norm on the sum that nothing undoes."""
+    found = facts.state_bounds.get((sublayer.add, sublayer.output))
+    return False if found is None else found.always
+
+
+def is_sum_normed(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether the sum is normalised and carries the stream on, so that one step moves a normalised stream by at most twice its size."""
+    return "C" in sublayer.positions and not sublayer.normed_skip and state_is_bounded(facts, sublayer) is True
+
+
+def gain_of(facts: Facts, stream: Stream) -> float | Unknown:
+    """Largest gain of the identity path over the depth: a number; the upper end of what it may be where that is no growth to speak of."""
+    operator = facts.operator(stream)
+    claim = facts.claims.of("identity_gain", "start", stream.name)
+    if claim.is_refuted:
+        known = claim.known
+        return known if isinstance(known, Unknown) else Unknown("it was measured otherwise")
+    if isinstance(claim.value, float):
+        return claim.value
+    if isinstance(operator, Unknown):
+        return operator
+    if isinstance(operator.start, Unknown):
+        return operator.start
+    low, high = operator.start.low, operator.start.high
+    if high <= MODEST or low == high:
+        return high
+    return Unknown("the stream is multiplied by what has no bound" if math.isinf(high) else f"it lies between {low:.3g} and {high:.3g}")
+
+
+def has_identity_path(facts: Facts, stream: Stream) -> Tri:
+    """Whether a path of adds and linear steps without weights leads through the stream: by its operator, or by the gain that was measured of it."""
+    found = stream.identity.exists
+    claim = facts.claims.of("identity_gain", "start", stream.name)
+    if isinstance(found, Unknown) and claim.status == "measured" and isinstance(claim.value, float):
+        return claim.value > 0
+    return found
+
+
+# -- structure ------------------------------------------------------------------------------------------------------------------------
+
+
+def before(kind: Kind, sublayer: Sublayer) -> Sublayer:
+    """The sublayer whose result this one reads: the one before it in the block, or the last of the block before."""
+    return kind.sublayers[kind.sublayers.index(sublayer) - 1]
+
+
+def reads_grown_state(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> bool:
+    """Whether in some block it reads a state that other blocks have added to and no norm has just given: not only the first one."""
+    place = kind.sublayers.index(sublayer)
+    ran = {b.branches[place] for b in stream.traced if b.kind == kind.id and place < len(b.branches)}
+    reader = next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
+    if reader is None or not ran:
+        return True
+    norms, states = reader.chains.edges.norms.by_node, reader.chain.nodes
+    first = min((b.add for _, b in reader.branches), default=0)
+    for _, branch in reader.branches:
+        if (branch.add, branch.output) in ran and branch.state >= first and branch.state in states and strip(reader.flow, branch.state) not in norms:
+            return True
+    return False
+
+
+def starts_at_zero(sublayer: Sublayer) -> bool:
+    """The branch is multiplied by a learned scale that is zero at the start (ReZero, SkipInit, a zero-initialised gate)."""
+    return sublayer.branch.init == 0.0
+
+
+def branches(facts: Facts, stream: Stream) -> int:
+    """Residual branches that a value passes over the whole depth."""
+    return sum(facts.passes(stream, kind) * len(kind.sublayers) for kind in stream.kinds)
+
+
+def is_unit(norm: Norm) -> bool:
+    """A layer or rms norm over the features of each token: rms at most max|γ| + rms β."""
+    return norm.type in ("layernorm", "rmsnorm") and norm.radius is not None and abs(norm.radius - 1.0) < 1e-3
+
+
+def normed_total(facts: Facts, stream: Stream) -> float | None:
+    """Σ s over all branches of a stream of gain 1 whose branches each end in one norm per token, so that its rms grows by at most s·(max|γ| +
+    rms β) at each, and nothing else is added; None for any other stream."""
+    operator = facts.operator(stream)
+    if isinstance(operator, Unknown) or not isinstance(operator, StreamOperator) or operator.clean is not True or operator.trained:
+        return None
+    if (
+        isinstance(operator.gain, Unknown)
+        or operator.gain.number is None
+        or abs(operator.gain.number - 1.0) > ROUNDING
+        or operator.carried != "constant"
+    ):
+        return None
+    states = {operator.begin, *(s.node for s in operator.states)}
+    added = [p.number for s in operator.states for source, p in s.terms.items() if source not in states]
+    if any(factor is None or abs(abs(factor) - 1.0) > ROUNDING for factor in added):
+        return None  # one output is added twice
+    total = 0.0
+    for kind in stream.kinds:
+        for s in kind.sublayers:
+            ends = [norm for position, norm in s.norms if position == "B"]
+            plain = "B" in s.positions and not s.gated_output and bool(ends) and all(map(is_unit, ends))
+            if not plain or s.branch.kind not in ("none", "constant"):
+                return None
+            scale = abs(1.0 if s.branch.value is None else s.branch.value)
+            if not _is_of_size(facts, s, scale * math.sqrt(stream.width or 1)):
+                return None
+            total += facts.passes(stream, kind) * scale
+    return total or None
+
+
+ROUNDING = 1e-9
+
+
+def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
+    """Whether the bound that is derived for what the branch adds is no more than `size` at gains 1 and biases 0: two norms may stand before one add.
+
+    A gain that is 1 + w is 1 at w = 0, and 2 at w = 1."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown) or isinstance(analysis.bounds.magnitude, Unknown):
+        return False
+    magnitude = analysis.bounds.magnitude
+    kinds = {q.symbol: q.kind for q in analysis.bounds.quantities}
+    if any(kinds.get(name) not in ("max_abs", "l2") for name in magnitude.symbols()):
+        return False
+    none, one = (magnitude.evaluate({n: w if kinds[n] == "max_abs" else 0.0 for n in magnitude.symbols()}) / size for w in (0.0, 1.0))
+    return one <= 1 + ROUNDING or (0 < none <= 1 + ROUNDING and one <= 2 + ROUNDING)
+
+
+__all__ = [
+    "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
+    "claim_of", "do_logits_stay", "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax",
+    "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "normed_total", "number_of",
+    "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "streams_in_sequence",
+    "unproven", "where",
+]  # fmt: skip

@@ -1,0 +1,146 @@
+"""What the user asks to be screened, as text and as data. Imports neither torch nor transformers.
+
+| text | kind |
+|---|---|
+| `path/to/model.py`, `path/to/model.py::Name`, `path/to/model.py:Name` | file |
+| `package.module:attr` | module |
+| `path/to/config.json`, a folder that holds one, either with `::ClassName` | config |
+| `hf:TYPE`, `hf:TYPE:ClassName` | hf |
+| `timm:NAME` | timm |
+
+A live `nn.Module` (kind `object`) has no text to parse; `screen.capture.build.build.build_object` takes it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from screen.errors import UsageError
+
+Kind = Literal["file", "module", "config", "hf", "timm", "object"]
+
+FORMS = "Write `path/model.py`, `path/model.py::Name`, `package.module:attr`, `path/config.json`, `hf:TYPE`, `hf:TYPE:ClassName` or `timm:NAME`"
+REQUIRED = "A target must name a model"
+
+_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_HUB_NAME = re.compile(r"[\w-]+/[\w.-]+")
+
+
+@dataclass(frozen=True)
+class TargetSpec:
+    """One target. Which fields are set depends on `kind`."""
+
+    text: str
+    """As the user wrote it."""
+    kind: Kind
+    path: str | None = None
+    """file: the Python file; config: the JSON file itself."""
+    module: str | None = None
+    """module: dotted name to import."""
+    name: str | None = None
+    """file, module: the attribute, dots allowed; timm: the name of the architecture. None: every model of the file."""
+    model_type: str | None = None
+    """hf: as transformers spells model types, but `-` and `_` not told apart yet."""
+    class_name: str | None = None
+    """hf, config: the class asked for."""
+
+
+def parse(text: str) -> TargetSpec:
+    """The target that `text` names. Raises `UsageError`. Looks at the file system, imports nothing."""
+    stripped = text.strip()
+    if not stripped:
+        raise UsageError(REQUIRED, "an empty text was given", FORMS)
+    scheme, _, rest = stripped.partition(":")
+    if scheme == "hf":
+        return _hf(stripped, rest)
+    if scheme == "timm":
+        if not rest:
+            raise UsageError("`timm:NAME` must name an architecture", f"`{stripped}` was given", "For example `timm:vit_small_patch16_224`")
+        return TargetSpec(stripped, "timm", name=rest)
+    path, name = _split(stripped)
+    if os.path.isdir(path) or path.endswith(".json"):
+        return _config(stripped, path, name)
+    if path.endswith(".py"):
+        return _file(stripped, path, name)
+    if name is not None and _DOTTED.fullmatch(path):
+        if not _DOTTED.fullmatch(name):
+            raise UsageError("`package.module:attr` must name an attribute", f"`{stripped}` was given", FORMS)
+        return TargetSpec(stripped, "module", module=path, name=name)
+    raise UsageError(REQUIRED, f"`{stripped}` is none of the known forms" + _nearby(path), _advice(stripped, path))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`Did you mean `a` or `b`?` without the question mark; empty when nothing is near."""
+    names = sorted(set(known))
+    folded = {n.casefold(): n for n in reversed(names)}
+    near = difflib.get_close_matches(word.casefold(), list(folded), n=3, cutoff=0.6)
+    return "Did you mean " + " or ".join(f"`{folded[n]}`" for n in near) if near else ""
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    """Path and name: at `::`, else at the last `:` that is not of a Windows drive."""
+    if "::" in text:
+        path, _, name = text.partition("::")
+        return path, name
+    if ":" in text and not re.match(r"[A-Za-z]:[\\/]", text):
+        path, _, name = text.rpartition(":")
+        return path, name
+    return text, None
+
+
+def _hf(text: str, rest: str) -> TargetSpec:
+    model_type, *others = rest.split(":")
+    class_name = others[0] if others else None
+    if not model_type or len(others) > 1 or class_name == "":
+        raise UsageError("`hf:TYPE` or `hf:TYPE:ClassName` must name a model type of transformers", f"`{text}` was given", "For example `hf:gemma2`")
+    return TargetSpec(text, "hf", model_type=model_type, class_name=class_name)
+
+
+def _config(text: str, path: str, name: str | None) -> TargetSpec:
+    file = os.path.join(path, "config.json") if os.path.isdir(path) else path
+    if not os.path.isfile(file):
+        if os.path.isdir(path):
+            raise UsageError("A folder given as target must hold `config.json`", f"`{path}` does not", "Name a Python file or a config in it")
+        raise UsageError("A config given as target must exist", f"there is no file `{path}`" + _nearby(path), FORMS)
+    if name is not None and not _DOTTED.fullmatch(name):
+        raise UsageError("What follows `::` must be a class name", f"`{text}` was given", FORMS)
+    return TargetSpec(text, "config", path=file, class_name=name)
+
+
+def _file(text: str, path: str, name: str | None) -> TargetSpec:
+    if not os.path.isfile(path):
+        raise UsageError("A Python file given as target must exist", f"there is no file `{path}`" + _nearby(path), FORMS)
+    if name is not None and not _DOTTED.fullmatch(name):
+        raise UsageError("What follows `::` must be the name of a class, an instance or a function", f"`{text}` was given", FORMS)
+    return TargetSpec(text, "file", path=path, name=name)
+
+
+def _nearby(path: str) -> str:
+    """What stands in the same folder under a similar name, as the end of a sentence."""
+    folder, base = os.path.split(path)
+    try:
+        present = os.listdir(folder or ".")
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(base, [p for p in present if p.endswith((".py", ".json"))], n=1, cutoff=0.6)
+    return f"; `{os.path.join(folder, near[0])}` exists" if near else ""
+
+
+def _advice(text: str, path: str) -> str:
+    if os.path.isfile(path + ".py"):
+        return f"Did you mean `{path}.py`? {FORMS}"
+    if _HUB_NAME.fullmatch(text):
+        return "Models are never downloaded: save its `config.json` and name that file, or take `hf:TYPE`"
+    if ":" in text:
+        return did_you_mean(text.partition(":")[0], ["hf", "timm"]) or FORMS
+    if _DOTTED.fullmatch(text) and "." not in text:
+        return f"Did you mean `hf:{text}`? {FORMS}"
+    return FORMS
+
+
+__all__ = ["FORMS", "Kind", "TargetSpec", "did_you_mean", "parse"]

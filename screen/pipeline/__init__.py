@@ -1,0 +1,1 @@
+"""One target from its text to a report, and the second round that measures."""

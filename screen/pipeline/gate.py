@@ -1,0 +1,84 @@
+"""What `--fail-on` makes of a report: the exit code of `screen check`, and in a few words why it is 1.
+
+Only what `--select` and `--ignore` leave counts: the findings of a report are those of the rules that were chosen, and `verdict` is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from screen.report.schema import FindingPart, Report
+    from screen.verdict.channels import Verdict, VerdictName
+
+NOT_JUDGED = 2
+LEFT_OUT = "rules-left-out"
+"""The condition of a channel of which rules were left out and the others found nothing."""
+SHOWN = 4
+"""Codes that are named in one line; of more only how many there are."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An exit code; of a 1 also what failed, and on whose word."""
+
+    code: int
+    why: str = ""
+
+
+def decide(report: Report, fail_on: tuple[str, ...], *, allow_unknown: bool = False, verdict: VerdictName | None = None) -> Decision:
+    """The exit code for one report. `verdict`: that of the chosen rules alone, where rules were left out.
+
+    2 where nothing was judged, whatever was found; `unknown` is that too, unless it is allowed or something was found that fails."""
+    verdict = verdict or report.verdict
+    if report.error is not None:
+        return Decision(NOT_JUDGED)
+    reasons: list[str] = []
+    words: list[str] = []
+    for word in fail_on:
+        found = _judged_by(word, verdict) + _violated(report.findings, WANTED.get(word, _of_code(word)))
+        words += [word] if found else []
+        reasons += found
+    if not words:
+        return Decision(NOT_JUDGED if verdict == "unknown" and not allow_unknown else 0)
+    return Decision(1, f"{_listed(list(dict.fromkeys(reasons)))} (--fail-on {','.join(words)})")
+
+
+def of_chosen(verdict: Verdict) -> VerdictName:
+    """The verdict on what the chosen rules found: a channel that is conditional because rules were left out says nothing."""
+    told = any(c.state == "conditional" and c.conditions != (LEFT_OUT,) for c in verdict.channels)
+    return "stable" if verdict.verdict == "conditional" and not told else verdict.verdict
+
+
+def _judged_by(word: str, verdict: VerdictName) -> list[str]:
+    """The verdict, where the word fails on it."""
+    failing = {"slip": ("unstable",), "unstable": ("unstable",), "conditional": ("unstable", "conditional")}.get(word, ())
+    return [f"the verdict is {verdict}"] if verdict in failing else []
+
+
+def _violated(findings: list[FindingPart], wanted: Callable[[FindingPart], bool]) -> list[str]:
+    return list(dict.fromkeys(f"{f.code} violated" for f in findings if f.outcome == "violated" and wanted(f)))
+
+
+def _of_code(code: str) -> Callable[[FindingPart], bool]:
+    """A rule whose code is this one or starts so."""
+    return lambda finding: finding.code.startswith(code)
+
+
+WANTED: dict[str, Callable[[FindingPart], bool]] = {
+    "slip": lambda finding: finding.severity in ("error", "warning"),
+    "unstable": lambda finding: False,
+    "conditional": lambda finding: False,
+    "never": lambda finding: False,
+}
+"""Word -> the violated findings that it fails on; what is no word is a code."""
+
+
+def _listed(reasons: list[str]) -> str:
+    more = len(reasons) - SHOWN
+    return ", ".join(reasons[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+__all__ = ["Decision", "decide", "of_chosen"]

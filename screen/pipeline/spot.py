@@ -1,0 +1,369 @@
+"""The spot check between its two ends: a request out of facts, and claims beside what came back. Nothing is measured here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import islice
+
+from screen.child.protocol import Request
+from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
+from screen.facts.claims.derive import is_held, rising
+from screen.facts.operator import StreamOperator
+from screen.facts.queries import streams_in_sequence
+from screen.facts.record import Facts
+from screen.probe.plan.spot import after_first, spot_plan
+from screen.probe.plan.spot_types import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotPlan, to_json
+from screen.structure.types import Stream, Unknown
+
+ALLOWED = 100.0
+"""How many times larger a bounded value may be at multiplied inputs or weights (convention; a free degree of one gives 1e6)."""
+NOISE = 1e-11
+"""Rounding of a sum in float64, relative to the stream."""
+NEAR_GAIN = 1e-3
+"""Relative difference of two gains of one linear map."""
+FACTOR, SHARE = 3.0, 0.35
+"""Factor, or share of the logarithm where that is more, within which a mean over random weights agrees with one draw."""
+STEADY = 0.6
+"""Share of the growth of a stream that its second half has to have, at least, for a growth to be exponential (a power: much less)."""
+LASTING = 0.9
+"""Share of its first growth that a linear part keeps when it is repeated, from which on it is an exponential."""
+GROWN = 100.0
+"""Growth over the depth from which a law is read off a measurement."""
+EXPLODED, LEVEL = 1e3, 0.1
+"""First-over-last gradient ratio, or its inverse, beyond which the law is exponential, measured; and the exponent of the ratio over depth up to
+which it is flat, as for one that is derived."""
+FEWEST = 8
+"""Blocks below which no law of gradients is read off."""
+BENT = 2.5
+"""How many times more gradients fall, in logarithms, in the first half of the blocks than in the second where the law is a power and no exponential
+(24 blocks: k^−p gives 3.6 from the first block on, exp(−ck) gives 1)."""
+FALLEN, EVEN = 8.0, 0.5
+"""First-over-last gradient ratio, and the share that the half of the blocks with the lesser fall has of the other one, from which on gradients
+of a stream that grows exponentially follow an exponential too."""
+NEAR_LOSS = 1.5
+"""How many times the loss at the start of one draw may be its mean over random weights, or its inverse."""
+GRACE = 20.0
+"""Seconds of the wall clock after which a spot check is given up."""
+
+
+def spot_request(request: Request, plans: Mapping[str, SpotPlan]) -> Request:
+    """The same target once more, to be looked at."""
+    return replace(request, timeout=min(request.timeout, GRACE), spot={name: to_json(plan) for name, plan in plans.items()})
+
+
+def with_spot(facts: Facts, found: Found) -> Facts:
+    """The claims beside what was measured."""
+    if not any(s.rms for s in found.streams):
+        return replace(facts, claims=Claims(facts.claims.all, found.reason or "nothing was measured", False))
+    streams = {s.stream: s for s in found.streams}
+    compared = [_compared(facts, claim, streams) for claim in facts.claims]
+    if found.replayed is False:
+        compared = [_of_another(claim, _is_backward(found)) for claim in compared]
+    compared = [_of_loss(c, found.loss) if c.claim == "loss_at_start" else c for c in compared]
+    compared += _of_program(found, any(c.claim == "loss_at_start" for c in compared))
+    return replace(facts, claims=Claims(linked(numbered(compared)), found.reason, True))
+
+
+def _of_loss(claim: Claim, loss: float | None) -> Claim:
+    if loss is None or not isinstance(claim.value, float):
+        return claim
+    return replace(claim, measured=Measured(loss, 1 / NEAR_LOSS <= loss / max(claim.value, 1e-9) <= NEAR_LOSS))
+
+
+def _of_program(found: Found, is_derived: bool) -> list[Claim]:
+    """Whether the traced program is the module, and what its weights are."""
+    claims = []
+    if found.replayed is not None:
+        measured = Measured(found.replayed, found.replayed)
+        what = "its gradients are" if found.replayed is False and _is_backward(found) else "it gives"
+        reason = "" if found.replayed else f"{what} not those of the module when it is run plainly (relative difference {_worst(found):.2g})"
+        claims.append(Claim("replay", "start", "measured", True, reason=reason, measured=measured))
+    if found.loss is not None and not is_derived:
+        claims.append(Claim("loss_at_start", "start", "measured", found.loss))
+    for name, what in found.weights:
+        claims.append(Claim("replay", "start", "measured", what, group=name, reason=f"`{name}` starts as {what}"))
+    return claims
+
+
+def _is_backward(found: Found) -> bool:
+    """Whether only gradients of the module differ from those of the traced program."""
+    return (found.forward or 0.0) <= 1e-3
+
+
+def _of_another(claim: Claim, backward: bool) -> Claim:
+    """A claim about the traced program, which is not the module: of gradients, or all where values differ."""
+    if backward and claim.claim not in ("gradient_law", "gradient_ratio"):
+        return claim
+    what = "gradients of the traced program are" if backward else "what the traced program gives is"
+    return replace(claim, status="unknown", value=None, low=None, high=None, reason=f"{what} not the module's", nodes=(), measured=None)
+
+
+def _worst(found: Found) -> float:
+    return max(found.forward or 0.0, found.backward or 0.0)
+
+
+def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) -> Claim:
+    found = streams.get(claim.stream or "")
+    if found is None:
+        return claim
+    if claim.sublayer is not None:
+        mine = [b for b in found.branches if (b.kind, b.sublayer) == (claim.kind, claim.sublayer)]
+        return _of_branch(claim, mine) if mine else claim
+    stream = next(s for s in facts.streams if s.name == claim.stream)
+    operator = facts.operator(stream)
+    whole = isinstance(operator, StreamOperator) and max(facts.graph.times.values(), default=1) == 1
+    if claim.claim == "identity_gain":
+        whole = whole and (isinstance(operator, Unknown) or operator.beside is None)
+        return _of_gain(claim, found, whole, streams_in_sequence(facts) <= 1)
+    if claim.claim == "growth":
+        return _of_growth(facts, claim, found)
+    first = after_first(facts, stream)
+    values = {
+        "rms_ratio": _ratio(found.rms, first),
+        "one_minus_cos": _end_of(found.apart),
+        "gradient_ratio": _gradient_ratio(facts, claim, found),
+    }
+    if claim.claim in values:
+        return _of_number(claim, values[claim.claim], whole or (claim.claim == "gradient_ratio" and found.whole_gradients))
+    if claim.claim == "gradient_law":
+        ratio = values["gradient_ratio"] if whole or found.whole_gradients else None
+        law = _gradient_law(stream.depth, ratio)
+        if law is None and _law(found, first) == "exponential" and _keeps_on(_by_blocks(stream, found)):
+            law = "exponential"  # of a stream that grows exponentially, at the same rate in both halves
+        if law == "flat" and found.is_linear and not _is_steady(replace(claim, weights="fixed"), found):
+            law = None  # it may be the beginning of an exponential: branches grow with the stream
+        if law is None and ratio is not None and _is_carried(facts, stream, found) and _bends(_by_blocks(stream, found)):
+            law = "power"
+        return _of_gradients(claim, ratio, law)
+    return claim
+
+
+# -- the stream -----------------------------------------------------------------------------------------------------------------------
+
+
+def _of_gain(claim: Claim, found: FoundStream, whole: bool, alone: bool) -> Claim:
+    """`alone`: no other stream stands before or behind it, so that its gain is that of the model."""
+    if not whole or found.is_linear is None:
+        return claim
+    if found.gain is None:
+        if claim.status == "unknown":
+            return claim
+        return replace(claim, measured=Measured("no linear map", False))
+    if claim.status == "unknown" and claim.value is None:
+        if not alone:
+            return claim
+        if claim.high is None or (found.is_linear and claim.low is not None and claim.low <= found.gain <= claim.high * (1 + NEAR_GAIN) + NOISE):
+            return replace(claim, status="measured", value=found.gain, low=found.gain, high=None, measured=Measured(found.gain, None))
+        agrees = found.gain <= claim.high * (1 + NEAR_GAIN) + NOISE
+        return replace(claim, measured=Measured(found.gain, agrees))
+    low, high = claim.low or 0.0, claim.high if claim.high is not None else math.inf
+    agrees = found.gain <= high * (1 + NEAR_GAIN) + NOISE and found.gain >= low * (1 - NEAR_GAIN) - NOISE
+    return replace(claim, measured=Measured(found.gain, agrees))
+
+
+def _of_growth(facts: Facts, claim: Claim, found: FoundStream) -> Claim:
+    stream = next(s for s in facts.streams if s.name == claim.stream)
+    law, ratio = _law(found, after_first(facts, stream)), _ratio(found.rms, after_first(facts, stream))
+    if claim.status == "unknown":
+        if law == "exponential":
+            return replace(claim, status="measured", value=law, measured=Measured(law, None))
+        if claim.weights == "fixed" and _is_carried(facts, stream, found) and _is_steady(claim, found):
+            return replace(claim, status="measured", value="linear", measured=Measured(ratio, None))
+        return claim
+    value = claim.value
+    if value == "exponential":
+        return replace(claim, measured=Measured(ratio, None if ratio is None else True))
+    if value == "polynomial":
+        return replace(claim, measured=Measured(law or ratio, law != "exponential"))
+    if law == "exponential":
+        return replace(claim, measured=Measured("exponential", False))
+    if not found.moved or found.moved[0] is None:
+        return claim
+    operator = facts.operator(stream)
+    kept = isinstance(operator, StreamOperator) and bool(operator.breaks) and claim.high is not None  # whatever came before
+    if found.is_linear is not True and claim.weights == "fixed" and not kept:
+        return claim  # what the stream carries of a larger input is not told from what it gains
+    if (moved := _moves(claim, found)) is not None:
+        what = "times the input" if claim.weights == "fixed" else "times the weights"
+        return replace(claim, measured=Measured(f"{moved[0]:.3g} times more at {moved[1]:g} {what}", False))
+    return replace(claim, measured=Measured(ratio, True))
+
+
+def _is_carried(facts: Facts, stream: Stream, found: FoundStream) -> bool:
+    """Whether what branches add is carried on as it is, by proof or as far as the linear part shows, and no branch is known to grow with it."""
+    operator = facts.operator(stream)
+    if isinstance(operator, Unknown) or any(is_held(facts, stream, s) is False for k in stream.kinds for s in k.sublayers):
+        return False
+    if len(stream.kinds) > 1 and rising(facts, stream) is not None:
+        return False
+    if not isinstance(operator.clean, Unknown) and operator.carried in ("constant", "decaying"):
+        return bool(found.is_linear)
+    alone = operator.is_chain or operator.lost is not None
+    return len(stream.kinds) == 1 and alone and found.gain is not None and found.gain <= 1 + NEAR_GAIN
+
+
+def _is_steady(claim: Claim, found: FoundStream) -> bool:
+    """Whether a stream was seen to gain no more from a larger input."""
+    return bool(found.moved) and all(m is not None for m in found.moved) and _moves(claim, found) is None
+
+
+def _moves(claim: Claim, found: FoundStream) -> tuple[float, float] | None:
+    """How many times more a stream gains at multiplied inputs, or weights, than a bounded or linear law allows, and by what was multiplied."""
+    begin = found.rms[0] or 0.0
+    floor = max(found.moved[0] or 0.0, begin, 1.0, claim.high or 0.0)
+    runs = list(zip(found.moved[1:], FACTORS, strict=False)) if claim.weights == "fixed" else [(found.heavy, HEAVY)]
+    for moved, factor in runs:
+        noise = NOISE * (factor if claim.weights == "fixed" else 1.0) * begin * max(found.gain or 1.0, 1.0)
+        if moved is not None and moved > ALLOWED * floor + noise:
+            return moved / floor, factor
+    return None
+
+
+def _law(found: FoundStream, first: int) -> str | None:
+    """`exponential` where a stream grows much and as fast in the second half of its depth as in the first."""
+    sizes = found.rms[first:]
+    if len(sizes) < 4 or any(s is None or s <= 0 for s in sizes):
+        return None
+    logs = [math.log(s) for s in sizes if s is not None]
+    middle = len(logs) // 2
+    early, late = logs[middle] - logs[0], logs[-1] - logs[middle]
+    fading = found.lasts is not None and found.lasts < STEADY  # a power of a high degree looks like an exponential up to a depth
+    carried = found.repeats and found.lasts is not None and found.lasts >= LASTING  # what is carried on grows by itself, however often it is repeated
+    return "exponential" if carried or (early + late > math.log(GROWN) and late > STEADY * early and not fading) else None
+
+
+def _ratio(sizes: tuple[float | None, ...], first: int) -> float | None:
+    """Last over first."""
+    if len(sizes) <= first or not sizes[first] or sizes[-1] is None:
+        return None
+    begin = sizes[first]
+    return None if begin is None else sizes[-1] / begin
+
+
+def _end_of(values: tuple[float | None, ...]) -> float | None:
+    """The last of some values, where tokens arrive apart."""
+    return values[-1] if values and values[0] is not None and values[0] > 0.1 else None
+
+
+def _gradient_ratio(facts: Facts, claim: Claim, found: FoundStream) -> float | None:
+    """First block over last, over all parameters of each."""
+    stream = next(s for s in facts.streams if s.name == claim.stream)
+    ends = sorted((first, last, len(k.sublayers)) for k in stream.kinds for first, last in k.layers)
+    if not ends or stream.depth < 2 or len(found.gradients) <= ends[0][2]:
+        return None
+    one, other = found.gradients[: ends[0][2]], found.gradients[-max(ends, key=lambda e: e[1])[2] :]
+    sizes = [math.sqrt(math.fsum(g * g for g in part if g is not None)) for part in (one, other)]
+    return sizes[0] / sizes[1] if sizes[0] > 0 and sizes[1] > 0 else None
+
+
+def _by_blocks(stream: Stream, found: FoundStream) -> list[float]:
+    """The gradient of each block, over all its parameters; nothing where not all of them ran."""
+    parts = {layer: len(k.sublayers) for k in stream.kinds for first, last in k.layers for layer in range(first, last + 1)}
+    if sum(parts.values()) != len(found.gradients):
+        return []
+    sizes, left = list[float](), iter(found.gradients)
+    for layer in sorted(parts):
+        sizes.append(math.sqrt(math.fsum((g or 0.0) ** 2 for g in islice(left, parts[layer]))))
+    return sizes
+
+
+def _bends(sizes: list[float]) -> bool:
+    """Whether gradients fall in the first half of the blocks by much more than in the second, as a power of the depth does and no exponential."""
+    if len(sizes) < FEWEST or min(sizes) <= 0:
+        return False
+    middle = sizes[len(sizes) // 2]
+    early, late = math.log(sizes[0] / middle), math.log(middle / sizes[-1])
+    return late >= 0 and early > BENT * late and math.log(2.0) < early + late < math.log(EXPLODED)
+
+
+def _keeps_on(sizes: list[float]) -> bool:
+    """Whether gradients fall about as much in the first half of the blocks as in the second, and by much in all."""
+    if len(sizes) < FEWEST or min(sizes) <= 0:
+        return False
+    middle = sizes[len(sizes) // 2]
+    early, late = math.log(sizes[0] / middle), math.log(middle / sizes[-1])
+    return early + late > math.log(FALLEN) and min(early, late) > EVEN * max(early, late)
+
+
+def _of_gradients(claim: Claim, ratio: float | None, law: str | None) -> Claim:
+    if ratio is None:
+        return claim
+    if claim.status == "unknown":
+        return claim if law is None else replace(claim, status="measured", value=law, measured=Measured(ratio, None))
+    exploded = not 1 / EXPLODED <= ratio <= EXPLODED
+    return replace(claim, measured=Measured(ratio, (claim.value == "exponential") == exploded or (claim.value == "exponential" and _is_steep(ratio))))
+
+
+def _gradient_law(depth: int, ratio: float | None) -> str | None:
+    """What one draw shows of the law of gradients over the blocks: `flat` within the depth to the power of 0.1, `exponential` beyond 1e3; between
+    them it could be a power, or the beginning of an exponential."""
+    if ratio is None or depth < FEWEST:
+        return None
+    if abs(math.log(ratio)) <= LEVEL * math.log(depth):
+        return "flat"
+    return "exponential" if abs(math.log(ratio)) > math.log(EXPLODED) else None
+
+
+def _is_steep(ratio: float) -> bool:
+    """A ratio that an exponential law may have at a small depth."""
+    return ratio > 10.0 or ratio < 0.1
+
+
+def _of_number(claim: Claim, value: float | None, whole: bool) -> Claim:
+    """A mean over random weights against one draw."""
+    if value is None or not whole:
+        return claim
+    if claim.status == "unknown" or not isinstance(claim.value, float):
+        return replace(claim, status="measured", value=value, measured=Measured(value, None))
+    if claim.value <= 0 or value <= 0:
+        return replace(claim, measured=Measured(value, None))
+    apart = abs(math.log(value / claim.value))
+    return replace(claim, measured=Measured(value, apart <= max(math.log(FACTOR), SHARE * abs(math.log(claim.value)))))
+
+
+# -- one branch -----------------------------------------------------------------------------------------------------------------------
+
+
+def _of_branch(claim: Claim, found: list[FoundBranch]) -> Claim:
+    if claim.claim == "output_bounded":
+        base = max((b.base or 0.0 for b in found), default=0.0)
+        sizes = [s for b in found for s in (*b.inputs, b.weights, b.both, b.last) if s is not None]
+        if claim.value is False and base > 0 and all(b.both is not None for b in found) and max(sizes) <= STILL * base:
+            reason = f"nothing grew when its weights, and what it reads, were multiplied: at most {max(sizes):.3g} where it starts at {base:.3g}"
+            return replace(claim, status="unknown", value=None, reason=reason, measured=Measured(max(sizes), None))
+        return _of_bound(claim, max(base, claim.high or 0.0), sizes)
+    if claim.claim == "logits_bounded":
+        base = max(max((b.logits or 0.0 for b in found), default=0.0), claim.high or 0.0)
+        return _of_bound(claim, base, [b.heavy_logits for b in found if b.heavy_logits is not None])
+    if claim.claim == "logit_rms":
+        values = [b.logit_rms for b in found if b.logit_rms is not None]
+        return (
+            replace(
+                claim,
+                status="measured" if claim.status == "unknown" else claim.status,
+                value=claim.value if claim.value is not None else values[0],
+                high=max(values),
+                measured=Measured(values[0], None),
+            )
+            if values
+            else claim
+        )
+    return claim
+
+
+def _of_bound(claim: Claim, base: float, sizes: list[float]) -> Claim:
+    """A bounded value stays of its size; an unbounded one was seen to grow, or is not known."""
+    if not sizes:
+        return claim
+    top = max(sizes)
+    grew = top > ALLOWED * max(base, 1.0)
+    if claim.status == "unknown":
+        return replace(claim, status="measured", value=False, measured=Measured(top / max(base, 1e-30), None)) if grew and base > 0 else claim
+    if claim.value is True:
+        return replace(claim, measured=Measured(f"{top:.3g} where it starts at {base:.3g}" if grew else top, not grew))
+    return replace(claim, measured=Measured(top, True if grew else None))
+
+
+__all__ = ["spot_plan", "spot_request", "with_spot"]

@@ -1,0 +1,227 @@
+"""The main job: target -> capture -> graph -> facts -> rules -> verdict -> report. Every stage is named here and happens elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from screen.child.protocol import Request
+from screen.child.results import Capture, Captured, Progress, silent
+from screen.errors import InternalError, Interrupted, ScreenError, UsageError, whole_model
+from screen.facts import derive
+from screen.facts.record import Facts
+from screen.graph.target import did_you_mean
+from screen.pipeline.gate import of_chosen
+from screen.pipeline.probe import probe_request, with_narrower, with_probe
+from screen.pipeline.spot import spot_request, with_spot
+from screen.probe.plan.from_facts import plan_of
+from screen.probe.plan.spot import spot_plan
+from screen.probe.plan.spot_types import Found, SpotPlan, found_from_json
+from screen.probe.plan.types import Options, ProbePlan
+from screen.report.build import Request as Asked
+from screen.report.build import assemble, not_judged
+from screen.report.paths import relative
+from screen.report.schema import Report
+from screen.rule import RuleRun
+from screen.settings import FAIL_ON, Settings
+from screen.verdict.channels import VerdictName, fold
+from screen.verdict.discover import catalogue, run_rules
+
+Capturer = Callable[[Request, Progress], Capture]
+"""`screen.child.host.Host.capture`, or the same in this process."""
+
+
+LARGEST = 20_000_000
+"""Parameters of a model beyond which no spot check is made: of its own size it would take longer than the analysis."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One target and how it is to be judged."""
+
+    request: Request
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    probe: Options | None = None
+    """How to measure; None: nothing is measured."""
+    spot: bool = True
+    """Whether claims are compared with the program on real tensors before anything is said."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One model's report, with the exception behind its `error` where there is one (for `-v`)."""
+
+    report: Report
+    error: ScreenError | None
+    captured: bool
+    """Whether there is a graph: else the report says only what went wrong."""
+    log: str = ""
+    """The tail of what the target printed, with its first model."""
+    name: str = ""
+    """Of the model, where a target has several."""
+    chosen: VerdictName | None = None
+    """The verdict of the rules that `--select` and `--ignore` leave, for the exit code; None where no rule was left out."""
+    interrupted: bool = False
+    """Ctrl-C ended its probe; the report holds what was measured before."""
+
+
+def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judged]:
+    """The reports on every model that the target names, in their order."""
+    captured = capture(job.request, progress)
+    judged: list[Judged] = []
+    plans: dict[str, ProbePlan] = {}
+    known = _known(job, captured, capture, progress)
+    for model in captured.models:
+        asked = _asked(job, model, alone=len(captured.models) == 1)
+        if model.graph is None:
+            judged.append(_refused(captured.error or _missing(model), asked, model))
+            continue
+        progress("judge")
+        try:
+            read = known[model.name]
+            if isinstance(read, Exception):
+                raise read
+            model, facts = read
+            run = run_rules(facts)
+            verdict = fold(facts, run, model.info, depth_assumed=model.info.block and job.request.depth is None)
+            kept, left_out = _divided(job, run)
+            report = assemble(facts, replace(kept, not_run=run.not_run), verdict, model.info, asked, left_out)
+            chosen = of_chosen(fold(facts, kept, model.info)) if left_out else None
+            judged.append(Judged(report, captured.error, True, name=model.name, chosen=chosen))
+            if job.probe is not None and facts.graph.failure is None:
+                plans[model.name] = plan_of(facts)
+        except Exception as error:  # whatever the model, an exception of facts or rules is ours
+            judged.append(_refused(_ours(error), asked, model))
+    if captured.error and all(model.graph for model in captured.models):  # it ended before the next model, or before the first
+        judged.append(_refused(captured.error, _asked(job, None, alone=True), None))
+    if job.probe is not None and plans:
+        measured = capture(probe_request(job.request, plans, job.probe), progress)
+        measured = with_narrower(job.request, measured, job.probe, capture, lambda model: plan_of(_read(job, model)[1]), progress)
+        ended = isinstance(measured.error, Interrupted)
+        told = {name: with_probe(j.report, measured, name, job.probe) for j in judged if (name := j.name) in plans}
+        judged = [_measured(j, told[j.name], ended) if j.name in plans else j for j in judged]
+    return [replace(judged[0], log=captured.log), *judged[1:]] if judged else judged
+
+
+def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -> dict[str, tuple[Captured, Facts] | Exception]:
+    """Every model that gave a graph with its facts, whose claims were compared with a spot check; an exception is a result."""
+    found: dict[str, tuple[Captured, Facts] | Exception] = {}
+    plans: dict[str, SpotPlan] = {}
+    for model in captured.models:
+        if model.graph is None:
+            continue
+        progress("judge")
+        try:
+            found[model.name] = model, facts = _read(job, model)
+            if not job.spot or facts.graph.failure is not None or not facts.streams:
+                continue
+            if not model.info.block and (model.info.parameters or 0) > LARGEST:  # stamped layers are many in the module itself
+                why = f"too large for a spot check: {model.info.parameters:,} weights"
+                found[model.name] = model, with_spot(facts, Found(reason=why))
+            elif (plan := spot_plan(facts)).streams:
+                plans[model.name] = plan
+        except Exception as error:
+            found[model.name] = error
+    if not plans:
+        return found
+    seen = capture(spot_request(job.request, plans), progress)
+    for name in plans:
+        known = found[name]
+        assert not isinstance(known, Exception)
+        found[name] = known[0], with_spot(known[1], _found(seen, name))
+    return found
+
+
+def _found(seen: Capture, name: str) -> Found:
+    """What a spot check gave for one model; why not, where it gave nothing that can be read."""
+    model = next((m for m in seen.models if m.name == name), None)
+    if model is None or model.spot is None:
+        return Found(reason=f"the spot check did not end: {seen.error.found}" if seen.error else "the spot check gave nothing")
+    try:
+        return found_from_json(model.spot)
+    except ValueError as error:
+        return Found(reason=f"what the spot check sent cannot be read: {str(error).splitlines()[0]}")
+
+
+def _measured(judged: Judged, report: Report, interrupted: bool) -> Judged:
+    """With what was measured; a verdict that this takes back is no verdict of the chosen rules either."""
+    refuted = report.verdict != judged.report.verdict
+    return replace(judged, report=report, interrupted=interrupted, chosen=None if refuted else judged.chosen)
+
+
+def _read(job: Job, model: Captured) -> tuple[Captured, Facts]:
+    """The facts of a model; what was taken for one block may be a whole model by its facts. Raises `UsageError` where `--depth` was said of one."""
+    assert model.graph is not None
+    facts = derive(model.graph, is_block=job.request.depth is not None)
+    if not model.info.block or facts.is_loop:
+        return model, facts
+    if job.request.depth is not None:
+        raise whole_model(model.name, max(s.depth for s in facts.streams))
+    return replace(model, graph=facts.graph, info=replace(model.info, block=False)), facts
+
+
+def job_of(target: str, settings: Settings) -> Job:
+    """The job that the settings describe. Raises `UsageError` for codes that no rule has."""
+    _check_codes(settings)
+    request = Request(target, dict(settings.set), settings.input, settings.depth, settings.timeout, settings.memory, width=settings.width)
+    measured = settings.probe or settings.stress
+    options = Options(settings.seed, settings.device, settings.dtype, settings.probe_seconds, settings.memory, settings.stress)  # type: ignore[arg-type]
+    return Job(request, settings.select, settings.ignore, options if measured else None, settings.spot_check)
+
+
+def _check_codes(settings: Settings) -> None:
+    """Every code names a rule, and the gate asks for no rule that is left out. Raises `UsageError`."""
+    named = [code for code in settings.fail_on if code not in FAIL_ON]
+    known = [r.rule.code for r in catalogue().rules] if settings.select or settings.ignore or named else []
+    for what, codes in (("`--select` and `--ignore`", (*settings.select, *settings.ignore)), ("`--fail-on`", named)):
+        for code in codes:
+            if not any(k.startswith(code) for k in known):
+                hint = did_you_mean(code, known) or "`screen rule` lists them"
+                raise UsageError(f"{what} must name rules by their codes or the beginnings of these", f"no rule starts with `{code}`", hint)
+    for code in named:
+        if not any(k.startswith(code) and _is_chosen(k, settings.select, settings.ignore) for k in known):
+            found = f"`{code}` is left out by `--select` or `--ignore`"
+            raise UsageError("`--fail-on` must name a rule whose findings are looked at", found, "Leave it out, or select it")
+
+
+def _is_chosen(code: str, select: tuple[str, ...], ignore: tuple[str, ...]) -> bool:
+    return code.startswith(select or "") and not (ignore and code.startswith(ignore))
+
+
+def _divided(job: Job, run: RuleRun) -> tuple[RuleRun, tuple[str, ...]]:
+    """What the chosen rules found, and the codes of the others."""
+    others = tuple(r.rule.code for r in catalogue().rules if not _is_chosen(r.rule.code, job.select, job.ignore))
+    found = tuple(f for f in run.findings if f.rule.code not in others)
+    return RuleRun(found, tuple(f for f in run.not_run if f.rule not in others)), others
+
+
+def _asked(job: Job, model: Captured | None, *, alone: bool) -> Asked:
+    """What the report repeats of the request. Of a target with several models each report names its own."""
+    request, root = job.request, os.getcwd()
+    options = [word for key, value in request.set.items() for word in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")]
+    options += [word for text in request.inputs for word in ("--input", text)]
+    options += ["--depth", str(request.depth)] if request.depth else []
+    options += ["--width", str(request.width)] if request.width else []
+    spec = request.target if alone or model is None else model.name
+    return Asked((relative(spec, root) or spec) if os.path.isabs(spec) else spec, tuple(options), request.depth, "option", root)
+
+
+def _refused(error: ScreenError, asked: Asked, model: Captured | None) -> Judged:
+    return Judged(not_judged(error, asked, model.info if model else None), error, False)
+
+
+def _missing(model: Captured) -> ScreenError:
+    return InternalError(f"the graph of `{model.name}` never came")
+
+
+def _ours(error: Exception) -> ScreenError:
+    if isinstance(error, ScreenError):
+        return error
+    return InternalError(f"judging raised `{type(error).__name__}: {error}`", details="".join(traceback.format_exception(error)))
+
+
+__all__ = ["Job", "Judged", "job_of", "judge"]

@@ -1,0 +1,1 @@
+"""Attacks on bounds: inputs and weights against every bound of a branch."""

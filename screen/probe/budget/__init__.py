@@ -1,0 +1,1 @@
+"""What measuring costs, and what fits."""

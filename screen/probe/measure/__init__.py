@@ -1,0 +1,1 @@
+"""How anything is measured: replays, weights, leaves, determinism."""

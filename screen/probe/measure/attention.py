@@ -1,0 +1,67 @@
+"""Logits and rows of an attention, read off its recorded call."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from screen.graph import Graph
+from screen.probe.measure.replay import Env
+
+MASKED = -1e30
+"""A logit below this was masked out."""
+
+
+def logits(graph: Graph, node: int, env: Env) -> Tensor | None:
+    """What stands under the softmax: its input, or q kᵀ · scale with the mask of a fused call; masked entries are −∞. [..., rows, columns]"""
+    here = graph.nodes[node]
+    if here.op != "scaled_dot_product_attention":
+        u = env.get(here.inputs[0])
+        return u.masked_fill(u < MASKED, -math.inf) if isinstance(u, Tensor) and u.dim() > 1 else None
+    q, k, factor = _operands(graph, node, env)
+    u = q @ k.transpose(-2, -1) * factor
+    if here.kwarg("is_causal", here.args[5] if len(here.args) > 5 else False) is True:
+        u = u.masked_fill(torch.ones(u.shape[-2:], dtype=torch.bool, device=u.device).triu(1), -math.inf)
+    mask = env.get(here.inputs[3]) if len(here.inputs) > 3 else None
+    if isinstance(mask, Tensor):
+        u = u.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else u + mask
+    return u.masked_fill(u < MASKED, -math.inf)
+
+
+def largest(u: Tensor) -> float:
+    """max |logit| over the entries that are not masked out."""
+    kept = u[torch.isfinite(u)]
+    return float(kept.abs().amax()) if kept.numel() else 0.0
+
+
+def bounded_logits(graph: Graph, node: int, env: Env) -> Tensor | None:
+    """max |logit| before masks, which the bound speaks of (of a softmax without its mask's entries), as a tensor that knows its gradient."""
+    here = graph.nodes[node]
+    if here.op != "scaled_dot_product_attention":
+        u = logits(graph, node, env)
+        kept = None if u is None else u[torch.isfinite(u)]
+        return None if kept is None else kept.abs().amax() if kept.numel() else kept.sum()
+    q, k, factor = _operands(graph, node, env)
+    return (q @ k.transpose(-2, -1) * factor).abs().amax()
+
+
+def bounded_logit(graph: Graph, node: int, env: Env) -> float | None:
+    """The same as a number."""
+    found = bounded_logits(graph, node, env)
+    return None if found is None else float(found.detach())
+
+
+def _operands(graph: Graph, node: int, env: Env) -> tuple[Tensor, Tensor, float]:
+    """(q, k with its heads repeated, scale) of a fused call."""
+    here = graph.nodes[node]
+    q, k = env[here.inputs[0]], env[here.inputs[1]]
+    scale = here.kwarg("scale", here.args[6] if len(here.args) > 6 else None)
+    factor = float(scale) if isinstance(scale, int | float) else 1 / math.sqrt(q.shape[-1])
+    if q.dim() > 3 and q.shape[-3] != k.shape[-3]:
+        k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
+    return q, k, factor
+
+
+__all__ = ["bounded_logit", "bounded_logits", "largest", "logits"]

@@ -1,0 +1,135 @@
+"""From facts to what the spot check looks at: the states of each stream, what each branch adds, and which weights are free."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from screen.facts.operator import StreamOperator
+from screen.facts.record import Facts
+from screen.graph import Graph, numel, ops_digest
+from screen.probe.plan.spot_types import SpotBranch, SpotPlan, SpotStream
+from screen.structure.branches.branch import Branch
+from screen.structure.chains.identity_edges import adds_product
+from screen.structure.streams.reader import Reader
+from screen.structure.types import Stream, Unknown
+
+VOCABULARY = 32
+"""Entries of an output from which it may be one over a vocabulary (convention)."""
+
+
+def spot_plan(facts: Facts, seed: int = 0) -> SpotPlan:
+    """What is to be looked at in one model. Streams without branches, and inner ones, are left out."""
+    streams = []
+    for stream, reader, operator in zip(facts.streams, facts.readers, facts.operators, strict=False):
+        if isinstance(operator, StreamOperator) and stream.role != "inner" and reader.branches and operator.states:
+            streams.append(_stream(facts, stream, reader, operator))
+    return SpotPlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(streams), seed, _vocabulary(facts.graph), facts.is_loop)
+
+
+def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperator) -> SpotStream:
+    names = {(s.add, s.output): (k.id, s.name) for k in stream.kinds for s in k.sublayers}
+    single = stream.kinds[0] if len(stream.kinds) == 1 else None
+    branches = []
+    held: dict[tuple[str, str], frozenset[int]] = {}
+    for place, (_, branch) in enumerate(reader.branches):
+        key = branch.add, branch.output
+        if key not in names and single is not None and single.sublayers:
+            sub = single.sublayers[place % len(single.sublayers)]
+            names[key] = single.id, sub.name
+        kind, sublayer = names.get(key, ("", ""))
+        if (kind, sublayer) not in held:
+            held[kind, sublayer] = _held(facts, stream, kind, sublayer, branch)
+        branches.append(_branch(facts, branch, kind, sublayer, held[kind, sublayer]))
+    ends = sorted((first, last, k) for k in stream.kinds for first, last in k.layers)
+    sizes = (len(ends[0][2].sublayers), len(max(ends, key=lambda e: e[1])[2].sublayers)) if ends else (1, 1)
+    axis = -1
+    shape = facts.graph.nodes[operator.begin].shape or ()
+    if shape and stream.width is not None and shape[-1] != stream.width and stream.width in shape:
+        axis = shape.index(stream.width) - len(shape)
+    begin = operator.begin if operator.lost is None else stream.states[0]
+    whole = sorted(facts.graph.nodes[begin].shape or ()) == sorted(facts.graph.nodes[operator.states[-1].node].shape or ())
+    carrying = frozenset(b.output for b in branches if b.output in operator.through and not b.parameters)
+    branches = [replace(b, carries=b.output in carrying) for b in branches]
+    summed = operator.clean is True or operator.lost is not None
+    return SpotStream(
+        stream.name,
+        (begin, *(s.node for s in operator.states)),
+        axis,
+        tuple(branches),
+        *sizes,
+        linear=not operator.breaks and carrying.issuperset(operator.through) and summed and whole,
+    )
+
+
+def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch) -> frozenset[int]:
+    """Which of the parameters of a branch, in order, "over all weights" leaves as they are; all branches of a kind have them at the same places."""
+    graph = branch.flow.graph
+    names = [graph.nodes[i].name for i in sorted(_parameters(branch))]
+    sub = next((s for k in stream.kinds for s in k.sublayers if (k.id, s.name) == (kind, sublayer)), None)
+    analysis = None if sub is None or (sub.add, sub.output) != (branch.add, branch.output) else facts.analysis(sub)
+    held = frozenset(graph.frozen) if analysis is None or isinstance(analysis, Unknown) else analysis.bounds.held
+    return frozenset(place for place, name in enumerate(names) if name in held)
+
+
+def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozenset[int]) -> SpotBranch:
+    graph, flow = branch.flow.graph, branch.flow
+    fused = adds_product(flow, graph.nodes[branch.add]) and branch.output == branch.add
+    read = _parameters(branch)
+    names = tuple(graph.nodes[i].name for i in sorted(read))
+    moving = [i for place, i in enumerate(sorted(read)) if place not in held and numel(graph.nodes[i].shape or ()) > 1]
+    free = tuple(graph.nodes[i].name for i in moving if any(_is_free(branch, *site) for site in read[i]))
+    softmaxes = tuple(i for i in branch.region if flow.classes[i] == "softmax" or graph.nodes[i].op == "scaled_dot_product_attention")
+    return SpotBranch(kind, sublayer, branch.output, fused, names, free, softmaxes)
+
+
+def _parameters(branch: Branch) -> dict[int, set[tuple[int, int]]]:
+    """Parameters that a branch reads, through functions of weights -> (node of the branch, what it reads there)."""
+    flow, graph = branch.flow, branch.flow.graph
+    found: dict[int, set[tuple[int, int]]] = {}
+    for node in branch.region:
+        for source in branch.sources(node):
+            if flow.data[source] or not flow.trained[source]:
+                continue
+            stack, seen = [source], {source}
+            while stack:
+                here = stack.pop()
+                if graph.nodes[here].op == "parameter":
+                    found.setdefault(here, set()).add((node, source))
+                fresh = [i for i in flow.counting[here] if i not in seen]
+                seen.update(fresh)
+                stack.extend(fresh)
+    return found
+
+
+def _is_free(branch: Branch, node: int, source: int) -> bool:
+    """Whether a weight is a map, a bias of one, or a table that is added where a node of the branch reads it: no gain, no temperature."""
+    flow = branch.flow
+    if flow.weighted[node] or flow.classes[node] in ("product", "weighted"):
+        return True
+    return flow.graph.nodes[node].op in ("add", "cat", "sub") and len(flow.graph.nodes[source].shape or ()) > 1
+
+
+def _vocabulary(graph: Graph) -> int | None:
+    """The output of a model that reads integers and gives one number for each entry of a vocabulary."""
+    reads = any(n.op == "input" and (n.dtype or "").startswith("int") for n in graph.nodes)
+    for index in graph.outputs[:1]:
+        shape = graph.nodes[index].shape or ()
+        if reads and len(shape) >= 2 and shape[-1] >= VOCABULARY:
+            return index
+    return None
+
+
+def after_first(facts: Facts, stream: Stream) -> int:
+    """Position among the states of the one behind the first block."""
+    operator = facts.operator(stream)
+    reader = next((r for s, r in zip(facts.streams, facts.readers, strict=True) if s.name == stream.name), None)
+    ends = sorted((first, len(k.sublayers)) for k in stream.kinds for first, _ in k.layers)
+    if reader is None or not isinstance(operator, StreamOperator) or not ends or len(reader.branches) < ends[0][1]:
+        return 0
+    add = reader.branches[ends[0][1] - 1][1].add
+    nodes = [operator.begin, *(s.node for s in operator.states)]
+    found = next((i for i, n in enumerate(nodes) if i and n >= add), 0)
+    return 0 if found == len(nodes) - 1 else found  # all is one block
+
+
+__all__ = ["after_first", "spot_plan"]

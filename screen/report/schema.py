@@ -1,0 +1,278 @@
+"""The report as pydantic models: what `--format json` prints and what every other format renders.
+
+Keys are sorted when printed and lists stand in data-flow order; nothing here knows the clock, the host or an absolute path, so the
+same input gives the same bytes. A number that is not finite stands as "inf", "-inf" or "nan". `None` means: not known, or not derived
+yet; it never means no.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel, Field, JsonValue
+
+from screen.report import render
+from screen.report.schema_streams import (
+    Degree,
+    Growth,
+    IdentityPathPart,
+    Initialisation,
+    KindPart,
+    Lipschitz,
+    Logits,
+    MapsPart,
+    NormPart,
+    OutputSet,
+    Part,
+    Port,
+    Real,
+    Residual,
+    Source,
+    StreamPart,
+    SublayerPart,
+    Value,
+)
+
+SCHEMA_VERSION = "2"
+VerdictName = Literal["stable", "conditional", "unknown", "unstable"]
+State = Literal["closed", "guarded", "out_of_scope", "conditional", "unknown", "open"]
+
+
+class Library(Part):
+    transformers: str | None = None
+    timm: str | None = None
+
+
+class Tool(Part):
+    name: str
+    version: str
+    python: str
+    torch: str | None
+    libraries: Library = Library()
+
+
+class ErrorPart(Part):
+    """Why the target was not judged, or not to its end."""
+
+    stage: Literal["usage", "load", "trace", "limits", "internal"]
+    message: str
+    file: str | None = None
+    line: int | None = None
+
+
+class Target(Part):
+    spec: str
+    kind: str | None = None
+    model_class: str | None = None
+    parameters: int | None = None
+    dtype: str | None = None
+    depth: int | None = None
+    depth_from: Literal["model", "option", "recipe", "assumed"] = "model"
+    weights: Literal["meta", "real"] = "meta"
+    changed: dict[str, tuple[JsonValue, JsonValue]] = Field(default_factory=dict)
+    options: list[str] = Field(default_factory=list)
+    """Options of the command that change what is screened, as they were given."""
+
+
+class Channel(Part):
+    id: Literal["D", "R", "L", "O", "I", "N", "S"]
+    state: State
+    reason: str
+    codes: list[str] = Field(default_factory=list)
+    conditions: list[str] = Field(default_factory=list)
+    risk: Real | None = None
+
+
+class Condition(Part):
+    id: str
+    text: str
+    needed_by: list[str] = Field(default_factory=list)
+    recipe: Literal["met", "not_met", "not_stated"] = "not_stated"
+
+
+class FindingPart(Part):
+    code: str
+    name: str
+    step: Literal["structure", "well_posedness", "forward", "backward", "uncertainty"]
+    channel: Literal["D", "R", "L", "O", "I", "N", "S"] | None
+    severity: Literal["error", "warning", "note"]
+    outcome: Literal["holds", "violated", "conditional", "not_applicable", "cannot_tell"]
+    message: str
+    basis: Literal["derived", "measured", "declared"]
+    stream: str | None = None
+    kind: str | None = None
+    sublayer: str | None = None
+    module: str | None = None
+    file: str | None = None
+    line: int | None = None
+    node: int | None = None
+    theorem: str = ""
+    assumptions: list[str] = Field(default_factory=list)
+    numbers: dict[str, Value] = Field(default_factory=dict)
+    remedy: str = ""
+
+
+class ExperimentPart(Part):
+    """One prediction and what was measured. `agrees` is null where nothing was compared; `outcome` and `reason` say why."""
+
+    name: str
+    what: str
+    predicted: Real | str | None = None
+    measured: Real | str | None = None
+    interval: tuple[Real, Real] | None = None
+    agrees: bool | None = None
+    samples: int = 0
+    outcome: Literal["confirmed", "refuted", "not_measured", "not_applicable", "observed"]
+    status: str = ""
+    reason: str = ""
+    stream: str | None = None
+    kind: str | None = None
+    sublayer: str | None = None
+    group: str | None = None
+    numbers: dict[str, Value] = Field(default_factory=dict)
+
+
+class ProbePart(Part):
+    """What was measured on real weights, one block at a time."""
+
+    device: str
+    dtype: str
+    seed: int
+    plan: dict[str, Value] = Field(default_factory=dict)
+    """Budget in seconds of counted work, and how many predictions came out how."""
+    interrupted: str | None = None
+    """Why it ended early; what stands here was measured before."""
+    experiments: list[ExperimentPart] = Field(default_factory=list)
+
+
+class Unmodelled(Part):
+    op: str
+    count: int
+    on_stream: bool
+    source: Source
+
+
+class GuessPart(Part):
+    file: str | None
+    line: int | None
+    assumed: str
+
+
+class Stamped(Part):
+    """A container of equal members of which not all ran."""
+
+    container: str
+    members: int
+    ran: list[int]
+    """Positions of the members that ran, from 0."""
+
+
+class RuleNotRun(Part):
+    rule: str
+    reason: str
+
+
+class CoveragePart(Part):
+    ops: int = 0
+    ops_modelled: int = 0
+    unmodelled: list[Unmodelled] = Field(default_factory=list)
+    guesses: list[GuessPart] = Field(default_factory=list)
+    stamped: list[Stamped] = Field(default_factory=list)
+    modules_uncalled: list[str] = Field(default_factory=list)
+    rules_not_run: list[RuleNotRun] = Field(default_factory=list)
+    rules_left_out: list[str] = Field(default_factory=list)
+    """Codes that `--select` or `--ignore` leaves out: the verdict counts them, findings and exit code do not."""
+
+
+class MeasuredPart(Part):
+    """What a measurement gave for a claim; `agrees` is null where nothing was compared."""
+
+    value: Real | bool | str | None
+    agrees: bool | None = None
+
+
+class ClaimPart(Part):
+    """One statement about the model. `weights`: as initialised (`start`), any that are held fixed, all values of all of them but gains of norms.
+    A claim that a measurement refutes keeps its value, has `measured.agrees` false, and counts as unknown for rules."""
+
+    id: str
+    claim: str
+    stream: str | None = None
+    kind: str | None = None
+    sublayer: str | None = None
+    group: str | None = None
+    value: bool | Real | str | None = None
+    low: Real | None = None
+    high: Real | None = None
+    weights: Literal["start", "fixed", "all"]
+    status: Literal["proved", "measured", "unknown"]
+    reason: str = ""
+    node: Source | None = None
+    rests_on: list[str] = Field(default_factory=list)
+    measured: MeasuredPart | None = None
+    codes: list[str] = Field(default_factory=list)
+
+
+class SpotCheckPart(Part):
+    """Whether claims were compared with the program on real tensors, and how many of them agreed."""
+
+    ran: bool = False
+    compared: int = 0
+    refuted: list[str] = Field(default_factory=list)
+    """Ids of claims."""
+    reason: str = ""
+    """Why it did not run, or not on everything."""
+
+
+class Report(Part):
+    """What was found about one target."""
+
+    schema_version: Literal["2"] = "2"
+    tool: Tool
+    verdict: VerdictName
+    provisional: bool
+    summary: str
+    error: ErrorPart | None = None
+    target: Target
+    channels: list[Channel] = Field(default_factory=list)
+    conditions: list[Condition] = Field(default_factory=list)
+    streams: list[StreamPart] = Field(default_factory=list)
+    findings: list[FindingPart] = Field(default_factory=list)
+    claims: list[ClaimPart] = Field(default_factory=list)
+    spot_check: SpotCheckPart = SpotCheckPart()
+    coverage: CoveragePart = CoveragePart()
+    probe: ProbePart | None = None
+
+    def to_json(self) -> str:
+        """The JSON text that `--format json` prints, with a line feed at its end."""
+        return _dump(self)
+
+    def _repr_markdown_(self) -> str:
+        """Shows itself in a notebook."""
+        return render(self, "markdown")
+
+
+class Reports(Part):
+    """Several targets, in the order given; the verdict is the worst."""
+
+    schema_version: Literal["2"] = "2"
+    tool: Tool
+    verdict: VerdictName
+    reports: list[Report] = Field(min_length=1)
+
+    def to_json(self) -> str:
+        """As `Report.to_json`."""
+        return _dump(self)
+
+
+def _dump(part: BaseModel) -> str:
+    return json.dumps(part.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+__all__ = [
+    "SCHEMA_VERSION", "Channel", "ClaimPart", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart", "Growth",
+    "GuessPart", "IdentityPathPart", "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "MeasuredPart", "NormPart",
+    "OutputSet", "Part", "Port", "ProbePart", "Real", "Report", "Reports", "Residual", "RuleNotRun", "Source", "SpotCheckPart", "Stamped",
+    "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
+]  # fmt: skip

@@ -1,0 +1,223 @@
+"""Which axes of a value hold features, and which hold tokens or samples.
+
+Every axis is a product of atoms `(size, holds features?)`, outer first. Atoms are followed through views and sums; a lookup in a table
+makes its last axis features, a map by a weight keeps what is features under it and makes the axis that it contracts features where
+nothing was known. A float argument of three axes is taken as [samples, tokens, features] until a convolution says otherwise; where
+statements differ, and where no axis holds features, nothing is known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from screen.graph import Node
+from screen.structure.dataflow import Flow, axes_of
+
+Atoms = tuple[tuple[int, bool], ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The atoms of each axis; `sure`: a weight or a table said so."""
+
+    axes: tuple[Atoms, ...]
+    sure: bool
+
+    def holds(self, axis: int) -> bool:
+        """Whether an axis (negative) is features and nothing else; an axis of size 1 is whatever is asked."""
+        return all(flag for _, flag in self.axes[axis])
+
+    def any(self, axis: int) -> bool:
+        """Whether features are in an axis."""
+        return any(flag for _, flag in self.axes[axis])
+
+    @cached_property
+    def known(self) -> bool:
+        """Whether features are in some axis."""
+        return any(flag for atoms in self.axes for _, flag in atoms)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return tuple([math.prod([n for n, _ in atoms]) for atoms in self.axes])
+
+
+def plain(shape: tuple[int, ...], features: tuple[int, ...], sure: bool) -> Layout:
+    """The given axes (negative) are features, the others not."""
+    marked = {a % len(shape) for a in features if -len(shape) <= a < 0}
+    return Layout(tuple(((n, i in marked),) if n != 1 else () for i, n in enumerate(shape)), sure)
+
+
+@dataclass(frozen=True)
+class Features:
+    """The layouts of a graph."""
+
+    flow: Flow
+
+    @cached_property
+    def layouts(self) -> tuple[Layout | None, ...]:
+        """One for each node; None where it is not known."""
+        table: list[Layout | None] = []
+        for node in self.flow.graph.nodes:
+            found = self._layout(node, table)
+            table.append(found if found is not None and found.known and (node.shape is None or found.shape == node.shape) else None)
+        return tuple(table)
+
+    def spans_others(self, node: int, axes: tuple[int, ...]) -> bool:
+        """Whether some of these axes of a value are known to hold no features: tokens, samples."""
+        layout = self.layouts[node]
+        return layout is not None and any(-len(layout.axes) <= a < 0 and not layout.any(a) and layout.axes[a] != () for a in axes)
+
+    def _layout(self, node: Node, table: list[Layout | None]) -> Layout | None:
+        kind = self.flow.classes[node.index]
+        if node.op == "input":
+            return plain(node.shape, (-1,), False) if node.shape and len(node.shape) == 3 and self.flow.is_float(node) else None
+        if not self.flow.data[node.index] or not node.inputs:
+            return None
+        if kind == "weighted" or self.flow.weighted[node.index]:
+            return self._mapped(node, table)
+        if kind == "product" or node.op == "scaled_dot_product_attention":
+            return self._mixed(node, table)
+        if kind in ("view", "part"):
+            source = table[node.inputs[0]]
+            return _viewed(self.flow, node, source) if source is not None else None
+        if kind in ("join", "statistic") or node.op in ("sum", "mean"):
+            return self._reshaped(node, table)
+        return self._joined(node, table)
+
+    def _joined(self, node: Node, table: list[Layout | None]) -> Layout | None:
+        """Ops entry by entry: what the operands of the same shape agree on."""
+        graph = self.flow.graph
+        found = [lay for i in dict.fromkeys(node.inputs) if self.flow.data[i] and graph.nodes[i].shape == node.shape and (lay := table[i])]
+        sure = [lay for lay in found if lay.sure] or found
+        if not sure or any(not _agree(sure[0], other) for other in sure[1:]):
+            return None
+        return sure[0]
+
+    def _reshaped(self, node: Node, table: list[Layout | None]) -> Layout | None:
+        """Reductions that keep their axes, and `cat`: axes of another size hold features where they did before."""
+        first = next((lay for i in node.inputs if self.flow.data[i] and (lay := table[i]) is not None), None)
+        if first is None or node.shape is None:
+            return None
+        if node.op == "stack":
+            return None
+        return _resized(first, node.shape) if len(first.axes) == len(node.shape) else _dropped(self.flow, node, first)
+
+    def _mapped(self, node: Node, table: list[Layout | None]) -> Layout | None:
+        """A map by a weight."""
+        shape, graph = node.shape, self.flow.graph
+        data = [i for i in node.inputs if self.flow.data[i]]
+        if not shape:
+            return None
+        source = table[data[0]] if data else None
+        if node.op.startswith("conv"):
+            return self._convolved(node, shape, source)
+        rank = len(graph.nodes[data[0]].shape or ()) if data else 0
+        if source is None or rank != len(shape) or node.op == "embedding":
+            return plain(shape, (-1,), True)
+        trained_first = self.flow.classes[node.index] == "product" and bool(node.inputs) and self.flow.trained[node.inputs[0]]
+        axis = -2 if trained_first and rank > 1 else -1
+        made = ((shape[axis], source.any(axis)),) if shape[axis] != 1 else ()
+        axes = list(source.axes)
+        axes[axis] = made
+        return Layout(tuple(axes), source.sure or source.any(axis))
+
+    def _convolved(self, node: Node, shape: tuple[int, ...], source: Layout | None) -> Layout:
+        spatial = {"conv1d": 1, "conv2d": 2, "conv3d": 3}.get(node.op.replace("_transpose", ""), max(len(shape) - 2, 1))
+        channel = -1 - spatial
+        if source is None or not source.sure or len(source.axes) != len(shape):
+            return plain(shape, (channel,), True)
+        return plain(shape, tuple(a for a in range(-len(shape), 0) if source.any(a)), True)
+
+    def _mixed(self, node: Node, table: list[Layout | None]) -> Layout | None:
+        """A product of two values: rows of the first, columns of the second, and what both hold before."""
+        data = [i for i in node.inputs if self.flow.data[i]]
+        shape = node.shape
+        first, second = (table[data[0]], table[data[-1]]) if len(data) >= 2 else (None, None)
+        if shape is None or first is None or second is None or len(shape) < 2 or len(first.axes) != len(shape) or len(second.axes) != len(shape):
+            return None
+        marked = [a for a in range(-len(shape), -2) if first.any(a) or second.any(a)]
+        marked += [-2] if first.any(-2) else []
+        marked += [-1] if second.any(-1) else []
+        return plain(shape, tuple(marked), first.sure and second.sure)
+
+
+def _agree(one: Layout, other: Layout) -> bool:
+    if len(one.axes) != len(other.axes):
+        return False
+    return all(one.holds(a) == other.holds(a) or not one.axes[a] or not other.axes[a] for a in range(-len(one.axes), 0))
+
+
+def _resized(layout: Layout, shape: tuple[int, ...]) -> Layout:
+    """The same axes, some of another size."""
+    axes = []
+    for atoms, size in zip(layout.axes, shape, strict=True):
+        same = math.prod(n for n, _ in atoms) == size
+        axes.append(atoms if same else () if size == 1 else ((size, any(flag for _, flag in atoms)),))
+    return replace(layout, axes=tuple(axes))
+
+
+def _dropped(flow: Flow, node: Node, layout: Layout) -> Layout | None:
+    """A reduction without `keepdim`."""
+    gone = axes_of(flow.operand(node, 1, "dim", "axis"), len(layout.axes))
+    kept = tuple(a for i, a in enumerate(layout.axes) if i - len(layout.axes) not in gone)
+    return replace(layout, axes=kept) if node.shape is not None and len(kept) == len(node.shape) else None
+
+
+# -- views ----------------------------------------------------------------------------------------------------------------------------
+
+_RESHAPES = frozenset({"view", "reshape", "flatten", "unflatten", "ravel", "view_as", "reshape_as", "unsqueeze", "squeeze"})
+_SWAPS = frozenset({"transpose", "swapaxes", "swapdims"})
+
+
+def _viewed(flow: Flow, node: Node, source: Layout) -> Layout | None:
+    if node.shape is None:
+        return source  # `split`, `chunk`: the parts are read by `getitem`
+    rank = len(source.axes)
+    if node.op in ("T", "t", "mT", "adjoint", "H", "mH") and rank >= 2:
+        axes = [*source.axes[:-2], source.axes[-1], source.axes[-2]]
+        return replace(source, axes=tuple(axes)) if rank == 2 or node.op not in ("T", "t") else None
+    if node.op in _SWAPS:
+        pair = [flow.operand(node, p, f"dim{p - 1}", f"axis{p - 1}") for p in (1, 2)]
+        if not all(isinstance(p, int) for p in pair):
+            return None
+        order = list(range(rank))
+        one, other = (p % rank for p in pair if isinstance(p, int))
+        order[one], order[other] = other, one
+        return replace(source, axes=tuple(source.axes[i] for i in order))
+    if node.op == "permute":
+        given = node.args[1] if len(node.args) == 2 and isinstance(node.args[1], tuple) else node.args[1:] or node.kwarg("dims")
+        order = [a % rank for a in given if isinstance(a, int)] if isinstance(given, tuple) else []
+        return replace(source, axes=tuple(source.axes[i] for i in order)) if sorted(order) == list(range(rank)) else None
+    if node.op in _RESHAPES:
+        return _recut(source, node.shape)
+    return _resized(source, node.shape) if len(node.shape) == rank else None
+
+
+def _recut(source: Layout, shape: tuple[int, ...]) -> Layout | None:
+    """The same entries in the same order: atoms are cut where an axis ends."""
+    left = [atom for axis in source.axes for atom in axis]
+    axes: list[Atoms] = []
+    for size in shape:
+        found: list[tuple[int, bool]] = []
+        room = size
+        while room > 1:
+            if not left:
+                return None
+            count, flag = left.pop(0)
+            if count <= room and room % count == 0:
+                found.append((count, flag))
+                room //= count
+            elif count % room == 0:
+                found.append((room, flag))
+                left.insert(0, (count // room, flag))
+                room = 1
+            else:
+                return None
+        axes.append(tuple(found))
+    return replace(source, axes=tuple(axes))
+
+
+__all__ = ["Features", "Layout", "plain"]

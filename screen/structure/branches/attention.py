@@ -1,0 +1,235 @@
+"""Attention cores of a branch: what plays q, k and v, where they come from, and which norms stand before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen.structure.branches.branch import Branch
+from screen.structure.dataflow import strip
+from screen.structure.types import Norm, QKNorm, Unknown
+
+_SKIM = frozenset({"view", "part", "join", "linear", "alias", "write", "factory"})
+"""Op classes between a product of q and k and its softmax, or between the softmax and the product with v."""
+
+@dataclass(frozen=True)
+class Core:
+    """One attention: the nodes of its operands."""
+
+    node: int
+    q: int
+    k: int
+    v: int | None
+    softmax: bool
+
+@dataclass(frozen=True)
+class Attention:
+    """Reads the attention of one branch; there may be none."""
+
+    branch: Branch
+
+    @cached_property
+    def cores(self) -> tuple[Core, ...]:
+        """Attention cores, in order."""
+        return tuple(self._find_cores())
+
+    @cached_property
+    def _barren(self) -> set[int]:
+        """Nodes from which no product was found under an earlier softmax."""
+        return set()
+
+    def _find_cores(self) -> Iterator[Core]:
+        flow = self.branch.flow
+        for index in self.branch.region:
+            node = flow.graph.nodes[index]
+            if node.op in ("scaled_dot_product_attention", "flex_attention"):
+                q, k, v = (flow.ref(node, p, name) for p, name in enumerate(("query", "key", "value")))
+                if q is not None and k is not None:
+                    yield Core(index, q, k, v, True)
+            elif flow.classes[index] == "softmax" or node.op in ("sigmoid", "relu", "exp"):
+                out = self._weighs(index)
+                pair = self._logits_of(index)
+                if pair is None and flow.classes[index] == "softmax" and out is not None:
+                    pair = self._compared(index)
+                if pair is None:
+                    continue
+                if out is not None or node.op == "softmax":
+                    yield Core(index, *pair, out, flow.classes[index] == "softmax")
+
+    def _logits_of(self, softmax: int) -> tuple[int, int] | None:
+        """The two data operands of the product under a softmax."""
+        flow = self.branch.flow
+        seen: set[int] = set()
+        stack = list(flow.graph.nodes[softmax].inputs[:1])
+        while stack:
+            node = stack.pop()
+            if node in seen or node in self._barren or node not in self.branch.members:
+                continue
+            seen.add(node)
+            here = flow.graph.nodes[node]
+            if flow.classes[node] == "product" and flow.mixing[node]:
+                data = [i for i in here.inputs if flow.data[i]]
+                if len(data) == 3:
+                    data = data[1:]
+                return data[0], data[1]
+            if flow.classes[node] in _SKIM or here.op in ("tanh", "clamp", "maximum", "minimum") or self._picks(node):
+                stack.extend(i for i in here.inputs if flow.data[i])
+            elif here.op in ("sum", "mean"):
+                pair = self._manual_product(node)
+                if pair is not None:
+                    return pair
+                stack.extend(i for i in here.inputs if flow.data[i])
+        self._barren.update(seen)
+        return None
+
+    def _compared(self, softmax: int) -> tuple[int, int] | None:
+        """The two values that the logits compare, whatever is done between: a product that is mixed by weights, normed or convolved afterwards,
+        distances, a sum in which both are spread over an axis of the other. One of its axes is as long as that of the softmax."""
+        flow = self.branch.flow
+        length = (flow.graph.nodes[softmax].shape or (0,))[-1]
+        seen: set[int] = set()
+        stack = list(flow.graph.nodes[softmax].inputs[:1])
+        while stack:
+            index = stack.pop(0)
+            if index in seen or index not in self.branch.members:
+                continue
+            seen.add(index)
+            node = flow.graph.nodes[index]
+            data = [i for i in node.inputs if flow.data[i]]
+            shapes = [flow.graph.nodes[i].shape for i in data]
+            spread = node.op in ("add", "sub") and len(data) == 2 and node.shape not in shapes
+            if len(data) == 2 and length in (node.shape or ()) and (spread or node.op == "cdist" or self._is_product(index)):
+                return data[0], data[1]
+            stack.extend(data)
+        return None
+
+    def _is_product(self, node: int) -> bool:
+        return self.branch.flow.classes[node] == "product" and self.branch.flow.mixing[node]
+
+    def _picks(self, node: int) -> bool:
+        """`torch.max(logits, lowest)`: the larger of two, entry by entry."""
+        here = self.branch.flow.graph.nodes[node]
+        return here.op in ("max", "min") and len(here.inputs) == 2 and here.shape is not None
+
+    def _manual_product(self, node: int) -> tuple[int, int] | None:
+        """`(q * k).sum(-1)`."""
+        flow = self.branch.flow
+        below = flow.graph.nodes[strip(flow, flow.graph.nodes[node].inputs[0])]
+        data = [i for i in below.inputs if flow.data[i]]
+        if below.op == "mul" and len(data) == 2 and data[0] != data[1]:
+            return data[0], data[1]
+        return None
+
+    def _weighs(self, softmax: int) -> int | None:
+        """The value that a softmax weighs: the other operand of the product that its output reaches."""
+        flow = self.branch.flow
+        reach = {softmax}
+        for index in range(softmax + 1, self.branch.output + 1):
+            if index not in self.branch.members:
+                continue
+            node = flow.graph.nodes[index]
+            carried = [i for i in node.inputs if i in reach]
+            if not carried:
+                continue
+            if flow.classes[index] == "product":
+                others = [i for i in node.inputs if i not in reach and flow.data[i]]
+                return others[-1] if others else None
+            if flow.classes[index] in _SKIM or flow.classes[index] == "statistic":
+                reach.add(index)
+        return None
+
+    # -- norms on q and k -------------------------------------------------------------------------------------------------------------
+
+    def norms_before(self, node: int) -> tuple[tuple[Norm, ...], bool]:
+        """Norms between a value and the weighted op that it comes from, and whether some path passes none.
+
+        A norm that reads the stream itself (no weighted op before it) is an A, not a QK-norm."""
+        flow = self.branch.flow
+        found: dict[int, Norm] = {}
+        bare = False
+        seen: set[int] = set()
+        stack = [node]
+        while stack:
+            here = stack.pop()
+            if here in seen or not flow.data[here]:
+                continue
+            seen.add(here)
+            norm = self.branch.norms.by_node.get(here)
+            if norm is not None and not norm.across and here in self.branch.members and not self.branch.way(norm.source) - {"earlier"}:
+                found[here] = norm
+                continue
+            if flow.key[here] or here not in self.branch.members:
+                bare = True
+                continue
+            stack.extend(i for i in flow.graph.nodes[here].inputs if flow.data[i] and self._same_rank(i, here))
+        return tuple(found[n] for n in sorted(found)), bare
+
+    def _same_rank(self, source: int, node: int) -> bool:
+        """Leave out per-token scalars (temperatures, statistics)."""
+        shape = self.branch.flow.graph.nodes[source].shape
+        return shape is None or len(shape) == 0 or shape[-1] != 1 or (self.branch.flow.graph.nodes[node].shape or (0,))[-1] == 1
+
+    def norm_kind(self, node: int, head: int) -> QKNorm | Unknown:
+        """Kind of norm on q or k. `head`: features of one head."""
+        norms, bare = self.norms_before(node)
+        if not norms or bare:
+            unread = self._unread_before(node)
+            return Unknown("an op without a row stands between a projection and the logits", unread) if unread else "none"
+        norm = norms[-1]
+        if norm.type == "l2":
+            return "cosine" if norm.axes == (-1,) else "l2"
+        return "per_head" if norm.size <= head else "full"
+
+    def _head(self, core: Core) -> int:
+        """Features of one head: the axis that queries and keys, perhaps transposed, have in common."""
+        q, k = (self.branch.flow.graph.nodes[i].shape or (0,) for i in (core.q, core.k))
+        return q[-1] if q[-1] in k[-2:] or len(q) < 2 else q[-2]
+
+    def _unread_before(self, node: int) -> tuple[int, ...]:
+        """Ops without a row between a value and the weighted op that it comes from: each may be a norm."""
+        flow, seen, stack = self.branch.flow, {node}, [node]
+        while stack:
+            here = stack.pop()
+            if flow.key[here] or here not in self.branch.members:
+                continue
+            fresh = [i for i in flow.graph.nodes[here].inputs if flow.data[i] and i not in seen]
+            seen.update(fresh)
+            stack.extend(fresh)
+        return tuple(i for i in sorted(seen) if i in self.branch.members and flow.classes[i] == "unmodelled")
+
+    @cached_property
+    def qk(self) -> tuple[QKNorm | Unknown, QKNorm | Unknown, QKNorm | Unknown, bool | Unknown]:
+        """(qk, q, k, v normed) over all cores: what every core has."""
+        kinds = [(self.norm_kind(c.q, self._head(c)), self.norm_kind(c.k, self._head(c))) for c in self.cores]
+        if not kinds:
+            return "none", "none", "none", False
+        q, k = (kinds[0][i] if all(p[i] == kinds[0][i] for p in kinds) else "none" for i in (0, 1))
+        both: QKNorm | Unknown = q if q == k else ("full" if "none" not in (q, k) else "none")
+        if "none" not in (q, k):
+            both = next((side for side in (q, k) if isinstance(side, Unknown)), both)
+        values = [self.norms_before(c.v) for c in self.cores if c.v is not None]
+        return both, q, k, bool(values) and all(n and not bare for n, bare in values)
+
+    def reads_memory(self) -> bool:
+        """Whether keys come from another stream."""
+        return any(self._from_memory(c.k) for c in self.cores)
+
+    def _from_memory(self, node: int) -> bool:
+        """Whether a value depends on another stream and not on this one."""
+        seen: set[int] = set()
+        stack = [node]
+        memory = False
+        while stack:
+            here = stack.pop()
+            if here in seen:
+                continue
+            seen.add(here)
+            border = self.branch.border(here)
+            if border in ("raw", "earlier"):
+                return False
+            if border == "memory" or (self.branch.flow.data[here] and not self.branch.chains.is_fed_by(here, self.branch.chain.nodes[0])):
+                memory = True
+            elif border is None:
+                stack.extend(self.branch.flow.graph.nodes[here].inputs)
+        return memory

@@ -1,0 +1,67 @@
+"""Branches: what is added to a stream, where it reads the stream, and which norms stand on the way (theory, section 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen.structure.branches.output import Exit, is_bounded_gate, walk_out
+from screen.structure.branches.region import NOTHING, Region
+from screen.structure.types import Tri, Unknown
+
+
+@dataclass(frozen=True)
+class Branch(Region):
+    """The value `output`, added to `chain` at `add`, whose state there is `state`."""
+
+    @cached_property
+    def has_input_norm(self) -> Tri | str:
+        """Position A: every entry from this stream is normed, but for bounded gates; `partly` when some are."""
+        counted = [e for e in self.entries if e.node not in self.gates] or list(self.entries)
+        own = NOTHING.union(*(e.ways for e in counted)) if counted else NOTHING
+        blockers = self.opaque_entries()
+        if blockers and "raw" in own:
+            return Unknown("an op without a row stands between the stream and the branch", blockers)
+        ways = own & {"raw", "normed"} | ({"raw"} if self.is_factor_raw else set())
+        if not ways and own & {"memory", "memory normed"}:  # reversible: the branch reads the other stream alone
+            ways = frozenset({"memory": "raw", "memory normed": "normed"}[w] for w in own & {"memory", "memory normed"})
+        if ways == {"normed"}:
+            return True
+        return "partly" if len(ways) == 2 else False
+
+    @cached_property
+    def is_factor_raw(self) -> bool:
+        """Whether the branch multiplies the stream itself, no norm or bounded function between, by what it makes from it, as x ⊙ F(A(x))."""
+        flow, stack, seen = self.flow, [self.output], set[int]()
+        while stack:
+            node = stack.pop()
+            if node in seen or node not in self.members or flow.key[node] or is_bounded_gate(flow, node):
+                continue
+            seen.add(node)
+            norm = self.norms.by_node.get(node)
+            sources = [i for i in self.sources(node) if flow.data[i]] if norm is None else [norm.source]
+            if norm is None and flow.graph.nodes[node].op == "mul" and len(sources) == 2:
+                fresh = [bool(flow.keys[i] & ~flow.keys[self.state]) and not is_bounded_gate(flow, i) for i in sources]
+                if any(fresh[1 - k] and "raw" in self.way(i) and not is_bounded_gate(flow, i) for k, i in enumerate(sources)):
+                    return True
+            stack.extend(sources)
+        return False
+
+    @cached_property
+    def gates(self) -> frozenset[int]:
+        """Entries that read the stream and do no more than gate: with a bounded factor what the branch gives, or with any factor what a norm at its
+        input then normalises. Both are multipliers with a place of their own (s of the branch, copies of a stream)."""
+        closed = {e.node: e.scale for e in self.exit.scales if e.kind == "gate" and e.scale is not None and is_bounded_gate(self.flow, e.scale)}
+        norms = self.norms.by_node
+        normed = {i for i in self.region if (norm := norms.get(i)) is not None and not norm.across and "raw" in self.way(norm.source)}
+        leads: set[int] = set()  # to the output, past neither
+        for node in reversed(self.region):
+            ways = [u for u in self.flow.graph.users[node] if u in leads and u not in normed and closed.get(u) != node]
+            if ways or node == self.output:
+                leads.add(node)
+        return frozenset({e.node for e in self.entries} - leads)
+
+    @cached_property
+    def exit(self) -> Exit:
+        """What stands between the last key op and the add."""
+        return walk_out(self)

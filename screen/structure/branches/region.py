@@ -1,0 +1,228 @@
+"""The part of the graph that belongs to one branch: its nodes, what borders on them, and how the stream reaches them (theory, section 1)."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from screen.graph import Ref
+from screen.structure.chains.find import Chain, Chains
+from screen.structure.dataflow import Flow
+from screen.structure.norms.find import Norms
+from screen.structure.types import Norm
+
+Way = frozenset[str]
+"""How paths arrive: `raw` or `normed` from the stream, `memory` or `memory normed` from another one, `earlier` from an earlier branch."""
+
+NOTHING: Way = frozenset()
+_NORMED = {"raw": "normed", "memory": "memory normed"}
+_ARRANGES = frozenset({"view", "part", "join", "choice", "write"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One key op of a branch that reads the stream without another key op between."""
+
+    node: int
+    ways: Way
+    operands: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """The nodes between a stream and the value `output`, added to `chain` at `add`, whose state there is `state`."""
+
+    chains: Chains
+    chain: Chain
+    states: frozenset[int]
+    add: int
+    state: int
+    output: int
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The graph's data flow."""
+        return self.chains.flow
+
+    @cached_property
+    def norms(self) -> Norms:
+        """The graph's norms. One that begins in front of what the branch reads is a norm of what is read: where blocks end with a centring, a layer
+        norm by hand behind it is one of the centred stream."""
+        whole = self.chains.edges.norms
+        inside = {n: norm for n in self.region if (norm := whole.by_node.get(n)) is not None and self._border(norm.source) is not None}
+        changed = {n: found for n, norm in inside.items() if (found := self._from_state(norm)) is not norm}
+        return whole.changed(changed) if changed else whole
+
+    def _from_state(self, norm: Norm) -> Norm | None:
+        """A norm, as one of the state that it passes on its way; None where it is no norm of that."""
+        met, seen, stack = set[int](), set[int](), [norm.node]
+        while stack:
+            node = stack.pop()
+            if node in self.states:
+                met.add(node)
+            elif node not in seen and node != norm.source and self._border(node) is None:
+                seen.add(node)
+                stack.extend(self.flow.counting[node])
+        if not met or met == {norm.source}:
+            return norm
+        return replace(norm, source=min(met)) if norm.type == "layernorm" and len(met) == 1 else None  # centred twice is centred
+
+    @cached_property
+    def region(self) -> tuple[int, ...]:
+        """Nodes of the branch, ascending: back from the output to the stream, to other streams and to earlier branches."""
+        seen: set[int] = set()
+        stack = [self.output]
+        while stack:
+            node = stack.pop()
+            if node in seen or self._border(node) is not None:
+                continue
+            seen.add(node)
+            stack.extend(self.sources(node))
+        return tuple(sorted(seen | self._projections(seen)))
+
+    def sources(self, node: int) -> tuple[int, ...]:
+        """What a node of the branch reads: not the stream that a fused `addmm` adds to."""
+        return self.flow.graph.nodes[node].inputs[1:] if node == self.add else self.flow.counting[node]
+
+    def _projections(self, inside: set[int]) -> set[int]:
+        """Maps of another stream's value that only this branch uses (keys and values of cross-attention)."""
+        graph, found = self.flow.graph, set[int]()
+        queue = [-i for n in inside for i in self.sources(n) if i not in inside]
+        heapq.heapify(queue)  # the latest first: all users of a node are settled before it
+        seen: set[int] = set()
+        while queue:
+            node = -heapq.heappop(queue)
+            if node in seen or node in self.chains.on_streams or self._border(node) != self._elsewhere:
+                continue
+            seen.add(node)
+            if all(u in inside or u in found for u in graph.users[node]):
+                found.add(node)
+                for source in graph.nodes[node].inputs:
+                    heapq.heappush(queue, -source)
+        return found
+
+    @cached_property
+    def members(self) -> frozenset[int]:
+        """The region as a set."""
+        return frozenset(self.region)
+
+    def border(self, node: int) -> str | None:
+        """What a node outside of the branch is; None inside."""
+        return None if node in self.members else (self._border(node) or "other")
+
+    def _border(self, node: int) -> str | None:
+        if node in self.states:
+            return "raw"
+        if not self.flow.data[node]:
+            return "other"
+        if node in self.chains.main_nodes and node != self.output:
+            return self._elsewhere
+        if not self.chains.is_fed_by(node, self.chain.nodes[0]):
+            return self._elsewhere
+        if self.flow.key[node] and node != self.output and self.flow.depends(self._ungated[0], node):
+            return "earlier"
+        return None
+
+    @cached_property
+    def _ungated(self) -> tuple[int, tuple[int, ...]]:
+        """The stream's state in front of the gates on its way to the add, whose making is the branch's, and these gates."""
+        nodes, edges = self.chain.nodes, self.chain.edges
+        position = found = nodes.index(self.state) if self.state in self.states else 0
+        gates: list[int] = []
+        while position > 0 and edges[position - 1].kind in ("gate", "free", "scale", "same") and nodes[position] not in self.chain.adds:
+            position -= 1
+            if edges[position].kind in ("gate", "free"):
+                found, gates = position, [*gates, *(i for i in (edges[position].scale,) if i is not None)]
+        return (nodes[found] if gates else self.state), tuple(gates)
+
+    @property
+    def stream_gates(self) -> tuple[int, ...]:
+        """Values that multiply the stream itself on its way to the add."""
+        return self._ungated[1]
+
+    @property
+    def _elsewhere(self) -> str:
+        """What stands outside of an inner stream is an earlier state of the outer one, not another stream."""
+        return "earlier" if self.chain.inner else "memory"
+
+    @cached_property
+    def constants(self) -> tuple[object, ...]:
+        """The numbers that its values are multiplied by, its ops with theirs (ε, powers, axes of a transform), but for those that only arrange, and
+        where its parameters are frozen: layers that differ in them are of different kinds."""
+        frozen = frozenset(self.flow.graph.frozen)
+        nodes, found = self.flow.graph.nodes, list[object]()
+        data, classes = self.flow.data, self.flow.classes
+        for index in self.region:
+            node, kind = nodes[index], classes[index]
+            found += [e.factor for e in self.chains.into[index] if e.kind == "scale" and e.factor is not None and abs(e.factor) != 1.0]
+            if data[index] and kind not in _ARRANGES:
+                found.append((node.op, *[a for a in (*node.args, *node.kwargs) if not _reads(a)]))
+            found += [("frozen", place) for place, i in enumerate(node.inputs) if nodes[i].op == "parameter" and nodes[i].name in frozen]
+        return tuple(found)
+
+    @cached_property
+    def ways(self) -> dict[int, Way]:
+        """For each node of the region how the stream reaches it without passing a key op."""
+        table: dict[int, Way] = {}
+        key, norms, members = self.flow.key, self.norms.by_node, self.members
+        for node in self.region:
+            if key[node]:
+                table[node] = NOTHING
+                continue
+            norm = norms.get(node)
+            ways = NOTHING
+            for source in (norm.source,) if norm is not None else self.sources(node):
+                ways |= table.get(source, NOTHING) if source in members else self.way(source, table)
+            if norm is not None and ways and not norm.across:
+                ways = frozenset(_NORMED.get(w, w) for w in ways)
+            table[node] = ways
+        return table
+
+    def way(self, node: int, table: dict[int, Way] | None = None) -> Way:
+        """How the stream reaches a node of the region or of its border."""
+        border = self.border(node)
+        if border is None:
+            return (self.ways if table is None else table).get(node, NOTHING)
+        return NOTHING if border == "other" else frozenset({border})
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """Key ops (and the output itself) that read the stream."""
+        found = []
+        key = self.flow.key
+        for node in self.region:
+            if not key[node] and node != self.output:
+                continue
+            inputs = self.sources(node) if key[node] else (node,)
+            ways = NOTHING.union(*(self.way(i) for i in inputs))
+            if ways:
+                found.append(Entry(node, ways, tuple(i for i in inputs if self.way(i))))
+        keyed = [e for e in found if self.flow.key[e.node]]
+        return tuple(keyed or found)
+
+    @cached_property
+    def input_norms(self) -> tuple[Norm, ...]:
+        """Norms between the stream and the entries."""
+        found: dict[int, Norm] = {}
+        stack = [i for e in self.entries for i in e.operands]
+        seen: set[int] = set()
+        while stack:
+            node = stack.pop()
+            if node in seen or self.border(node) is not None or self.flow.key[node] or not self.way(node):
+                continue
+            seen.add(node)
+            norm = self.norms.by_node.get(node)
+            if norm is not None and not norm.across:
+                found[node] = norm
+            stack.extend((norm.source,) if norm is not None else self.sources(node))
+        return tuple(found[n] for n in sorted(found))
+
+    def opaque_entries(self) -> tuple[int, ...]:
+        """Ops without a row that read the stream raw: they may be norms."""
+        return tuple(e.node for e in self.entries if self.flow.classes[e.node] == "unmodelled" and "raw" in e.ways)
+
+
+def _reads(argument: object) -> bool:
+    """Whether an argument is a value of the graph."""
+    return isinstance(argument, Ref) or (isinstance(argument, tuple) and any(map(_reads, argument)))

@@ -1,0 +1,216 @@
+"""What a branch computes: its role, by the ops on its way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen.structure.branches.attention import Attention
+from screen.structure.branches.branch import Branch
+from screen.structure.branches.weight_maps import Maps
+from screen.structure.branches.weights import is_depthwise, slices_of, weights_of
+from screen.structure.dataflow import axes_of, mask_of, strip
+from screen.structure.types import MapCount, Role
+
+
+@dataclass(frozen=True)
+class Mixer:
+    """Reads the role of one branch."""
+
+    branch: Branch
+
+    @cached_property
+    def attention(self) -> Attention:
+        """Its attention, if it has one."""
+        return Attention(self.branch)
+
+    @cached_property
+    def _slices(self) -> int:
+        return slices_of(self.branch)
+
+    @cached_property
+    def weights(self) -> list[int]:
+        """Its weighted ops."""
+        return weights_of(self.branch)
+
+    @cached_property
+    def map_counter(self) -> Maps:
+        """What counts and splits its weights."""
+        return Maps(self.branch, self.attention, self.role)
+
+    @property
+    def maps(self) -> MapCount:
+        """Its logical weight maps."""
+        return self.map_counter.count
+
+    @cached_property
+    def ops(self) -> frozenset[str]:
+        """Op names of the branch."""
+        return frozenset(self.branch.flow.graph.nodes[i].op for i in self.branch.region)
+
+    @cached_property
+    def role(self) -> Role:
+        """What kind of map the branch is."""
+        if any(c.inner and c.adds[-1] in self.branch.members for c in self.branch.chains.streams):
+            return "other"
+        if self.attention.cores:
+            return "cross_attention" if self.attention.reads_memory() else "attention"
+        if any(op.startswith("fft") or op in ("stft", "istft", "rfft", "irfft") for op in self.ops):
+            if len(self.weights) >= 3 and any(self.branch.flow.classes[i] == "softmax" for i in self.branch.region):
+                return "cross_attention" if any("memory" in w for e in self.branch.entries for w in e.ways) else "attention"  # auto-correlation
+            return "fourier"
+        if "grid_sample" in self.ops and any(self.branch.flow.classes[i] == "softmax" for i in self.branch.region):  # deformable attention
+            return "cross_attention" if any("memory" in w for e in self.branch.entries for w in e.ways) else "attention"
+        if self._is_state_space():
+            return "ssm" if self._has_steps() or not self._products() else "linear_attention"
+        if self._is_recurrent():
+            return "rnn"
+        if self._products():
+            return "linear_attention"
+        if self._chooses():
+            return "moe"
+        if self._has_conv():
+            return "conv"
+        if self._routes():
+            return "moe"
+        if any(op.startswith(("avg_pool", "max_pool", "adaptive_")) for op in self.ops) and not self.weights:
+            return "pooling"
+        return self._feed_forward()
+
+    def _feed_forward(self) -> Role:
+        if self._is_gated():
+            return "gated_ffn"
+        return "ffn" if len(self.weights) >= 2 and self._has_activation() else "other"
+
+    def _is_recurrent(self) -> bool:
+        return bool(self.ops & {"lstm", "gru", "lstm_cell", "gru_cell", "mkldnn_rnn_layer", "rnn_tanh", "rnn_relu", "_thnn_fused_lstm_cell"}) or (
+            self._carries_state()
+        )
+
+    def _is_state_space(self) -> bool:
+        """A decay exp(·) of data that multiplies, with a scan: a sum over tokens by cumsum, or a loop that carries a state."""
+        flow = self.branch.flow
+        decays = [i for i in self.branch.region if flow.graph.nodes[i].op in ("exp", "exp2", "softplus", "logsigmoid") and flow.data[i]]
+        if not decays:
+            return False
+        scans = {"cumsum", "logcumsumexp", "cumprod", "segment_sum"} & self.ops
+        return bool(scans) or self._carries_state()
+
+    def _has_steps(self) -> bool:
+        """A step Δ = softplus(·) of the data that sets a decay multiplies the input as well (a discretised state space). Where the decay alone
+        forgets, beside products of two maps of the data, it is a gated linear attention."""
+        flow, members = self.branch.flow, self.branch.members
+        steps = {i for i in self.branch.region if flow.graph.nodes[i].op == "softplus" and flow.data[i]}
+        for index in self.branch.region:
+            node = flow.graph.nodes[index]
+            if node.op != "mul" or len(node.inputs) != 2:
+                continue
+            for step, other in (node.inputs, node.inputs[::-1]):
+                if self._behind_views(step) in steps and flow.data[other] and other in members:
+                    return True
+        return False
+
+    def _behind_views(self, node: int) -> int:
+        """The value behind views, parts and clamps."""
+        flow = self.branch.flow
+        while (flow.classes[node] in ("view", "part", "alias") or flow.graph.nodes[node].op == "clamp") and flow.graph.nodes[node].inputs:
+            node = flow.graph.nodes[node].inputs[0]
+        return node
+
+    def _carries_state(self) -> bool:
+        """A chain of adds of data, each on a product with the one before: s ← a·s + b."""
+        flow = self.branch.flow
+        depth: dict[int, int] = {}
+        for index in self.branch.region:
+            node = flow.graph.nodes[index]
+            if node.op in ("add", "addcmul"):
+                products = [i for i in node.inputs if flow.graph.nodes[strip(flow, i)].op == "mul" or node.op == "addcmul"]
+                depth[index] = max((depth.get(i, 0) + 1 for i in products), default=0)
+            else:
+                depth[index] = max((depth.get(i, 0) for i in node.inputs), default=0)
+        return max(depth.values(), default=0) >= 8
+
+    def _products(self) -> bool:
+        flow = self.branch.flow
+        return sum(flow.classes[i] == "product" and flow.mixing[i] for i in self.branch.region) >= 1
+
+    def _has_conv(self) -> bool:
+        flow = self.branch.flow
+        for index in self.branch.region:
+            node = flow.graph.nodes[index]
+            if node.op.startswith("conv") and len(node.inputs) > 1:
+                shape = flow.graph.nodes[node.inputs[1]].shape or ()
+                if any(n > 1 for n in shape[2:]) and not self._filters_hidden(index):
+                    return True
+        return False
+
+    def _filters_hidden(self, index: int) -> bool:
+        """A depthwise filter on the widened hidden layer of a feed-forward (SegFormer's Mix-FFN): the branch stays one."""
+        graph = self.branch.flow.graph
+        if not is_depthwise(self.branch, index):
+            return False
+        before = max((w for w in self.weights if w < index), default=None)
+        if before is None:
+            return False
+        shapes = [graph.nodes[i].shape or () for i in graph.nodes[before].inputs if self.branch.flow.trained[i]]
+        weight = max(shapes, key=len)[:2]
+        return len(weight) == 2 and max(weight) == (graph.nodes[graph.nodes[index].inputs[1]].shape or (0,))[0] > 1.5 * min(weight)
+
+    def _routes(self) -> bool:
+        """A choice of experts, hard or soft."""
+        return self._chooses() or self._soft_routes()
+
+    def _chooses(self) -> bool:
+        """A top-k (or argmax) of a weighted map of the tokens, and weights chosen or weighed by it."""
+        flow = self.branch.flow
+        if self.ops & {"grouped_mm"}:
+            return True
+        chosen = [i for i in self.branch.region if flow.graph.nodes[i].op in ("topk", "argmax", "sort", "argsort")]
+        chosen += [
+            i for n in self.branch.region for i in flow.graph.nodes[n].inputs if flow.graph.nodes[i].op in ("topk", "argmax", "one_hot")
+        ]
+        return any(flow.keys[i] & mask_of(self.branch.region) for i in chosen)
+
+    def _over_tokens(self, softmax: int) -> bool:
+        """A softmax whose axis is known to hold tokens, so that it pools them; or one entry, so that it is 1."""
+        node = self.branch.flow.graph.nodes[softmax]
+        axes = axes_of(self.branch.flow.operand(node, 1, "dim"), len(node.shape or ()))
+        if node.shape and all(node.shape[a] == 1 for a in axes):
+            return True
+        return self.branch.norms.features.spans_others(node.inputs[0], axes)
+
+    def _soft_routes(self) -> bool:
+        flow = self.branch.flow
+        softmaxes = [i for i in self.branch.region if flow.classes[i] == "softmax" and not self._over_tokens(i)]
+        return bool(softmaxes) and len(self.weights) >= 4
+
+    def _is_gated(self) -> bool:
+        """A product, entry by entry, of two values that each come from a weighted op of the branch. A gate on the output, whose complement
+        or twin multiplies the stream, is a scale of the sum."""
+        flow, gates = self.branch.flow, self.branch.stream_gates
+        mine = mask_of(i for i in self.branch.region if flow.key[i])
+        for index in self.branch.region:
+            node = flow.graph.nodes[index]
+            if node.op == "glu":
+                return True
+            if node.op != "mul" or self.branch.norms.by_node.get(index) is not None:
+                continue
+            data = [i for i in dict.fromkeys(node.inputs) if flow.data[i] and flow.keys[i] & mine]
+            wide = [i for i in data if (flow.graph.nodes[i].shape or (0,))[-1] > 1]
+            if any(flow.depends(gate, i) or gate == i for gate in gates for i in wide):
+                continue
+            if len(wide) == 2 and not self._activation_of_one(*wide):
+                return True
+        return False
+
+    def _activation_of_one(self, a: int, b: int) -> bool:
+        """x·σ(x): a hand-written SiLU or GELU multiplies a value with a function of itself, not with another part of it."""
+        flow = self.branch.flow
+        if flow.keys[a] != flow.keys[b]:
+            return False
+        parts = self._slices
+        return flow.ancestors[a] & parts == flow.ancestors[b] & parts
+
+    def _has_activation(self) -> bool:
+        flow = self.branch.flow
+        return any(flow.classes[i] in ("activation", "unmodelled") and flow.data[i] for i in self.branch.region)

@@ -1,0 +1,222 @@
+"""Logical weight maps of a branch: what the contract calls `m.maps`, before any cancellation."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen.structure.branches.attention import Attention
+from screen.structure.branches.branch import Branch
+from screen.structure.branches.weights import is_slice, slices_of, weights_of
+from screen.structure.types import MapCount, Role
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Counts the weights of one branch."""
+
+    branch: Branch
+    attention: Attention
+    role: Role
+
+    @cached_property
+    def weights(self) -> list[int]:
+        """Weighted ops; a convolution over several tokens beside an attention pools keys and is no projection."""
+        return weights_of(self.branch, filters=not self.attention.cores)
+
+    def _weight_name(self, index: int) -> str:
+        flow = self.branch.flow
+        trained = [i for i in flow.graph.nodes[index].inputs if flow.trained[i]]
+        trained.sort(key=lambda i: -len(flow.graph.nodes[i].shape or ()))
+        for source in trained:
+            if flow.trained[source]:
+                node = source
+                while flow.graph.nodes[node].op != "parameter":
+                    node = next(i for i in flow.graph.nodes[node].inputs if flow.trained[i])
+                return flow.graph.nodes[node].name
+        return ""
+
+    @cached_property
+    def count(self) -> MapCount:
+        """Logical weight maps: one per weight, and one per port for a weight that reads the stream and whose parts go to different ports."""
+        counted = self._without_logit_bias()
+        maps: dict[tuple[object, ...], int] = {}
+        names: list[str] = []
+        for index in self.weights:
+            if index in counted:
+                weight = self.expert_of(index) if self.role == "moe" else self._weight(index)
+                maps[weight] = max(maps.get(weight, 0), self._parts(index))
+                names.append(self._weight_name(index))
+        return MapCount(sum(maps.values()), tuple(dict.fromkeys(names)))
+
+    def _weight(self, index: int) -> tuple[object, ...]:
+        """What tells one weight of a weighted op from another: the parameter and the slice of it."""
+        flow = self.branch.flow
+        node = max((i for i in flow.graph.nodes[index].inputs if flow.trained[i] or flow.is_chosen_weight(i)),
+                   key=lambda i: len(flow.graph.nodes[i].shape or ()), default=index)
+        cut: list[object] = []
+        while flow.graph.nodes[node].inputs and flow.classes[node] in ("view", "part"):
+            here = flow.graph.nodes[node]
+            if flow.classes[node] == "part" and not flow.is_chosen_weight(node) and not self._is_pick(node):
+                cut.append((here.op, here.args[1:]))
+            node = here.inputs[0]
+        return (node, *cut)
+
+    def _without_logit_bias(self) -> set[int]:
+        """Nodes that reach the output otherwise than as a bias of the logits: a mask or a position bias is no multiplicative map."""
+        flow = self.branch.flow
+        seen: set[int] = set()
+        stack = [self.branch.output]
+        softmaxes = {c.node for c in self.attention.cores}
+        while stack:
+            node = stack.pop()
+            if node in seen or node not in self.branch.members:
+                continue
+            seen.add(node)
+            here = flow.graph.nodes[node]
+            if here.op == "scaled_dot_product_attention":
+                stack.extend(i for p, name in enumerate(("query", "key", "value")) if (i := flow.ref(here, p, name)) is not None)
+                bias = flow.ref(here, 3, "attn_mask")
+                stack.extend(self._logit_products([bias]) if bias is not None else [])
+            elif node in softmaxes:
+                stack.extend(self._logit_products(list(here.inputs[:1])))
+            else:
+                stack.extend(here.inputs)
+        return seen
+
+    def _logit_products(self, stack: list[int]) -> list[int]:
+        """The products (of data, or of data and weights) that logits are made of, through sums, scales and masks."""
+        flow = self.branch.flow
+        found: list[int] = []
+        seen: set[int] = set()
+        while stack:
+            node = stack.pop()
+            if node in seen or node not in self.branch.members:
+                continue
+            seen.add(node)
+            if flow.classes[node] == "product":
+                biased = flow.graph.nodes[node].op in ("addmm", "baddbmm", "addbmm", "addmv")
+                found.extend(flow.graph.nodes[node].inputs[1:] if biased else (node,))
+            elif flow.classes[node] == "statistic":
+                found.extend(flow.graph.nodes[node].inputs)
+            elif not flow.key[node]:
+                stack.extend(flow.graph.nodes[node].inputs)
+        return found
+
+    def _is_pick(self, node: int) -> bool:
+        """One entry along an axis (the weights of one expert): every expert plays the same part."""
+        here = self.branch.flow.graph.nodes[node]
+        if here.op == "select":
+            return True
+        above = self.branch.flow.graph.nodes[here.inputs[0]]
+        return here.op == "getitem" and above.shape is not None and here.shape is not None and len(here.shape) < len(above.shape)
+
+    def expert_of(self, index: int) -> tuple[object, ...]:
+        """Experts side by side count as one: equal shape, equal distance from the input, read by equal ops."""
+        flow = self.branch.flow
+        weights = [flow.graph.nodes[i].shape for i in flow.graph.nodes[index].inputs if flow.trained[i] or flow.is_chosen_weight(i)]
+        shape = max(weights, key=lambda s: len(s or ()), default=None)
+        users = tuple(sorted({flow.graph.nodes[u].op for u in flow.graph.users[index]}))
+        return (shape[-2:] if shape else None, self._levels[index], users)
+
+    @cached_property
+    def _levels(self) -> dict[int, int]:
+        """How many key ops a node has before it in the branch, on the longest path."""
+        flow, table = self.branch.flow, dict[int, int]()
+        for node in self.branch.region:
+            before = max((table.get(i, 0) for i in flow.graph.nodes[node].inputs), default=0)
+            table[node] = before + flow.key[node]
+        return table
+
+    def _parts(self, index: int) -> int:
+        """How many logical maps one weight holds: groups of slices of its output that arrive at different operands.
+
+        Only a weight that reads the stream is split; an SSM's input map counts once, its parts gate and discretise one recurrence."""
+        if index not in {e.node for e in self.branch.entries} or self.role == "ssm":
+            return 1
+        return max(1, len(self.cuts(index)))
+
+    def cuts(self, index: int) -> list[set[object]]:
+        """Slices of a weighted op's output (as `cut_of` names them), those that arrive at one operand together."""
+        groups: list[set[object]] = []
+        for cuts in self._arrivals_at_one_depth(index):
+            merged = set(cuts)
+            for group in [g for g in groups if g & merged]:
+                merged |= group
+                groups.remove(group)
+            groups.append(merged)
+        return groups
+
+    def cut_of(self, node: int) -> object:
+        """What names a slice: the call that it belongs to and which entries it takes."""
+        return (self._root_cut(node), self.branch.flow.graph.nodes[node].args[1:])
+
+    def _arrivals_at_one_depth(self, index: int) -> list[frozenset[object]]:
+        """Arrivals without those at a weighted op that leads to where another slice arrives: the latent part of a low-rank map (MLA)."""
+        arrivals = list(self._arrivals(index))
+        flow = self.branch.flow
+        ends = {node for node, _ in arrivals if flow.mixing[node]}
+        return [cuts for node, cuts in arrivals if not (flow.weighted[node] and any(e != node and flow.depends(e, node) for e in ends))]
+
+    def _arrivals(self, index: int) -> Iterator[tuple[int, frozenset[object]]]:
+        """For each operand of a key op (or of a product entry by entry) that slices of a weighted op's output reach: which slices."""
+        flow = self.branch.flow
+        first: dict[int, frozenset[object]] = {index: frozenset()}
+        for node in self._reached(index, first):
+            here = flow.graph.nodes[node]
+            arrived = [i for i in dict.fromkeys(here.inputs) if i in first]
+            split = here.op in ("mul", "glu") and len([i for i in here.inputs if first.get(i)]) > 1
+            if flow.key[node] or (split and len({first[i] for i in arrived}) > 1):
+                yield from ((node, first[i]) for i in arrived if first[i])
+            elif here.op == "mul" and len(arrived) == 2 and first[arrived[0]] and self._differ(*arrived):
+                yield from ((node, frozenset[object]((cut, i) for cut in first[i])) for i in arrived)
+            elif here.op == "glu":
+                yield node, frozenset({"gate"})
+                yield node, frozenset({"up"})
+            else:
+                before = first[arrived[0]] if len(arrived) == 1 else frozenset[object]().union(*(first[i] for i in arrived))
+                first[node] = frozenset({self.cut_of(node)}) if not before and is_slice(self.branch, node) else before
+
+    def _differ(self, one: int, other: int) -> bool:
+        """Two halves of one slice: gate and up of a map that holds more than them."""
+        flow = self.branch.flow
+        both = flow.ancestors[one] & self._slices, flow.ancestors[other] & self._slices
+        cuts = [found & ~rest for found, rest in (both, both[::-1])]
+        if any(cut.bit_count() != 1 for cut in cuts):
+            return False
+        nodes = [flow.graph.nodes[cut.bit_length() - 1] for cut in cuts]
+        wholes = {self._whole(n.index) for n in nodes}
+        shapes = [n.shape or (0,) for n in (*nodes, *(flow.graph.nodes[w] for w in wholes))]
+        return len(wholes) == 1 and shapes[0] == shapes[1] and shapes[-1][-1] > shapes[0][-1]
+
+    def _whole(self, part: int) -> int:
+        """The value that a slice was cut from."""
+        flow = self.branch.flow
+        above = flow.graph.nodes[flow.graph.nodes[part].inputs[0]]
+        return above.inputs[0] if above.shape is None and above.inputs else above.index
+
+    @cached_property
+    def _slices(self) -> int:
+        return slices_of(self.branch)
+
+    def _reached(self, index: int, passed: Container[int]) -> Iterator[int]:
+        """Nodes of the branch after a node, ascending, that read it or one of those before them that are in `passed` by then."""
+        users, members = self.branch.flow.graph.users, self.branch.members
+        waiting, seen = list(users[index]), set(users[index])  # ascending, so that it is a heap
+        while waiting:
+            node = heapq.heappop(waiting)
+            if node not in members:
+                continue
+            yield node
+            for user in users[node] if node in passed else ():
+                if user not in seen:
+                    seen.add(user)
+                    heapq.heappush(waiting, user)
+
+    def _root_cut(self, node: int) -> object:
+        """The call that a slice belongs to, so that equal slices of one value are one."""
+        flow = self.branch.flow
+        above = flow.graph.nodes[flow.graph.nodes[node].inputs[0]]
+        return (above.op, above.args[1:], flow.root(above.inputs[0])) if above.shape is None and above.inputs else above.index

@@ -1,0 +1,1 @@
+"""Identity paths of residual streams."""

@@ -1,0 +1,335 @@
+"""Streams: chains of identity edges with the largest number of residual adds (theory, section 1; review, item 1).
+
+A **residual add** on a chain is an add whose other operand depends on the chain and carries a weighted or mixing op that the chain has not passed. A
+chain is **nested** (part of a branch: SSM skip, LoRA, value residual) when an identity path from its source or an ancestor of it reaches
+a descendant of its sink around the sink.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from screen.structure.chains.identity_edges import Edge, Edges, adds_product
+from screen.structure.dataflow import Flow, nodes_of
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One path of identity edges, from its source to the last node it reaches."""
+
+    nodes: tuple[int, ...]
+    edges: tuple[Edge, ...]
+    """edges[i] leads into nodes[i + 1]."""
+    adds: tuple[int, ...]
+    """The residual adds, ascending."""
+    inner: bool = False
+    """A residual network inside a branch of another stream."""
+
+    @property
+    def begin(self) -> int:
+        """Where the state stands that the first branch reads, at the latest: what comes before may feed other streams as well."""
+        position = self.nodes.index(self.adds[0]) - 1 if self.adds else 0
+        while position > 0 and self.edges[position - 1].kind in ("same", "scale", "gate", "free", "norm"):
+            position -= 1
+        return position
+
+
+class Best(NamedTuple):
+    """The longest chain that ends at a node."""
+
+    length: int
+    source: int
+    edge: Edge | None
+    adds: bool = False
+    """Whether that edge is a residual add."""
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Finds the streams of a graph."""
+
+    flow: Flow
+    edges: Edges
+
+    @cached_property
+    def into(self) -> tuple[tuple[Edge, ...], ...]:
+        """Identity edges into each node."""
+        return self.edges.all()
+
+    @cached_property
+    def best(self) -> tuple[Best, ...]:
+        """Dynamic programme over nodes in data-flow order."""
+        table: list[Best] = []
+        for index, edges in enumerate(self.into):
+            chosen: tuple[int, Edge, bool] | None = None
+            for edge in edges:
+                adds = edge.kind == "add" and self.is_residual(edge, table[edge.source].source)
+                adds = adds and not self._merges(table, edge) and not self._is_behind(table, edge)
+                length = table[edge.source].length + adds
+                if chosen is None or length > chosen[0] or (length == chosen[0] and self._older(edge, chosen[1])):
+                    chosen = length, edge, adds
+            if chosen is None:
+                table.append(Best(0, index, None))
+            else:
+                length, edge, adds = chosen
+                table.append(Best(length, table[edge.source].source, edge, adds))
+        return tuple(table)
+
+    def _merges(self, table: Sequence[Best], edge: Edge) -> bool:
+        """Whether an add joins two chains from one source that went their own ways for two adds each (a reversible net's end): no branch is added."""
+        mine = table[edge.source]
+        rivals = [o for o in self.others(edge) if mine.length >= 2 <= table[o].length and table[o].source == mine.source]
+        return any(_own_adds(table, edge.source, o) >= 2 and _own_adds(table, o, edge.source) >= 2 for o in rivals)
+
+    def _is_behind(self, table: Sequence[Best], edge: Edge) -> bool:
+        """Whether what is added is a later state of the same stream (2x − x₋ of a leapfrog), reached from the carried one past no norm: the
+        carried one is a long skip, and no branch is added."""
+        mine = table[edge.source]
+        return any(table[o].source == mine.source and table[o].length > mine.length and _leads_to(table, o, edge.source) for o in self.others(edge))
+
+    def _older(self, new: Edge, old: Edge) -> bool:
+        """Of two chains of one length the one that has passed fewer weighted ops."""
+        one, other = self.flow.keys[new.source], self.flow.keys[old.source]
+        return one != other and one.bit_count() < other.bit_count()
+
+    def others(self, edge: Edge) -> tuple[int, ...]:
+        """The operands that an add adds to the carried one."""
+        inputs = self.flow.graph.nodes[edge.node].inputs
+        if len(inputs) == 2:
+            return tuple([i for i in inputs if i != edge.source and self.flow.data[i]])
+        return tuple(e.source for e in self.into_all(edge.node) if e.source != edge.source)
+
+    def into_all(self, node: int) -> tuple[Edge, ...]:
+        """Edges into an add, with operands that carry no chain (weighted products) included."""
+        if self.flow.graph.nodes[node].op in ("sum", "mean"):
+            return self.into[node]
+        listed = {e.source for e in self.into[node]}
+        rest = tuple(
+            Edge(i, node, "add") for i in dict.fromkeys(self.flow.graph.nodes[node].inputs) if i not in listed and self.flow.data[i]
+        )
+        return self.into[node] + rest
+
+    def is_residual(self, edge: Edge, source: int) -> bool:
+        """Whether an edge into an add counts: what is added depends on the chain and brings a key op that it has not passed."""
+        if edge.kind != "add":
+            return False
+        keys = self.flow.keys
+        passed = keys[edge.source]
+        if self._filters(edge, passed):
+            return False
+        others = self.others(edge)
+        return any(keys[i] | passed != passed and self.flow.depends(i, source) for i in others) or self._adds_product(edge, source)
+
+    def _filters(self, edge: Edge, passed: int) -> bool:
+        """x − pool(x): the stream loses its moving average (Autoformer); no branch is added."""
+        node = self.flow.graph.nodes[edge.node]
+        if node.op != "sub" or edge.source != node.inputs[0]:
+            return False
+        fresh = [self.flow.keys[o] & ~passed for o in self.others(edge)]
+        pooled = any(fresh) and all(self.flow.graph.nodes[i].op.startswith("avg_pool") for mask in fresh for i in nodes_of(mask))
+        return pooled and all(self._linear_from(o, edge.source) for o in self.others(edge))
+
+    def _linear_from(self, node: int, source: int) -> bool:
+        """Whether only views, joins and pooling stand between a value and another."""
+        stack, seen = [node], set[int]()
+        while stack:
+            here = stack.pop()
+            if here == source or here in seen or not self.flow.data[here]:
+                continue
+            seen.add(here)
+            if self.flow.classes[here] not in ("view", "part", "join", "mixing"):
+                return False
+            stack.extend(self.flow.graph.nodes[here].inputs)
+        return True
+
+    def is_fed_by(self, node: int, source: int) -> bool:
+        """Whether a value depends on a chain's source, or on a weighted op that the source depends on as well (a bottleneck beside it)."""
+        return self.flow.depends(node, source) or bool(self.flow.keys[node] & self.flow.keys[source])
+
+    def _with_first(self, chain: Chain) -> Chain:
+        """An inner chain whose first branches read a bottleneck beside its own source: they count too."""
+        first, source = chain.adds[0], chain.nodes[0]
+        more = [
+            e.node for e in chain.edges
+            if e.kind == "add" and e.node < first
+            and any(self.flow.keys[o] & ~self.flow.keys[e.source] and self.is_fed_by(o, source) for o in self.others(e))
+        ]
+        return Chain(chain.nodes, chain.edges, (*more, *chain.adds), inner=True)
+
+    def _adds_product(self, edge: Edge, source: int) -> bool:
+        """`addmm(x, a, b)`: the product is in the add itself."""
+        node = self.flow.graph.nodes[edge.node]
+        return adds_product(self.flow, node) and self.flow.key[edge.node] and any(
+            self.flow.depends(i, source) for i in node.inputs if i != edge.source
+        )
+
+    def chain(self, end: int) -> Chain:
+        """Walk the best chain back from a node."""
+        nodes, edges, adds = [end], [], []
+        while (edge := self.best[nodes[-1]].edge) is not None:
+            if self.best[edge.node].adds:
+                adds.append(edge.node)
+            edges.append(edge)
+            nodes.append(edge.source)
+        return Chain(tuple(reversed(nodes)), tuple(reversed(edges)), tuple(reversed(adds)))
+
+    @cached_property
+    def streams(self) -> tuple[Chain, ...]:
+        """Streams in data-flow order of their first add; inner ones included and marked."""
+        found = self._candidates()
+        outer = [c for c in found if not self.is_within(c, found)] or found[:1]
+        chosen: list[Chain] = []
+        for chain in found:
+            beside = bool(chosen) and chain.nodes[0] == chosen[0].nodes[0] and len(chain.adds) == len(chosen[0].adds)
+            if chain in outer and (not chosen or beside or not self.is_nested(chain, outer)):
+                chosen.append(chain)
+            elif len(chain.adds) >= 2 and self._is_network(chain):
+                chosen.append(self._with_first(chain))
+        return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
+
+    def _candidates(self) -> list[Chain]:
+        """Chains with residual adds that reach an output, the longest first, each with adds of its own."""
+        graph = self.flow.graph
+        live = -1  # everything, when the forward did not come to its outputs
+        if graph.outputs and graph.failure is None:
+            live = functools.reduce(operator.or_, (self.flow.ancestors[o] for o in graph.outputs))
+        ends = [i for i, b in enumerate(self.best) if b.adds and live >> i & 1]
+        walked, known = set[int](), set[int]()
+        found: list[Chain] = []
+        for end in sorted(ends, key=lambda i: (-self.best[i].length, -i)):
+            if end in walked:
+                continue
+            length, fresh = self.best[end].length, self._fresh_adds(end, walked)
+            if fresh < length and not self._leaves(length, fresh):
+                continue
+            chain = self.chain(end)
+            if not found or self._brings_key(chain, known):
+                found.append(chain)
+                known.update(chain.nodes)
+        return found
+
+    def _fresh_adds(self, end: int, walked: set[int]) -> int:
+        """How many adds stand on the best chain before it meets one that was walked earlier (from there on they are one); walks it."""
+        node, fresh = end, 0
+        while node not in walked:
+            walked.add(node)
+            fresh += self.best[node].adds
+            edge = self.best[node].edge
+            if edge is None:
+                break
+            node = edge.source
+        return fresh
+
+    @cached_property
+    def on_streams(self) -> frozenset[int]:
+        """Nodes of all streams."""
+        return frozenset(n for c in self.streams for n in c.nodes)
+
+    @cached_property
+    def main_nodes(self) -> frozenset[int]:
+        """Nodes of the streams that are not inside a branch of another."""
+        return frozenset(n for c in self.streams if not c.inner for n in c.nodes)
+
+    def _brings_key(self, chain: Chain, known: set[int]) -> bool:
+        """Whether some branch passes a key op after it left the streams found so far, `known`: a shift by another stream's state is no branch."""
+        own = set(chain.nodes)
+        edges = {e.node: e for e in chain.edges}
+        for add in chain.adds:
+            if adds_product(self.flow, self.flow.graph.nodes[add]):
+                return True
+            stack, seen = list(self.others(edges[add])), set[int]()
+            while stack:
+                node = stack.pop()
+                if node in seen or node in known or node in own or not self.flow.data[node]:
+                    continue
+                seen.add(node)
+                if self.flow.key[node]:
+                    return True
+                stack.extend(self.flow.graph.nodes[node].inputs)
+        return False
+
+    def _leaves(self, length: int, fresh: int) -> bool:
+        """A chain that shares its beginning with a stream and goes its own way for at least two adds of its own."""
+        return fresh >= 2 and fresh * 2 > length
+
+    def _is_network(self, chain: Chain) -> bool:
+        """Whether an inner chain holds real branches: some branch passes two key ops one after the other."""
+        deep = 0
+        for position, edge in enumerate(chain.edges):
+            if chain.nodes[position + 1] not in chain.adds:
+                continue
+            for other in self.others(edge):
+                fresh = self.flow.keys[other] & ~self.flow.keys[edge.source]
+                deep += fresh.bit_count() >= 2
+        return deep >= 2
+
+    def is_within(self, chain: Chain, chosen: Sequence[Chain]) -> bool:
+        """Whether a stream feeds the chain's source and is fed by its sink: the recurrence of a linear attention, a residual in a branch."""
+        source, sink = chain.nodes[0], chain.nodes[-1]
+        return any(
+            c is not chain and source not in c.nodes and self.flow.depends(c.nodes[-1], sink)
+            and (self.flow.depends(source, c.nodes[c.begin]) or self._is_fed_logits(chain, c))
+            for c in chosen
+            if self._adds_in_full(c) >= len(chain.adds)  # what only collects another stream's outputs (a trend) does not hold it
+        )
+
+    def _adds_in_full(self, chain: Chain) -> int:
+        """Its adds, counted as often as the members of a container that hold some of them stand for others that did not run."""
+        graph = self.flow.graph
+        times = graph.times
+        paths = [[graph.calls[c].module for c in graph.call_path(graph.nodes[a].call)] for a in chain.adds] if times else []
+        common = set(paths[0]).intersection(*paths) if paths else set()
+        return sum(math.prod(times.get(m, 1) for m in path if m not in common) for path in paths) if paths else len(chain.adds)
+
+    def _is_fed_logits(self, chain: Chain, stream: Chain) -> bool:
+        """A position bias that begins beside a stream, and to which branches of that stream add their logits: it is few adds beside many."""
+        edges = {e.node: e for e in chain.edges}
+        few = len(chain.adds) <= 2 and len(stream.adds) >= 4 * len(chain.adds)
+        return few and all(any(self.flow.depends(o, stream.nodes[0]) for o in self.others(edges[a])) for a in chain.adds)
+
+    def is_nested(self, chain: Chain, chosen: Sequence[Chain] = ()) -> bool:
+        """The test of the module's first paragraph; an ancestor counts when weights came before it, or when it is on a stream."""
+        source, sink = chain.nodes[0], chain.nodes[-1]
+        streams = sum(1 << n for c in chosen for n in c.nodes[c.begin :])
+        weighted = sum(1 << i for i in range(source + 1) if self.flow.keys[i])
+        above = self.flow.ancestors[source] & (streams | weighted | 1 << source)
+        reach: set[int] = set()
+        around: set[int] = set()
+        for node in range(source, len(self.into)):
+            if node == sink:
+                continue
+            below = self.flow.depends(node, sink)
+            carried = any(e.source in reach or above >> e.source & 1 for e in self.into[node])
+            if below and carried:
+                around.add(node)
+                return True
+            if carried:
+                reach.add(node)
+        return bool(around)
+
+
+def _leads_to(table: Sequence[Best], end: int, start: int) -> bool:
+    """Whether the chain to a node passes another one, and neither a norm nor another function behind that."""
+    node = end
+    while node > start and (edge := table[node].edge) is not None and edge.kind not in ("norm", "activation", "opaque"):
+        node = edge.source
+    return node == start
+
+
+def _own_adds(table: Sequence[Best], end: int, other: int) -> int:
+    """Residual adds on the chain to a node before it meets the chain to another one."""
+    shared, node = {other}, other
+    while (edge := table[node].edge) is not None:
+        node = edge.source
+        shared.add(node)
+    count, node = 0, end
+    while node not in shared and (edge := table[node].edge) is not None:
+        count += table[node].adds
+        node = edge.source
+    return count

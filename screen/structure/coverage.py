@@ -1,0 +1,99 @@
+"""What was read and what was not: ops without a row, guesses, doubled norms, and what stands where a norm would and normalises nothing."""
+
+from __future__ import annotations
+
+from screen.graph import SOURCES, Graph
+from screen.structure.chains.find import Chains
+from screen.structure.dataflow import Flow, strip
+from screen.structure.norms.find import place_of
+from screen.structure.types import Coverage, DoubledNorm, HollowNorm, Place, Stream, UnmodelledOp
+
+
+def coverage_of(chains: Chains, streams: tuple[Stream, ...]) -> Coverage:
+    """Counts of ops, and those without a row, in order of first appearance."""
+    flow = chains.flow
+    ops = [n for n in flow.graph.nodes if n.op not in SOURCES and n.op not in ("alias", "getitem")]
+    blamed = {i for s in streams for k in s.kinds for sub in k.sublayers for u in sub.unknown for i in u.nodes}
+    blamed |= {e.node for c in chains.streams for e in c.edges if e.kind == "opaque"}
+    found: dict[str, UnmodelledOp] = {}
+    for node in ops:
+        if flow.classes[node.index] != "unmodelled":
+            continue
+        old = found.get(node.op)
+        on_stream = node.index in blamed or (old is not None and old.on_stream)
+        count = old.count + 1 if old else 1
+        found[node.op] = UnmodelledOp(node.op, count, on_stream, old.place if old else place_of(flow.graph, node.index))
+    return Coverage(len(ops), len(ops) - sum(u.count for u in found.values()), tuple(found.values()))
+
+
+def guessed(graph: Graph) -> frozenset[int]:
+    """Nodes recorded after a guess whose other answer may give another program."""
+    starts = [g.node for g in graph.guesses if g.decides and g.node is not None]
+    return frozenset(range(min(starts), len(graph.nodes))) if starts else frozenset()
+
+
+def doubled_norms(chains: Chains) -> tuple[DoubledNorm, ...]:
+    """Norms of a value that is the affine of a norm of the same type over the same axes."""
+    norms = chains.edges.norms.by_node
+    found = []
+    for norm in norms.values():
+        node = norm.source
+        for _ in range(8):
+            node = strip(chains.flow, node)
+            if node in norms:
+                first = norms[node]
+                if first.axes == norm.axes and first.node != norm.node:
+                    found.append(DoubledNorm(first, norm))
+                break
+            affine = [e for e in chains.into[node] if e.kind in ("scale", "add") and not _adds_data(chains.flow, node)]
+            if len(affine) != 1 or (affine[0].scale is not None and chains.flow.data[affine[0].scale]):
+                break
+            node = affine[0].source
+    return tuple(found)
+
+
+def _adds_data(flow: Flow, node: int) -> bool:
+    return sum(flow.data[i] for i in flow.graph.nodes[node].inputs) > 1
+
+
+IDLE_EPSILON = 100.0
+"""An ε above it stands far over the mean square of any ordinary stream (convention)."""
+
+
+def hollow_norms(chains: Chains, streams: tuple[Stream, ...]) -> tuple[HollowNorm, ...]:
+    """Norms over one entry, scale-free quotients, and affines without statistics that stand between two blocks."""
+    flow = chains.flow
+    found = []
+    for norm in chains.edges.norms.by_node.values():
+        if norm.size == 1:
+            found.append(HollowNorm("a norm over one entry gives a constant: the value is lost", place_of(flow.graph, norm.node)))
+        if norm.eps is not None and norm.eps > IDLE_EPSILON:
+            why = f"its ε of {norm.eps:g} is so large that it only divides by a constant until the value is as large"
+            found.append(HollowNorm(why, place_of(flow.graph, norm.node)))
+    for node in chains.edges.norms.scale_free:
+        if flow.graph.nodes[node].shape != (flow.graph.nodes[chains.edges.norms.scale_free[node]].shape):
+            continue
+        found.append(
+            HollowNorm("divides by a statistic that does not bound it (of part of it, of another value, or a mean)", place_of(flow.graph, node))
+        )
+    found += [HollowNorm(*pair) for pair in _bare_affines(chains)]
+    return tuple(sorted(found, key=lambda h: h.place.node))
+
+
+def _bare_affines(chains: Chains) -> list[tuple[str, Place]]:
+    """w⊙x + b with trained vectors w and b on a stream, and no norm before it."""
+    flow, norms = chains.flow, chains.edges.norms.by_node
+    found = []
+    for chain in chains.streams:
+        for edge in chain.edges:
+            if edge.kind != "scale" or edge.scale is None or not flow.trained[edge.scale]:
+                continue
+            if strip(flow, edge.source) in norms or not any(_is_trained_add(flow, u) for u in flow.graph.users[edge.node]):
+                continue
+            found.append(("a learned gain and bias without any statistic stand where a norm would", place_of(flow.graph, edge.node)))
+    return found
+
+
+def _is_trained_add(flow: Flow, node: int) -> bool:
+    here = flow.graph.nodes[node]
+    return here.op == "add" and any(flow.trained[i] for i in here.inputs)

@@ -1,0 +1,78 @@
+"""The number that a learned scale or another function of parameters and buffers starts at: `sigmoid(g)`, `1 + w`, `exp(clamp(t))`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from screen.graph import SOURCES, Graph, Node, Ref
+from screen.ops import CLASSES
+from screen.structure.initial.laws import CARRIES, starting_value_of
+
+_FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "tanh": math.tanh, "exp": math.exp, "abs": abs, "neg": lambda a: -a, "square": lambda a: a * a,
+    "softplus": lambda a: math.log1p(math.exp(a)), "relu": lambda a: max(a, 0.0), "silu": lambda a: a / (1 + math.exp(-a)),
+    "sin": math.sin, "cos": math.cos, "erf": math.erf,
+}  # fmt: skip
+_OPERATORS: dict[str, Callable[[float, float], float]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b if b else math.nan,
+}  # fmt: skip
+
+_KNOWN = frozenset({*_FUNCTIONS, *_OPERATORS, "clamp", "alias"})
+LITERALS = frozenset({"tensor", "scalar_tensor", "as_tensor"})
+
+
+def start_of(graph: Graph, index: int) -> float | None:
+    """The number that all entries start at; None where they are not one known number."""
+    found: dict[int, float | None] = {}
+    for node in sorted(_read(graph, index)):
+        found[node] = _start(graph, graph.nodes[node], found)
+    return found[index]
+
+
+def _read(graph: Graph, index: int) -> set[int]:
+    """A node and what its number depends on."""
+    seen, stack = set[int](), [index]
+    while stack:
+        node = graph.nodes[stack.pop()]
+        if node.index not in seen:
+            seen.add(node.index)
+            stack.extend(node.inputs if node.op in _KNOWN or CLASSES.get(node.op) in CARRIES else ())
+    return seen
+
+
+def _start(graph: Graph, node: Node, found: dict[int, float | None]) -> float | None:
+    """The number of a node from those of its inputs."""
+    if node.op in SOURCES:
+        return starting_value_of(graph.histories.get(node.name, ()))
+    if node.op in LITERALS:
+        return float(node.args[0]) if node.args and isinstance(node.args[0], int | float) else None
+    if CLASSES.get(node.op) in CARRIES or node.op == "alias":
+        return found[node.inputs[0]] if len(set(node.inputs)) == 1 else None
+    if node.op not in _KNOWN:
+        return None
+    values = [found[a.node] if isinstance(a, Ref) else a for a in node.args]
+    if node.op == "mul" and len(values) == 2 and 0.0 in values:  # whatever the other is
+        return 0.0
+    if node.op == "clamp":
+        return _clamped(node, values[0])
+    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if node.kwargs or len(values) != len(numbers):
+        return None
+    if node.op in _FUNCTIONS and len(numbers) == 1 and abs(numbers[0]) < 700:
+        return _FUNCTIONS[node.op](numbers[0])
+    if node.op in _OPERATORS and len(numbers) == 2:
+        made = _OPERATORS[node.op](*numbers)
+        return None if math.isnan(made) else made
+    return None
+
+
+def _clamped(node: Node, value: object) -> float | None:
+    if not isinstance(value, float):
+        return None
+    low, high = ((node.args[p] if len(node.args) > p else node.kwarg(n)) for p, n in ((1, "min"), (2, "max")))
+    value = max(value, float(low)) if isinstance(low, int | float) else value
+    return min(value, float(high)) if isinstance(high, int | float) else value
+
+
+__all__ = ["start_of"]

@@ -1,0 +1,80 @@
+"""Attention as it stands in the graph: what a value serves as on its way to a softmax, and which axis the weights of a softmax are summed over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from screen.graph import Graph, Node, Ref
+from screen.ops import CLASSES
+from screen.structure.reach import onward
+
+FUSED = ("scaled_dot_product_attention", "flex_attention")
+CARRYING = ("view", "part", "linear", "join")
+SOFTMAX = ("softmax", "log_softmax")
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What the values behind one value serve as."""
+
+    logits: bool = False
+    """A query or a key."""
+    others: bool = False
+    """Something else: a value, a feed-forward's input, the stream."""
+    weights: bool = False
+    """A weighted map stands between it and the logits."""
+    unread: int | None = None
+    """The first op without a row on the way."""
+
+
+def has_weight(graph: Graph, node: Node) -> bool:
+    """Whether an op contracts a parameter, as it is or moved and cut."""
+    for i in node.inputs[1:] if node.op == "linear" else node.inputs:
+        while CLASSES.get(graph.nodes[i].op) in ("view", "part") and graph.nodes[i].inputs:
+            i = graph.nodes[i].inputs[0]
+        if graph.nodes[i].op == "parameter":
+            return True
+    return False
+
+
+def is_product(graph: Graph, node: Node) -> bool:
+    """A product of two values that are made of data."""
+    return CLASSES.get(node.op) == "product" and not has_weight(graph, node)
+
+
+def feeds_softmax(graph: Graph, node: int) -> bool:
+    """Whether a product's result goes into a softmax, scaled, masked and moved at most."""
+
+    def stops(user: int) -> bool:
+        return CLASSES.get(graph.nodes[user].op) not in CARRYING
+
+    return any(graph.nodes[user].op in SOFTMAX for user, _ in onward(graph, node, stops))
+
+
+def uses_of(graph: Graph, start: int, states: Collection[int]) -> Uses:
+    """What the values behind `start` serve as, up to the first logits, norm or activation of each path."""
+    found = Uses()
+    seen: set[tuple[int, bool]] = set()
+    todo = [(start, False)]
+    while todo:
+        here, weighted = todo.pop()
+        for user in graph.users[here]:
+            node = graph.nodes[user]
+            kind = CLASSES.get(node.op)
+            as_value = node.op in FUSED and here in [a.node for a in node.args[2:3] if isinstance(a, Ref)]
+            if (node.op in FUSED and not as_value) or (is_product(graph, node) and feeds_softmax(graph, user)):
+                found = Uses(True, found.others, found.weights or weighted, found.unread)
+            elif kind is None and node.op != "alias":
+                found = Uses(found.logits, found.others, found.weights, user)
+            elif user not in states and (kind in CARRYING or node.op == "alias" or has_weight(graph, node)):
+                step = (user, weighted or (kind in ("weighted", "product") and has_weight(graph, node)))
+                if step not in seen:
+                    seen.add(step)
+                    todo.append(step)
+            else:
+                found = Uses(found.logits, True, found.weights, found.unread)
+    return found
+
+
+__all__ = ["FUSED", "SOFTMAX", "Uses", "feeds_softmax", "has_weight", "is_product", "uses_of"]

@@ -1,0 +1,1 @@
+"""Norms by what they compute."""

@@ -1,0 +1,1 @@
+"""Streams with their sublayers and kinds of blocks."""

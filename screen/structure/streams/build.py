@@ -1,0 +1,191 @@
+"""From chains to streams: kinds of blocks with counts and ranges, embedding and final norm, identity path, roles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from screen.structure.chains.find import Chain, Chains
+from screen.structure.dataflow import Flow, nodes_of
+from screen.structure.norms.find import place_of
+from screen.structure.streams.cut import joined
+from screen.structure.streams.ends import Ends, signature
+from screen.structure.streams.kinds import kinds_of
+from screen.structure.streams.reader import Reader
+from screen.structure.types import IdentityPath, LongSkip, Stream, Tri, Unknown
+
+UNREAD = IdentityPath(Unknown("the identity path of an inner stream is not derived"), None, 0, ())
+
+
+def readers_of(chains: Chains) -> list[Reader]:
+    """One reader for each stream of a graph."""
+    return [Reader(chains, chain) for chain in chains.streams]
+
+
+def streams_of(readers: list[Reader]) -> tuple[Stream, ...]:
+    """All streams of a graph, named by what they do."""
+    found, read = joined([_stream(reader) for reader in readers], readers)
+    return _merged(_named(found, read))
+
+
+def _merged(streams: tuple[Stream, ...]) -> tuple[Stream, ...]:
+    """Inner streams of equal structure (one in every outer block) become one, with as many blocks."""
+    kept: list[Stream] = []
+    shapes: list[Any] = []
+    for stream in streams:
+        shape = None
+        if stream.role == "inner":
+            shape = (stream.width, stream.embed_norm, stream.final_norm, tuple((tuple(map(signature, k.sublayers)), k.count) for k in stream.kinds))
+        if shape is not None and shape in shapes:
+            position = shapes.index(shape)
+            old = kept[position]
+            depth = old.depth + stream.depth
+            first = replace(old.kinds[0], count=old.kinds[0].count + stream.kinds[0].count, layers=((0, depth - 1),))
+            kinds = (first,) if len(old.kinds) == 1 else old.kinds
+            kept[position] = replace(old, depth=depth, copies=old.copies + 1, kinds=kinds)
+            continue
+        kept.append(stream)
+        shapes.append(shape)
+    inner = [s for s in kept if s.role == "inner"]
+    if len(inner) == 1:
+        kept = [replace(s, name="inner") if s.role == "inner" else s for s in kept]
+    return tuple(kept)
+
+
+def _stream(reader: Reader) -> Stream:
+    flow, chain = reader.flow, reader.chain
+    ends = Ends(reader)
+    sink = flow.graph.nodes[chain.nodes[-1]]
+    kinds, depth, traced = kinds_of(ends)
+    return Stream(
+        name="stream",
+        role="inner" if chain.inner else "stream",
+        width=sink.shape[_feature_axis(reader)] if sink.shape else None,
+        depth=depth,
+        dtype=sink.dtype or "",
+        embed_norm=_embed_norm(ends),
+        embed_scale=bool(ends.on_embedding),
+        embed_factor=ends.embedding_factor,
+        final_norm=_final_norm(ends),
+        identity=UNREAD,
+        kinds=kinds,
+        long_skips=_long_skips(reader),
+        states=chain.nodes,
+        end_norm=next(iter(reader.segments[-1].norms[::-1]), None),
+        traced=traced,
+    )
+
+
+def _feature_axis(reader: Reader) -> int:
+    """Channels stand last, but first after the batch where the stream is an image (its first norm or weight says so)."""
+    nodes = reader.flow.graph.nodes
+    shape = nodes[reader.chain.nodes[-1]].shape or ()
+    sources = [nodes[e.node] for _, b in reader.branches for e in b.entries]
+    images = len(shape) >= 3 and bool(sources) and all(n.op.startswith(("conv", "avg_pool", "max_pool", "adaptive_")) for n in sources)
+    turned = any((nodes[i].shape or ())[1:2] != shape[1:2] for n in sources for i in n.inputs[:1])  # tokens by features, transposed for it
+    return 1 if images and not turned else -1
+
+
+def _embed_norm(ends: Ends) -> Tri:
+    """A norm between the embedding and the first block, before or after a projection."""
+    if ends.is_loop:
+        return False
+    segment = ends.reader.segments[0]
+    if ends.outside([n.node for n in segment.norms if n.type != "batchnorm"], 0):
+        return True
+    if segment.opaque:
+        return Unknown("an op without a row stands before the first block", segment.opaque)
+    return bool(_norms_above(ends.reader))
+
+
+def _norms_above(reader: Reader) -> list[int]:
+    """Norms before the stream's source that no mixing op and no other stream separates from it: LN, then a projection.
+
+    The final norm of another stream, a map behind it (the stage before), is that one's."""
+    flow, norms = reader.flow, reader.chains.edges.norms.by_node
+    others = {n for c in reader.chains.streams if c is not reader.chain for n in c.nodes}
+    found: list[int] = []
+    seen: set[int] = set()
+    stack = list(flow.graph.nodes[reader.chain.nodes[0]].inputs)
+    while stack:
+        node = stack.pop()
+        if node in seen or node in others or flow.mixing[node] or not flow.data[node]:
+            continue
+        seen.add(node)
+        between = flow.keys[reader.chain.nodes[0]] & ~flow.keys[node]
+        if node in norms and flow.root(norms[node].source) in others and any(flow.weighted[i] for i in nodes_of(between)):
+            continue
+        if node in norms and norms[node].type != "batchnorm":
+            found.append(node)
+        stack.extend(flow.graph.nodes[node].inputs)
+    return found
+
+
+def _final_norm(ends: Ends) -> Tri:
+    """A norm after the last add that is not its C, before anything else reads the stream's end."""
+    reader = ends.reader
+    segment = reader.segments[-1]
+    failure = reader.flow.graph.failure
+    if ends.is_loop:
+        return False
+    if failure is not None:
+        return Unknown(f"the forward failed: {failure.message}", (reader.chain.adds[-1],))
+    norms = segment.norms[1:] if reader.stream_norms.is_last_on_sum else segment.norms
+    if ends.outside([n.node for n in norms], -1):
+        return True
+    if segment.opaque:
+        return Unknown("an op without a row stands after the last block", segment.opaque)
+    return False
+
+
+def _long_skips(reader: Reader) -> tuple[LongSkip, ...]:
+    """Adds on the stream of one of its own earlier states."""
+    flow, chain = reader.flow, reader.chain
+    position = {n: i for i, n in enumerate(chain.nodes)}
+    adds = sorted(chain.adds)
+    found = []
+    for edge in chain.edges:
+        if edge.kind != "add" or edge.node in chain.adds:
+            continue
+        for other in reader.chains.others(edge):
+            root = _carried_from(reader, other, position)
+            passed = [a for a in adds if root is not None and root < a <= edge.source]
+            if root is not None and passed:
+                found.append(LongSkip(edge.node, root, place_of(flow.graph, edge.node)))
+    return tuple(found)
+
+
+def _carried_from(reader: Reader, node: int, position: dict[int, int]) -> int | None:
+    """The state of the stream that a value carries by identity edges, if any."""
+    for _ in range(256):
+        if node in position:
+            return node
+        edges = [e for e in reader.chains.into[node] if e.kind not in ("activation", "opaque")]
+        if not edges:
+            return None
+        node = edges[0].source
+    return None
+
+
+def _named(found: list[Stream], readers: list[Reader]) -> tuple[Stream, ...]:
+    """Roles by what reads what: a stream that cross-attends is a decoder, one that it reads is an encoder."""
+    flow: Flow | None = readers[0].flow if readers else None
+    roles = [s.role for s in found]
+    for number, stream in enumerate(found):
+        if flow is None or not any(s.role == "cross_attention" for k in stream.kinds for s in k.sublayers):
+            continue
+        for other, chain in enumerate(r.chain for r in readers):
+            if other != number and roles[other] != "inner" and _feeds(flow, chain, readers[number].chain):
+                roles[number] = "decoder" if roles[number] == "stream" else roles[number]
+                roles[other] = "encoder" if roles[other] == "stream" else roles[other]
+    total, seen = Counter(roles), Counter[str]()
+    named = []
+    for stream, role in zip(found, roles, strict=True):
+        seen[role] += 1
+        named.append(replace(stream, role=role, name=role if total[role] == 1 else f"{role}{seen[role]}"))
+    return tuple(named)
+
+
+def _feeds(flow: Flow, source: Chain, target: Chain) -> bool:
+    return bool(flow.ancestors[target.nodes[-1]] >> source.nodes[-1] & 1)

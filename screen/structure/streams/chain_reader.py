@@ -1,0 +1,182 @@
+"""From a chain to branches: what the stream passes between adds, which branches each add has, what they read, and which of them are parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen.structure.branches.branch import Branch
+from screen.structure.branches.role import Mixer
+from screen.structure.chains.find import Chain, Chains
+from screen.structure.chains.identity_edges import Edge, adds_product
+from screen.structure.dataflow import Flow, axes_of, strip
+from screen.structure.types import Norm
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What the stream passes between two residual adds."""
+
+    edges: tuple[Edge, ...]
+    norms: tuple[Norm, ...]
+    opaque: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ChainReader:
+    """Reads the branches of one chain, and what stands between its adds."""
+
+    chains: Chains
+    chain: Chain
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The graph's data flow."""
+        return self.chains.flow
+
+    @cached_property
+    def states(self) -> frozenset[int]:
+        """The chain's nodes."""
+        return frozenset(self.chain.nodes)
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """Before the first add, between adds, and after the last: one more than there are adds."""
+        groups: list[list[Edge]] = [[]]
+        for edge in self.chain.edges:
+            if edge.node in self.chain.adds:
+                if edge.kind == "add" and (edge.factor != 1.0):
+                    groups[-1].append(edge)
+                groups.append([])
+            else:
+                groups[-1].append(edge)
+        groups[-1] = self._tail()
+        return tuple(self._segment(g) for g in groups)
+
+    def _segment(self, edges: list[Edge]) -> Segment:
+        norms = tuple(self.chains.edges.norms.by_node[e.node] for e in edges if e.kind == "norm")
+        return Segment(tuple(edges), norms, tuple(e.node for e in edges if e.kind == "opaque"))
+
+    def _tail(self) -> list[Edge]:
+        """Identity edges that lead on from the last add, as long as everything read goes one way."""
+        edges: list[Edge] = []
+        node = self.chain.nodes[-1]
+        for _ in range(64):
+            steps = [e for u in self.flow.graph.users[node] for e in self.chains.into[u] if e.source == node]
+            ways = [e for e in steps if e.kind in _TAIL or (e.kind == "add" and not self.chains.is_residual(e, self.chain.nodes[0]))]
+            ways = ways or self._collapsed(node) or [e for e in steps if e.kind == "activation"]
+            ways.sort(key=lambda e: self.flow.graph.nodes[e.node].shape != self.flow.graph.nodes[node].shape)
+            norms = list(self._norms_of(node))
+            chosen = norms[0] if norms else (ways[0] if ways else None)
+            if chosen is None:
+                break
+            edges.append(chosen)
+            node = chosen.node
+        normed = max((i for i, e in enumerate(edges) if e.kind == "norm"), default=-1)
+        cut = next((i for i, e in enumerate(edges) if i > normed and e.kind == "activation"), len(edges))
+        return edges[:cut]  # behind the last norm an activation is the beginning of a head
+
+    def _collapsed(self, node: int) -> list[Edge]:
+        """A sum of at most eight copies [tokens, copies, features] that ends a stream of several."""
+        graph = self.flow.graph
+        shape = graph.nodes[node].shape or ()
+        sums = [u for u in graph.users[node] if graph.nodes[u].op == "sum" and len(shape) >= 4 and shape[-2] <= 8]
+        sums = [u for u in sums if axes_of(self.flow.operand(graph.nodes[u], 1, "dim", "axis"), len(shape)) == (-2,)]
+        return [Edge(node, u, "same") for u in sums]
+
+    def _norms_of(self, node: int) -> Iterator[Edge]:
+        """Norms that read a node, behind their statistics."""
+        for norm in self.chains.edges.norms.by_node.values():
+            if strip(self.flow, norm.source) == strip(self.flow, node) and norm.node > node:
+                yield Edge(norm.source, norm.node, "norm")
+
+    @cached_property
+    def branches(self) -> tuple[tuple[int, Branch], ...]:
+        """(position of the add on the chain, branch) in order; several for one add in a parallel block."""
+        found: list[tuple[int, Branch]] = []
+        by_node = {e.node: e for e in self.chain.edges}
+        for position, add in enumerate(self.chain.adds):
+            edge = by_node[add]
+            outputs = [o for o in self.chains.others(edge) if self.flow.keys[o] & ~self.flow.keys[edge.source]]
+            if adds_product(self.flow, self.flow.graph.nodes[add]):
+                outputs = [add]
+            for output in outputs:
+                found.extend((position, b) for b in self._split(self._branch(add, edge.source, output)))
+        return tuple(found)
+
+    def _branch(self, add: int, state: int, output: int) -> Branch:
+        """The branch of an add. One that reads nothing but an op of the branch before (two parallel branches share a map) reads what that reads."""
+        branch = Branch(self.chains, self.chain, self.states - {add}, add, state, output)
+        before = max((a for a in self.chain.adds if a < add), default=None)
+        if before is None or {w for e in branch.entries for w in e.ways} != {"earlier"}:
+            return branch
+        source = next(e.source for e in self.chain.edges if e.node == before)
+        sooner = Branch(self.chains, self.chain, self.states - {add}, add, source, output)
+        ways = {w for e in sooner.entries for w in e.ways}
+        return sooner if ways and ways <= {"raw", "normed"} else branch
+
+    def _split(self, branch: Branch) -> list[Branch]:
+        """A sum of branches that do different things (attention + feed-forward) is one branch each."""
+        node = strip(self.flow, branch.output)
+        here = self.flow.graph.nodes[node]
+        data = [i for i in dict.fromkeys(here.inputs) if self.flow.data[i]]
+        if here.op != "add" or len(data) != 2 or node in self.chains.edges.norms.by_node:
+            return [branch]
+        passed = self.flow.keys[branch.state]
+        fresh = [self.flow.keys[i] & ~passed for i in data]
+        if not all(fresh) or fresh[0] & fresh[1]:
+            return [branch]
+        parts = [p for i in data for p in self._split(self._branch(branch.add, branch.state, i))]
+        roles = {self.mixer(p).role for p in parts}
+        return parts if len(roles) > 1 and roles & _MIXERS else [branch]
+
+    @cached_property
+    def _mixers(self) -> dict[tuple[int, int], Mixer]:
+        return {}
+
+    def mixer(self, branch: Branch) -> Mixer:
+        """What a branch computes, read once."""
+        return self._mixers.setdefault((branch.add, branch.output), Mixer(branch))
+
+    @cached_property
+    def at(self) -> dict[int, list[Branch]]:
+        """The branches of each add."""
+        table: dict[int, list[Branch]] = {}
+        for position, branch in self.branches:
+            table.setdefault(position, []).append(branch)
+        return table
+
+    def reads(self, position: int) -> frozenset[int]:
+        """States that the branches of an add read."""
+        return self._reads[position]
+
+    @cached_property
+    def _reads(self) -> tuple[frozenset[int], ...]:
+        nodes = self.flow.graph.nodes
+        found: list[frozenset[int]] = []
+        for position in range(len(self.chain.adds)):
+            read = [b.states & {i for n in b.region for i in nodes[n].inputs} for b in self.at.get(position, ())]
+            found.append(frozenset().union(*read))
+        return tuple(found)
+
+    @cached_property
+    def groups(self) -> list[int]:
+        """For each branch the number of its parallel group."""
+        groups: list[int] = []
+        for number, (position, _) in enumerate(self.branches):
+            if number == 0:
+                groups.append(0)
+                continue
+            before = self.branches[number - 1][0]
+            joined = position == before or not self._reads_past(position, self.chain.adds[before])
+            groups.append(groups[-1] if joined else groups[-1] + 1)
+        return groups
+
+    def _reads_past(self, position: int, add: int) -> bool:
+        """Whether the branches of an add read the stream at or after an earlier add."""
+        return any(r >= add for r in self.reads(position)) or not self.reads(position)
+
+
+_TAIL = frozenset({"same", "scale", "norm", "part", "opaque", "gate", "join"})
+_MIXERS = frozenset({"attention", "cross_attention", "linear_attention", "ssm", "rnn", "conv", "fourier", "pooling"})

@@ -1,0 +1,105 @@
+"""Blocks that end their own stream: `x = x + a(N(x)); x = mlp(N(x))`, or a linear map on the stream in every block.
+
+The chain of adds begins anew behind each such map, so that every block has a stream of its own. Where calls of one program follow one another, and
+each stream feeds the next through weights, they are one stream that is cut in every block. Stages of a pyramid are not: each has blocks of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from screen.graph import Graph
+from screen.graph.repetition import stacked
+from screen.structure.dataflow import nodes_of
+from screen.structure.norms.find import place_of
+from screen.structure.streams.ends import Ends, signature
+from screen.structure.streams.equal_calls import EqualCalls
+from screen.structure.streams.kinds import unique_names
+from screen.structure.streams.reader import Reader
+from screen.structure.types import IdentityPath, Kind, Place, Scale, Stream
+
+FEWEST = 3
+"""Streams in a row that are one."""
+
+
+def joined(streams: Sequence[Stream], readers: Sequence[Reader]) -> tuple[list[Stream], list[Reader]]:
+    """The streams with those of one cut stream as one, and the reader of each (of its first part)."""
+    outer = [n for n, r in enumerate(readers) if not r.chain.inner]
+    taken: dict[int, Stream | None] = {}
+    for run in _runs(outer, streams, readers):
+        found = _as_one([streams[n] for n in run], [readers[n] for n in run]) if len(run) >= FEWEST else None
+        if found is not None:
+            taken.update({run[0]: found, **dict.fromkeys(run[1:])})
+    kept = [(taken.get(n, s), readers[n]) for n, s in enumerate(streams)]
+    return [s for s, _ in kept if s is not None], [r for s, r in kept if s is not None]
+
+
+def _runs(outer: list[int], streams: Sequence[Stream], readers: Sequence[Reader]) -> list[list[int]]:
+    """Streams of one width each of which is made of the one before."""
+    runs: list[list[int]] = []
+    for n in outer:
+        before = runs[-1][-1] if runs else None
+        if before is not None and streams[before].width == streams[n].width and _cut(readers[before], readers[n]):
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return runs
+
+
+def _cut(one: Reader, other: Reader) -> list[int]:
+    """The matrices between the end of a stream and the start of the next, which are all that leads there."""
+    flow = one.flow
+    end, start = one.chain.nodes[-1], other.chain.nodes[0]
+    if not flow.depends(start, end):
+        return []
+    return [i for i in nodes_of(flow.keys[start] & ~flow.keys[end]) if flow.weighted[i] and flow.depends(i, end)]
+
+
+def _as_one(streams: list[Stream], readers: list[Reader]) -> Stream | None:
+    """One stream of as many blocks as calls of one program hold these; None where there are no such calls."""
+    graph = readers[0].flow.graph
+    subs = {s.add: s for reader in readers for s, _ in Ends(reader).sublayers}
+    calls = _calls(graph, sorted(subs))
+    if len(calls) < FEWEST or not EqualCalls(graph).are_equal(list(calls)):
+        return None
+    members = [[subs[a] for a in adds] for adds in calls.values()]
+    if stacked([(s.role, s.place.file, s.place.line) for s in members[0]], [False] * len(members[0])):
+        return None  # each is a stage of several blocks
+    chosen = members[0] if list(map(signature, members[0])) == list(map(signature, members[1])) else members[1]
+    depth = graph.loop.count if graph.loop is not None else sum(map(graph.times_of, calls))
+    cuts = _places(graph, readers, next(iter(calls)))
+    scale = Scale("learned", None, _parameters(graph, cuts))  # the stream is multiplied by matrices that are learned
+    chosen = [*chosen[:-1], replace(chosen[-1], alpha=scale)]
+    kind = Kind("k0", depth, ((0, depth - 1),), graph.modules[graph.calls[next(iter(calls))].module].path, unique_names(chosen))
+    return replace(
+        streams[0], depth=depth, kinds=(kind,), identity=IdentityPath(False, None, 0, cuts), final_norm=streams[-1].final_norm, cuts=cuts,
+        states=tuple(sorted({n for s in streams for n in s.states})), end_norm=streams[-1].end_norm,
+        long_skips=tuple(skip for s in streams for skip in s.long_skips),
+    )  # fmt: skip
+
+
+def _calls(graph: Graph, adds: list[int]) -> dict[int, list[int]]:
+    """The calls side by side that hold some adds, with those of each; none where some stand in no call of a block."""
+    paths = [graph.call_path(graph.nodes[a].call) for a in adds]
+    level = next((n for n, calls in enumerate(zip(*paths, strict=False)) if len(set(calls)) > 1), 0)
+    found: dict[int, list[int]] = {}
+    for add, path in zip(adds, paths, strict=True):
+        found.setdefault(path[level], []).append(add)
+    return found if level and all(c in graph.members for c in found) else {}
+
+
+def _places(graph: Graph, readers: list[Reader], first: int) -> tuple[Place, ...]:
+    """Where the matrices of one block stand: of the first, as far as they stand in it."""
+    every = [i for one, other in pairwise(readers) for i in _cut(one, other)]
+    own = [i for i in every if first in graph.call_path(graph.nodes[i].call)]
+    return tuple(place_of(graph, i) for i in own or every[:1])
+
+
+def _parameters(graph: Graph, places: tuple[Place, ...]) -> tuple[str, ...]:
+    names = [graph.nodes[i].name for p in places for i in graph.nodes[p.node].inputs if graph.nodes[i].op == "parameter"]
+    return tuple(dict.fromkeys(names))
+
+
+__all__ = ["joined"]

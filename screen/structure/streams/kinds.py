@@ -1,0 +1,110 @@
+"""Kinds of blocks: which are equal, how many there are of each, and in which layers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from screen.graph import Graph
+from screen.structure.streams.blocks import Block
+from screen.structure.streams.ends import Ends, signature
+from screen.structure.types import Kind, Sublayer, TracedBlock
+
+FEED_FORWARD = frozenset({"ffn", "gated_ffn", "moe"})
+"""Roles that mix no tokens."""
+
+
+def kinds_of(ends: Ends) -> tuple[tuple[Kind, ...], int, tuple[TracedBlock, ...]]:
+    """Distinct kinds with the layers that they stand at, how many layers there are, and the blocks that ran."""
+    graph, groups, subs = ends.reader.flow.graph, ends.groups, ends.sublayers
+    signatures = [tuple((signature(subs[m][0]), subs[m][1]) for m in g.members) for g in groups]
+    spans = _looped(ends, signatures) if ends.is_loop else [(p, 1) for p in _expanded(graph, groups)]
+    each = _layers_per_block([signatures[p] for p, _ in spans])
+    order: dict[Any, int] = {}
+    at: dict[int, list[tuple[int, int]]] = {}
+    starts: list[int] = []
+    depth = 0
+    for place in range(0, len(spans), each):
+        part = spans[place : place + each]
+        kind = order.setdefault(tuple(signatures[p] for p, _ in part), len(order))
+        if kind == len(starts):
+            starts.append(place)
+        at.setdefault(kind, []).append((depth, depth + part[0][1] - 1))
+        depth += part[0][1]
+    kinds = []
+    for number, place in enumerate(starts):
+        held = [groups[p] for p, _ in spans[place : place + each]]
+        members = unique_names([subs[m][0] for g in held for m in g.members])
+        path = graph.modules[graph.calls[held[0].call].module].path if held[0].call is not None else ""
+        layers = _ranges(at[number])
+        kinds.append(Kind(f"k{number}", sum(last - first + 1 for first, last in layers), layers, path, members))
+    ran = []
+    for place in range(0, len(groups), each):
+        number = order.get(tuple(signatures[place : place + each]), 0)
+        branches = [(subs[m][0].add, subs[m][0].output) for g in groups[place : place + each] for m in g.members]
+        ran.append(TracedBlock(f"k{number}", tuple(branches)))
+    return tuple(kinds), depth, tuple(ran)
+
+
+def _layers_per_block(signatures: list[Any]) -> int:
+    """How many layers in a row make one block: attention and FFN may be members of one list. They are layers of one branch each, mix and do not, and
+    take turns to the end."""
+    roles = [tuple(s[0] for s, _ in signature) for signature in signatures]
+    period = next((p for p in range(1, len(roles)) if len(roles) % p == 0 and all(signatures[i] == signatures[i % p] for i in range(len(roles)))), 1)
+    turn = roles[:period]
+    return period if all(len(r) == 1 for r in turn) and 0 < sum(r[0] in FEED_FORWARD for r in turn) < period else 1
+
+
+def _looped(ends: Ends, signatures: list[Any]) -> list[tuple[int, int]]:
+    """(copy, layers that it stands for): all are one block, and what still differs at the ends is said of the one in the middle. A stream that runs
+    through some copies alone (all but one where it begins or ends within a block) has as many layers."""
+    loop, middle = ends.reader.flow.graph.loop, len(signatures) // 2
+    if loop is None or not signatures:
+        return []
+    whole = len(signatures) >= len(loop.copies) - (len(signatures) > 1)
+    return [(signatures.index(signatures[middle]), loop.count if whole else len(signatures))]
+
+
+def _expanded(graph: Graph, groups: list[Block]) -> list[int]:
+    """Positions of blocks in call order, with those that were stamped put back: they count as their representative."""
+    of_module = {graph.calls[g.call].module: n for n, g in enumerate(groups) if g.call is not None}
+    order: list[int] = []
+    done: set[int] = set()
+    for number, group in enumerate(groups):
+        module = graph.calls[group.call].module if group.call is not None else -1
+        repeat = next((r for r in graph.repeats if any(rep == module for _, rep in r.members)), None)
+        if repeat is None:
+            order.append(number)
+        elif repeat.container not in done:
+            done.add(repeat.container)
+            order.extend(of_module[rep] for _, rep in repeat.members if rep in of_module)
+    return order
+
+
+def _ranges(layers: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Inclusive ranges in order, neighbours joined."""
+    found: list[tuple[int, int]] = []
+    for first, last in layers:
+        if found and found[-1][1] == first - 1:
+            found[-1] = (found[-1][0], last)
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def unique_names(subs: list[Sublayer]) -> tuple[Sublayer, ...]:
+    """Sublayers of one block with names that differ, and parallel groups counted from 0."""
+    total = Counter(s.name for s in subs)
+    seen: Counter[str] = Counter()
+    groups = list(dict.fromkeys(s.parallel_group for s in subs if s.parallel_group is not None))
+    named = []
+    for sub in subs:
+        seen[sub.name] += 1
+        label = sub.name if total[sub.name] == 1 or seen[sub.name] == 1 else f"{sub.name}{seen[sub.name]}"
+        group = groups.index(sub.parallel_group) if sub.parallel_group is not None else None
+        named.append(replace(sub, name=label, parallel_group=group))
+    return tuple(named)
+
+
+__all__ = ["kinds_of", "unique_names"]

@@ -1,0 +1,134 @@
+"""Multipliers: α on the stream's side of an add, s on the branch's, constant, learned or dependent on data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from screen.structure.branches.branch import Branch
+from screen.structure.chains.identity_edges import Edge
+from screen.structure.dataflow import strip
+from screen.structure.initial.values import start_of
+from screen.structure.streams.chain_reader import ChainReader
+from screen.structure.streams.norms import StreamNorms
+from screen.structure.types import Scale
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Reads the multipliers of one chain."""
+
+    reader: ChainReader
+    norms: StreamNorms
+
+    def of_stream(self, position: int) -> Scale:
+        """Multipliers of the stream: on the skip alone before this add, or on the sum after it."""
+        add = self.reader.chain.adds[position]
+        read = self.reader.reads(position)
+        before = [e for e in self.reader.segments[position].edges if e.node == add or not self._is_read_after(e.node, read)]
+        if position == 0:
+            before = [e for e in before if e.node == add or self._skip_only(e, read)]
+        paths = [p for place, b in self.reader.branches if place == position for p in b.exit.carried]
+        edges = [*before, *self._on_sum(position)]
+        return self._sum_of_paths(edges, paths) if paths else self._scale(edges)
+
+    def _on_sum(self, position: int) -> list[Edge]:
+        """Multipliers of the sum, which stream and branch share; the gain of a norm on it is none."""
+        adds = self.reader.chain.adds
+        if position + 1 < len(adds):
+            later = self.reader.reads(position + 1)
+            found = [e for e in self.reader.segments[position + 1].edges if e.node not in adds and self._is_read_after(e.node, later)]
+        else:
+            found = [e for e in self.reader.segments[-1].edges if self._twin_scales(position)]
+        return [e for e in found if not self.is_affine(e)]
+
+    def on_embedding(self) -> list[Edge]:
+        """What the state that the first branch reads has been multiplied by since the stream's start; the first skip's own multiplier is none."""
+        read, adds = self.reader.reads(0), self.reader.chain.adds
+        edges = [e for e in self.reader.segments[0].edges if e.kind == "scale" and e.node not in adds and not self._skip_only(e, read)]
+        return [e for e in edges if not self.is_affine(e) and (e.factor != 1.0 or e.scale is not None)]
+
+    def _sum_of_paths(self, edges: list[Edge], paths: list[tuple[Edge, ...]]) -> Scale:
+        """Several identity paths from one state to the next: their coefficients add up."""
+        scales = [self._scale(edges), *(self._scale(list(p)) for p in paths)]
+        if all(s.value is not None for s in scales):
+            return Scale("constant", math.fsum(s.value for s in scales if s.value is not None))
+        kind = "data" if any(s.kind == "data" for s in scales) else "learned" if any(s.kind == "learned" for s in scales) else "constant"
+        return Scale(kind, None, tuple(n for s in scales for n in s.parameters))  # type: ignore[arg-type]
+
+    def _twin_scales(self, position: int) -> bool:
+        """Multipliers after the last add count when an earlier add of the same line has them after it."""
+        twins = [other for other in range(position) if self.norms.is_twin(other, position)]
+        return any(e.kind == "scale" for other in twins for e in self.reader.segments[other + 1].edges)
+
+    def _skip_only(self, edge: Edge, read: frozenset[int]) -> bool:
+        return edge.kind in ("scale", "gate") and any(r < edge.node for r in read)
+
+    def _is_read_after(self, node: int, read: frozenset[int]) -> bool:
+        """Whether the branch reads the stream at or after a node."""
+        return any(r >= node for r in read)
+
+    def is_affine(self, edge: Edge) -> bool:
+        """The gain of a norm that has none of its own: a trained factor right after it."""
+        flow, norms = self.reader.flow, self.reader.chains.edges.norms.by_node
+        if edge.scale is None or not flow.trained[edge.scale]:
+            return False
+        source = flow.graph.nodes[strip(flow, edge.source)]
+        if source.index not in norms or not self._is_gain(edge.scale):
+            return False
+        call = flow.graph.nodes[source.inputs[0]] if source.op == "getitem" else source
+        return not (call.op in ("layer_norm", "rms_norm") and flow.ref(call, 2, "weight") is not None)
+
+    def _is_gain(self, node: int) -> bool:
+        """A parameter, perhaps plus or times a number: `w`, `1 + w`; a sigmoid of one is a scale."""
+        flow = self.reader.flow
+        while flow.graph.nodes[node].op != "parameter":
+            here = flow.graph.nodes[node]
+            if len(here.inputs) != 1 or not (flow.classes[node] == "view" or here.op in ("add", "sub", "mul", "div", "neg")):
+                return False
+            node = here.inputs[0]
+        return True
+
+    def of_branch(self, position: int, branch: Branch) -> Scale:
+        """Multipliers at the end of a branch, that of the add itself (`alpha=`, `lerp`, a minus) and those of the sum included."""
+        own = [e for e in self.reader.chains.into[branch.add] if e.source == branch.output and e.kind == "add" and self._weighs(e)]
+        return self._scale([*(e for e in (*own, *branch.exit.scales) if not self.is_affine(e)), *self._before_norm(position)])
+
+    def _before_norm(self, position: int) -> list[Edge]:
+        """Those of the sum that no norm on it follows up on: behind a C a factor is the norm's."""
+        norms = self.reader.segments[position + 1].norms
+        return [e for e in self._on_sum(position) if not norms or e.node < norms[0].node]
+
+    def _weighs(self, edge: Edge) -> bool:
+        return edge.factor != 1.0
+
+    def _scale(self, edges: list[Edge]) -> Scale:
+        graph = self.reader.flow.graph
+        scaled = [e for e in edges if e.kind in ("scale", "gate", "free") or (e.kind == "add" and e.factor != 1.0)]
+        scaled += [e for e in edges if e.kind == "add" and e.scale is not None and e not in scaled]
+        if not scaled:
+            return Scale("none", 1.0)
+        if any(e.kind == "gate" or (e.scale is not None and self.reader.flow.data[e.scale]) for e in scaled):
+            return Scale("data")
+        learned = [e.scale for e in scaled if e.scale is not None and self.reader.flow.trained[e.scale]]
+        if learned:
+            mask = 0
+            for node in learned:
+                mask |= self.reader.flow.ancestors[node]
+            names = tuple(n.name for n in graph.nodes if mask >> n.index & 1 and n.op == "parameter")
+            return Scale("learned", None, names, self._start(scaled))
+        if any(e.factor is None for e in scaled):
+            return Scale("constant", None)
+        return Scale("constant", math.prod(e.factor for e in scaled if e.factor is not None))
+
+    def _start(self, scaled: list[Edge]) -> float | None:
+        """The product of all factors at the start, where each is one number throughout."""
+        product = 1.0
+        for edge in scaled:
+            value = edge.factor if edge.scale is None else start_of(self.reader.flow.graph, edge.scale)
+            if value is None:
+                return None
+            here = self.reader.flow.graph.nodes[edge.node]
+            first = here.op == "lerp" and here.inputs[0] == edge.source
+            product *= 1.0 - value if first and edge.scale is not None else value
+        return product

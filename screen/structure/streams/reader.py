@@ -1,0 +1,119 @@
+"""From a chain to sublayers: positions A, A², S, B, C, multipliers, and one `Sublayer` per branch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from screen.structure.branches.branch import Branch
+from screen.structure.branches.role import Mixer
+from screen.structure.norms.find import place_of
+from screen.structure.streams.chain_reader import ChainReader
+from screen.structure.streams.multipliers import Scales
+from screen.structure.streams.norms import StreamNorms
+from screen.structure.types import Norm, Port, Sublayer, Unknown
+
+PLACEMENTS = {"": "none", "A": "pre", "C": "post", "AB": "peri", "B": "output_only", "AC": "pre_post"}
+"""Letters of the norms around a branch to the field's name; other combinations stand as letters."""
+
+
+@dataclass(frozen=True)
+class Reader(ChainReader):
+    """Reads the sublayers of one chain."""
+
+    @cached_property
+    def stream_norms(self) -> StreamNorms:
+        """Which norms on the chain are a C."""
+        return StreamNorms(self)
+
+    @cached_property
+    def sublayers(self) -> tuple[Sublayer, ...]:
+        """All sublayers of the chain; `parallel_group` and names are those of the whole chain."""
+        found = []
+        for number, (position, branch) in enumerate(self.branches):
+            found.append(self._sublayer(number, position, branch))
+        return tuple(found)
+
+    def _sublayer(self, number: int, position: int, branch: Branch) -> Sublayer:
+        mixer = self.mixer(branch)
+        norms, letters, unknown = self._positions(position, branch, mixer)
+        qk, q, k, v = mixer.attention.qk
+        around = "".join(p for p in letters if p in "ABC")
+        first = next((n for p, n in norms if p in "ABC"), None)
+        return Sublayer(
+            name=mixer.role,
+            role=mixer.role,
+            placement="unknown" if unknown else PLACEMENTS.get(around, around),
+            positions=letters,
+            unknown=unknown,
+            norms=norms,
+            norm_type=first.type if first else None,
+            ports=self._ports(branch),
+            qk_norm=qk,
+            q_norm=q,
+            k_norm=k,
+            v_norm=v,
+            parallel_group=self._parallel(number),
+            alpha=Scales(self, self.stream_norms).of_stream(position),
+            branch=Scales(self, self.stream_norms).of_branch(position, branch),
+            gated_output=branch.exit.gated,
+            m=mixer.maps,
+            depends_on_stream=bool(branch.entries),
+            normed_skip=self.stream_norms.is_normed_skip(position),
+            add=branch.add,
+            output=branch.output,
+            place=place_of(self.flow.graph, branch.add),
+            multiplies_stream=branch.is_factor_raw,
+        )
+
+    def _positions(
+        self, position: int, branch: Branch, mixer: Mixer
+    ) -> tuple[tuple[tuple[str, Norm], ...], tuple[str, ...], tuple[Unknown, ...]]:
+        found: list[tuple[str, Norm]] = []
+        unknown: list[Unknown] = []
+        at_input, at_output = branch.has_input_norm, branch.exit.normed
+        shared = self.stream_norms.end_of_group(position)
+        after = self.stream_norms.is_on_sum(shared)
+        skipped = self.stream_norms.is_normed_skip(position)
+        after = True if skipped and after is False else after
+        for answer in (at_input, at_output, after):
+            if isinstance(answer, Unknown):
+                unknown.append(answer)
+        if at_input is True or at_input == "partly":
+            found += [("A", n) for n in branch.input_norms]
+        between = [n for c in mixer.attention.cores for i in (c.q, c.k) for n in mixer.attention.norms_before(i)[0]]
+        if mixer.attention.qk[0] != "none" and not isinstance(mixer.attention.qk[0], Unknown):
+            found += [("A2", n) for n in dict.fromkeys(between)]
+        last = branch.exit.norm if at_output is True else None
+        taken = {n.node for _, n in found} | ({last.node} if last else set())
+        found += [("S", n) for i in branch.region if (n := self.chains.edges.norms.by_node.get(i)) is not None and i not in taken]
+        if last is not None:
+            found.append(("B", last))
+        if after is True:
+            found += [("C", n) for n in (self.segments[position].norms[-1:] if skipped else self.segments[shared + 1].norms[:1])]
+        letters = {p for p, _ in found}
+        if at_input is not True:
+            letters.discard("A")
+        order = tuple(p for p in ("A", "A2", "S", "B", "C") if p in letters)
+        return tuple(found), order, tuple(unknown)
+
+    def _ports(self, branch: Branch) -> tuple[Port, ...]:
+        ports = []
+        for name, ways in (("x", {"raw", "normed"}), ("memory", {"memory", "memory normed"}), ("earlier", {"earlier"})):
+            seen = frozenset().union(*(e.ways for e in branch.entries)) & ways if branch.entries else frozenset()
+            if seen and name == "x":
+                answer = branch.has_input_norm
+                ports.append(Port(name, answer if not isinstance(answer, str) else "partly", "stream"))
+                if answer is True and any("raw" in e.ways for e in branch.entries):
+                    ports.append(Port("gate", False, "stream"))
+            elif name == "memory" and seen:
+                ports.append(Port(name, "partly" if len(seen) == 2 else "memory normed" in seen, name))
+            elif seen:
+                ports.append(Port(name, Unknown("fed by an earlier block"), name))
+        return tuple(ports)
+
+    def _parallel(self, number: int) -> int | None:
+        """Branches that read the same state of the stream and are added to it one after the other."""
+        groups = self.groups
+        group = groups[number]
+        return group if groups.count(group) > 1 else None

@@ -1,0 +1,1 @@
+"""From the outcomes of rules to channels, conditions and a verdict, and the gate."""
