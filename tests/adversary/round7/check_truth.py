@@ -1,5 +1,6 @@
 """What the blocks of round 7 need of their own to be measured: `python -m tests.adversary.round7.check_truth [file] [Class ...]`."""
 
+import math
 from pathlib import Path
 
 import torch
@@ -12,8 +13,7 @@ def delta(m, x):
     return [m(x) - x]
 
 
-BRANCH = {"AddcdivSoftsign": delta, "AddcdivMean": delta, "LibraryPostInside": hook_outputs("layer"), "GruWarmStart": hook_outputs("gru"),
-          "BidirectionalGru": lambda m, x: [m.branch(x)]}
+BRANCH = {"AddcdivSoftsign": delta, "AddcdivMean": delta, "LibraryPostInside": hook_outputs("layer"), "GruWarmStart": hook_outputs("gru")}
 
 
 def nothing_kept(m, x):
@@ -39,21 +39,21 @@ def top_near_zero(m, x):
 def no_warmth(m, x):
     """The temperature of the tokens is next to zero."""
     m.warm.weight.zero_()
-    m.warm.bias.fill_(-0.1 / 0.9 + 1e-9)
+    m.warm.bias.fill_(math.atanh(-1 / 9) + 1e-9)
 
 
 def cancelling(m, x):
-    """Two thirds of the keys say +1, the others -1 ... and the sum is next to zero."""
+    """The second half of the keys is the first with the other sign, up to a millionth of one of them."""
     x[:, 8:] = -x[:, :8]
-    x[:, 0] *= 1 + 1e-6
+    x[:, 0, 0] += 1e-6
     m.to_k.bias.zero_()
 
 
 WITNESS = {"KeptShare": nothing_kept, "AddcdivMean": mean_zero, "RouterMax": top_near_zero, "TanhTemperature": no_warmth, "TanhShares": cancelling}
 # where the branch is of the size of the stream at any size, all parameters are put to zero to see the weight-free paths
-ZEROED = {"BilinearRaw", "UnnormedSecond"}
+ZEROED = {"BilinearRaw", "MhaRawValue"}
 DEPTHS = {"AddcmulKeep": LATE, "RsubStream": LATE, "OneMoreOneLess": LATE, "QuaternionLong": LATE, "OpenBothGates": LATE, "WhisperedGradient": LATE,
-          "ComplexDecay": LATE, "NesterovPair": LATE, "VelocityFromInput": LATE}
+          "ComplexDecay": LATE, "NesterovPair": LATE, "VelocityFromInput": LATE, "EulerField": LATE}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Streams and what is carried on: fused adds, turns, split norms, pairs of tensors, scans; and small slips in them."""
 
-import math
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -370,6 +368,6 @@ TRUTH = {
     "VelocityFromInput": dict(_LIN, kind="model", identity_gain=1 + 9 * (1 - 0.9 ** 24), why="the input comes again with 0.9, 0.81, ...", tempts="gain 1; 1.9^24"),
     "CumMeanStream": dict(_LIN, identity_gain=_norm(_S / torch.arange(1, T + 1)[:, None]), why="a lower triangular matrix, rows of sum one; the first token is kept.", tempts="an average: bounded; gain 1"),
     "CumsumStream": dict(kind="block", identity_gain=_norm(_S), growth_fixed="polynomial", softmax=False, why="ones on the diagonal and below: unipotent.", tempts="exponential; gain 1"),
-    "PixelShuffled": dict(_LIN, gradient_law="power", why="a permutation and back.", tempts="a convolution on the stream"),
+    "PixelShuffled": dict(_LIN, why="a permutation and back.", tempts="a convolution on the stream"),
     "NearestThenSum": dict(_EXP, identity_gain=4.0 ** 24, why="four copies are summed.", tempts="up and down: gain 1"),
 }

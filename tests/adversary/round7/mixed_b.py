@@ -129,23 +129,6 @@ class TanhTemperature(SigmoidTemperature):
         return 0.1 + 0.9 * self.warm(h).tanh()
 
 
-class CosineClampedProduct(Unit):
-    """A free scale per head on the cosines; the product is clamped."""
-
-    def setup(self):
-        self.log_scale = nn.Parameter(torch.zeros(H, 1, 1))
-
-    def scores(self, h):
-        return (super().scores(h) * self.log_scale.exp()).clamp(-50.0, 50.0)
-
-
-class CosineClampInner(CosineClampedProduct):
-    """The parenthesis stands elsewhere."""
-
-    def scores(self, h):
-        return Unit.scores(self, h).clamp(-50.0, 50.0) * self.log_scale.exp()
-
-
 # ---- shares without a softmax, softmaxes over other axes; unit values and no map behind
 class SigmoidShares(Attend):
     """Sigmoids of raw scores over their sum."""
@@ -188,6 +171,29 @@ class LibraryPostInside(nn.Module):
 
     def forward(self, x):
         return x + self.layer(x)
+
+
+class MhaRawQuery(nn.Module):
+    """nn.MultiheadAttention: the query is the stream itself, keys and values are normed."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.mha = nn.LayerNorm(D), nn.MultiheadAttention(D, H, batch_first=True, add_zero_attn=True)
+
+    def branch(self, x):
+        h = self.norm(x)
+        return self.mha(x, h, value=h, need_weights=False)[0]
+
+    def forward(self, x):
+        return x + self.branch(x)
+
+
+class MhaRawValue(MhaRawQuery):
+    """Query and key are normed, the value is the stream."""
+
+    def branch(self, x):
+        h = self.norm(x)
+        return self.mha(h, key=h, value=x, need_weights=False)[0]
 
 
 class LayerDelta(nn.Module):
@@ -320,14 +326,14 @@ TRUTH = {
     "KeptShare": dict(kind="block", identity_gain=1.0, output_bounded={"0": False}, logits_bounded={"0": False}, softmax=True, why="all tokens may be shut.", tempts="cosines and a mean"),
     "SigmoidTemperature": dict(_YES, why="5 / 0.1.", tempts="a temperature from data"),
     "TanhTemperature": dict(kind="block", identity_gain=1.0, output_bounded={"0": False}, logits_bounded={"0": False}, softmax=True, why="0.1 + 0.9 tanh passes zero.", tempts="its twin"),
-    "CosineClampedProduct": dict(_YES, why="50.", tempts="a free scale"),
-    "CosineClampInner": dict(_NO, why="the scale is outside.", tempts="a clamp"),
     "SigmoidShares": dict(_OUT, softmax=False, why="a convex mean of unit vectors, or less.", tempts="raw scores; a softmax"),
     "TanhShares": dict(kind="block", identity_gain=1.0, output_bounded={"0": False}, softmax=False, why="weights of either sign cancel in the sum.", tempts="shares"),
     "HeadSoftmax": dict(_OUT, logits_bounded={"0": False}, softmax=True, why="at most sixteen unit vectors.", tempts="rows do not sum to one"),
     "LibraryPostInside": dict(_OUT, logits_bounded={"0": False}, softmax=True, why="the layer ends in a norm.", tempts="post-norm: bounded; skips inside: gain above one"),
-    "LayerDelta": dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=True, why="x + (F1 + F2)/2.", tempts="1.5^24"),
-    "LayerDeltaSlip": dict(kind="block", identity_gain=1.5 ** 24, growth_fixed="exponential", growth_all="exponential", softmax=True, why="x + (x + F1 + F2)/2.", tempts="gain 1"),
+    "MhaRawQuery": dict(_NO, why="values are normed: rows of shares make nothing larger of them.", tempts="a raw query: exponential"),
+    "MhaRawValue": dict(kind="block", identity_gain=1.0, growth_fixed="exponential", output_bounded={"0": False}, logits_bounded={"0": False}, softmax=True, why="degree one in the values.", tempts="a norm in front: linear"),
+    "LayerDelta": dict(kind="block", identity_gain=1.0, growth_fixed="linear", logits_bounded={"0": False}, softmax=True, why="x + (F1 + F2)/2.", tempts="1.5^24"),
+    "LayerDeltaSlip": dict(kind="block", identity_gain=1.5 ** 24, logits_bounded={"0": False}, growth_fixed="exponential", growth_all="exponential", softmax=True, why="x + (x + F1 + F2)/2.", tempts="gain 1"),
     "NearlyShutGate": dict(kind="block", identity_gain=1.0, gradient_law="flat", softmax=False, why="6e-6 per block: all blocks read the same.", tempts="pre-norm: a power of depth"),
     "OpenBothGates": dict(kind="block", identity_gain=torch.tensor(3.0).double().sigmoid().item() ** 24, growth_fixed="bounded", softmax=False, why="0.9526 on the stream.", tempts="an open gate: gain 1"),
     "RouterAbsMax": dict(_YES, why="at most six.", tempts="-"),

@@ -66,13 +66,6 @@ class AddcdivMean(AddcdivSoftsign):
         return y.mean(-1, keepdim=True).abs_()
 
 
-class MeanAbsTail(Tail):
-    """By the mean of the sizes."""
-
-    def tail(self, y):
-        return y.div(y.abs().mean(-1, keepdim=True).add(1e-6))
-
-
 # ---- weights that are held
 class QrOut(nn.Module):
     """The last map is the orthogonal factor of a free matrix; tanh in front of it."""
@@ -233,6 +226,29 @@ class MeanNotTrained(Tail):
         return x - mean + mean.detach() + self.branch(x)
 
 
+class ClampThrough(Tail):
+    """The stream is clamped to two in value, and passes its gradient as if it were not."""
+
+    def forward(self, x):
+        return x + (x.clamp(-2.0, 2.0) - x).detach() + self.branch(x)
+
+
+class DetachedStatistic(nn.Module):
+    """A norm by hand, of which mean and deviation get no gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = Mlp()
+
+    def branch(self, x):
+        with torch.no_grad():
+            std, mean = torch.std_mean(x, dim=-1, keepdim=True)
+        return self.body((x - mean) / (std + 1e-6))
+
+    def forward(self, x):
+        return x + self.branch(x)
+
+
 # ---- everyday code
 class KeepProbDivided(Tail):
     """Stochastic depth: the sum is divided by the rate, as the branch is in training."""
@@ -241,23 +257,6 @@ class KeepProbDivided(Tail):
 
     def forward(self, x):
         return (x + self.branch(x)).div(self.keep_prob)
-
-
-class UnnormedSecond(nn.Module):
-    """Two sublayers; the second has a skip and no norm."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm1, self.mlp, self.mix = nn.LayerNorm(D), Mlp(), dense(D, D)
-
-    def forward(self, x):
-        residual = x
-        x = self.norm1(x)
-        x = self.mlp(x)
-        x = residual + x
-        residual = x
-        x = self.mix(x)
-        return x + residual
 
 
 class DeltaCode(Tail):
@@ -275,8 +274,7 @@ _WILD = dict(kind="block", identity_gain=1.0, output_bounded={"0": False}, softm
 
 TRUTH = {
     "AddcdivSoftsign": dict(_YES, why="three.", tempts="-"),
-    "AddcdivMean": dict(_WILD, why="the mean may be 0.", tempts="the twin with the mean of sizes"),
-    "MeanAbsTail": dict(_YES, why="at most 32.", tempts="a mean in the denominator"),
+    "AddcdivMean": dict(_WILD, why="the mean may be 0.", tempts="a norm by a mean"),
     "QrOut": dict(_YES, why="orthogonal.", tempts="free weights behind a tanh"),
     "QrOutR": dict(_NO, why="R is as large as the matrix.", tempts="a factor by QR"),
     "WeightNormTail": dict(_NO, why="lengths are trained.", tempts="weight norm: unit rows"),
@@ -293,7 +291,8 @@ TRUTH = {
     "GruWarmStart": dict(kind="block", output_bounded={"0": False}, softmax=False, why="the first state is of the size of the stream and leaks out.", tempts="a GRU is below one"),
     "WhisperedGradient": dict(_PRE, gradient_law="exponential", why="1.05 per block, in the backward pass alone.", tempts="pre-norm: power"),
     "MeanNotTrained": dict(_PRE, gradient_law="power", why="the backward pass is a projection.", tempts="its twin, which has the mean twice"),
+    "ClampThrough": dict(kind="block", growth_fixed="bounded", output_bounded={"0": False}, gradient_law="exponential", softmax=False, why="the value is at most 2 + |F|, the backward pass has the identity and a branch that counts the same in each block.", tempts="pre-norm: gain 1, linear, power; or bounded and a gradient that is cut"),
+    "DetachedStatistic": dict(_NO, gradient_law="power", why="the branch's slope is one over the size of the stream.", tempts="no norm in the backward pass: exponential"),
     "KeepProbDivided": dict(kind="block", identity_gain=0.9 ** -24, growth_fixed="exponential", growth_all="exponential", gradient_law="exponential", softmax=False, why="1/0.9 on the stream.", tempts="gain 1"),
-    "UnnormedSecond": dict(kind="block", identity_gain=1.0, growth_fixed="exponential", softmax=False, why="x + W x.", tempts="pre-norm"),
     "DeltaCode": dict(_PRE, why="differences and their sum.", tempts="a sum of sums: polynomial"),
 }
