@@ -132,8 +132,9 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
         law = _gradient_law(stream.depth, ratio)
         if law is None and _law(found, first) == "exponential" and _keeps_on(_by_blocks(stream, found)):
             law = "exponential"  # of a stream that grows exponentially, at the same rate in both halves
-        if law == "flat" and found.is_linear and not _is_steady(replace(claim, weights="fixed"), found):
-            law = None  # it may be the beginning of an exponential: branches grow with the stream
+        multiplied = isinstance(operator, StreamOperator) and operator.carried == "exponential"
+        if law == "flat" and (multiplied or (found.is_linear and not _is_steady(replace(claim, weights="fixed"), found))):
+            law = None  # it may be the beginning of an exponential: the stream is multiplied, or branches grow with it
         if law is None and ratio is not None and _is_carried(facts, stream, found) and _bends(_by_blocks(stream, found)):
             law = "power"
         return _of_gradients(claim, ratio, law)

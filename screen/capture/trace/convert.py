@@ -30,13 +30,14 @@ def graph_of(
 ) -> Graph:
     """The plain graph of a finished run."""
     recorder, scopes = session.recorder, session.scopes
+    returned = [t for t in tensors(plain(outputs)) if id(t) in recorder.values]
+    found = [recorder.read(t, recorder.origins[recorder.values[id(t)]]) for t in returned]  # with what was written to it by another name
     index: dict[torch.fx.Node, int] = {}
     nodes: list[Node] = []
     for fx_node in recorder.graph.nodes:
         index[fx_node] = len(nodes)
         nodes.append(_node(fx_node, len(nodes), index, recorder))
-    found = [recorder.values.get(id(t)) for t in tensors(plain(outputs))]
-    outs = tuple(dict.fromkeys(index[n] for n in found if n is not None))
+    outs = tuple(dict.fromkeys(index[n] for n in found))
     stamped = {member for repeat in repeats for member, representative in repeat.members if member != representative}
     return Graph(
         nodes=tuple(joined(nodes)),

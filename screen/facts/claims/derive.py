@@ -361,6 +361,9 @@ def _law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown) 
     law = gradient_law(found)
     if law in ("flat", "power") and len(free) < len(subs) and not isinstance(found, Unknown) and found.predicted_ratio > GROWN:
         return Unknown(f"the stream grows {found.predicted_ratio:.3g} times, and not every branch moves less as it does")
+    operator = facts.operator(stream)
+    if law in ("flat", "power") and isinstance(operator, StreamOperator) and operator.carried == "exponential":
+        return Unknown("what blocks carry on is multiplied in every block: at few blocks an exponential looks like a power")
     return law
 
 

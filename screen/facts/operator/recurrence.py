@@ -35,6 +35,8 @@ EVEN = 1e-6
 SETTLED, SETTLING = 1.02, 0.6
 """A sequence that gains less than this in its second half, or in its last quarter less than this part of the one before (in logarithms; a power of
 the depth gains 0.71 of it), has a limit."""
+FALLING = 0.9
+"""Share of the third quarter of a sequence that the last one has to be below, at least, for it to go on falling."""
 STEADY, FAST = 0.85, 1.5
 """A sequence that gains at least this part of the quarter before, and at least this factor, grows exponentially."""
 
@@ -376,8 +378,8 @@ def _of_sequence(highs: Sequence[float]) -> Law | Unknown:
         return Unknown(f"{len(highs)} branches are too few to read a law off")
     quarter, half, late, whole = (max(highs[: math.ceil(len(highs) * part / 4)]) for part in (1, 2, 3, 4))
     if whole <= half * SETTLED:
-        tail = max(highs[len(highs) * 3 // 4 :])
-        return "decaying" if tail < 0.5 * half else "constant"
+        third, tail = max(highs[len(highs) // 2 : len(highs) * 3 // 4]), max(highs[len(highs) * 3 // 4 :])
+        return "decaying" if tail < 0.5 * half and tail < FALLING * third else "constant"  # what falls once and stays is carried on for good
     before, last = math.log(late / half), math.log(whole / late)
     if last < STEADY * before:
         return "constant" if last < SETTLING * before and quarter < half else "polynomial"
