@@ -28,7 +28,7 @@ LAYERS: tuple[str, ...] = (
     "api __main__",
     "__init__",
 )
-"""The rooms of `screen`, from the ground up: each imports from the lines before its own alone, and from no room beside it. Imports inside of functions
+"""The rooms of `screen`, from the ground up: each imports from the lines before its own, and from no room beside it. Imports inside of functions
 count, and those under `TYPE_CHECKING`."""
 TORCH = frozenset({"torch", "torchvision", "torchaudio", "transformers", "timm"})
 TORCH_SIDE = frozenset({"capture", "child", "probe", "testing"})

@@ -66,7 +66,7 @@ class Region:
                 stack.extend(self.flow.counting[node])
         if not met or met == {norm.source}:
             return norm
-        return replace(norm, source=min(met)) if norm.type == "layernorm" and len(met) == 1 else None  # centred twice is centred
+        return replace(norm, source=min(met)) if norm.centred and len(met) == 1 else None  # centred twice is centred
 
     @cached_property
     def region(self) -> tuple[int, ...]:
