@@ -42,7 +42,7 @@ def _filled(model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-ROUNDED = {"length from mask", "built-in pre", "built-in post", "built-in both", "lstm"}
+ROUNDED = {"addcmul", "length from mask", "built-in pre", "built-in post", "built-in both", "lstm"}
 """Fused kernels on the CPU, their parts on meta: the same mathematics, summed in another order."""
 
 

@@ -102,11 +102,12 @@ class Entries(Sums):
         if not self.weights.is_trained(weight):
             raise Stop(f"`{node.op}` with a value that is not in the graph", node.index)
         square = self.square(weight)
-        if node.op == "mul":
+        divided = node.op in ("div", "true_divide") and node.inputs[-1] == weight
+        if node.op == "mul" or divided:
             constant = self.weights.constant(weight)
-            if constant is None:
-                raise Stop("a gain starts at random values", node.index)
-            return value.times(constant)
+            if constant is None or (divided and constant == 0):
+                raise Stop("a gain starts at random values" if constant is None else "a divisor starts at zero", node.index)
+            return value.times(1 / constant if divided else constant)
         if node.op not in ("add", "sub"):
             raise Stop(f"`{node.op}` with a weight has no row in the recursion", node.index)
         if self.bias(weight) == 0.0:
