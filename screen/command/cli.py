@@ -132,7 +132,7 @@ def check(targets: tuple[str, ...], **options: Any) -> int:
 @app.command(context_settings=CONTEXT)
 @click.argument("target")
 @_target_options
-@click.option("--format", metavar="FORMAT", help="text (default), mermaid, dot or json.")
+@click.option("--format", metavar="FORMAT", help="text (default), mermaid, dot, json or graphml.")
 def graph(target: str, **options: Any) -> int:
     """The residual streams of TARGET, with what stands at each position."""
     from screen.command import commands

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RARELY = (100_000, 50, 1000)
 """Thresholds of the garbage collector: this process is short, and a graph is no garbage."""
-GRAPH_FORMATS: tuple[Literal["text", "mermaid", "dot", "json"], ...] = ("text", "mermaid", "dot", "json")
+GRAPH_FORMATS: tuple[Literal["text", "mermaid", "dot", "json", "graphml"], ...] = ("text", "mermaid", "dot", "json", "graphml")
 
 
 def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:

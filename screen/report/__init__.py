@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -19,4 +20,14 @@ def render(report: BaseModel, format: str, **options: object) -> str:
     return text
 
 
-__all__ = ["FORMATS", "render"]
+def stream_graph(report: BaseModel) -> Any:
+    """The streams of a `Report` as a `networkx.DiGraph` (`screen.report.network`)."""
+    return import_module("screen.report.network").stream_graph(report)
+
+
+def formulas_of(sublayer: BaseModel) -> Any:
+    """The expressions of a sublayer as `sympy` (`screen.report.formulas`)."""
+    return import_module("screen.report.formulas").formulas_of(sublayer)
+
+
+__all__ = ["FORMATS", "formulas_of", "render", "stream_graph"]

@@ -1,4 +1,4 @@
-"""`screen graph`: the residual streams as text, Mermaid, DOT or JSON, from a report.
+"""`screen graph`: the residual streams as text, Mermaid, DOT, JSON or GraphML, from a report.
 
 The text is a tree: stream, kinds with their layers, and for every sublayer its formula and what stands at each position.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from typing import Literal
 
 from screen.report import words
@@ -14,7 +15,7 @@ from screen.report.picture import Picture, draw
 from screen.report.schema import KindPart, Report, Reports, Source, StreamPart, SublayerPart
 from screen.report.words import clean
 
-Format = Literal["text", "mermaid", "dot", "json"]
+Format = Literal["text", "mermaid", "dot", "json", "graphml"]
 
 
 def render(report: Report | Reports, format: Format = "text") -> str:
@@ -159,7 +160,12 @@ def _json(reports: list[Report]) -> str:
     return json.dumps({"schema_version": "1", "kinds": pictures}, indent=2, sort_keys=True) + "\n"
 
 
-WRITERS: dict[str, Callable[[list[Report]], str]] = {"text": _text, "mermaid": _mermaid, "dot": _dot, "json": _json}
+def _graphml(reports: list[Report]) -> str:
+    text: str = import_module("screen.report.network").graphml(reports)  # networkx is loaded for nothing else
+    return text
+
+
+WRITERS: dict[str, Callable[[list[Report]], str]] = {"text": _text, "mermaid": _mermaid, "dot": _dot, "json": _json, "graphml": _graphml}
 
 
 __all__ = ["Format", "WRITERS", "each_kind", "mermaid", "render"]

@@ -8,11 +8,11 @@ yet; it never means no.
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from screen.report import render
+from screen.report import render, stream_graph
 from screen.report.schema_streams import (
     Degree,
     Growth,
@@ -247,6 +247,11 @@ class Report(Part):
     def to_json(self) -> str:
         """The JSON text that `--format json` prints, with a line feed at its end."""
         return _dump(self)
+
+    def stream_graph(self) -> Any:
+        """The residual streams as a `networkx.DiGraph`: boxes of each kind of block, and which kind follows which (attributes in
+        `screen.report.network.stream_graph`)."""
+        return stream_graph(self)
 
     def _repr_markdown_(self) -> str:
         """Shows itself in a notebook."""

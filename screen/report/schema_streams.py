@@ -6,9 +6,11 @@ Split from `screen.report.schema` for length; import everything from there. `Non
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from screen.report import formulas_of
 
 
 def _spell(value: object) -> object:
@@ -156,6 +158,11 @@ class SublayerPart(Part):
     symbols: dict[str, str] = {}
     """What the symbols of its expressions stand for."""
     source: Source
+
+    def formulas(self) -> dict[str, Any]:
+        """Its expressions as `sympy.Expr`: `bound`, `growth`, `logits`, `lipschitz`, `lipschitz_local`, those that are known."""
+        found: dict[str, Any] = formulas_of(self)
+        return found
 
 
 class KindPart(Part):

@@ -51,13 +51,18 @@ def _node(e: ExprNode, done: dict[int, str]) -> str:
     if e.kind == "mul":
         parts: list[str] = []
         for a, text_of, p in zip(e.args, args, e.powers, strict=True):
-            inside = f"({text_of})" if a.kind in ("add", "mul") and not text_of.startswith("u") else text_of
+            inside = f"({text_of})" if a.kind in ("add", "mul") and not _is_name(text_of) else text_of
             parts.append(inside if p == 1.0 else f"sqrt({text_of})" if p == 0.5 else f"{inside}**({number_of_power(p)})")
         return "*".join([*([] if e.value == 1.0 else [number(e.value)]), *sorted(parts, key=_plain_first)])
     if e.kind in ("min", "max"):
         ends = [number(e.value)] if math.isfinite(e.value) and not (e.kind == "max" and e.value == 0.0) else []
         return f"{'Min' if e.kind == 'min' else 'Max'}({', '.join([*ends, *sorted(args)])})"
     return number(e.value)
+
+
+def _is_name(text_of: str) -> bool:
+    """Whether it is the name of a line before: `u1`, not `u1 + 1`."""
+    return text_of.startswith("u") and text_of[1:].isdigit()
 
 
 def _plain_first(factor: str) -> tuple[bool, str]:
