@@ -12,7 +12,7 @@ linear      a sum or a product of operands, entry by entry (add, mul, lerp, wher
 weighted    a linear map of features; weighted when an operand carries a parameter (linear, conv, embedding)
 product     a contraction of two operands (matmul); weighted when one of them is a parameter, else mixing
 mixing      mixes tokens by itself (attention, fft, scans, recurrent cells, pooling)
-activation  an entry-wise function of one operand
+activation  an entry-wise function of one operand; those of which numbers are known stand in `screen.ops.scalars`
 softmax     a row-stochastic map
 norm        a norm in one call
 statistic   a reduction (mean, var, amax, norm)
@@ -22,6 +22,8 @@ factory     a tensor out of nothing
 """
 
 from __future__ import annotations
+
+from screen.ops.scalars import OPS
 
 CLASSES: dict[str, str] = {}
 
@@ -73,11 +75,11 @@ _rows(
 )
 _rows(
     "activation",
-    "relu gelu silu sigmoid tanh softplus elu selu celu leaky_relu prelu rrelu mish hardswish hardsigmoid hardtanh relu6 logsigmoid "
-    "softsign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan abs sign clamp clamp_min clamp_max clip erf erfc atan asin acos "
-    "sinh cosh threshold hardshrink softshrink tanhshrink glu floor ceil round trunc frac erfinv minimum maximum logit atan2 sinc "
-    "special_expm1 sgn arctan2 asinh acosh atanh heaviside logaddexp special_erf special_expit special_i0 digamma lgamma copysign angle",
+    "prelu rrelu exp2 expm1 log log2 log10 log1p sqrt rsqrt tan sign clamp clamp_min clamp_max clip asin acos sinh cosh threshold "
+    "hardshrink glu floor ceil round trunc frac erfinv minimum maximum logit atan2 sinc special_expm1 sgn arctan2 acosh atanh "
+    "heaviside logaddexp special_erf special_expit special_i0 digamma lgamma copysign angle",
 )
+_rows("activation", " ".join(op for op in OPS if op not in CLASSES))
 _rows("softmax", "softmax log_softmax softmin gumbel_softmax logsumexp sparsemax")
 _rows(
     "norm",

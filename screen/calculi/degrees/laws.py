@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from screen.ops import scalars
+from screen.ops.scalars import OPS, SCALARS, of_degree
+
 HOMOGENEOUS: dict[str, Fraction | int] = {
-    "relu": 1, "leaky_relu": 1, "prelu": 1, "rrelu": 1, "abs": 1, "neg": 1, "positive": 1, "square": 2, "sqrt": Fraction(1, 2),
+    **{op: k for op in OPS if isinstance(k := SCALARS[op].degree, int)},
+    "prelu": 1, "rrelu": 1, "positive": 1, "sqrt": Fraction(1, 2),
     "rsqrt": Fraction(-1, 2), "reciprocal": -1, "real": 1, "conj": 1, "imag": 1, "nan_to_num": 1, "maximum": 1, "minimum": 1,
     "sum": 1, "mean": 1, "amax": 1, "amin": 1, "max": 1, "min": 1, "median": 1, "norm": 1, "vector_norm": 1, "linalg_norm": 1, "std": 1, "var": 2,
     "cumsum": 1, "cummax": 1, "nansum": 1, "nanmean": 1, "hypot": 1,
 }  # fmt: skip
-ASYMPTOTIC = frozenset({
-    "gelu", "silu", "elu", "selu", "celu", "softplus", "mish", "hardswish", "hardshrink", "softshrink", "tanhshrink", "logsumexp",
-})  # fmt: skip
-BOUNDED = frozenset({
-    "sigmoid", "tanh", "hardsigmoid", "hardtanh", "relu6", "softsign", "erf", "erfc", "sin", "cos", "atan", "heaviside", "sinc",
-    "softmax", "softmin", "sparsemax", "gumbel_softmax", "angle", "special_erf", "special_expit",
-})  # fmt: skip
+ASYMPTOTIC = of_degree("asymptotic") | {"hardshrink", "logsumexp"}
+BOUNDED = of_degree("bounded") | {"heaviside", "sinc", "softmax", "softmin", "sparsemax", "gumbel_softmax", "angle"}
 SIGNS = frozenset({"sign", "sgn"})
 """f(c·t) = f(t) for c > 0, and bounded."""
 COMPARISONS = frozenset({"gt", "lt", "ge", "le", "eq", "ne"})
@@ -34,7 +33,7 @@ LINEAR_MIXERS = frozenset({
     "fft_ifft2", "grid_sample", "stft", "istft",
 })  # fmt: skip
 """Fixed linear maps over tokens (and maxima, which are homogeneous too): degree 1."""
-NONNEGATIVE = frozenset({"relu", "softplus", "sigmoid", "exp", "exp2", "square", "abs", "softmax", "relu6", "hardsigmoid", "norm", "vector_norm"})
+NONNEGATIVE = scalars.NONNEGATIVE | {"exp2", "softmax", "norm", "vector_norm"}
 """Ops whose values are never negative."""
 KEEPS_SIGN = frozenset({"sum", "mean", "cumsum", "amax", "amin", "max", "min"})
 """Reductions of values of one sign that have that sign."""

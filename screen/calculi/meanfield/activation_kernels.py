@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from screen.calculi.meanfield.moments import Gradient, Moments
+from screen.ops.scalars import SCALARS
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
@@ -135,60 +136,7 @@ def _relu_gap(moments: Moments) -> float:
     return moments.gap / 2 - moments.power / (2 * math.pi) * bend
 
 
-def _erf(x: Array) -> Array:
-    """erf to 1.5e-7 (Abramowitz and Stegun 7.1.26): numpy has none."""
-    t = 1 / (1 + 0.3275911 * np.abs(x))
-    sum_ = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
-    return np.asarray(np.sign(x) * (1 - sum_ * np.exp(-(x**2))))
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
-
-
-def _gelu(x: Array) -> Array:
-    return np.asarray(0.5 * x * (1 + _erf(x / math.sqrt(2))))
-
-
-def _gelu_tanh(x: Array) -> Array:
-    return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
-
-
-def _softplus(x: Array) -> Array:
-    return np.logaddexp(0.0, x)
-
-
-def _elu(x: Array) -> Array:
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0.0)))
-
-
-SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
-"""Klambauer et al. 2017, as `torch.selu` has them."""
-
-FUNCTIONS: dict[str, Function] = {
-    "relu": lambda x: np.maximum(x, 0.0),
-    "gelu": _gelu,
-    "gelu_tanh": _gelu_tanh,
-    "silu": lambda x: x * _sigmoid(x),
-    "sigmoid": _sigmoid,
-    "tanh": np.tanh,
-    "softplus": _softplus,
-    "elu": _elu,
-    "selu": lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0.0))),
-    "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
-    "mish": lambda x: x * np.tanh(_softplus(x)),
-    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
-    "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
-    "relu6": lambda x: np.clip(x, 0, 6),
-    "softsign": lambda x: x / (1 + np.abs(x)),
-    "erf": _erf,
-    "sin": np.sin,
-    "cos": np.cos,
-    "exp": np.exp,
-    "square": np.square,
-    "abs": np.abs,
-    "neg": np.negative,
-}
+FUNCTIONS: dict[str, Function] = {name: scalar.f for name, scalar in SCALARS.items()}
 """Canonical op -> φ, with the default arguments of torch."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from screen.ops.scalars import BOUNDED
 from screen.structure.branches.region import Region
 from screen.structure.chains.identity_edges import Edge
 from screen.structure.dataflow import Flow
@@ -24,7 +25,7 @@ class Exit:
     """Identity paths from the stream's state through the branch (nGPT's `N(F) − x`), each with its multipliers."""
 
 
-_BOUNDED = frozenset({"sigmoid", "tanh", "hardsigmoid", "hardtanh", "softmax"})
+_BOUNDED = BOUNDED | {"softmax"}
 
 
 def is_bounded_gate(flow: Flow, node: int) -> bool:

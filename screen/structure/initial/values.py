@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from screen.ops.scalars import OPS, SCALARS
 from screen.graph import SOURCES, Graph, Node, Ref
 from screen.ops import CLASSES
 from screen.structure.initial.laws import CARRIES, starting_value_of
 
-_FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "tanh": math.tanh, "exp": math.exp, "abs": abs, "neg": lambda a: -a, "square": lambda a: a * a,
-    "softplus": lambda a: math.log1p(math.exp(a)), "relu": lambda a: max(a, 0.0), "silu": lambda a: a / (1 + math.exp(-a)),
-    "sin": math.sin, "cos": math.cos, "erf": math.erf,
-}  # fmt: skip
 _OPERATORS: dict[str, Callable[[float, float], float]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b if b else math.nan,
 }  # fmt: skip
 
-_KNOWN = frozenset({*_FUNCTIONS, *_OPERATORS, "clamp", "alias"})
+_KNOWN = frozenset({*OPS, *_OPERATORS, "clamp", "alias"})
 LITERALS = frozenset({"tensor", "scalar_tensor", "as_tensor"})
 
 
@@ -59,8 +55,8 @@ def _start(graph: Graph, node: Node, found: dict[int, float | None]) -> float | 
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if node.kwargs or len(values) != len(numbers):
         return None
-    if node.op in _FUNCTIONS and len(numbers) == 1 and abs(numbers[0]) < 700:
-        return _FUNCTIONS[node.op](numbers[0])
+    if node.op in OPS and len(node.args) == 1 and abs(numbers[0]) < 700:
+        return float(SCALARS[node.op].f(numbers[0]))
     if node.op in _OPERATORS and len(numbers) == 2:
         made = _OPERATORS[node.op](*numbers)
         return None if math.isnan(made) else made

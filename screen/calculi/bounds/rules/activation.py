@@ -17,6 +17,7 @@ from screen.calculi.bounds.rules.reduce import softened
 from screen.calculi.bounds.rules.view import spread
 from screen.calculi.bounds.value import Value, constant
 from screen.graph import Node
+from screen.ops.scalars import OPS, SCALARS
 from screen.structure.dataflow import number, strip
 from screen.structure.softmaxes import softmax_at
 from screen.structure.types import Unknown
@@ -37,33 +38,8 @@ class Shape:
     """Monotone: an interval goes to the interval of its ends."""
 
 
-GELU_LIPSCHITZ = 1.13
-"""erf form: max of Φ(t) + tφ(t) at t = √2, 1.12891; tanh form 1.12905."""
-SILU_LIPSCHITZ = 1.09984
-"""max of σ(t)(1 + t(1 − σ(t))) at t = 2.3994, 1.099839."""
-
 SHAPES: dict[str, Shape] = {
-    "relu": Shape(1.0, 1.0, low=0.0, rising=True),
-    "gelu": Shape(1.0, GELU_LIPSCHITZ, low=-0.1701),
-    "silu": Shape(1.0, SILU_LIPSCHITZ, low=-0.27847),
-    "mish": Shape(1.0, 1.0885, low=-0.30885),
-    "hardswish": Shape(1.0, 1.5, low=-0.375),
-    "sigmoid": Shape(0.25, 0.25, 0.5, 0.0, 1.0, rising=True),
-    "hardsigmoid": Shape(1 / 6, 1 / 6, 0.5, 0.0, 1.0, rising=True),
-    "tanh": Shape(1.0, 1.0, 0.0, -1.0, 1.0, rising=True),
-    "erf": Shape(1.12838, 1.12838, 0.0, -1.0, 1.0, rising=True),
-    "atan": Shape(1.0, 1.0, 0.0, -1.5708, 1.5708, rising=True),
-    "asinh": Shape(1.0, 1.0, rising=True),
-    "softsign": Shape(1.0, 1.0, 0.0, -1.0, 1.0, rising=True),
-    "softplus": Shape(1.0, 1.0, 0.693148, 0.0, rising=True),
-    "logsigmoid": Shape(1.0, 1.0, -0.693148, high=0.0, rising=True),
-    "relu6": Shape(1.0, 1.0, 0.0, 0.0, 6.0, rising=True),
-    "sin": Shape(1.0, 1.0, 0.0, -1.0, 1.0),
-    "cos": Shape(0.72462, 1.0, 1.0, -1.0, 1.0),
-    "abs": Shape(1.0, 1.0, low=0.0),
-    "tanhshrink": Shape(1.0, 1.0),
-    "softshrink": Shape(1.0, 1.0),
-    "log1p": Shape(INF, INF),
+    name: Shape(s.slope, s.lipschitz, s.at_zero, s.low, s.high, s.rising) for name, s in SCALARS.items() if math.isfinite(s.slope)
 }
 
 
@@ -108,8 +84,7 @@ def _clamped(low: float, high: float) -> Shape:
     return Shape(1.0, 1.0, at_zero, low, high, rising=True)
 
 
-@row("relu gelu silu mish hardswish sigmoid hardsigmoid tanh erf atan asinh softsign softplus logsigmoid relu6 sin cos abs tanhshrink "
-     "softshrink elu leaky_relu celu selu hardtanh sqrt rsqrt")
+@row(" ".join([*(op for op in OPS if op in SHAPES and op != "neg"), "sqrt", "rsqrt"]))
 def activation(walk: Walk, node: Node) -> Value:
     """φ entry by entry."""
     return applied(walk, node, walk.first(node), node.op)
