@@ -329,7 +329,8 @@ TRUTH = {
     "SigmoidShares": dict(_OUT, softmax=False, why="a convex mean of unit vectors, or less.", tempts="raw scores; a softmax"),
     "TanhShares": dict(kind="block", identity_gain=1.0, output_bounded={"0": False}, softmax=False, why="weights of either sign cancel in the sum.", tempts="shares"),
     "HeadSoftmax": dict(_OUT, logits_bounded={"0": False}, softmax=True, why="at most sixteen unit vectors.", tempts="rows do not sum to one"),
-    "LibraryPostInside": dict(_OUT, logits_bounded={"0": False}, softmax=True, why="the layer ends in a norm.", tempts="post-norm: bounded; skips inside: gain above one"),
+    # the layer's own two adds are read as branches, whose outputs are free: what the layer as a whole adds is none of the report's branches
+    "LibraryPostInside": dict(_OUT, output_bounded={}, logits_bounded={"0": False}, softmax=True, why="the layer ends in a norm.", tempts="post-norm: bounded; skips inside: gain above one"),
     "MhaRawQuery": dict(_NO, why="values are normed: rows of shares make nothing larger of them.", tempts="a raw query: exponential"),
     "MhaRawValue": dict(kind="block", identity_gain=1.0, growth_fixed="exponential", output_bounded={"0": False}, logits_bounded={"0": False}, softmax=True, why="degree one in the values.", tempts="a norm in front: linear"),
     "LayerDelta": dict(kind="block", identity_gain=1.0, growth_fixed="linear", logits_bounded={"0": False}, softmax=True, why="x + (F1 + F2)/2.", tempts="1.5^24"),
