@@ -444,11 +444,6 @@ def test_nothing_depends_on_names() -> None:
 # -- pages ----------------------------------------------------------------------------------------------------------------------------
 
 
-def test_pages_in_the_docs_are_those_of_the_rules() -> None:
-    docs = Path(__file__).parent.parent / "docs" / "rules.md"
-    assert docs.read_text(encoding="utf-8") == "\n".join(render(rule) for rule in ALL.rules), "run `screen rule --all > docs/rules.md`"
-
-
 def test_pages_and_rules_need_no_torch() -> None:
     code = (
         "import sys; from screen.verdict.discover import catalogue; from screen.report.page import render;"

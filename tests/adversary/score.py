@@ -40,6 +40,8 @@ class Score:
     missed: dict[str, list[str]] = field(default_factory=dict)
     right: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
+    open: dict[str, list[str]] = field(default_factory=dict)
+    """Block -> channels that are unknown, or not closed though the truth says that they are."""
 
     def note(self, block: str, what: str, told: object, truth: object, verdict: str) -> None:
         """One comparison."""
@@ -89,6 +91,8 @@ def score(paths: list[Path], only: str = "") -> Score:
                 continue
             for what, told, is_, verdict in compared(report, truth):
                 total.note(block, what, told, is_, verdict)
+            if left := list(left_open(report, truth)):
+                total.open[block] = left
     return total
 
 
@@ -178,6 +182,19 @@ def _channels(report: Report, truth: dict[str, Any]) -> Iterator[tuple[str, obje
         yield "verdict", report.verdict, "not unstable", "false" if report.verdict == "unstable" else "right"
 
 
+def left_open(report: Report, truth: dict[str, Any]) -> Iterator[str]:
+    """Channels of which nothing is known, and those whose proof was missed."""
+    gain, logits = truth.get("identity_gain"), list((truth.get("logits_bounded") or {}).values())
+    proven = {
+        "D": truth.get("gradient_law") in ("flat", "power") and gain is not None and 0.5 <= gain <= 2.0,
+        "R": truth.get("growth_all") in GROWTH[:2],
+        "L": truth.get("softmax") is False or (bool(logits) and all(logits)),
+    }
+    for channel in report.channels:
+        if channel.id in proven and (channel.state == "unknown" or (proven[channel.id] and channel.state not in ("closed", "guarded"))):
+            yield f"{channel.id} is {channel.state}: {channel.reason}"
+
+
 def main() -> None:
     """Scores rounds and prints what differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -187,7 +204,7 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true", help="what is missed, too")
     given = parser.parse_args()
     total = score([p for p in files(given.round) if given.file in p.name], given.only)
-    for title, table in (("FALSE", total.false), *((("missed", total.missed),) if given.verbose else ())):
+    for title, table in (("FALSE", total.false), *((("missed", total.missed), ("open", total.open)) if given.verbose else ())):
         for block, lines in table.items():
             for line in lines:
                 print(f"{title:7}{block}  {line}")
@@ -195,7 +212,7 @@ def main() -> None:
         print("ERROR  ", line)
     right = sum(total.right.values())
     print(f"{total.blocks} blocks: {len(total.false)} with a false claim, {len(total.missed)} with one missed,", end=" ")
-    print(f"{right} claims right, {len(total.errors)} errors")
+    print(f"{len(total.open)} with a channel left open, {right} claims right, {len(total.errors)} errors")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Rules of the calculus, broken on purpose: the harness must see each of them.
 
-`python -m tests.soundness.mutations --write` copies the sources, changes one line of `screen/facts/bounds`, and attacks random designs in a
+`python -m tests.soundness.mutations --write` copies the sources, changes one line of `screen`, and attacks random designs in a
 process of its own until a violation shows; the results stand in `mutations.json`, which the page of the run prints.
 """
 
@@ -22,7 +22,7 @@ RESULTS = Path(__file__).with_name("mutations.json")
 
 @dataclass(frozen=True)
 class Mutation:
-    """One line of `screen/facts/bounds` and what it becomes."""
+    """One line of `screen` and what it becomes."""
 
     name: str
     file: str
@@ -32,50 +32,55 @@ class Mutation:
     @property
     def path(self) -> Path:
         """The file in this repository."""
-        return ROOT / "screen" / "calculi" / "bounds" / self.file
+        return ROOT / "screen" / self.file
 
 
 MUTATIONS = (
-    Mutation("a norm over more heads costs nothing", "mixed_norms.py",
+    Mutation("a norm over more heads costs nothing", "calculi/bounds/mixed_norms.py",
              "cost *= 1.0 if a in fact.outer else math.sqrt(sizes[a])", "cost *= 1.0"),
-    Mutation("a sum counts its first operand only", "mixed_norms.py",
+    Mutation("a sum counts its first operand only", "calculi/bounds/mixed_norms.py",
              "add(query(left, sizes, *k), query(right, sizes, *k))", "query(left, sizes, *k)"),
-    Mutation("a bias counts nothing", "value.py", "if magnitude and p.bias is not None:", "if magnitude and p.bias is None:"),
-    Mutation("per-head norms are not split off the whole", "value.py", 'roles.replace("h", "r")', 'roles.replace("h", "s").replace("r", "s")'),
-    Mutation("a norm's output has norm 1, not √d", "rules/norm.py", "radius = 1.0 / divisor.c", "radius = 1.0"),
-    Mutation("ε is four times as large", "rules/norm.py", "Divisor(1.0 / math.sqrt(norm.size), 1.0, math.sqrt(eps))",
+    Mutation("a bias counts nothing", "calculi/bounds/value.py", "if magnitude and p.bias is not None:", "if magnitude and p.bias is None:"),
+    Mutation("per-head norms are not split off the whole", "calculi/bounds/value.py",
+             'roles.replace("h", "r")', 'roles.replace("h", "s").replace("r", "s")'),
+    Mutation("a norm's output has norm 1, not √d", "calculi/bounds/rules/norm.py", "radius = 1.0 / divisor.c", "radius = 1.0"),
+    Mutation("ε is four times as large", "calculi/bounds/rules/norm.py", "Divisor(1.0 / math.sqrt(norm.size), 1.0, math.sqrt(eps))",
              "Divisor(1.0 / math.sqrt(norm.size), 1.0, 2 * math.sqrt(eps))"),
-    Mutation("GELU has slope 1", "rules/activation.py", "GELU_LIPSCHITZ = 1.13", "GELU_LIPSCHITZ = 1.0"),
-    Mutation("SiLU has slope 1", "rules/activation.py", "SILU_LIPSCHITZ = 1.09984", "SILU_LIPSCHITZ = 1.0"),
-    Mutation("φ(0) of a sigmoid counts nothing", "rules/activation.py", '"sigmoid": Shape(0.25, 0.25, 0.5, 0.0, 1.0, rising=True)',
-             '"sigmoid": Shape(0.25, 0.25, 0.0, 0.0, 1.0)'),
-    Mutation("softmax is half as sensitive", "rules/reduce.py", "mul(sym(theta), query(u.der, u.flat))", "mul(num(0.5), query(u.der, u.flat))"),
-    Mutation("a sum over n entries costs √n", "rules/reduce.py",
+    Mutation("GELU has slope 1", "ops/scalars.py", "GELU_LIPSCHITZ = 1.13", "GELU_LIPSCHITZ = 1.0"),
+    Mutation("SiLU has slope 1", "ops/scalars.py", "SILU_LIPSCHITZ = 1.09984", "SILU_LIPSCHITZ = 1.0"),
+    Mutation("φ(0) of a sigmoid counts nothing", "ops/scalars.py",
+             '"sigmoid": Scalar(_sigmoid, 0.25, 0.25, 0.5, 0.0, 1.0, rising=True,', '"sigmoid": Scalar(_sigmoid, 0.25, 0.25, 0.0, 0.0, 1.0,'),
+    Mutation("softmax is half as sensitive", "calculi/bounds/rules/reduce.py",
+             "mul(sym(theta), query(u.der, u.flat))", "mul(num(0.5), query(u.der, u.flat))"),
+    Mutation("a sum over n entries costs √n", "calculi/bounds/rules/reduce.py",
              "return math.sqrt(size) if atom in f.inner or atom in f.outer else float(size)", "return math.sqrt(size)"),
-    Mutation("a map counts its largest row", "value.py",
+    Mutation("a map counts its largest row", "calculi/bounds/value.py",
              'cuts = [("r" * count, frozenset(p.atoms)', 'cuts = [("s" * count, frozenset(p.atoms)'),
-    Mutation("weights of tokens count in ℓ2", "products.py", "weight = x.norm(k, p=1).bound", "weight = x.norm(k, p=2).bound"),
-    Mutation("a product moves with its first factor only", "pointwise.py",
+    Mutation("weights of tokens count in ℓ2", "calculi/bounds/products.py", "weight = x.norm(k, p=1).bound", "weight = x.norm(k, p=2).bound"),
+    Mutation("a product moves with its first factor only", "calculi/bounds/pointwise.py",
              "der = plus(times_(a.left.der, a.right.mag), times_(a.left.mag, a.right.der), a.flat)", "der = times_(a.left.der, a.right.mag)"),
-    Mutation("1/b has slope 1/b", "rules/quotient.py", "steep = num(1.0 / least**2)", "steep = num(1.0 / least)"),
-    Mutation("a filter counts its largest tap", "rules/convolution.py", '"src" + "t" * taps', '"src" + "s" * taps'),
-    Mutation("a rotation keeps the largest entry", "rules/rotary.py", "entry = mul(num(size * math.sqrt(2.0))", "entry = mul(num(size)"),
-    Mutation("parts side by side count as the largest", "rules/join.py", "return add(*found) if p == 1 else rss(*found)", "return largest(*found)"),
-    Mutation("free weights are held fixed", "boundedness.py",
+    Mutation("1/b has slope 1/b", "calculi/bounds/rules/quotient.py", "steep = num(1.0 / least**2)", "steep = num(1.0 / least)"),
+    Mutation("a filter counts its largest tap", "calculi/bounds/rules/convolution.py", '"src" + "t" * taps', '"src" + "s" * taps'),
+    Mutation("a rotation keeps the largest entry", "calculi/bounds/rules/rotary.py",
+             "entry = mul(num(size * math.sqrt(2.0))", "entry = mul(num(size)"),
+    Mutation("parts side by side count as the largest", "calculi/bounds/rules/join.py",
+             "return add(*found) if p == 1 else rss(*found)", "return largest(*found)"),
+    Mutation("free weights are held fixed", "calculi/bounds/boundedness.py",
              'held = name.startswith(("sigma_", "theta_")) or fixed(walk, name)', "held = True or fixed(walk, name)"),
-    Mutation("every norm centres", "rules/norm.py", "Normed(radius, slope, norm.centred)", "Normed(radius, slope, True)"),
-    Mutation("a gain is not folded into the map after it", "pointwise.py", "replace(known, gain=flat)", "known"),
-    Mutation("values move attention by half of their spread", "rules/linear.py",
+    Mutation("every norm centres", "calculi/bounds/rules/norm.py", "Normed(radius, slope, norm.centred)", "Normed(radius, slope, True)"),
+    Mutation("a gain is not folded into the map after it", "calculi/bounds/pointwise.py", "replace(known, gain=flat)", "known"),
+    Mutation("values move attention by half of their spread", "calculi/bounds/rules/linear.py",
              "sharp = Fact(sym(symbol),", "sharp = Fact(mul(num(0.5), sym(symbol)),"),
-    Mutation("constants of queries and keys count nothing", "head_products.py",
+    Mutation("constants of queries and keys count nothing", "calculi/bounds/head_products.py",
              "mul(both, q.magnitude, k.magnitude), mul(left, q.magnitude), mul(right, k.magnitude), rest)", "mul(both, q.magnitude, k.magnitude))"),
-    Mutation("logits do not move with queries", "head_products.py",
+    Mutation("logits do not move with queries", "calculi/bounds/head_products.py",
              "slope = add(mul(q.derivative, add(mul(both, k.magnitude), left)), ", "slope = add("),
-    Mutation("any matrix of weights mixes values as a convex one does", "rules/linear.py",
+    Mutation("any matrix of weights mixes values as a convex one does", "calculi/bounds/rules/linear.py",
              "if a.balanced and a.balanced == a.axis(-1) and a.low >= 0:", "if True:"),
-    Mutation("the constant of the values does not reach the output", "head_products.py",
+    Mutation("the constant of the values does not reach the output", "calculi/bounds/head_products.py",
              "constant = bias if flat is None else vector_of(weight, flat, bias)", "constant = bias"),
-    Mutation("what is scattered keeps norms of other axes", "rules/write.py", "if along and along <= f.inner and same", "if along and same"),
+    Mutation("what is scattered keeps norms of other axes", "calculi/bounds/rules/write.py",
+             "if along and along <= f.inner and same", "if along and same"),
 )
 
 
@@ -85,7 +90,7 @@ def trials_until_found(mutation: Mutation, limit: int) -> int | None:
         copy = Path(folder)
         for part in ("screen", "rules", "tests"):
             shutil.copytree(ROOT / part, copy / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.json"))
-        path = copy / "screen" / "calculi" / "bounds" / mutation.file
+        path = copy / "screen" / mutation.file
         text = path.read_text(encoding="utf-8")
         if text.count(mutation.old) != 1:
             raise ValueError(f"`{mutation.old}` stands {text.count(mutation.old)} times in {mutation.file}")
