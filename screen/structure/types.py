@@ -1,4 +1,4 @@
-"""The nouns that facts are made of: frozen data, three-valued, without torch.
+"""What facts are made of: frozen data, three-valued, without torch.
 
 Yes / no questions are answered by `True`, `False` or `Unknown(reason, nodes)`. `Unknown` is never taken for either: it has no truth
 value, and `bool(Unknown(...))` raises.

@@ -85,7 +85,7 @@ class BranchBounds:
     held: frozenset[str] = frozenset()
     """Parameters that "over all weights" leaves as they are."""
     coarse: Mapping[str, Expr] = field(default_factory=dict)
-    """Symbols of norms of folded weights (`fold`) and of spreads -> a bound in norms of single parameters."""
+    """Symbols of norms of folded weights (`arrays`) and of spreads -> a bound in norms of single parameters."""
 
     @overload
     def plain(self, claim: Expr) -> Expr: ...

@@ -2,7 +2,7 @@
 
 A layout gives for each axis the sizes of its atoms, outer first (row-major); atoms of size 1 are left out. Splitting an atom is exact: both
 parts inherit its place in I or O. Merging atoms with different places has two sound readings, kept side by side:
-(a) the merged atom stands in neither;  (b) parts that were in neither are added at a cost of √size (rule 3 of `domain`).
+(a) the merged atom stands in neither;  (b) parts that were in neither are added at a cost of √size (rule 3 of `mixed_norms`).
 """
 
 from __future__ import annotations

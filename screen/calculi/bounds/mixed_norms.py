@@ -1,6 +1,6 @@
 """Facts: sound bounds of mixed norms of one tensor.
 
-A tensor's axes are products of *atoms* (see `layout`). A fact (I, O, p, c) says
+A tensor's axes are products of *atoms* (see `axes`). A fact (I, O, p, c) says
 
     √( Σ_{o in O} ( sup_{all other atoms} ‖v‖_{p over I} )² )  <=  c,      p in {1, 2}
 

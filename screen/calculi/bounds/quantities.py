@@ -141,7 +141,7 @@ class Names:
         self._counts: Counter[str] = Counter()
         """How many bases begin with a letter and end in a number."""
         self.coarse: dict[str, Expr] = {}
-        """Symbol of a folded quantity (`fold`) -> a bound of it in norms of single parameters."""
+        """Symbol of a folded quantity (`arrays`) -> a bound of it in norms of single parameters."""
         self.buffers: set[str] = set()
         """Names of buffers, whose norms stand beside those of parameters."""
         self.gains: set[str] = set()

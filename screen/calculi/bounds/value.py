@@ -30,7 +30,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class Normed:
-    """The value is x̂ ⊙ γ + β over its last axis with ‖x̂‖₂ <= radius: what folding γ and β into the next map needs (`fold`)."""
+    """The value is x̂ ⊙ γ + β over its last axis with ‖x̂‖₂ <= radius: what folding γ and β into the next map needs (`arrays`)."""
 
     radius: float
     slope: Expr | Unknown

@@ -1,7 +1,7 @@
 """The stream at initialisation: token covariance, gradients and their laws of depth (review, T3 and T4), from the recorded initialisers.
 
-`recursion_of(stream, graph)` reads every branch of the stream as a list of steps (`reader`), runs second moments forward and gradients
-back through all blocks (`stack`), and reads off what rules ask for (`result`). Derivations: `docs/theory/covariance.md`.
+`recursion_of(stream, graph)` reads every branch of the stream as a list of steps (`lower`), runs second moments forward and gradients
+back through all blocks (`propagate`), and reads off what rules ask for (`result`). Derivations: `docs/theory/covariance.md`.
 """
 
 from __future__ import annotations

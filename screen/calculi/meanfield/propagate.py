@@ -5,7 +5,7 @@ F_b are independent of x and of each other, so with (q, δ, m) the moments of x 
 
     q ← α²q + Σ s_b²q_b      δ ← α²δ + Σ s_b²δ_b      (ḡ and g alike, backwards)
 
-up to the cross terms of the means, which are kept; C is a `Normalise`. Weights that serve at several depths are not independent: see `tied`.
+up to the cross terms of the means, which are kept; C is a `Normalise`. Weights that serve at several depths are not independent: see `tied_weights`.
 
 Backward, the gradient enters the last state as (1, 0): equal size at every token and independent between tokens (a loss per token),
 through the final norm when there is one. With homogeneous branches g_l is then proportional to 1/q_l: first over last = rms_N/rms_1
@@ -68,7 +68,7 @@ class Stack:
     blocks: tuple[Block, ...]
     final: Normalise | None = None
     tied: tuple[int, ...] = ()
-    """Group of each block, those of one group having the same weights; empty where all are independent (see `tied`)."""
+    """Group of each block, those of one group having the same weights; empty where all are independent (see `tied_weights`)."""
     tokens: int = 64
 
 

@@ -13,7 +13,7 @@ one weight. C(F_s, F_t) follows from C(x_s, x_t) step by step as δ does within 
     C_o = R_v + (C_v − R_v)·P_st        R_o = R_v + (C_v − R_v)·R'_st
 
 where P_st = E Σ_j A_s,ij A_t,ij and R'_st = E Σ_j A_s,ij A_t,i'j are those of logits with correlation C_q(C_k − R_k) and R_q(C_k − R_k), over the
-product of both deviations. With s = t this is the recursion of `stack`. Gradients pass
+product of both deviations. With s = t this is the recursion of `propagate`. Gradients pass
 transposed weights, which the law leaves out: they stay unknown.
 """
 

@@ -5,7 +5,7 @@ mean zero and variance σ²):
 
     Linear     q' = σ²·in·q + b², δ' = σ²·in·δ, m' = 0            g = σ²·out·g'
     Normalise  centred: q₀ = q − m², δ' = γ²δ/(q₀+ε), m' = 0      g = γ²g'/(q₀+ε)   (the projection, one direction of many, is left out)
-    Entrywise  the kernel of φ                                    see `kernels`
+    Entrywise  the kernel of φ                                    see `activation_kernels`
     Product    q' = q₁q₂, r' = r₁r₂, m' = m₁m₂                    g₁ = q₂·g', ḡ₁ = r₂·ḡ'
     Sum        q' = Σq + 2Σm_a m_b, δ' = Σδ (independent terms)   g' to each
     Stretch    q' = a²q                                           g = a²g'
@@ -15,7 +15,7 @@ mean zero and variance σ²):
     Part       as its whole                                       the whole receives g' on that fraction of its entries
     Copies     as its source                                      k·g', the copies' readers being independent
     Join       mean over its parts, by their shares               each part receives g'
-    Attend     see `attention`; Mix: see `mixture`; Fourier: see `read_spectra`
+    Attend     see `attention`; Mix: see `experts`; Fourier: see `lower.fourier`
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Mix:
 
 @dataclass(frozen=True)
 class Fourier:
-    """Re F x over tokens and features: the differences between tokens, spread over all; forward only (see `read_spectra`)."""
+    """Re F x over tokens and features: the differences between tokens, spread over all; forward only (see `lower.fourier`)."""
 
     source: int
     target: int

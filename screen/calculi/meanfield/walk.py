@@ -6,7 +6,7 @@ views; each branch reads one state of that path, and of that state alone. Then
     x' = s₂·N(s₁·(α·x + Σ_b c_b·F_b(x)))       (one `Joint`; a block is one or several, without N where no norm stands there)
 
 Anything else on the path (a clamp, the stream added to itself, a mean over tokens, an in-place activation, a state from before) ends the walk with
-its reason; `build` then reads the block as one program with what its values have in common (`forms`).
+its reason; `stack_of_stream` then reads the block as one program with what its values have in common (`forms`).
 """
 
 from __future__ import annotations

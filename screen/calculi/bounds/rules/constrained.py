@@ -1,7 +1,7 @@
 """Weights that a parametrisation computes, found by what is computed and never by a name.
 
 1. g v/‖v‖ per row (weight norm): a part whose rows have length |g| (`fold.Rows`); bounded given g (review, item 21).
-2. γW/σ (spectral norm, σReparam): a part of its own (`fold.Share`), see `sizes`.
+2. γW/σ (spectral norm, σReparam): a part of its own (`arrays.Share`), see `self_normed_weight`.
 3. exp(A) and (I + cA)⁻¹(I − cA) for A = ±(T − Tᵀ): orthogonal, for Aᵀ = −A makes exp(A)ᵀ = exp(−A) and lets I + cA and I − cA commute.
 4. Π_i (I − τ_i v_i v_iᵀ), v_i = e_i + column i of a strictly lower triangle, τ_i = 2/(1 + Σ of its squares) = 2/‖v_i‖²: reflections, so that the
    columns of the product are orthonormal.

@@ -76,7 +76,7 @@ def _projected(walk: Walk, x: Value, weight: Part, bias: Part | None, rows: tupl
 
 
 def _through_heads(walk: Walk, x: Value, weight: Part, bias: Part | None, rows: tuple[int, ...]) -> Facts | None:
-    """W (A z + a) + b of what an attention mixed, head by head (`pairs`)."""
+    """W (A z + a) + b of what an attention mixed, head by head (`head_products`)."""
     want = atoms(x.layout, -1)
     if x.mixture is None or not rows or not want:
         return None
@@ -239,7 +239,7 @@ def multiplied_matrices(walk: Walk, a: Value, b: Value, spread: Value | None = N
 
 
 def _paired(walk: Walk, made: Value, found: Aligned, contracted: frozenset[int]) -> Value:
-    """Entries of q·k, where both are maps of the same heads (`pairs`)."""
+    """Entries of q·k, where both are maps of the same heads (`head_products`)."""
     q, k = found.left.projection, found.right.projection
     if q is None or k is None or isinstance(made.mag, Unknown) or isinstance(made.der, Unknown):
         return made

@@ -1,4 +1,4 @@
-"""Views: every entry once, in another place. Norms over atoms stay what they are (`layout`)."""
+"""Views: every entry once, in another place. Norms over atoms stay what they are (`axes`)."""
 
 from __future__ import annotations
 
