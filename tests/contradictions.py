@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from screen.report.schema import ClaimPart, Report
@@ -12,7 +13,13 @@ STARVED, GROWN = 1e3, 1e6
 
 def contradictions(report: Report) -> list[str]:
     """Every pair of statements of one report that cannot both be true."""
-    return [*_of_channels(report), *_of_growth(report), *_of_sublayers(report), *_of_findings(report)]
+    return [*_of_channels(report), *_of_growth(report), *_of_sublayers(report), *_of_findings(report), *_of_ourselves(report)]
+
+
+def _of_ourselves(report: Report) -> Iterator[str]:
+    """Exceptions of ours, which are told as reasons."""
+    said = [*(c.reason for c in report.claims), *(f.message for f in report.findings), *(c.reason for c in report.channels)]
+    yield from (s for s in said if "a fault of `screen`" in s or re.search(r"the rule of `\w+` failed \(", s))
 
 
 def _known(report: Report, *names: str) -> Iterator[ClaimPart]:

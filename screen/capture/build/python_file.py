@@ -72,6 +72,9 @@ def _execute(path: str, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise LoadError("A Python file must be loadable", f"`{path}` is not")
+    with open(path, "rb") as file:
+        if b"\0" in file.read():  # before Python 3.11.4 a `ValueError` without a place
+            raise LoadError("A Python file must be text", f"`{path}` holds null bytes")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
