@@ -88,7 +88,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return _untold(facts, stream, f"{name}:", path.exists)
     apart = number_of(facts, stream, "one_minus_cos")
     if path.breaks and not (isinstance(apart, float) and apart < COLLAPSED):
-        message = f"{name} passes through `{path.breaks[0].module}` on its way: what that does to gradients over depth is not derived."
+        message = f"{name} passes through {path.breaks[0].words} on its way: what that does to gradients over depth is not derived."
         return Outcome("cannot_tell", message, at(stream, place=path.breaks[0]))
     found = facts.recursion(stream)
     scaled = [s for k in stream.kinds for s in k.sublayers if s.alpha.kind != "none" and s.alpha.value != 1.0]
