@@ -37,7 +37,7 @@ def added(walk: Walk, left: Value, right: Value) -> Value:
     a = both(walk, left, right)
     x, y = filled(a)
     made = replace(summed(x, y), after=_after_sum(walk, left, right), normed=_with_affine(left, right, True) or _with_affine(right, left, True))
-    deep = next((m for m in (left, right) if m.low < DEEP and is_zero(m.der) and m.high <= 0.0 and m.gain == ()), None)
+    deep = next((m for m in (left, right) if m.low < DEEP and m.high <= 0.0 and m.gain == () and _is_fixed(m)), None)
     if deep is None and not left.holes and not right.holes:
         return made
     other = right if deep is left else left
@@ -47,6 +47,11 @@ def added(walk: Walk, left: Value, right: Value) -> Value:
     if deep is None:  # one of them already has holes: the rest of it is finite
         return replace(made, holes=True)
     return replace(kept.bare(), low=-math.inf, high=other.high, holes=True, jump=made.jump)
+
+
+def _is_fixed(value: Value) -> bool:
+    """Whether a value is made of constants alone: a bias that is made of weights, or of another stream, is no mask however large it gets."""
+    return is_zero(value.der) and (isinstance(value.mag, Unknown) or not any(f.bound.symbols() for f in value.mag))
 
 
 def _after_sum(walk: Walk, left: Value, right: Value) -> str:
