@@ -15,20 +15,7 @@ from itertools import pairwise
 
 from screen.ops import CLASSES
 from screen.rule import (
-    Example,
-    Facts,
-    Kind,
-    Outcome,
-    Rule,
-    Stream,
-    Sublayer,
-    Unknown,
-    at,
-    blame,
-    describe,
-    each_sublayer,
-    or_not_applicable,
-    place_of,
+    Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable, place_of,
 )
 
 RULE = Rule("G106", "branch-reads-stream", "structure", None, "warning", ("streams.kinds.sublayers",), "∂F/∂x = 0")

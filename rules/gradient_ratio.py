@@ -294,9 +294,14 @@ def _raw(facts: Facts, stream: Stream, raw: list[tuple[int, Sublayer]]) -> Outco
         message = f"{what}; at the start the stream itself grows {grown:.3g} times over {facts.depth(stream)} blocks."
         return Outcome("conditional", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, condition=condition)
     message = f"{what}, and how gradients change over depth is unknown: {ratio.reason}."
-    if "A" in sub.positions and not sub.multiplies_stream:
+    if _reads_norm(sub):
         return Outcome("conditional", message, blame(facts, at(stream, None, sub), ratio.nodes), theorem=THEOREM, condition="small-gain")
     return Outcome("cannot_tell", message, blame(facts, at(stream, None, sub), ratio.nodes))
+
+
+def _reads_norm(sub: Sublayer) -> bool:
+    """Whether all that a branch makes of the stream is made of a norm of it."""
+    return "A" in sub.positions and not sub.multiplies_stream
 
 
 def _what(facts: Facts, stream: Stream, sub: Sublayer) -> str:
@@ -305,6 +310,6 @@ def _what(facts: Facts, stream: Stream, sub: Sublayer) -> str:
         return f"The logits of `{sub.name}` grow with `{stream.name}`"
     if is_input_bounded(facts, sub) is True:
         return f"`{sub.name}` stays of its size as `{stream.name}` grows, and that its slope falls is not shown"
-    if "A" in sub.positions and not sub.multiplies_stream:
+    if _reads_norm(sub):
         return f"`{sub.name}` reads a norm of `{stream.name}`, and nothing that is derived keeps its slope from adding up"
     return f"`{sub.name}` multiplies `{stream.name}`, or reads it as it is: nothing that is derived keeps its slope from adding up"

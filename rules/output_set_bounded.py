@@ -13,14 +13,7 @@ quadratic penalty makes it finite only for branches of degree 1, or 2 below a th
 from __future__ import annotations
 
 from screen.facts.queries import (
-    free_weight,
-    grows_with_stream,
-    growth_of,
-    is_output_bounded,
-    is_sum_normed,
-    reads_grown_state,
-    starts_at_zero,
-    unproven,
+    free_weight, grows_with_stream, growth_of, is_output_bounded, is_sum_normed, reads_grown_state, starts_at_zero, unproven,
 )  # fmt: skip
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 

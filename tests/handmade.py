@@ -15,20 +15,7 @@ from screen.facts.operator.steps import StateBound
 from screen.facts.record import Facts
 from screen.graph import Call, Graph, Module, Node, Ref
 from screen.structure.types import (
-    Coverage,
-    IdentityPath,
-    Kind,
-    MapCount,
-    Norm,
-    NormType,
-    Place,
-    Port,
-    Role,
-    Scale,
-    Stream,
-    Sublayer,
-    Unknown,
-    UnmodelledOp,
+    Coverage, IdentityPath, Kind, MapCount, Norm, NormType, Place, Port, Role, Scale, Stream, Sublayer, Unknown, UnmodelledOp,
 )
 
 ROOT = "/home/someone/project"

@@ -18,7 +18,7 @@ def test_example_has_its_report(name: str) -> None:
     path = ROOT / "examples" / f"{name}.md"
     assert path.exists(), "run `python -m tests.expected --write`"
     shown = path.read_text(encoding="utf-8")
-    new = expected.example(name)
+    new = expected.example(name)  # the second half of the assertion is there for the difference that pytest then shows
     assert not expected.is_stale(new, shown) or new == shown, "run `python -m tests.expected --write` and read the difference"
 
 

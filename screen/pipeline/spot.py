@@ -270,21 +270,23 @@ def _by_blocks(stream: Stream, found: FoundStream) -> list[float]:
     return sizes
 
 
+def _falls(sizes: list[float]) -> tuple[float, float]:
+    """How far gradients fall in the first half of the blocks, and in the second, as logarithms; nothing for fewer blocks than have a law."""
+    if len(sizes) < FEWEST or min(sizes) <= 0:
+        return 0.0, 0.0
+    middle = sizes[len(sizes) // 2]
+    return math.log(sizes[0] / middle), math.log(middle / sizes[-1])
+
+
 def _bends(sizes: list[float]) -> bool:
     """Whether gradients fall in the first half of the blocks by much more than in the second, as a power of the depth does and no exponential."""
-    if len(sizes) < FEWEST or min(sizes) <= 0:
-        return False
-    middle = sizes[len(sizes) // 2]
-    early, late = math.log(sizes[0] / middle), math.log(middle / sizes[-1])
+    early, late = _falls(sizes)
     return late >= 0 and early > BENT * late and math.log(2.0) < early + late < math.log(EXPLODED)
 
 
 def _keeps_on(sizes: list[float]) -> bool:
     """Whether gradients fall about as much in the first half of the blocks as in the second, and by much in all."""
-    if len(sizes) < FEWEST or min(sizes) <= 0:
-        return False
-    middle = sizes[len(sizes) // 2]
-    early, late = math.log(sizes[0] / middle), math.log(middle / sizes[-1])
+    early, late = _falls(sizes)
     return early + late > math.log(FALLEN) and min(early, late) > EVEN * max(early, late)
 
 

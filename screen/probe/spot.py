@@ -296,6 +296,7 @@ class Run:
         base = runs["base"]
         states = [base.values.get(n) for n in stream.states]
         linear, gain = self._linear(stream, leaves, begin)
+        lasts = None if linear is None or gain is None else _lasts(linear, begin[stream.states[0]])
         moved = [self._moved(stream, runs[name], linear) for name in ("base", *(f"x{f:g}" for f in FACTORS))]
         return replace(
             found,
@@ -305,8 +306,8 @@ class Run:
             heavy=self._moved(stream, runs["heavy"], linear),
             gain=gain,
             is_linear=None if linear is None else gain is not None,
-            lasts=None if linear is None or gain is None else _lasts(linear, begin[stream.states[0]]),
-            repeats=self.plan.loop and self._repeats(stream),
+            lasts=lasts,
+            repeats=self.plan.loop and lasts is not None and self._repeats(stream),
             branches=tuple(self._branch(stream, place, runs) for place in range(len(stream.branches))),
         )
 

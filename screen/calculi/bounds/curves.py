@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,11 +17,12 @@ from screen.calculi.bounds.expr import num
 from screen.calculi.bounds.interpreter import Walk
 from screen.calculi.bounds.mixed_norms import is_zero, times, with_ceiling
 from screen.calculi.bounds.ranges import ROOT, Cells, Extent, Scalar, plain
-from screen.calculi.bounds.rules.activation import SHAPES, Shape, through
+from screen.calculi.bounds.rules.activation import SHAPES, through
 from screen.calculi.bounds.scalars import extent, law_of
 from screen.calculi.bounds.terms import FUNCTIONS, compared, operands_of, term_of
 from screen.calculi.bounds.value import Value
 from screen.graph import Node
+from screen.ops.scalars import SCALARS, Shape
 from screen.structure.types import Unknown
 
 POINTS = (-5.3, -3.1, -2.2, -1.7, -1.1, -0.61, -0.23, -0.011, 0.017, 0.31, 0.73, 1.0, 1.37, 1.9, 2.6, 3.7, 4.9)
@@ -126,25 +126,9 @@ def shaped(value: Value, found: Extent, curve: Curve, node: int) -> Value:
     return replace(made, der=times(value.der, num(found.steep)))
 
 
-def _gelu_tanh(t: float) -> float:
-    return 0.5 * t * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (t + 0.044715 * t**3)))
-
-
-def _gelu(t: float) -> float:
-    return 0.5 * t * (1.0 + math.erf(t / math.sqrt(2.0)))
-
-
-def _mish(t: float) -> float:
-    return t * math.tanh(math.log1p(math.exp(t)))
-
-
-def _sigmoid(t: float) -> float:
-    return 1.0 / (1.0 + math.exp(-t))
-
-
-_KNOWN: tuple[tuple[Callable[[float], float], Shape], ...] = (
-    (_gelu, SHAPES["gelu"]), (_gelu_tanh, SHAPES["gelu"]), (_mish, SHAPES["mish"]), (math.tanh, SHAPES["tanh"]),
-)
+_AT = np.array(POINTS)
+_KNOWN = {name: SCALARS[name].f(_AT) for name in ("gelu", "gelu_tanh", "mish", "tanh")}
+"""Functions that people write by hand, at `POINTS`."""
 
 
 def at_points(term: Scalar) -> tuple[float, ...] | None:
@@ -164,14 +148,14 @@ def _shape(term: Scalar) -> Shape | None:
     at = at_points(term)
     if at is None:
         return None
-    for f, shape in _KNOWN:
-        if all(abs(f(t) - y) <= 1e-9 for t, y in zip(POINTS, at, strict=True)):
-            return shape
+    for name, values in _KNOWN.items():
+        if np.all(np.abs(values - at) <= 1e-9):
+            return SHAPES[name]
     share = at[POINTS.index(1.0)]  # sigmoid(c) for x * sigmoid(c x)
     if not 0.5 < share < 1.0 - 1e-9:
         return None
     c = math.log(share / (1.0 - share))
-    if all(abs(t * _sigmoid(c * t) - y) <= 1e-9 for t, y in zip(POINTS, at, strict=True)):
+    if np.all(np.abs(_AT * SCALARS["sigmoid"].f(c * _AT) - at) <= 1e-9):
         return Shape(1.0, SHAPES["silu"].lipschitz, low=-0.27847 / c)
     return None
 

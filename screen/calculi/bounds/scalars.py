@@ -9,23 +9,7 @@ import numpy as np
 
 from screen.calculi.bounds.expr.memo import memo
 from screen.calculi.bounds.ranges import (
-    Array,
-    Cells,
-    Extent,
-    Law,
-    Scalar,
-    Span,
-    at_power,
-    extent_of,
-    inverse,
-    limited,
-    minus,
-    number,
-    plain,
-    plus,
-    power,
-    times,
-    united,
+    Array, Cells, Extent, Law, Scalar, Span, at_power, extent_of, inverse, limited, minus, number, plain, plus, power, times, united,
 )
 
 Dual = tuple[Span, Span]

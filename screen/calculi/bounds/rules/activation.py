@@ -7,7 +7,7 @@ last digit shown; tests redo them on a grid.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from screen.calculi.bounds.expr import mul, num, root, sym
 from screen.calculi.bounds.holds import holds_of
@@ -17,7 +17,7 @@ from screen.calculi.bounds.rules.reduce import softened
 from screen.calculi.bounds.rules.view import spread
 from screen.calculi.bounds.value import Value, constant
 from screen.graph import Node
-from screen.ops.scalars import OPS, SCALARS
+from screen.ops.scalars import OPS, SCALARS, Shape
 from screen.structure.dataflow import number, strip
 from screen.structure.softmaxes import softmax_at
 from screen.structure.types import Unknown
@@ -25,30 +25,13 @@ from screen.structure.types import Unknown
 INF = math.inf
 
 
-@dataclass(frozen=True)
-class Shape:
-    """One function."""
-
-    slope: float
-    lipschitz: float
-    at_zero: float = 0.0
-    low: float = -INF
-    high: float = INF
-    rising: bool = False
-    """Monotone: an interval goes to the interval of its ends."""
-
-
-SHAPES: dict[str, Shape] = {
-    name: Shape(s.slope, s.lipschitz, s.at_zero, s.low, s.high, s.rising) for name, s in SCALARS.items() if math.isfinite(s.slope)
-}
+SHAPES: dict[str, Shape] = {name: scalar.shape for name, scalar in SCALARS.items() if math.isfinite(scalar.shape.slope)}
 
 
 def shape_of(walk: Walk, node: Node, name: str, value: Value) -> Shape:
     """The function of a call, with its arguments."""
-    if name in ("elu", "leaky_relu", "celu", "selu"):
+    if name in ("elu", "leaky_relu", "celu"):
         first = number(walk.flow.operand(node, 1, "alpha", "negative_slope"))
-        if name == "selu":
-            return Shape(1.7581, 1.7581, low=-1.7581, rising=True)
         if name == "leaky_relu":
             steep = max(1.0, abs(0.01 if first is None else first))
             return Shape(steep, steep)
@@ -72,7 +55,7 @@ def shape_of(walk: Walk, node: Node, name: str, value: Value) -> Shape:
     if name == "sqrt":
         return Shape(1.0 / math.sqrt(value.low), 0.5 / math.sqrt(value.low), 0.0, 0.0)
     found = SHAPES.get(name)
-    if found is None or not math.isfinite(found.slope):
+    if found is None:
         raise NotUnderstood("no bound for this function")
     return found
 
