@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from screen.calculi.bounds import BranchBounds, bounds_of, values_of
-from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.broadcast import align
+from screen.calculi.bounds.expr import Expr, num
+from screen.calculi.bounds.mixed_norms import Fact
+from screen.calculi.bounds.pointwise import filled
+from screen.calculi.bounds.quantities import Names
+from screen.calculi.bounds.value import constant, summed
 from tests.test_bounds import WIDTH, Stack, branch_of, rms
 
 HEADS = 4
@@ -116,3 +122,16 @@ def test_what_stands_between_two_maps_leaves_no_product(between: str, logits: bo
     has = {k: isinstance(e, Expr) and any("by heads" in told.get(s, "") for s in e.symbols()) for k, e in made.items()}
     assert has == {"logits": logits, "values": values}, (str(made), told)
 
+
+
+def test_a_sum_stands_on_the_atoms_of_both_operands() -> None:
+    """Heads that are copies of groups are two atoms, [2, 2]: what is broadcast over heads skips both, and its norm over keys stays one over keys."""
+    shape, layout = (2, 4, 5, 5), ((2,), (2, 2), (5,), (5,))
+    logits = replace(constant(shape, 0.0, 1.0), layout=layout, mag=(Fact(num(1.0)),))
+    bias = replace(constant((2, 1, 5, 5), 0.0, 7.0), mag=(Fact(num(7.0), frozenset({2})),))
+    aligned = align(logits, bias, Names())
+    assert aligned is not None
+    left, right = filled(aligned)
+    assert left.layout == right.layout == layout
+    assert isinstance(right.mag, tuple) and [f.inner for f in right.mag] == [frozenset({4})]
+    assert isinstance(mag := summed(left, right).mag, tuple) and {f.inner for f in mag} == {frozenset(), frozenset({4})}

@@ -186,7 +186,7 @@ _CARRIED = {
     "alias": lambda x: x[:].view_as(x).contiguous(),
     "lerp": lambda x: torch.lerp(x, x.flip(1), 0.25),
     "clamp": lambda x: x.clamp(-1e3, 1e3),
-    "token_mix": lambda x: torch.einsum("ij,bjd->bid", torch.eye(x.shape[1], dtype=x.dtype).roll(1, 0) * 0.5, x),
+    "token_mix": lambda x: torch.einsum("ij,bjd->bid", torch.eye(x.shape[1], dtype=x.dtype).roll(1, 0) * 0.5, x).contiguous(),
     "diagonal": lambda x: x * torch.linspace(0.5, 1.0, x.shape[-1], dtype=x.dtype),
 }
 _ENDED = {

@@ -27,9 +27,9 @@ def both(walk: Walk, left: Value, right: Value) -> Aligned:
 
 
 def filled(a: Aligned) -> tuple[Value, Value]:
-    """Both operands broadcast to the result's shape."""
+    """Both operands broadcast to the result's shape, on its atoms."""
     shape = tuple(math.prod(g) for g in a.layout)
-    return spread(a.left, shape), spread(a.right, shape)
+    return spread(a.left, shape, a.layout), spread(a.right, shape, a.layout)
 
 
 def added(walk: Walk, left: Value, right: Value) -> Value:

@@ -281,7 +281,9 @@ def spread_of(value: Value, names: Names) -> Bound:
 
 
 def summed(left: Value, right: Value) -> Value:
-    """left + right, on equal layouts."""
+    """left + right, on equal layouts; ValueError on others."""
+    if left.layout != right.layout:
+        raise ValueError(f"a sum on different atoms: {left.layout} and {right.layout}")
     flat = left.flat
     return replace(
         left.bare(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from screen.calculi.bounds.axes import atoms, plain
+from screen.calculi.bounds.axes import Layout, atoms, plain
 from screen.calculi.bounds.interpreter import NotUnderstood, Walk, row
 from screen.calculi.bounds.mixed_norms import relabel
 from screen.calculi.bounds.parts import Part
@@ -75,8 +75,8 @@ def expand(walk: Walk, node: Node) -> Value:
     return spread(walk.first(node), node.shape or ())
 
 
-def spread(value: Value, shape: tuple[int, ...]) -> Value:
-    """A value broadcast to a larger shape."""
+def spread(value: Value, shape: tuple[int, ...], layout: Layout | None = None) -> Value:
+    """A value broadcast to a larger shape; new axes are cut as `layout` says, each one atom without it."""
     if value.shape == shape:
         return value
     lead = len(shape) - len(value.shape)
@@ -91,8 +91,8 @@ def spread(value: Value, shape: tuple[int, ...]) -> Value:
                 position += 1
             groups.append(old)
         elif axis < lead or value.shape[axis - lead] == 1:
-            groups.append((n,) if n != 1 else ())
-            position += n != 1
+            groups.append(layout[axis] if layout is not None else (n,) if n != 1 else ())
+            position += len(groups[-1])
         else:
             raise NotUnderstood("shapes do not broadcast")
     return replace(value.bare(), shape=shape, layout=tuple(groups), mag=relabel(value.mag, names), der=relabel(value.der, names),
