@@ -219,6 +219,7 @@ FREE_LOGITS: dict[str, Rule] = {
     "temperature of data": lambda p, x: p.weigh(_cosine(p, x) * F.softplus(p.one(x)), x),
     "temperature on queries": lambda p, x: p.weigh((F.normalize(p.q(x), dim=-1) * p.one(p.n(x))) @ F.normalize(p.k(x), dim=-1).mT, x),
     "bias of data": lambda p, x: p.weigh(_cosine(p, x) + p.one(p.n(x)), x),
+    "one side of data, on keys": lambda p, x: p.weigh(_cosine(p, x) + torch.relu(p.number * F.softplus(p.one(x)))[:, None, :, 0], x),
     "forgetting": lambda p, x: p.weigh(_cosine(p, x) + F.logsigmoid(p.one(p.n(x))).cumsum(1).mT, x),
     "only queries are normed": lambda p, x: p.weigh(p.qk(x)[0] @ p.k(p.n(x)).mT, x),
     "learned queries": lambda p, x: p.o(torch.softmax(_seen(p, p.table[:, :1] * (p.latent[:1] @ p.k(p.n(x)).mT)), -1) @ p.v(p.n(x))),

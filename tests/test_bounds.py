@@ -140,6 +140,24 @@ def test_qk_norm_bounds_the_logits_given_its_gains() -> None:
     assert all("gain" in g for g in found.given)
 
 
+class HeadGains(Attention):
+    """A gain for each feature of each head behind the norm, or for each token: one is the norm's, the other a trained table."""
+
+    def __init__(self, *axes: int) -> None:
+        super().__init__(qk_norm=True)
+        self.gains = nn.ParameterList(nn.Parameter(torch.ones(axes)) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).view(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(self.q_norm(q) * self.gains[0], self.k_norm(k) * self.gains[1], v)
+        return self.out(y.transpose(1, 2).reshape(x.shape))
+
+
+@pytest.mark.parametrize(("axes", "bounded"), [((HEADS, 1, WIDTH // HEADS), True), ((WIDTH // HEADS,), True), ((TOKENS, WIDTH // HEADS), False)])
+def test_a_gain_for_each_head_is_the_norms_and_one_for_each_token_is_a_table(axes: tuple[int, ...], bounded: bool) -> None:
+    assert bounds(lambda: HeadGains(*axes)).logits_bounded is bounded
+
+
 # -- bounded over all weights ---------------------------------------------------------------------------------------------------------
 
 

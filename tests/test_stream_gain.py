@@ -78,3 +78,33 @@ def test_a_scale_that_is_read_many_times_costs_one_look() -> None:
 
     report = screen.check(Doubled(), example_inputs=torch.zeros(2, 8, 32))
     assert "closed" not in {c.state for c in report.channels if c.id == "R"}
+
+
+class Masked(nn.Module):
+    """Post-norm blocks that set padded tokens to 0, and a stream to which rows of zeros are joined."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.maps, self.norms = (nn.ModuleList(make() for _ in range(6)) for make in (lambda: nn.Linear(16, 16), lambda: nn.LayerNorm(16)))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        for layer, norm in zip(self.maps, self.norms, strict=True):
+            if self.kind == "mask":
+                x = norm(x + torch.relu(layer(x))) * mask[..., None].to(x.dtype)
+            elif self.kind == "places":
+                x = norm(x + torch.relu(layer(x))) * mask[..., None].to(x.dtype).cumsum(1)
+            else:
+                x = torch.nn.functional.pad(x[:, 1:], (0, 0, 1, 0), mode=self.kind) + torch.relu(layer(norm(x)))
+        return x
+
+
+def test_a_mask_of_padding_breaks_no_path_and_zeros_beside_the_stream_are_read() -> None:
+    found = {}
+    for kind in ("mask", "places", "constant", "replicate"):
+        report = screen.check(Masked(kind), example_inputs=(torch.zeros(2, 8, 16), torch.ones(2, 8, dtype=torch.bool)))
+        found[kind] = report.streams[0].identity_path
+    assert found["mask"].breaks == [] and found["mask"].norms_crossed == 6
+    assert found["places"].breaks  # no mask of padding
+    assert len(found["places"].breaks) == 1  # one line of code, however often it runs
+    assert found["constant"].gain == "0 to 1" and found["replicate"].gain is None

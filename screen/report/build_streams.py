@@ -56,7 +56,7 @@ def stream_part(facts: Facts, stream: Stream, root: str) -> schema.StreamPart:
             exists=_tri(has_identity_path(facts, stream)),
             gain=identity.gain,
             norms_crossed=identity.norms_crossed,
-            breaks=[source_part(p, root) for p in identity.breaks],
+            breaks=[source_part(p, root) for p in {(p.file, p.line, p.module): p for p in identity.breaks}.values()],
         ),
         long_skips=[source_part(skip.place, root) for skip in stream.long_skips],
         kinds=[_kind(facts, k, root) for k in stream.kinds],

@@ -70,6 +70,11 @@ class Features:
         layout = self.layouts[node]
         return layout is not None and any(-len(layout.axes) <= a < 0 and not layout.any(a) and layout.axes[a] != () for a in axes)
 
+    def holds(self, node: int, axes: tuple[int, ...]) -> bool:
+        """Whether all of these axes (negative) of a value are known to hold features and nothing else."""
+        layout = self.layouts[node]
+        return layout is not None and layout.sure and all(-len(layout.axes) <= a < 0 and layout.holds(a) for a in axes)
+
     def _layout(self, node: Node, table: list[Layout | None]) -> Layout | None:
         kind = self.flow.classes[node.index]
         if node.op == "input":
@@ -193,7 +198,39 @@ def _viewed(flow: Flow, node: Node, source: Layout) -> Layout | None:
         return replace(source, axes=tuple(source.axes[i] for i in order)) if sorted(order) == list(range(rank)) else None
     if node.op in _RESHAPES:
         return _recut(source, node.shape)
+    kept = _indexed(flow, node, source)
+    if kept is not None:
+        return _resized(kept, node.shape) if len(kept.axes) == len(node.shape) else None
     return _resized(source, node.shape) if len(node.shape) == rank else None
+
+
+def _indexed(flow: Flow, node: Node, source: Layout) -> Layout | None:
+    """One place along an axis, which is gone then (`unbind`, `select`, `x[0]`, `x[:, 0, None]`); None where an axis may be gone in another way."""
+    above = flow.graph.nodes[node.inputs[0]]
+    rank = len(source.axes)
+    if node.op == "select" or above.op == "unbind":
+        given = flow.operand(above if above.op == "unbind" else node, 1, "dim")
+        gone = (int(given) if isinstance(given, int) else 0) % rank
+        return replace(source, axes=(*source.axes[:gone], *source.axes[gone + 1 :]))
+    if node.op != "getitem" or len(node.args) < 2 or above.shape is None:
+        return None
+    index = node.args[1]
+    items = list(index) if isinstance(index, tuple) and index[:1] != ("slice",) else [index]
+    taken = sum(i is not None and i != "..." for i in items)
+    axes: list[Atoms] = []
+    left = list(source.axes)
+    for item in [*items, *(() if "..." in items else ("...",))]:
+        if item == "...":
+            axes += [left.pop(0) for _ in range(rank - taken)]
+        elif item is None:
+            axes.append(())
+        elif isinstance(item, tuple) and item[:1] == ("slice",):
+            axes.append(left.pop(0))
+        elif type(item) is int:
+            left.pop(0)
+        else:
+            return None
+    return replace(source, axes=tuple(axes))
 
 
 def _recut(source: Layout, shape: tuple[int, ...]) -> Layout | None:

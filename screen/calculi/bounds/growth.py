@@ -8,6 +8,7 @@ Signs are kept: relu(−relu(y)) does not grow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -97,9 +98,10 @@ def _first(walk: Walk, node: Node, states: dict[int, State], moved: list[int]) -
 
 
 def _part(walk: Walk, node: Node, states: dict[int, State], moved: list[int]) -> State:
-    """Some entries: of what grows everywhere."""
-    state = _first(walk, node, states, moved)
-    return state if isinstance(state, Growth) and state.whole else LOST
+    """Some entries: of what grows everywhere; or all of them, in other axes."""
+    state, source = _first(walk, node, states, moved), walk.graph.nodes[node.inputs[0]].shape
+    everything = source is not None and node.shape is not None and math.prod(source) == math.prod(node.shape)
+    return state if isinstance(state, Growth) and (state.whole or everything) else LOST
 
 
 def _joined(walk: Walk, node: Node, states: dict[int, State], moved: list[int]) -> State:

@@ -78,8 +78,14 @@ def _is_vector(value: Value) -> bool:
     return sum(n != 1 for n in value.shape) <= 1
 
 
-def multiplied(walk: Walk, left: Value, right: Value) -> Value:
-    """left ⊙ right: δ(ab) = δa·b + a·δb."""
+def _is_over_features(walk: Walk, node: int, gain: Value) -> bool:
+    """Whether a gain has a number for each feature of `node`, in heads or not, and the same ones for all tokens."""
+    varies = tuple(a for a in range(-len(gain.shape), 0) if gain.shape[a] != 1)
+    return walk.branch.norms.features.holds(node, varies)
+
+
+def multiplied(walk: Walk, left: Value, right: Value, node: int | None = None) -> Value:
+    """left ⊙ right: δ(ab) = δa·b + a·δb. `node`: where the product stands, which says of what its axes are."""
     if left.holes or right.holes:
         raise NotUnderstood("a product with a masked value")
     a = both(walk, left, right)
@@ -97,7 +103,7 @@ def multiplied(walk: Walk, left: Value, right: Value) -> Value:
     operator = _operator(walk, left, right, shape) or _operator(walk, right, left, shape)
     after = ""
     for y, gain in ((left, right), (right, left)):
-        if y.after and gain.gain and _is_vector(gain):
+        if y.after and gain.gain and (_is_vector(gain) or (node is not None and _is_over_features(walk, node, gain))):
             walk.hold(gain.gain, "the gain after a norm")
             after = y.after
         elif y.after and not y.gain and is_zero(gain.der) and gain.low == gain.high and math.isfinite(gain.low):

@@ -209,12 +209,21 @@ def _product(forms: Forms, node: Node, one: int, two: int, names: tuple[str, str
     if all(carrying):
         return Form({}, node.index, next((s.lost for s in sides if s.lost is not None), None))
     if not any(carrying):
-        return Form({}, node.index) if any(s.rest is not None for s in sides) else Form({}, trained=any(s.trained for s in sides))
+        return _scaled_rest(forms, node, sides, arguments)
     mine = carrying.index(True)
     factor = coefficient(forms.flow, arguments[1 - mine])
     if factor is None:  # a complex number
         return Form({}, node.index, node.index)
     return sides[mine].times(factor)
+
+
+def _scaled_rest(forms: Forms, node: Node, sides: list[Form], arguments: tuple[object, object]) -> Form:
+    """A product of values that carry no source: a rest times a number, or times a mask that was given, is still that rest."""
+    rests = [s.rest for s in sides]
+    if None not in rests or rests == [None, None]:
+        return Form({}, node.index) if None not in rests else Form({}, trained=any(s.trained for s in sides))
+    factor = coefficient(forms.flow, arguments[rests.index(None)])
+    return Form({}, next(r for r in rests if r is not None) if factor is not None and factor.number else node.index)
 
 
 def _mul(forms: Forms, node: Node) -> Form:
@@ -369,6 +378,17 @@ def _accumulated(forms: Forms, node: Node) -> Form:
     return target.plus(Form(terms, source.rest, source.lost, source.trained))
 
 
+def _padded(forms: Forms, node: Node) -> Form:
+    """Zeros beside a value: all of its entries are kept. Borders that repeat entries are not followed."""
+    mode, fill = (forms.flow.operand(node, 2, "mode"), 3) if node.op == "pad" else (None, 2)
+    if mode not in (None, "constant") or forms.flow.operand(node, fill, "value") not in (None, 0, 0.0):
+        return forms._lost(node)
+    form = forms.of(node.inputs[0])
+    part = of_atom(Atom(("padded", *map(str, node.args[1:2]), *map(str, node.kwargs)), "part"))
+    terms = {(o, layouts.whole(forms._shape(o))): p * part for (o, _), p in form.terms.items()}
+    return Form(terms, form.rest, form.lost, form.trained)
+
+
 def _masked(forms: Forms, node: Node) -> Form:
     return forms.of(node.inputs[0])
 
@@ -397,8 +417,8 @@ _BY_OP = {
     "scatter_add": _accumulated,
     "masked_fill": _masked,
     "alias": _alias,
-    "pad": Forms._lost,
-    "constant_pad_nd": Forms._lost,
+    "pad": _padded,
+    "constant_pad_nd": _padded,
 }
 
 

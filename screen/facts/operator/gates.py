@@ -38,8 +38,8 @@ def _of_node(flow: Flow, index: int, depth: int = 0) -> Polynomial:
     if not flow.data[index] and not flow.trained[index]:
         if (value := start_of(graph, index)) is not None:
             return constant(value)
-        if flow.from_input[index] or _is_mask(flow, node):
-            return constant(1.0)  # a mask that was given: nothing is masked in the statement
+        if _is_mask(flow, node):
+            return constant(1.0)  # nothing is masked in the statement
     low, high = _range(flow, node)
     start = start_of(graph, index) if flow.trained[index] else None
     shape = node.shape or ()
@@ -47,8 +47,10 @@ def _of_node(flow: Flow, index: int, depth: int = 0) -> Polynomial:
 
 
 def _is_mask(flow: Flow, node: Node) -> bool:
-    """A tensor of factories with one entry per token: an attention mask that nobody gave."""
+    """What is 0 or 1 for each token: a comparison, an argument of booleans or integers, or a tensor of factories where nobody gave one."""
     shape = node.shape or ()
+    if flow.from_input[node.index]:
+        return node.dtype == "bool" or (node.op == "input" and not flow.is_float(node))
     return flow.factory_made[node.index] and math.prod(shape) > 1 and shape[-1] == 1
 
 

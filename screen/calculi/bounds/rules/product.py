@@ -28,7 +28,7 @@ def mul_(walk: Walk, node: Node) -> Value:
         raise NotUnderstood("operands that are not known")
     if node.inputs[0] == node.inputs[-1]:
         return multiplied(walk, left, left)
-    return multiplied(walk, left, right)
+    return multiplied(walk, left, right, node.index)
 
 
 @row("square pow")
