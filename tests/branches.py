@@ -94,7 +94,7 @@ class Replay:
                     changed.add(i)
             return env[branch.output]
 
-        reads = {i for n in branch.region for i in branch.sources(n)} | {branch.output}
+        reads = {i for n in branch.region for i in flow.counting[n]} | {branch.output}
         return call, {i: self.env[i] for i in border if i in reads and isinstance(self.env[i], Tensor)}
 
 

@@ -1,4 +1,4 @@
-"""A product that is added to the stream in one call is found as a product and a sum; one that is added to a bias stays a map."""
+"""A product that is added in one call is found as a product and a sum; one that is added to a bias stays a map."""
 
 from __future__ import annotations
 
@@ -30,18 +30,59 @@ def _in_place(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return out
 
 
+def _over_garbage(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return torch.full_like(x, torch.nan).addmm_(x, w, beta=0)
+
+
+def _into(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    whole = x.new_zeros(6, 8)
+    torch.addmm(x, x, w, out=whole[:, 4:])
+    return whole
+
+
+def _into_what_is_left_out(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    whole = x.new_zeros(6, 8)
+    torch.addmm(x, x, w, beta=0, out=whole[:, 4:])
+    return whole
+
+
+def _rows(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    whole = x.clone()
+    whole[:3].addmm_(x[3:], w)
+    return whole
+
+
 TWO, THREE = (6, 4), (2, 6, 4)
-CALLS = {
+Parts = list[str]
+CALLS: dict[str, tuple[Callable[[Tensor, Tensor, Tensor], Tensor], tuple[int, ...], Parts]] = {
     "addmm": (lambda x, w, b: torch.addmm(x, x, w, beta=0.5, alpha=2.0), TWO, ["mm", "mul", "mul", "add"]),
     "addmm of a plain sum": (lambda x, w, b: torch.addmm(x, x, w), TWO, ["mm", "add"]),
+    "by keywords": (lambda x, w, b: torch.addmm(input=x, mat2=w, mat1=x), TWO, ["mm", "add"]),
+    "factors by place": (lambda x, w, b: x.addmm(0.5, 2.0, x, w), TWO, ["mm", "mul", "mul", "add"]),
+    "a factor by place": (lambda x, w, b: torch.addmm(0.5, x, x, w), TWO, ["mm", "mul", "add"]),
+    "by its aten name": (lambda x, w, b: torch.ops.aten.addmm(x, x, w), TWO, ["mm", "add"]),
     "beta of zero": (lambda x, w, b: torch.addmm(x, x, w, beta=0), TWO, ["mm", "clone"]),
     "in place": (_in_place, TWO, ["clone", "mm", "mul", "mul", "add"]),
+    "in place, over what is left out": (_over_garbage, TWO, ["full_like", "mm", "zero", "add"]),
+    "in place, into some rows": (_rows, TWO, ["clone", "getitem", "getitem", "mm", "add", "alias"]),
+    "into a part": (_into, TWO, ["new_zeros", "getitem", "mm", "add", "alias"]),
+    "into a part, the first left out": (_into_what_is_left_out, TWO, ["new_zeros", "getitem", "mm", "mul", "alias"]),
     "baddbmm": (lambda x, w, b: x.baddbmm(x, w.expand(2, 4, 4)), THREE, ["expand", "bmm", "add"]),
+    "addbmm": (lambda x, w, b: torch.addbmm(x[0], x, w.expand(2, 4, 4), alpha=0.5), THREE, ["getitem", "expand", "bmm", "sum", "mul", "add"]),
+    "addmv": (lambda x, w, b: x.addmv(w, b, beta=2, alpha=3), (4,), ["matmul", "mul", "mul", "add"]),
+    "addmv of a bias": (lambda x, w, b: torch.addmv(b, w, x), (4,), ["matmul", "add"]),
+    "addr": (lambda x, w, b: torch.addr(x, x[:, 0], b, alpha=2), TWO, ["getitem", "unsqueeze", "mul", "mul", "add"]),
     "addcmul": (lambda x, w, b: torch.addcmul(x, x, b, value=3), TWO, ["mul", "mul", "add"]),
+    "addcmul, value by place": (lambda x, w, b: torch.addcmul(x, 3, x, b), TWO, ["mul", "mul", "add"]),
+    "addcmul of a bias": (lambda x, w, b: torch.addcmul(b, x, b), TWO, ["mul", "add"]),
+    "addcmul in place": (lambda x, w, b: x.clone().addcmul_(x, b, value=-1), TWO, ["clone", "mul", "mul", "add"]),
     "addcdiv": (lambda x, w, b: torch.addcdiv(x, x, 1.0 + b * b), TWO, ["mul", "add", "div", "add"]),
     "a bias": (lambda x, w, b: torch.addmm(b, x, w), TWO, ["addmm"]),
+    "a bias with its factors": (lambda x, w, b: torch.addmm(0.5, b, 2.0, x, w), TWO, ["addmm"]),
     "a bias that is computed": (lambda x, w, b: torch.addmm(2 * b, x, w), TWO, ["mul", "addmm"]),
-    "a table": (lambda x, w, b: torch.addmm(w, w, w) + x[:4], TWO, ["addmm", "getitem", "add"]),
+    "a bias that is data": (lambda x, w, b: torch.addmm(x[0], x, w), TWO, ["getitem", "mm", "add"]),
+    "a table": (lambda x, w, b: torch.addmm(w, x[:4], b.diag()), TWO, ["getitem", "diag", "addmm"]),
+    "latents": (lambda x, w, b: torch.addmm(w, x[:4] @ w, w), TWO, ["getitem", "matmul", "mm", "add"]),
 }
 
 
@@ -63,4 +104,5 @@ def test_the_parts_give_what_the_call_gives(name: str) -> None:
     output = found.graph.outputs[0]
     calls, leaves, _ = tape.steps([output], [])
     values = {i: x if found.graph.nodes[i].op == "input" else getattr(model, found.graph.nodes[i].name).detach() for i in leaves}
-    assert torch.allclose(tape.run(calls, values)[output], model(x))
+    with torch.no_grad():
+        assert torch.allclose(tape.run(calls, values)[output], model(x))

@@ -25,7 +25,7 @@ def reads_growing(reader: Reader) -> bool:
 
 def _memory(branch: Branch) -> set[int]:
     """Values of other streams that a branch reads."""
-    return {i for n in branch.region for i in branch.sources(n) if branch.border(i) == "memory"}
+    return {i for n in branch.region for i in branch.flow.counting[n] if branch.border(i) == "memory"}
 
 
 def _reaches(branch: Branch, node: int, states: set[int]) -> bool:

@@ -34,7 +34,7 @@ SOURCES = frozenset({"input", "parameter", "buffer", "constant"})
 """Ops of nodes that have no inputs: arguments of forward, weights, buffers, tensors made outside the trace."""
 
 
-SUMS = frozenset({"add", "lerp", "addcmul", "index_add", "addmm", "baddbmm", "stack"})
+SUMS = frozenset({"add", "lerp", "index_add", "stack"})
 """Ops that a residual branch may end in."""
 
 

@@ -52,7 +52,7 @@ _rows(
 _rows("join", "cat concat concatenate stack hstack vstack dstack column_stack meshgrid cartesian_prod")
 _rows(
     "linear",
-    "add sub rsub mul div neg lerp addcmul addcdiv where masked_fill true_divide reciprocal outer ger square pow floor_divide remainder "
+    "add sub rsub mul div neg lerp where masked_fill true_divide reciprocal outer ger square pow floor_divide remainder "
     "fmod cross mv rdiv complex conj hypot ldexp polar kron _weight_norm_interface _weight_norm",
 )
 _rows(
@@ -62,7 +62,7 @@ _rows(
 )
 _rows(
     "product",
-    "matmul bmm mm addmm baddbmm addbmm addmv dot inner tensordot vdot chain_matmul linalg_multi_dot vecdot addr linalg_solve_triangular "
+    "matmul bmm mm addmm baddbmm dot inner tensordot vdot chain_matmul linalg_multi_dot vecdot linalg_solve_triangular "
     "linalg_solve",
 )
 _rows(
@@ -174,5 +174,6 @@ def has_row(op: str) -> bool:
     return op in CLASSES
 
 
-OPAQUE = frozenset({"einsum", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh", "rnn_relu", "tensordot", "cosine_similarity"})
+OPAQUE = frozenset({"einsum", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh", "rnn_relu", "tensordot", "cosine_similarity", "addmm",
+                    "baddbmm"})  # fmt: skip
 """Calls that are always written down as their aten children: one name, many programs."""

@@ -253,7 +253,7 @@ class Run:
     def _is_still(self, stream: SpotStream, branch: SpotBranch, runs: Mapping[str, Look]) -> bool:
         """Whether a branch with free weights did not grow with them."""
         sizes = [_plain_number(_largest(runs[r].values.get(branch.output), stream.axis)) for r in ("base", "heavy", "both")]
-        return bool(branch.free) and not branch.fused and None not in sizes and max(s or 0.0 for s in sizes[1:]) <= STILL * (sizes[0] or 0.0)
+        return bool(branch.free) and None not in sizes and max(s or 0.0 for s in sizes[1:]) <= STILL * (sizes[0] or 0.0)
 
     def _try(self, leaves: Env, begin: Env) -> Look:
         """A run from the first states on; what fails is nothing measured."""
@@ -322,7 +322,7 @@ class Run:
 
     def _branch(self, stream: SpotStream, place: int, runs: Mapping[str, Look]) -> FoundBranch:
         b = stream.branches[place]
-        sizes = {name: None if b.fused else _plain_number(_largest(look.values.get(b.output), stream.axis)) for name, look in runs.items()}
+        sizes = {name: _plain_number(_largest(look.values.get(b.output), stream.axis)) for name, look in runs.items()}
         logits = [runs["base"].logits.get(n, (None, None)) for n in b.softmaxes]
         heavy = [runs[r].logits.get(n, (None, None))[0] for n in b.softmaxes for r in ("heavy", "both")]
         return FoundBranch(
@@ -340,7 +340,7 @@ class Run:
     def _linear(self, stream: SpotStream, leaves: Env, begin: Env) -> tuple[Callable[[Tensor], Tensor] | None, float | None]:
         """The map from the first state to the end where nothing is added, and its largest found gain; None where it cannot be run."""
         entry, end = stream.states[0], stream.states[-1]
-        if not stream.linear or entry not in begin or any(b.fused for s in self.plan.streams for b in s.branches):
+        if not stream.linear or entry not in begin:
             return None, None
         outputs = {b.output for s in self.plan.streams for b in s.branches if not b.carries}
         zeros = {o: torch.zeros(self.trace.graph.nodes[o].shape or (), dtype=torch.float64) for o in outputs}

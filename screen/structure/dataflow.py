@@ -69,13 +69,9 @@ class Flow:
             table.append(mask)
         return tuple(table)
 
-    def value_inputs(self, node: Node) -> tuple[int, ...]:
-        """The inputs whose values count: `expand_as(x)`, `type_as(x)` and `zeros_like(x)` read a shape or a type only."""
-        return self.counting[node.index]
-
     @cached_property
     def counting(self) -> tuple[tuple[int, ...], ...]:
-        """For each node the inputs whose values count."""
+        """For each node the inputs whose values count: `expand_as(x)`, `type_as(x)` and `zeros_like(x)` read a shape or a type only."""
         return tuple([self._counting(n) if "_" in n.op else n.inputs for n in self.graph.nodes])
 
     def _counting(self, node: Node) -> tuple[int, ...]:

@@ -157,7 +157,7 @@ def _use(flow: Flow, node: Node, share: int, seen: set[int]) -> Use | None:
         return Use(node.index, None, False)
     if kind in ("product", "weighted"):
         return Use(node.index, others[0] if others else None, True)
-    if node.op in ("mul", "addcmul", "index_add", "scatter_add"):
+    if node.op in ("mul", "index_add", "scatter_add"):
         wide = [i for i in others if flow.data[i]]
         if wide:
             return Use(node.index, wide[0], _is_summed(flow, node.index))

@@ -134,7 +134,7 @@ def test_what_was_lost_is_filled_in_its_place() -> None:
 
 def test_only_what_was_lost_is_planned_again() -> None:
     def sub(name: str) -> SublayerPlan:
-        return SublayerPlan("s", "k", name, 1, 0, (), False, (), (), (), ())
+        return SublayerPlan("s", "k", name, 1, 0, (), (), (), (), ())
 
     block = BlockPlan("s", "k", 0, 1, 1, 1, (), (), True, None)
     plan = ProbePlan(2, "", (sub("a"), sub("b")), (block,))

@@ -46,7 +46,7 @@ State = Growth | str | None
 
 
 def state_of(walk: Walk, node: Node, states: dict[int, State]) -> State:
-    moved = [i for i in dict.fromkeys(walk.branch.sources(node.index)) if states.get(i) is not None]
+    moved = [i for i in dict.fromkeys(walk.flow.counting[node.index]) if states.get(i) is not None]
     if not moved:
         return None
     if node.index in walk.branch.norms.by_node or (node.shape is None and node.op not in _SEVERAL):
@@ -148,7 +148,7 @@ def _times(walk: Walk, state: Growth, other: int | None, value: float | None) ->
 
 def _product(walk: Walk, node: Node, states: dict[int, State], moved: list[int]) -> State:
     """Entry by entry, or contracted."""
-    operands = [i for i in walk.branch.sources(node.index) if walk.flow.is_float(walk.graph.nodes[i])]
+    operands = [i for i in walk.flow.counting[node.index] if walk.flow.is_float(walk.graph.nodes[i])]
     if len(moved) == 1 and operands.count(moved[0]) == 1:
         state = states[moved[0]]
         assert isinstance(state, Growth)
@@ -166,9 +166,9 @@ def _product(walk: Walk, node: Node, states: dict[int, State], moved: list[int])
 
 def _map(walk: Walk, node: Node, states: dict[int, State], moved: list[int]) -> State:
     """A map by weights: of what grows by what stays, of what stays by a weight that grows; a bias beside it."""
-    place = {"addmm": 0, "baddbmm": 0, "addbmm": 0, "addmv": 0, "embedding": None, "grouped_mm": None}.get(node.op, 2)
+    place = {"addmm": 0, "baddbmm": 0, "embedding": None, "grouped_mm": None}.get(node.op, 2)
     bias = walk.flow.ref(node, place, "bias", "input") if place is not None and node.op not in ("matmul", "mm", "bmm") else None
-    operands = [i for i in walk.branch.sources(node.index) if walk.flow.is_float(walk.graph.nodes[i])]
+    operands = [i for i in walk.flow.counting[node.index] if walk.flow.is_float(walk.graph.nodes[i])]
     core = [i for i in operands if i != bias]
     growing = [i for i in core if states.get(i) is not None]
     if bias is not None and states.get(bias) is not None:

@@ -116,8 +116,6 @@ class Walk:
         border = self.branch.border(index) if index != self.branch.output else None
         if border in ("raw", "earlier", "memory") and node.shape is not None:  # of several results each is a leaf
             return self._leaf(index, border)
-        if index == self.branch.add:
-            return unknown(node.shape or (), "a fused add of stream and branch", index)
         made = self._source(node) if not node.inputs and node.op in ("parameter", "buffer", "constant", "input") else self._by_rule(node)
         return self._checked(node, made)
 
@@ -154,7 +152,7 @@ class Walk:
     def lost(self, node: Node, reason: str) -> Value:
         """An unknown value; its derivative is 0 where nothing it reads depends on the stream."""
         shape = node.shape or ()
-        still = all(is_zero(v.der) for i in self.flow.value_inputs(node) for v in self._each(i))
+        still = all(is_zero(v.der) for i in self.flow.counting[node.index] for v in self._each(i))
         jump = next((v.jump for i in node.inputs for v in self._each(i) if v.jump is not None), None)
         return replace(unknown(shape, reason, node.index, zero(len(sizes(plain(shape)))) if still else None), jump=jump)
 
@@ -177,7 +175,7 @@ class Walk:
     @cached_property
     def _raw(self) -> frozenset[int]:
         """Stream nodes that the branch reads, behind casts."""
-        read = {i for n in self.branch.region for i in self.branch.sources(n) if self.branch.border(i) == "raw"}
+        read = {i for n in self.branch.region for i in self.flow.counting[n] if self.branch.border(i) == "raw"}
         return frozenset(strip(self.flow, i) for i in read)
 
     def _leaf(self, index: int, border: str) -> Value:

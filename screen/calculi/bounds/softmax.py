@@ -43,7 +43,7 @@ def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
 def _weights(walk: Walk) -> set[int]:
     """What the branch's values are computed with and no data reaches: weights and constants."""
     seen: set[int] = set()
-    stack = [i for n in walk.branch.region for i in walk.branch.sources(n) if i not in walk.branch.members and not walk.flow.data[i]]
+    stack = [i for n in walk.branch.region for i in walk.flow.counting[n] if i not in walk.branch.members and not walk.flow.data[i]]
     while stack:
         here = stack.pop()
         if here not in seen and not walk.flow.data[here]:

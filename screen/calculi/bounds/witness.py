@@ -46,7 +46,7 @@ def reach(walk: Walk, target: int) -> dict[int, int]:
         here = stack.pop()
         if here not in walk.branch.members and not walk.flow.of_weights[here] and here != target:
             continue
-        for i in walk.branch.sources(here):
+        for i in walk.flow.counting[here]:
             if i not in found:
                 stack.append(i)
             found[i] = max(found.get(i, 0), here)
@@ -104,7 +104,8 @@ def _unmasked(walk: Walk, target: int) -> Iterator[int]:
         if here not in walk.branch.members or node.op not in _PEELED:
             continue
         base = shifted(walk.flow, here)
-        moving = [i for i in walk.flow.value_inputs(node) if i in walk.branch.members or walk.branch.border(i) != "other" or walk.flow.of_weights[i]]
+        read = walk.flow.counting[here]
+        moving = [i for i in read if i in walk.branch.members or walk.branch.border(i) != "other" or walk.flow.of_weights[i]]
         if base != strip(walk.flow, here):
             stack.append(base)
         elif len(moving) == 1 or node.op == "cat":

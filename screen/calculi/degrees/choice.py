@@ -14,7 +14,7 @@ MASKED = -1e4
 
 
 def _first(walk: Walk, node: Node) -> Value:
-    sources = walk.branch.sources(node.index)
+    sources = walk.flow.counting[node.index]
     return walk.value(sources[0]) if sources else CONST
 
 

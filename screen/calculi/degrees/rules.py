@@ -60,7 +60,7 @@ def _over_another(walk: Walk, node: Node, numerator: int) -> Value:
 
 def _still_whole(walk: Walk, node: Node, found: Value) -> Value:
     """An activation of a fused output that is cut into its parts later."""
-    if walk.flow.classes[node.index] != "activation" or node.op == "glu" or len(walk.branch.sources(node.index)) != 1:
+    if walk.flow.classes[node.index] != "activation" or node.op == "glu" or len(walk.flow.counting[node.index]) != 1:
         return found
     before = _first(walk, node)
     return found if before.uncut is None else replace(found, uncut=before.uncut, through=(*before.through, node.index))
@@ -68,11 +68,11 @@ def _still_whole(walk: Walk, node: Node, found: Value) -> Value:
 
 def _operands(walk: Walk, node: Node) -> list[Value]:
     """Values of what a node reads; a bias is none of them, see `_sum`."""
-    return [walk.value(i) for i in walk.branch.sources(node.index)]
+    return [walk.value(i) for i in walk.flow.counting[node.index]]
 
 
 def _first(walk: Walk, node: Node) -> Value:
-    sources = walk.branch.sources(node.index)
+    sources = walk.flow.counting[node.index]
     return walk.value(sources[0]) if sources else CONST
 
 
@@ -96,7 +96,7 @@ def _part(walk: Walk, node: Node) -> Value:
 
 def _acted(walk: Walk, node: Node, value: Value) -> Value:
     """What the activation `node` makes of a value in place of its own operand."""
-    source = walk.branch.sources(node.index)[0]
+    source = walk.flow.counting[node.index][0]
     whole = walk.values.get(source)
     walk.values[source] = value
     try:
@@ -110,8 +110,9 @@ def _acted(walk: Walk, node: Node, value: Value) -> Value:
 
 def _sum(walk: Walk, node: Node) -> Value:
     """a ± b; a trained vector that no data reaches is a bias."""
-    flow, sources = walk.flow, walk.branch.sources(node.index)
-    kept = terms_of(flow, node.index, walk.branch.members) if node.index != walk.branch.add else None
+    flow = walk.flow
+    sources = flow.counting[node.index]
+    kept = terms_of(flow, node.index, walk.branch.members)
     if kept is not None:  # what is taken away again counts no more
         sources = tuple(kept)
     biases = [i for i in sources if flow.of_weights[i] and not flow.data[i]]
@@ -195,9 +196,9 @@ def logits_of(walk: Walk, index: int) -> Value:
 
 
 def _contraction(walk: Walk, node: Node) -> Value:
-    if node.op in ("addmm", "baddbmm", "addbmm", "addmv") and len(node.inputs) == 3:
+    if node.op in ("addmm", "baddbmm"):
         a, b, c = (walk.value(i) for i in node.inputs)
-        return multiplied(b, c) if node.index == walk.branch.add else joined([a, multiplied(b, c)])
+        return joined([a, multiplied(b, c)])
     return _product(walk, node)
 
 
@@ -228,7 +229,7 @@ def _exponential(walk: Walk, node: Node) -> Value:
 
 
 def _united(walk: Walk, node: Node) -> Value:
-    return joined([walk.value(i) for i in walk.branch.sources(node.index) if walk.flow.is_float(walk.flow.graph.nodes[i])])
+    return joined([walk.value(i) for i in walk.flow.counting[node.index] if walk.flow.is_float(walk.flow.graph.nodes[i])])
 
 
 def _glu(walk: Walk, node: Node) -> Value:
@@ -245,11 +246,6 @@ def _glu(walk: Walk, node: Node) -> Value:
 def _lerp(walk: Walk, node: Node) -> Value:
     values = _operands(walk, node)
     return joined([multiplied(v, values[2]) if len(values) == 3 else v for v in values[:2]])
-
-
-def _addcmul(walk: Walk, node: Node) -> Value:
-    values = _operands(walk, node)
-    return joined([values[0], multiplied(*values[-2:])])
 
 
 def _by_law(power: Power) -> Row:
@@ -275,7 +271,7 @@ def _embedding(walk: Walk, node: Node) -> Value:
 
 _ROWS: dict[str, Row] = {
     "add": _sum, "sub": _sum, "rsub": _sum, "mul": _product, "div": _quotient, "true_divide": _quotient, "pow": _power, "square": _square,
-    "lerp": _lerp, "addcmul": _addcmul, "masked_fill": filled, "where": filled, "outer": _product, "ger": _product, "kron": _product,
+    "lerp": _lerp, "masked_fill": filled, "where": filled, "outer": _product, "ger": _product, "kron": _product,
     "scaled_dot_product_attention": _attention, "clamp": _clamp, "clip": _clamp, "clamp_min": _clamp, "clamp_max": _clamp,
     "threshold": threshold, "prelu": prelu, "exp": _exponential, "exp2": _exponential, "glu": _glu,
     "alias": _united, "complex": _united, "neg": _view, "log_softmax": _asymptotic, "cat": _united,

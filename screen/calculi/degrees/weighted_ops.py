@@ -13,10 +13,10 @@ from screen.structure.dataflow import number
 from screen.structure.sums import terms_of
 from screen.structure.types import Unknown
 
-BIASED = {"linear": 2, "addmm": 0, "baddbmm": 0, "addbmm": 0, "addmv": 0, "conv1d": 2, "conv2d": 2, "conv3d": 2, "conv_transpose1d": 2,
+BIASED = {"linear": 2, "addmm": 0, "baddbmm": 0, "conv1d": 2, "conv2d": 2, "conv3d": 2, "conv_transpose1d": 2,
           "conv_transpose2d": 2, "conv_transpose3d": 2, "convolution": 2, "conv_tbc": 2}  # fmt: skip
 """Where the bias of a weighted op stands."""
-SUMS = frozenset({"add", "sub", "rsub", "addcmul", "lerp"})
+SUMS = frozenset({"add", "sub", "rsub", "lerp"})
 """Of weights, and of numbers: no larger than the larger part, and of no one degree."""
 
 
@@ -26,7 +26,7 @@ def linear(walk: Walk, node: Node, part: int | None = None) -> Value:
     if node.op in ("embedding", "embedding_bag", "getitem", "index_select", "gather", "index"):
         return lookup(walk, node)
     bias = _bias(walk, node)
-    operands = [i for i in walk.branch.sources(index) if i != bias and flow.is_float(flow.graph.nodes[i])]
+    operands = [i for i in flow.counting[index] if i != bias and flow.is_float(flow.graph.nodes[i])]
     weights = [i for i in operands if flow.trained[i] or flow.is_chosen_weight(i)]
     found = joined([walk.value(i) for i in operands if i not in weights]) if len(operands) - len(weights) == 1 else CONST
     if len(operands) - len(weights) != 1:
@@ -44,9 +44,7 @@ def linear(walk: Walk, node: Node, part: int | None = None) -> Value:
 
 def _bias(walk: Walk, node: Node) -> int | None:
     place = BIASED.get(node.op)
-    if place is None or (node.op in ("addmm", "baddbmm", "addbmm", "addmv") and node.index == walk.branch.add):
-        return None
-    return walk.flow.ref(node, place, "bias")
+    return None if place is None else walk.flow.ref(node, place, "bias")
 
 
 def lookup(walk: Walk, node: Node) -> Value:

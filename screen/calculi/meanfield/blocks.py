@@ -21,7 +21,7 @@ BEYOND = {
     "fourier": "a fixed mixing of tokens and features makes no independent sums, and no norm on the stream follows",
 }
 """Role -> why exchangeable tokens and independent weights do not give its law."""
-JOINS = frozenset({"add", "sub", "lerp", "addcmul", "index_add"})
+JOINS = frozenset({"add", "sub", "lerp", "index_add"})
 WHOLE = "block"
 """The name of a block that is one program."""
 

@@ -24,8 +24,8 @@ from screen.graph import Graph
 from screen.ops import CLASSES
 from screen.graph.repetition import stacked
 
-_PLAIN = frozenset({"add", "lerp", "addcmul", "index_add"})
-_SUMS = _PLAIN | {"sub", "rsub", "addmm", "baddbmm", "addbmm", "stack", "scatter_add", "index_put", "setitem", "alias"}
+_PLAIN = frozenset({"add", "lerp", "index_add"})
+_SUMS = _PLAIN | {"sub", "rsub", "stack", "scatter_add", "index_put", "setitem", "alias"}
 """What can end a residual branch."""
 
 

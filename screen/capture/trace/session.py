@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -113,10 +114,7 @@ class Session:
             for region in regions:
                 self.recorder.written(args[0], node, region, origin)
             return
-        if is_fused(self.recorder, op, args, kwargs):
-            node = apart(self.recorder, op, args, kwargs, result if fresh else None, origin, in_place=bool(writes))
-        else:
-            node = self.recorder.call(func, args, kwargs, result if fresh else None, origin)
+        node = self.recorder.call(func, args, kwargs, result if fresh else None, origin)
         for target in writes:
             if any(target is t for t in tensors((args, kwargs))):
                 self.recorder.written(target, node, region_of(target), origin)
@@ -135,7 +133,8 @@ class Session:
         fresh = [t for t in tensors(result) if id(t) not in self.recorder.values]
         if not writes and not fresh:
             return
-        node = self.recorder.call(func, args, kwargs, result if fresh else None, origin)
+        record = partial(apart, self.recorder) if is_fused(self.recorder, func, args, origin) else self.recorder.call
+        node = record(func, args, kwargs, result if fresh else None, origin)
         for target in writes:
             self.recorder.written(target, node, region_of(target), origin)
 

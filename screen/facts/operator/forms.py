@@ -17,8 +17,7 @@ from screen.facts.operator.layouts import Layout
 from screen.facts.operator.polynomial import ONE, Atom, Polynomial, of_atom
 from screen.facts.operator.polynomial import number as constant
 from screen.graph import Node, Ref
-from screen.structure.chains.identity_edges import FUSED_ADDS
-from screen.structure.dataflow import Flow, axes_of, number
+from screen.structure.dataflow import Flow, axes_of
 from screen.structure.norms.find import Norms
 
 Key = tuple[int, Layout]
@@ -54,10 +53,10 @@ NOTHING = Form({})
 
 
 class Forms:
-    """Reads values between cuts. `sources`: the states and branch outputs at which the graph is cut; `fused`: adds that hold a branch's product."""
+    """Reads values between cuts. `sources`: the states and branch outputs at which the graph is cut."""
 
-    def __init__(self, flow: Flow, norms: Norms, sources: frozenset[int], fused: frozenset[int]) -> None:
-        self.flow, self.norms, self.sources, self.fused = flow, norms, sources, fused
+    def __init__(self, flow: Flow, norms: Norms, sources: frozenset[int]) -> None:
+        self.flow, self.norms, self.sources = flow, norms, sources
         self.table: dict[int, Form] = {}
 
     def of(self, index: int) -> Form:
@@ -79,8 +78,6 @@ class Forms:
             return Form({}, trained=flow.trained[node.index])
         if node.index in self.norms.by_node or not node.inputs:
             return Form({}, node.index)
-        if node.op in FUSED_ADDS:
-            return self._fused(node)
         kind = flow.classes[node.index]
         rule = _BY_OP.get(node.op) or _BY_CLASS.get(kind)
         if rule is not None:
@@ -119,21 +116,7 @@ class Forms:
         return Form(table, form.rest, form.lost, form.trained)
 
     def _shape(self, index: int) -> tuple[int, ...]:
-        return self.flow.graph.nodes[index if index >= 0 else ~index].shape or ()
-
-    def _fused(self, node: Node) -> Form:
-        """β·x + α·(a @ b): the product is a branch's where one ends here, else a rest."""
-        beta = number(node.kwarg("beta"))
-        first = self.operand(node, 0, "input") or NOTHING
-        kept = first if beta is None else first.times(constant(beta))
-        factors = [i for i in node.inputs if i != self.flow.ref(node, 0, "input")]
-        if _is_by_constant(self, node, factors) and self._lost(node).lost is not None:
-            return Form(kept.terms, node.index, node.index)
-        return kept.plus(self.rest(node) if node.index in self.fused else Form({}, node.index))
-
-    def rest(self, node: Node) -> Form:
-        """What a fused add makes itself: the output of the branch that ends there."""
-        return Form({(~node.index, layouts.whole(node.shape or ())): ONE})
+        return self.flow.graph.nodes[index].shape or ()
 
 
 def _same(forms: Forms, node: Node) -> Form:
@@ -200,10 +183,10 @@ def _add(forms: Forms, node: Node) -> Form:
     return left.plus(right.times(alpha.scaled(-1.0) if node.op == "sub" else alpha))
 
 
-def _product(forms: Forms, node: Node, one: int, two: int, names: tuple[str, str] = ("input", "other")) -> Form:
+def _mul(forms: Forms, node: Node) -> Form:
     """A product: of two values that both carry a source it is a rest."""
-    arguments = forms.flow.operand(node, one, names[0]), forms.flow.operand(node, two, names[1])
-    values = forms.operand(node, one, names[0]), forms.operand(node, two, names[1])
+    arguments = forms.flow.operand(node, 0, "input"), forms.flow.operand(node, 1, "other")
+    values = forms.operand(node, 0, "input"), forms.operand(node, 1, "other")
     sides: list[Form] = [v if v is not None else NOTHING for v in values]
     carrying = [bool(s.terms) or s.lost is not None for s in sides]
     if all(carrying):
@@ -219,26 +202,18 @@ def _product(forms: Forms, node: Node, one: int, two: int, names: tuple[str, str
 
 def _scaled_rest(forms: Forms, node: Node, sides: list[Form], arguments: tuple[object, object]) -> Form:
     """A product of values that carry no source: a rest times a number, or times a mask that was given, is still that rest."""
-    rests = [s.rest for s in sides]
-    if None not in rests or rests == [None, None]:
-        return Form({}, node.index) if None not in rests else Form({}, trained=any(s.trained for s in sides))
-    factor = coefficient(forms.flow, arguments[rests.index(None)])
-    return Form({}, next(r for r in rests if r is not None) if factor is not None and factor.number else node.index)
-
-
-def _mul(forms: Forms, node: Node) -> Form:
-    return _product(forms, node, 0, 1)
+    rests = [s.rest for s in sides if s.rest is not None]
+    if not rests:
+        return Form({}, trained=any(s.trained for s in sides))
+    factor = coefficient(forms.flow, arguments[1 if sides[0].rest is not None else 0]) if len(rests) == 1 else None
+    return Form({}, rests[0] if factor is not None and factor.number else node.index)
 
 
 def _div(forms: Forms, node: Node) -> Form:
-    value = forms.operand(node, 0, "input")
+    """A quotient; what is divided by a value that carries a source is a rest."""
+    value, divisor = forms.operand(node, 0, "input"), forms.flow.operand(node, 1, "other")
     if value is None or node.kwarg("rounding_mode") is not None:
         return Form({}, node.index, value.lost if value is not None else None)
-    return _divided(forms, node, value, forms.flow.operand(node, 1, "other"))
-
-
-def _divided(forms: Forms, node: Node, value: Form, divisor: object) -> Form:
-    """value / divisor; what is divided by a value that carries a source is a rest."""
     below = coefficient(forms.flow, divisor)
     if not value.terms or below is None or below.number == 0 or (isinstance(divisor, Ref) and forms.of(divisor.node).terms):
         return Form({}, node.index, value.lost)
@@ -267,23 +242,6 @@ def _lerp(forms: Forms, node: Node) -> Form:
     if start is None or end is None or weight is None:
         return Form({}, node.index)
     return start.times(ONE + weight.scaled(-1.0)).plus(end.times(weight))
-
-
-def _addcmul(forms: Forms, node: Node) -> Form:
-    first, value = forms.operand(node, 0, "input"), number(node.kwarg("value"))
-    if node.index in forms.fused:
-        return (first or NOTHING).plus(forms.rest(node))
-    product = _product(forms, node, 1, 2, ("tensor1", "tensor2"))
-    return (first or NOTHING).plus(product if value is None else product.times(constant(value)))
-
-
-def _addcdiv(forms: Forms, node: Node) -> Form:
-    first = forms.operand(node, 0, "input") or NOTHING
-    if node.index in forms.fused:
-        return first.plus(forms.rest(node))
-    carried, value = forms.operand(node, 1, "tensor1") or NOTHING, number(node.kwarg("value"))
-    share = _divided(forms, node, carried, forms.flow.operand(node, 2, "tensor2"))
-    return first.plus(share if value is None else share.times(constant(value)))
 
 
 def _where(forms: Forms, node: Node) -> Form:
@@ -407,8 +365,6 @@ _BY_OP = {
     "true_divide": _div,
     "neg": _neg,
     "lerp": _lerp,
-    "addcmul": _addcmul,
-    "addcdiv": _addcdiv,
     "where": _where,
     "mean": _reduced,
     "sum": _reduced,
@@ -424,13 +380,10 @@ _BY_OP = {
 
 def _contracted(forms: Forms, node: Node) -> Form:
     """A product of a value with a constant that holds no weight is a path of the identity, by a matrix that is not known."""
-    return forms._lost(node) if _is_by_constant(forms, node, node.inputs) else Form({}, node.index)
-
-
-def _is_by_constant(forms: Forms, node: Node, factors: Sequence[int]) -> bool:
-    """Whether data are multiplied by what is neither data nor a weight."""
+    factors = node.inputs[1:] if node.op in ("addmm", "baddbmm") else node.inputs
     others = [i for i in factors if not forms.flow.data[i]]
-    return 0 < len(others) < len(factors) and not any(forms.flow.trained[i] for i in others)
+    by_constant = 0 < len(others) < len(factors) and not any(forms.flow.trained[i] for i in others)
+    return forms._lost(node) if by_constant else Form({}, node.index)
 
 
 def _mixed(forms: Forms, node: Node) -> Form:

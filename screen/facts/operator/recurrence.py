@@ -21,7 +21,6 @@ from screen.facts.operator.forms import Form, Forms
 from screen.facts.operator.layouts import is_permuted, is_whole
 from screen.facts.operator.polynomial import ONE, ZERO, Atom, Polynomial, Range, of_atom
 from screen.graph import Node
-from screen.structure.chains.identity_edges import adds_product
 from screen.structure.reach import used
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Unknown
@@ -43,8 +42,7 @@ STEADY, FAST = 0.85, 1.5
 
 @dataclass(frozen=True)
 class State:
-    """One state as a sum over sources; a source below 0 is what ~source adds itself: the product inside of a fused add, or the part of a branch
-    output that is no linear map of states."""
+    """One state as a sum over sources; a source below 0 is the part of the branch output ~source that is no linear map of states."""
 
     node: int
     terms: Mapping[int, Polynomial]
@@ -108,11 +106,9 @@ def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[Stre
     found_forks = [_forks(r) for r in readers]
     forks = [(*(_older(r, found) or _begin(r, found)), *found) for r, found in zip(readers, found_forks, strict=True)]
     outputs = [[b.output for _, b in r.branches] for r in readers]
-    graph = readers[0].flow.graph
-    fused = frozenset(i for found in outputs for i in found if adds_product(readers[0].flow, graph.nodes[i]))
     ends = [_end(r, found[0] if found else None) for r, found in zip(readers, forks, strict=True)]
-    sources = frozenset(i for found in (*forks, *outputs) for i in found) - fused | frozenset(ends)
-    forms = Forms(readers[0].flow, readers[0].chains.edges.norms, sources, fused)
+    sources = frozenset(i for found in (*forks, *outputs) for i in found) | frozenset(ends)
+    forms = Forms(readers[0].flow, readers[0].chains.edges.norms, sources)
     table: dict[int, State] = {}
     for reader, found, end in zip(readers, forks, ends, strict=True):
         for node in (*found[1:], end):
@@ -121,7 +117,7 @@ def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[Stre
     for reader, found in zip(readers, forks, strict=True):
         if found and found[0] not in table and (form := forms.inside(found[0])).terms:  # it begins as a multiple of another one's state
             table[found[0]] = _resolved(found[0], form, forms, reader)
-    carrying = _carrying(readers, forms, frozenset(table) | first | fused)
+    carrying = _carrying(readers, forms, frozenset(table) | first)
     table |= carrying
     return tuple(_operator(r, f, e, d, table, first, frozenset(carrying)) for r, f, e, d in zip(readers, forks, ends, blocks, strict=True))
 

@@ -23,7 +23,7 @@ def cuts_of(branch: Branch) -> dict[int, str]:
     inside = branch.members
     kinds: dict[int, str] = {}
     for node in [branch.output, *branch.region]:
-        for i in branch.sources(node):
+        for i in branch.flow.counting[node]:
             border = branch.border(i)
             if border in ("raw", "memory", "earlier"):
                 kinds[i] = border

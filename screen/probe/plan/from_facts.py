@@ -16,7 +16,7 @@ from screen.probe.plan.types import BoundPlan, DegreePlan, HamiltonianPlan, Norm
 from screen.structure.branches.attention import Attention
 from screen.structure.branches.branch import Branch
 from screen.structure.chains.find import Chains
-from screen.structure.chains.identity_edges import Edges, adds_product
+from screen.structure.chains.identity_edges import Edges
 from screen.structure.dataflow import Flow
 from screen.structure.norms.find import Norms
 from screen.structure.streams.build import readers_of
@@ -43,18 +43,17 @@ def plan_of(facts: Facts) -> ProbePlan:
 def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, branch: Branch) -> SublayerPlan:
     analysis = facts.analysis(sublayer)
     cuts = tuple(sorted(cuts_of(branch).items()))
-    fused = adds_product(branch.flow, facts.graph.nodes[branch.add]) and branch.output == branch.add
     softmaxes = tuple(dict.fromkeys(c.node for c in Attention(branch).cores if c.softmax))
     if isinstance(analysis, Unknown):
         return SublayerPlan(
-            stream.name, kind.id, sublayer.name, branch.output, branch.state, cuts, fused, (), (), (), (),
+            stream.name, kind.id, sublayer.name, branch.output, branch.state, cuts, (), (), (), (),
             unknown=(("degrees", analysis.reason), ("bounds", analysis.reason)), softmaxes=softmaxes,
         )  # fmt: skip
     bounds, unknown = _bounds(analysis.bounds, branch)
     plain = tuple(b for b in _bounds(analysis.bounds, branch, plain=True)[0] if not b.name.startswith("lipschitz"))
     lost = analysis.degrees.unknown
     return SublayerPlan(
-        stream.name, kind.id, sublayer.name, branch.output, branch.state, cuts, fused,
+        stream.name, kind.id, sublayer.name, branch.output, branch.state, cuts,
         degrees=tuple(DegreePlan(d.group, d.parameters, d.rows, d.axis, d.biases, d.predicted, d.status) for d in analysis.degrees.groups),
         norms=_norms(branch, analysis), quantities=tuple(map(quantity_plan, analysis.bounds.quantities)), bounds=bounds,
         unknown=(*((("degrees", lost.reason),) if lost is not None else ()), *unknown), ops=analysis.bounds.ops, softmaxes=softmaxes,

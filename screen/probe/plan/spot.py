@@ -9,7 +9,6 @@ from screen.facts.record import Facts
 from screen.graph import Graph, numel, ops_digest
 from screen.probe.plan.spot_types import SpotBranch, SpotPlan, SpotStream
 from screen.structure.branches.branch import Branch
-from screen.structure.chains.identity_edges import adds_product
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Unknown
 
@@ -73,13 +72,12 @@ def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch
 
 def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozenset[int]) -> SpotBranch:
     graph, flow = branch.flow.graph, branch.flow
-    fused = adds_product(flow, graph.nodes[branch.add]) and branch.output == branch.add
     read = _parameters(branch)
     names = tuple(graph.nodes[i].name for i in sorted(read))
     moving = [i for place, i in enumerate(sorted(read)) if place not in held and numel(graph.nodes[i].shape or ()) > 1]
     free = tuple(graph.nodes[i].name for i in moving if any(_is_free(branch, *site) for site in read[i]))
     softmaxes = tuple(i for i in branch.region if flow.classes[i] == "softmax" or graph.nodes[i].op == "scaled_dot_product_attention")
-    return SpotBranch(kind, sublayer, branch.output, fused, names, free, softmaxes)
+    return SpotBranch(kind, sublayer, branch.output, names, free, softmaxes)
 
 
 def _parameters(branch: Branch) -> dict[int, set[tuple[int, int]]]:
@@ -87,7 +85,7 @@ def _parameters(branch: Branch) -> dict[int, set[tuple[int, int]]]:
     flow, graph = branch.flow, branch.flow.graph
     found: dict[int, set[tuple[int, int]]] = {}
     for node in branch.region:
-        for source in branch.sources(node):
+        for source in flow.counting[node]:
             if flow.data[source] or not flow.trained[source]:
                 continue
             stack, seen = [source], {source}

@@ -22,8 +22,6 @@ class SpotBranch:
     kind: str
     sublayer: str
     output: int
-    fused: bool
-    """Its last product and the add are one call, so that it has no value of its own."""
     parameters: tuple[str, ...]
     """All that it reads."""
     free: tuple[str, ...]

@@ -144,8 +144,6 @@ class SublayerPlan:
     """The state of the stream that it reads."""
     cuts: tuple[tuple[int, str], ...]
     """(node, kind) where the branch ends: `own` (what it is a function of), `memory` (another stream), `earlier` (an earlier branch or state)."""
-    fused: bool
-    """The add is one call with the last product: the branch has no node of its own."""
     degrees: tuple[DegreePlan, ...]
     norms: tuple[NormPlan, ...]
     quantities: tuple[QuantityPlan, ...]

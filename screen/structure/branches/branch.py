@@ -39,7 +39,7 @@ class Branch(Region):
                 continue
             seen.add(node)
             norm = self.norms.by_node.get(node)
-            sources = [i for i in self.sources(node) if flow.data[i]] if norm is None else [norm.source]
+            sources = [i for i in flow.counting[node] if flow.data[i]] if norm is None else [norm.source]
             if norm is None and flow.graph.nodes[node].op == "mul" and len(sources) == 2:
                 fresh = [bool(flow.keys[i] & ~flow.keys[self.state]) and not is_bounded_gate(flow, i) for i in sources]
                 if any(fresh[1 - k] and "raw" in self.way(i) and not is_bounded_gate(flow, i) for k, i in enumerate(sources)):

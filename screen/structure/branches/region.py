@@ -78,17 +78,13 @@ class Region:
             if node in seen or self._border(node) is not None:
                 continue
             seen.add(node)
-            stack.extend(self.sources(node))
+            stack.extend(self.flow.counting[node])
         return tuple(sorted(seen | self._projections(seen)))
-
-    def sources(self, node: int) -> tuple[int, ...]:
-        """What a node of the branch reads: not the stream that a fused `addmm` adds to."""
-        return self.flow.graph.nodes[node].inputs[1:] if node == self.add else self.flow.counting[node]
 
     def _projections(self, inside: set[int]) -> set[int]:
         """Maps of another stream's value that only this branch uses (keys and values of cross-attention)."""
         graph, found = self.flow.graph, set[int]()
-        queue = [-i for n in inside for i in self.sources(n) if i not in inside]
+        queue = [-i for n in inside for i in self.flow.counting[n] if i not in inside]
         heapq.heapify(queue)  # the latest first: all users of a node are settled before it
         seen: set[int] = set()
         while queue:
@@ -172,7 +168,7 @@ class Region:
                 continue
             norm = norms.get(node)
             ways = NOTHING
-            for source in (norm.source,) if norm is not None else self.sources(node):
+            for source in (norm.source,) if norm is not None else self.flow.counting[node]:
                 ways |= table.get(source, NOTHING) if source in members else self.way(source, table)
             if norm is not None and ways and not norm.across:
                 ways = frozenset(_NORMED.get(w, w) for w in ways)
@@ -194,7 +190,7 @@ class Region:
         for node in self.region:
             if not key[node] and node != self.output:
                 continue
-            inputs = self.sources(node) if key[node] else (node,)
+            inputs = self.flow.counting[node] if key[node] else (node,)
             ways = NOTHING.union(*(self.way(i) for i in inputs))
             if ways:
                 found.append(Entry(node, ways, tuple(i for i in inputs if self.way(i))))
@@ -215,7 +211,7 @@ class Region:
             norm = self.norms.by_node.get(node)
             if norm is not None and not norm.across:
                 found[node] = norm
-            stack.extend((norm.source,) if norm is not None else self.sources(node))
+            stack.extend((norm.source,) if norm is not None else self.flow.counting[node])
         return tuple(found[n] for n in sorted(found))
 
     def opaque_entries(self) -> tuple[int, ...]:

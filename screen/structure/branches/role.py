@@ -123,8 +123,8 @@ class Mixer:
         depth: dict[int, int] = {}
         for index in self.branch.region:
             node = flow.graph.nodes[index]
-            if node.op in ("add", "addcmul"):
-                products = [i for i in node.inputs if flow.graph.nodes[strip(flow, i)].op == "mul" or node.op == "addcmul"]
+            if node.op == "add":
+                products = [i for i in node.inputs if flow.graph.nodes[strip(flow, i)].op == "mul"]
                 depth[index] = max((depth.get(i, 0) + 1 for i in products), default=0)
             else:
                 depth[index] = max((depth.get(i, 0) for i in node.inputs), default=0)

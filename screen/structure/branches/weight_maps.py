@@ -97,7 +97,7 @@ class Maps:
                 continue
             seen.add(node)
             if flow.classes[node] == "product":
-                biased = flow.graph.nodes[node].op in ("addmm", "baddbmm", "addbmm", "addmv")
+                biased = flow.graph.nodes[node].op in ("addmm", "baddbmm")
                 found.extend(flow.graph.nodes[node].inputs[1:] if biased else (node,))
             elif flow.classes[node] == "statistic":
                 found.extend(flow.graph.nodes[node].inputs)

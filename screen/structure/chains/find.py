@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from screen.structure.chains.identity_edges import Edge, Edges, adds_product
+from screen.structure.chains.identity_edges import Edge, Edges
 from screen.structure.dataflow import Flow, nodes_of
 
 
@@ -124,7 +124,7 @@ class Chains:
         if self._filters(edge, passed):
             return False
         others = self.others(edge)
-        return any(keys[i] | passed != passed and self.flow.depends(i, source) for i in others) or self._adds_product(edge, source)
+        return any(keys[i] | passed != passed and self.flow.depends(i, source) for i in others)
 
     def _filters(self, edge: Edge, passed: int) -> bool:
         """x − pool(x): the stream loses its moving average (Autoformer); no branch is added."""
@@ -161,13 +161,6 @@ class Chains:
             and any(self.flow.keys[o] & ~self.flow.keys[e.source] and self.is_fed_by(o, source) for o in self.others(e))
         ]
         return Chain(chain.nodes, chain.edges, (*more, *chain.adds), inner=True)
-
-    def _adds_product(self, edge: Edge, source: int) -> bool:
-        """`addmm(x, a, b)`: the product is in the add itself."""
-        node = self.flow.graph.nodes[edge.node]
-        return adds_product(self.flow, node) and self.flow.key[edge.node] and any(
-            self.flow.depends(i, source) for i in node.inputs if i != edge.source
-        )
 
     def chain(self, end: int) -> Chain:
         """Walk the best chain back from a node."""
@@ -241,8 +234,6 @@ class Chains:
         own = set(chain.nodes)
         edges = {e.node: e for e in chain.edges}
         for add in chain.adds:
-            if adds_product(self.flow, self.flow.graph.nodes[add]):
-                return True
             stack, seen = list(self.others(edges[add])), set[int]()
             while stack:
                 node = stack.pop()

@@ -1,7 +1,7 @@
 """Identity edges: which operands a node carries through, and with which coefficient (theory, section 1).
 
 Edges go into a node from an operand that it carries: views, casts, dropout; products with a constant, a weight or a gate; adds, subtractions,
-`lerp`, `addcmul`, `index_add`, `stack().sum()`; writes; and norms, which are marked.
+`lerp`, `index_add`, `stack().sum()`; writes; and norms, which are marked.
 """
 
 from __future__ import annotations
@@ -30,18 +30,6 @@ class Edge(NamedTuple):
     """The node that multiplies, where it is a tensor."""
 
 
-FUSED_ADDS = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
-"""Calls that add a product to their first operand."""
-
-
-def adds_product(flow: Flow, node: Node) -> bool:
-    """Whether a node adds what it makes itself to its first operand: a product of matrices, or `addcmul` and `addcdiv` of two values of data."""
-    if node.op not in ("addcmul", "addcdiv"):
-        return node.op in FUSED_ADDS
-    one, two = flow.ref(node, 1, "tensor1"), flow.ref(node, 2, "tensor2")
-    return one is not None and two is not None and flow.data[one] and flow.data[two]
-
-
 @dataclass(frozen=True)
 class Edges:
     """Finds the identity edges."""
@@ -64,8 +52,6 @@ class Edges:
 
     def _into(self, node: Node, kind: str) -> Sequence[Edge]:
         """Of a node of data that is no norm."""
-        if node.op in FUSED_ADDS:
-            return _addmm(self.flow, node)
         if kind == "product" and self.flow.mixes_copies(node):
             return _copies(self.flow, node)
         if self.flow.weighted[node.index]:
@@ -163,16 +149,6 @@ def _lerp(flow: Flow, node: Node) -> list[Edge]:
     return found
 
 
-def _addcmul(flow: Flow, node: Node) -> list[Edge]:
-    first = flow.ref(node, 0, "input")
-    edges = [Edge(first, node.index, "add")] if first is not None else []
-    for position, name in ((1, "tensor1"), (2, "tensor2")):
-        factor, other = flow.ref(node, position, name), flow.ref(node, 3 - position, "tensor1", "tensor2")
-        if factor is not None and other is not None and not flow.data[other]:
-            edges.append(Edge(factor, node.index, "add", None, other))
-    return edges
-
-
 def _copies(flow: Flow, node: Node) -> tuple[Edge, ...]:
     """A trained matrix that mixes copies of a stream carries them."""
     gate = next(i for i in node.inputs if flow.trained[i])
@@ -186,12 +162,6 @@ def _by_constant(flow: Flow, node: Node) -> Edge | None:
     if len(node.inputs) != 2 or len(data) != 1 or flow.trained[rest[0]] or flow.graph.nodes[data[0]].shape != node.shape:
         return None
     return Edge(data[0], node.index, "scale", None, rest[0])
-
-
-def _addmm(flow: Flow, node: Node) -> list[Edge]:
-    first = flow.ref(node, 0, "input")
-    beta = number(node.kwarg("beta")) if node.kwarg("beta") is not None else 1.0
-    return [Edge(first, node.index, "add", beta)] if first is not None else []
 
 
 def _accumulate(flow: Flow, node: Node) -> list[Edge]:
@@ -239,11 +209,11 @@ def _alias(flow: Flow, node: Node) -> list[Edge]:
 
 
 _BY_OP: dict[str, Callable[[Flow, Node], list[Edge]]] = {
-    "add": _add, "sub": _add, "mul": _mul, "div": _mul, "lerp": _lerp, "addcmul": _addcmul, "where": _where, "masked_fill": _first("same"),
+    "add": _add, "sub": _add, "mul": _mul, "div": _mul, "lerp": _lerp, "where": _where, "masked_fill": _first("same"),
     "neg": _first("scale"), "index_add": _accumulate,
     "scatter_add": _accumulate, "index_put": _index_put, "sum": _reduced_stack, "mean": _reduced_stack, "setitem": _all("join"),
     "alias": _alias, "clamp": _first("activation"), "pow": _first("activation"), "square": _first("activation"),
-    "fill": lambda flow, node: [], "zero": lambda flow, node: [], "addcdiv": _addcmul,
+    "fill": lambda flow, node: [], "zero": lambda flow, node: [],
 }
 
 _BY_CLASS: dict[str, Callable[[Flow, Node], list[Edge]]] = {

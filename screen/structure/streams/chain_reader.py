@@ -9,7 +9,7 @@ from functools import cached_property
 from screen.structure.branches.branch import Branch
 from screen.structure.branches.role import Mixer
 from screen.structure.chains.find import Chain, Chains
-from screen.structure.chains.identity_edges import Edge, adds_product
+from screen.structure.chains.identity_edges import Edge
 from screen.structure.dataflow import Flow, axes_of, strip
 from screen.structure.types import Norm
 
@@ -99,8 +99,6 @@ class ChainReader:
         for position, add in enumerate(self.chain.adds):
             edge = by_node[add]
             outputs = [o for o in self.chains.others(edge) if self.flow.keys[o] & ~self.flow.keys[edge.source]]
-            if adds_product(self.flow, self.flow.graph.nodes[add]):
-                outputs = [add]
             for output in outputs:
                 found.extend((position, b) for b in self._split(self._branch(add, edge.source, output)))
         return tuple(found)

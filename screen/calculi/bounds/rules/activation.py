@@ -178,7 +178,7 @@ def copysign(walk: Walk, node: Node) -> Value:
 def _between(walk: Walk, node: Node, low: float, high: float, der: Bound) -> Value:
     """Values between two numbers, whatever they are made of."""
     made = constant(node.shape or (), low, high)
-    still = all(is_zero(v.der) for i in walk.flow.value_inputs(node) for v in walk._each(i))
+    still = all(is_zero(v.der) for i in walk.flow.counting[node.index] for v in walk._each(i))
     return made if still else replace(made, der=der)
 
 
@@ -243,7 +243,7 @@ def choice(walk: Walk, node: Node) -> Value:
 def discrete(walk: Walk, node: Node, low: float, high: float) -> Value:
     """Values that do not move with the stream but for jumps."""
     made = constant(node.shape or (), low, high)
-    read = [walk.value(i) for i in walk.flow.value_inputs(node)]
+    read = [walk.value(i) for i in walk.flow.counting[node.index]]
     flatten = [v for r in read for v in (r if isinstance(r, tuple) else (r,))]
     moves = any(not is_zero(v.der) for v in flatten)
     jump = node.index if moves else next((v.jump for v in flatten if v.jump is not None), None)

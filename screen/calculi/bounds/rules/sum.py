@@ -74,13 +74,3 @@ def lerp(walk: Walk, node: Node) -> Value:
         return added(walk, scaled(a, 1.0 - w), scaled(b, w))
     rest = shifted_by(walk, scaled(w.bare(), -1.0), 1.0)
     return added(walk, multiplied(walk, a, replace(rest, low=1 - w.high, high=1 - w.low)), multiplied(walk, b, w))
-
-
-@row("addcmul")
-def addcmul(walk: Walk, node: Node) -> Value:
-    """a + value·b⊙c."""
-    a, b, c = walk.first(node), walk.operand(node, 1, "tensor1"), walk.operand(node, 2, "tensor2")
-    factor = walk.operand(node, 3, "value")
-    if not isinstance(b, Value) or not isinstance(c, Value) or isinstance(factor, Value):
-        raise NotUnderstood("operands that are not known")
-    return added(walk, a, scaled(multiplied(walk, b, c), 1.0 if factor is None else factor))

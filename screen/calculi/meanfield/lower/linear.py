@@ -82,7 +82,7 @@ class Maps(Tables):
         inputs = list(node.inputs)
         bias = None
         alpha, beta = (node.kwarg(k, 1) for k in ("alpha", "beta"))
-        if node.op in ("addmm", "baddbmm", "addbmm", "addmv"):
+        if node.op in ("addmm", "baddbmm"):
             bias, inputs = (None if beta == 0 else Ref(inputs[0])), inputs[1:]
         if len(inputs) != 2 or node.op not in ("matmul", "bmm", "mm", "addmm", "baddbmm"):
             raise Stop(f"`{node.op}` has no row in the recursion", node.index)

@@ -68,22 +68,13 @@ class Sums(Tables):
         return replace(settled, slot=slot, layout=layout if len(node.shape or ()) == 3 else (layout[0], layout[2]), common=True, whole=None)
 
     def weighed(self, node: Node) -> Value | None:
-        """`lerp(x, y, w)`, `addcmul(x, t, c)` and `addcdiv(x, t, c)` with a number w, c; None for other operands."""
-        if len(node.args) < 3 or node.op not in ("lerp", "addcmul", "addcdiv"):
+        """`lerp(x, y, w)` with a number w; None for other operands."""
+        if len(node.args) < 3 or node.op != "lerp":
             return None
         first, second, third = (self._operand(a) for a in node.args[:3])
-        if not isinstance(first, Value):
+        if not isinstance(first, Value) or not isinstance(second, Value) or not isinstance(third, float):
             return None
-        if node.op == "lerp" and isinstance(second, Value) and isinstance(third, float):
-            return self.summed(node, first.times(1 - third), second.times(third))
-        times = node.kwarg("value", 1)
-        if node.op == "lerp" or not isinstance(times, int | float):
-            return None
-        if isinstance(second, float) and isinstance(third, Value) and node.op == "addcmul":
-            second, third = third, second
-        if isinstance(second, Value) and isinstance(third, float) and third:
-            return self.summed(node, first, second.times(float(times) * (third if node.op == "addcmul" else 1 / third)))
-        return None
+        return self.summed(node, first.times(1 - third), second.times(third))
 
     def _operand(self, arg: object) -> Value | float | None:
         if isinstance(arg, Ref):
