@@ -77,6 +77,8 @@ CALLS: dict[str, tuple[Callable[[Tensor, Tensor, Tensor], Tensor], tuple[int, ..
     "addcmul of a bias": (lambda x, w, b: torch.addcmul(b, x, b), TWO, ["mul", "add"]),
     "addcmul in place": (lambda x, w, b: x.clone().addcmul_(x, b, value=-1), TWO, ["clone", "mul", "mul", "add"]),
     "addcdiv": (lambda x, w, b: torch.addcdiv(x, x, 1.0 + b * b), TWO, ["mul", "add", "div", "add"]),
+    "a sum, its factor by place": (lambda x, w, b: torch.add(x, 2, x @ w), TWO, ["matmul", "add"]),
+    "a difference, its factor by place": (lambda x, w, b: x.clone().sub_(2, x @ w), TWO, ["clone", "matmul", "sub"]),
     "a bias": (lambda x, w, b: torch.addmm(b, x, w), TWO, ["addmm"]),
     "a bias with its factors": (lambda x, w, b: torch.addmm(0.5, b, 2.0, x, w), TWO, ["addmm"]),
     "a bias that is computed": (lambda x, w, b: torch.addmm(2 * b, x, w), TWO, ["mul", "addmm"]),
@@ -92,6 +94,12 @@ def test_which_ops_a_fused_call_becomes(name: str) -> None:
     with torch.device("meta"):
         graph = trace(Wide(function), (torch.empty(shape),), {})
     assert [n.op for n in graph.nodes if n.op not in ("input", "parameter")] == expected
+
+
+def test_a_factor_by_place_is_named() -> None:
+    with torch.device("meta"):
+        graph = trace(Wide(lambda x, w, b: x.sub(3, torch.add(x, 2, x @ w))), (torch.empty(TWO),), {})
+    assert [n.kwarg("alpha") for n in graph.nodes if n.op in ("add", "sub")] == [2, 3]
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -104,6 +104,7 @@ class Session:
         if not writes and not fresh:
             return
         plain = op not in ops.OPAQUE and ops.has_row(op) and not any(map(_wrapped, tensors((args, kwargs, result))))
+        plain = plain and not (op in ("add", "sub") and len(args) > 2)  # `add(x, alpha, y)`: the aten call names the factor
         if not plain or (writes and name != "__setitem__" and not any(w is t for w in writes for t in tensors((args, kwargs)))):
             self._flush(frame)
             return
