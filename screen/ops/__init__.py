@@ -176,4 +176,4 @@ def has_row(op: str) -> bool:
 
 OPAQUE = frozenset({"einsum", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh", "rnn_relu", "tensordot", "cosine_similarity", "addmm",
                     "baddbmm"})  # fmt: skip
-"""Calls that are always written down as their aten children: one name, many programs."""
+"""Calls that are always written down as their aten children: one name, many programs. (Of fused adds, see `screen.capture.trace.fused`.)"""
