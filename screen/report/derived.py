@@ -55,6 +55,15 @@ def adds(sublayer: SublayerPart) -> str:
     return f"{sets}, {sublayer.growth.form} growth"
 
 
+def expressions(sublayer: SublayerPart) -> list[tuple[str, str]]:
+    """What is known of a sublayer as formulas, in the report's own notation: (what it is, the formula)."""
+    found = (
+        ("adds at most", sublayer.growth.expression), ("Hamiltonian", sublayer.output_set.hamiltonian), ("logits", sublayer.logits.expression),
+        ("Lipschitz at a point", sublayer.lipschitz.local), ("Lipschitz", sublayer.lipschitz.expression),
+    )  # fmt: skip
+    return [(label, written) for label, written in found if written]
+
+
 def start(part: Initialisation | None) -> str:
     """The stream at its recorded initialisation, on one line."""
     if part is None:
@@ -65,4 +74,4 @@ def start(part: Initialisation | None) -> str:
     return ", ".join(pieces)
 
 
-__all__ = ["adds", "orders", "start", "steps"]
+__all__ = ["adds", "expressions", "orders", "start", "steps"]

@@ -1,7 +1,8 @@
 """The report as Markdown (GitHub's), with a Mermaid picture of each block kind.
 
 Every value that the template prints is escaped, unless a filter says what it is instead: `code` (a code span) or `html` (inside an HTML
-element). A name from the model can therefore never become markup.
+element). A name from the model can therefore never become markup. Formulas are LaTeX (`screen.report.printers`): a `math` fence for each, which
+GitHub renders without reading underscores or bars as its own, and $`…`$ in a line.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from screen.verdict.channels import CHANNELS
 
 PICTURES = 12
 """Kinds per stream that get a picture; the others are named."""
+
+
 def render(report: Report | Reports, *, plots: Sequence[probe.Pictures] = (), **_: object) -> str:
     """The report as Markdown. `plots`: for each model the pictures of what was measured, files beside the report."""
     if isinstance(report, Report):
@@ -30,16 +33,29 @@ def render(report: Report | Reports, *, plots: Sequence[probe.Pictures] = (), **
 
 
 def _one(report: Report, level: int, plots: probe.Pictures = ()) -> str:
+    formulas = {written for stream in report.streams for kind in stream.kinds for s in kind.sublayers for _, written in derived.expressions(s)}
     made = _template().render(
         report=report, words=words, derived=derived, groups=groups, probe=probe, channels=CHANNELS,
         h1=Safe("#" * level), h2=Safe("#" * (level + 1)), mermaid=_mermaid,
-        where=_where, pictures=PICTURES, plots=plots,
+        where=_where, pictures=PICTURES, plots=plots, formulas=formulas,
     )
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
 
 
 def _mermaid(stream: StreamPart, kind: KindPart) -> Safe:
     return Safe(mermaid(draw(stream, kind)).rstrip())
+
+
+def _latex(written: str) -> Safe:
+    """SymPy is loaded for the first one."""
+    from screen.report.printers import latex
+
+    return Safe(latex(written))
+
+
+def _math(written: str) -> Safe:
+    """A formula in a line."""
+    return Safe(f"$`{_latex(written)}`$")
 
 
 def _where(part: Source | GuessPart | FindingPart | ErrorPart) -> Safe:
@@ -59,7 +75,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(code=code, html=html, raw=Safe)
+    environment.filters.update(code=code, html=html, raw=Safe, latex=_latex, math=_math)
     return environment.get_template("report.md.j2")
 
 

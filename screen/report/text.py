@@ -97,17 +97,19 @@ def _calculus(sublayer: SublayerPart) -> Iterator[Text]:
     name = clean(sublayer.name)
     if sublayer.m.path:
         yield Text(f"    {name}: weights {clean(words.names(sublayer.m.path))}")
-    said = (
-        ("adds at most", sublayer.growth.expression), ("Hamiltonian", sublayer.output_set.hamiltonian), ("logits", sublayer.logits.expression),
-        ("Lipschitz at a point", sublayer.lipschitz.local), ("Lipschitz", sublayer.lipschitz.expression),
-    )  # fmt: skip
-    for label, expression in said:
-        if expression:
-            yield Text(f"    {name}: {label} {clean(expression)}")
+    for label, expression in derived.expressions(sublayer):
+        yield Text(f"    {name}: {label} {_plain(expression)}")
     for group, degree in (sublayer.degrees or {}).items():
         yield Text(f"    {name}: ‖J‖ ~ {clean(group)}^{words.number(degree.predicted)} ({degree.status})", "dim")
     for symbol, meaning in sublayer.symbols.items():
         yield Text(f"    {name}: {clean(symbol)} = {clean(meaning)}", "dim")
+
+
+def _plain(expression: str) -> str:
+    """SymPy is loaded for the first one."""
+    from screen.report.printers import plain
+
+    return expression if expression == "infinite" else plain(expression)
 
 
 def _table(kind: KindPart) -> Table:

@@ -1,4 +1,7 @@
-"""Expressions as text that SymPy reads."""
+"""Expressions as text that SymPy reads: the notation of a report's JSON.
+
+What people read is printed by SymPy (`screen.report.printers`). This is written without it, since every report has it and SymPy takes 0.24 s to load.
+"""
 
 from __future__ import annotations
 
