@@ -57,6 +57,13 @@ def resolves(dotted: str) -> bool:
     return False
 
 
+def test_every_calculator_is_offered_by_a_page() -> None:
+    """A module of `screen.theorems` that no page names would be there for its test alone."""
+    pages = PAGE + (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    modules = {path.stem for path in (ROOT / "screen" / "theorems").glob("*.py")} - {"__init__"}
+    assert not {m for m in modules if not re.search(rf"screen\.theorems\.{m}\b", pages)}
+
+
 @pytest.mark.parametrize("test", sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", PAGE))))
 def test_named_tests_exist(test: str) -> None:
     assert exists(test)

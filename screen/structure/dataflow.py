@@ -60,7 +60,9 @@ class Flow:
 
     @cached_property
     def ancestors(self) -> tuple[int, ...]:
-        """For each node the set of all nodes that its value depends on, itself included."""
+        """For each node the set of all nodes that its value depends on, itself included.
+
+        By hand: the closure as masks takes 0.7 ms on `hf:llama` (1,925 nodes), `networkx.ancestors` of each node 510 ms (docs/architecture.md)."""
         table: list[int] = []
         for index, sources in enumerate(self.counting):
             mask = 1 << index

@@ -70,7 +70,10 @@ class Region:
 
     @cached_property
     def region(self) -> tuple[int, ...]:
-        """Nodes of the branch, ascending: back from the output to the stream, to other streams and to earlier branches."""
+        """Nodes of the branch, ascending: back from the output to the stream, to other streams and to earlier branches.
+
+        By hand: `networkx.ancestors` in a view that ends at borders takes 12 to 90 times as long, `generic_bfs_edges` 0.7 to 1.9 times, for which
+        `networkx` would be loaded (87 ms) by every check (docs/architecture.md)."""
         seen: set[int] = set()
         stack = [self.output]
         while stack:
@@ -82,7 +85,9 @@ class Region:
         return tuple(sorted(seen | self._projections(seen)))
 
     def _projections(self, inside: set[int]) -> set[int]:
-        """Maps of another stream's value that only this branch uses (keys and values of cross-attention)."""
+        """Maps of another stream's value that only this branch uses (keys and values of cross-attention).
+
+        These are nodes that the branch dominates from behind; `networkx.immediate_dominators` takes 26 to 36 times as long as all branches here."""
         graph, found = self.flow.graph, set[int]()
         queue = [-i for n in inside for i in self.flow.counting[n] if i not in inside]
         heapq.heapify(queue)  # the latest first: all users of a node are settled before it
