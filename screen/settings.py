@@ -15,10 +15,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from screen import plugins
 from screen.errors import UsageError
 
-FORMATS = ("text", "markdown", "json")
-LATER_FORMATS = ("sarif", "github", "junit", "html")
+FORMATS = "screen.report.formats"
+"""Where formats of a report are found (`screen.plugins`)."""
+LATER_FORMATS = ("html",)
 LATER = ("baseline", "update-baseline", "recipe")
 """Settings that the contract names and this version does not have."""
 FAIL_ON = ("slip", "unstable", "conditional", "never")
@@ -157,7 +159,8 @@ def near(value: Any, choices: tuple[str, ...]) -> str:
 def _format(value: Any, where: str) -> str:
     if value in LATER_FORMATS:
         raise later(f"the format `{value}`", f"{where} asks for it")
-    return _choice(*FORMATS)(value, where)
+    known = plugins.own(FORMATS)
+    return str(value) if value in known or value in plugins.foreign(FORMATS) else _choice(*known)(value, where)
 
 
 def _reports(value: Any, where: str) -> tuple[tuple[str, str], ...]:
@@ -299,4 +302,4 @@ def _shown(value: Any) -> Any:
 
 assert {f.name for f in fields(Settings)} == {key.replace("-", "_") for key in READERS} | {"origins"}, "a setting without a reader"
 
-__all__ = ["FAIL_ON", "FORMATS", "LATER", "LATER_FORMATS", "READERS", "Settings", "check_key", "find", "later", "load", "near", "show"]
+__all__ = ["FAIL_ON", "FORMATS", "LATER", "READERS", "Settings", "check_key", "find", "later", "load", "near", "show"]

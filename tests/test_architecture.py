@@ -14,7 +14,7 @@ import pytest
 from tests.shared import ROOT
 
 LAYERS: tuple[str, ...] = (
-    "errors ops theorems",
+    "errors ops plugins theorems",
     "graph settings",
     "structure capture",
     "calculi.bounds calculi.degrees calculi.meanfield",
@@ -156,7 +156,7 @@ def test_arrows_point_forward(module: str) -> None:
         ("screen.structure.norms.find", "from screen.verdict.channels import fold"),
         ("screen.structure.norms.find", "from screen import verdict"),
         ("screen.verdict.channels", "from screen.child.host import capture"),
-        ("screen.report.text", "import transformers"),
+        ("screen.report.formats.text", "import transformers"),
         ("screen.rules.placement", "from screen.rules.hollow_norm import RULE"),
         ("screen.capture.build.build", "from screen.facts import derive"),
         ("screen.verdict.discover", "import rules"),

@@ -131,7 +131,7 @@ def test_a_reader_that_leaves_early_is_exit_2(tmp_path: Path) -> None:
         (["model.py"], "Did you mean `screen check model.py`?"),
         (["check", "x.py", "--depth"], "requires an argument"),
         (["check", "x.py", "--depth", "0"], "above zero"),
-        (["check", "x.py", "--format", "sarif"], "not in this version"),
+        (["check", "x.py", "--format", "html"], "not in this version"),
         (["check", "x.py", "--report", "html=x"], "not in this version"),
         (["check", "x.py", "--baseline", "x"], "not in this version"),
         (["check", "x.py", "--update-baseline"], "not in this version"),

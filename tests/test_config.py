@@ -73,7 +73,7 @@ def test_the_nearest_file_counts_and_screen_toml_before_pyproject(tmp_path: Path
         ("zzz = 1", "The keys are"),
         ("baseline = 'x'", "not in this version"),
         ("[recipe]\nlr = 1", "not in this version"),
-        ("format = 'sarif'", "not in this version"),
+        ("format = 'serif'", "Did you mean `sarif`"),
         ("format = 'jsn'", "Did you mean `json`?"),
         ("fail-on = 'stable'", "`slip`, `unstable`, `conditional`, `never` or rule codes"),
         ("fail-on = 'stable'", "Did you mean `unstable`?"),

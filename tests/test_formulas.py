@@ -119,5 +119,5 @@ def test_what_is_no_expression_is_refused() -> None:
 
 
 def test_sympy_is_loaded_for_nothing_else() -> None:
-    code = "import sys, screen; screen.check; import screen.report.text, screen.report.markdown; sys.exit('sympy' in sys.modules)"
+    code = "import sys, screen; screen.check; import screen.report.formats.text, screen.report.formats.markdown; sys.exit('sympy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import screen.plugins
 import screen.rules
-import screen.verdict.discover
 from screen.calculi.bounds.expr import sym
 from screen.facts.record import Facts
 from screen.graph import Failure, Guess, Initialiser
@@ -128,7 +128,7 @@ def test_a_check_that_raises_stops_no_other(rule_file: str) -> None:
 
 def test_rules_are_found_by_walking_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "added.py").write_text(GOOD)
-    monkeypatch.setattr(screen.rules, "__path__", [*screen.rules.__path__, str(tmp_path)])
+    monkeypatch.setattr(screen.rules, "__path__", [*screen.rules.__path__, str(tmp_path)])  # as an installed package may have several
     catalogue.cache_clear()
     try:
         assert lookup("G999") is not None
@@ -139,7 +139,7 @@ def test_rules_are_found_by_walking_the_package(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize("rule_file", [GOOD], indirect=True)
 def test_other_distributions_add_rules_by_an_entry_point(rule_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("mine", rule_file, "screen.rules"), EntryPoint("gone", "no_such_module_at_all", "screen.rules")]
-    monkeypatch.setattr(screen.verdict.discover, "entry_points", lambda *, group: [p for p in points if p.group == group])
+    monkeypatch.setattr(screen.plugins, "entry_points", lambda *, group: [p for p in points if p.group == group])
     catalogue.cache_clear()
     try:
         assert lookup("says-nothing") is not None

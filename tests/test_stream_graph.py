@@ -61,5 +61,5 @@ def test_the_command_writes_it() -> None:
 
 
 def test_networkx_is_loaded_for_nothing_else() -> None:
-    code = "import sys, screen; screen.check; import screen.report.text, screen.report.markdown; sys.exit('networkx' in sys.modules)"
+    code = "import sys, screen; screen.check; import screen.report.formats.text, screen.report.formats.markdown; sys.exit('networkx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

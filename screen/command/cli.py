@@ -103,8 +103,8 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @app.command(context_settings=CONTEXT)
 @click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
 @_target_options
-@click.option("--format", metavar="FORMAT", help="text (default), markdown or json.")
-@click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Also write a report there; repeatable.")
+@click.option("--format", metavar="FORMAT", help="text (default), concise, markdown, json, sarif, github, gitlab or junit.")
+@click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Also write a report there, its folders made; repeatable.")
 @click.option("--select", multiple=True, metavar="CODES", help="Only rules whose codes start so, e.g. G1,R201.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="No rules whose codes start so.")
 @click.option(

@@ -30,6 +30,8 @@ def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """`screen check`: the exit code of the contract's table, 2 over 1 over 0."""
     settings = _settings(options)
     specs = [parse(text) for text in targets]
+    for _, path in settings.report:
+        _make_folder(path)
     for path in (settings.output, *(path for _, path in settings.report)):
         _check_writable(path)
     judged = _judge(specs, settings)
@@ -42,14 +44,15 @@ def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
 def probe(target: str, options: Mapping[str, Any]) -> int:
     """`screen probe`: what was measured. 1 when a prediction is refuted, 2 when nothing was measured."""
     settings = _settings({**options, "probe": True})
+    _check_measurements(settings.format)
     _check_writable(settings.output)
     judged = _judge([parse(target)], settings)
     _complain(judged)
-    from screen.report.probe import render
+    from screen.report import render_probe
 
     shown = [j.report for j in judged if j.captured]
     plots = _plots(settings.format, settings.output, shown)
-    text = render(shown, settings.format, quiet=settings.quiet, pictures=plots) if shown else ""
+    text = render_probe(shown, settings.format, quiet=settings.quiet, pictures=plots) if shown else ""
     if settings.output and text:
         _write(settings.output, text)
     else:
@@ -60,6 +63,14 @@ def probe(target: str, options: Mapping[str, Any]) -> int:
     if "refuted" in outcomes:
         return 1
     return 0 if any(o in ("confirmed", "observed") for o in outcomes) and not any(j.report.error for j in judged) else 2
+
+
+def _check_measurements(format: str) -> None:
+    """A format of findings alone says nothing of measurements."""
+    from screen import report
+
+    if not report.has_probe(format):
+        raise UsageError("`--format` must be one that has measurements: `text`, `markdown` or `json`", f"it is `{format}`")
 
 
 def _interrupted(judged: list[Judged]) -> bool:
@@ -204,6 +215,14 @@ def _check_writable(path: str | None) -> None:
         raise UsageError(f"`{path}` must lie in a folder that exists", f"there is no folder `{folder}`", "Make it first")
     if Path(path).is_dir():
         raise UsageError(f"`{path}` must be a file to write", "it is a folder", "Name a file in it")
+
+
+def _make_folder(path: str) -> None:
+    """The folders above a report, as pytest makes them for its own."""
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the folder of `{path}` must be one that can be made", str(error), "Name another one") from None
 
 
 def _write(path: str, text: str) -> None:

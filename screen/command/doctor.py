@@ -14,7 +14,7 @@ import screen
 from screen.child.launch import ENVIRONMENT, can_fork, safe_path
 
 PACKAGES = ("torch", "transformers", "timm", "torchvision", "click", "rich-click", "jinja2", "networkx", "numpy", "pydantic", "rich", "sympy")
-GROUPS = ("screen.rules",)
+GROUPS = ("screen.rules", "screen.report.formats")
 PATIENCE = 120
 """Seconds for torch to say what it is."""
 _ASK = "import json,sys;sys.path[:]=json.loads(sys.argv[1]);from screen.child.device import main;main()"

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel
 
-FORMATS = {"text": "screen.report.text", "markdown": "screen.report.markdown", "json": "screen.report.json"}
-"""Format to the module whose `render(report, **options) -> str` makes it."""
+from screen import plugins
+
+FORMATS = "screen.report.formats"
+"""Where formats are found: the folder, and the group of entry points."""
 
 
 def render(report: BaseModel, format: str, **options: object) -> str:
     """A `Report`, or `Reports`, as text, with a line feed at its end.
 
     Options: `color` and `width` (text: `width=None` when the output is no terminal, then lines are as long as they are),
-    `verbose` (also findings that hold). Raises `KeyError` for a format that does not exist."""
-    text: str = import_module(FORMATS[format]).render(report, **options)
+    `verbose` (also findings that hold), `plots` (Markdown). Raises `KeyError` for a format that does not exist."""
+    text: str = _format(format).render(report, **options)
     return text
+
+
+def render_probe(reports: list[Any], format: str, **options: object) -> str:
+    """What was measured of some models, for `screen probe`. Options: `quiet`, `pictures`. Raises `KeyError` for a format that does not exist;
+    `has_probe` says which formats have measurements."""
+    text: str = _format(format).render_probe(reports, **options)
+    return text
+
+
+def has_probe(format: str) -> bool:
+    """Whether a format has a form for measurements."""
+    return hasattr(_format(format), "render_probe")
+
+
+def _format(name: str) -> ModuleType:
+    module = plugins.find(FORMATS, name)
+    if module is None:
+        raise KeyError(name)
+    return import_module(module)
 
 
 def stream_graph(report: BaseModel) -> Any:
@@ -30,4 +52,4 @@ def formulas_of(sublayer: BaseModel) -> Any:
     return import_module("screen.report.formulas").formulas_of(sublayer)
 
 
-__all__ = ["FORMATS", "formulas_of", "render", "stream_graph"]
+__all__ = ["FORMATS", "formulas_of", "has_probe", "render", "render_probe", "stream_graph"]

@@ -1,8 +1,7 @@
-"""What was measured, as text, Markdown and JSON: one line for each prediction."""
+"""What was measured, as text and Markdown: one line for each prediction."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -11,7 +10,7 @@ from screen.probe.plan.types import Outcome
 from screen.report.escape import code
 from screen.report.escape import text as escaped
 from screen.report.numbers import number
-from screen.report.schema import ExperimentPart, ProbePart, Report
+from screen.report.schema import ExperimentPart, ProbePart
 from screen.report.words import clean
 
 Pictures = Sequence[tuple[str, str]]
@@ -19,23 +18,6 @@ Pictures = Sequence[tuple[str, str]]
 
 ORDER: tuple[Outcome, ...] = ("refuted", "confirmed", "observed", "not_applicable", "not_measured")
 SAID = {"refuted": "REFUTED", "confirmed": "confirmed", "observed": "measured", "not_applicable": "not applicable", "not_measured": "not measured"}
-
-
-def render(reports: list[Report], name: str, *, quiet: bool = False, pictures: Sequence[Pictures] = ()) -> str:
-    """`screen probe`: the probes of some models in one format. `pictures`: those of each model."""
-    if name == "json":
-        if len(reports) == 1:
-            return reports[0].to_json()
-        return json.dumps([json.loads(r.to_json()) for r in reports], indent=2, sort_keys=True) + "\n"
-    made = []
-    for place, report in enumerate(reports):
-        if name == "markdown":
-            lines = markdown(report.probe, pictures[place] if pictures else ()) if report.probe else []
-            made.append(f"# Probe of `{clean(report.target.spec)}`\n\n" + "\n".join(lines) + "\n" if lines else "")
-        else:
-            lines = text(report.probe) if report.probe else []
-            made.append("".join(f"{line}\n" for line in [f"{clean(report.target.spec)}: {tally(report.probe)}", *([] if quiet else lines)]))
-    return "\n".join(made)
 
 
 def tally(probe: ProbePart | None) -> str:
@@ -106,4 +88,4 @@ def _measured(e: ExperimentPart) -> str:
     return f"{number(e.measured, 3)}{between}"
 
 
-__all__ = ["markdown", "render", "tally", "text"]
+__all__ = ["Pictures", "markdown", "tally", "text"]

@@ -8,14 +8,13 @@ rule's code, or whose check raises, is a result (`RuleRun.not_run`) that stands 
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.metadata import entry_points
 from types import ModuleType
 
+from screen import plugins
 from screen.facts.record import Facts
 from screen.rule import Example, Finding, LoadedRule, Outcome, Rule, RuleFault, RuleRun
 
@@ -37,7 +36,7 @@ class Catalogue:
 @cache
 def catalogue() -> Catalogue:
     """All rules that this installation has; found once per process."""
-    return collect((*_package_modules(GROUP), *_plugin_modules(GROUP)))
+    return collect((*plugins.own(GROUP).values(), *dict.fromkeys(plugins.foreign(GROUP).values())))
 
 
 def collect(modules: Iterable[str]) -> Catalogue:
@@ -89,15 +88,6 @@ def _once_each(outcomes: Iterable[Outcome]) -> list[Outcome]:
 def _numberless(text: str) -> str:
     """A message without the numbers in names of modules."""
     return QUOTED.sub(lambda found: DIGITS.sub("#", found[0]), text)
-
-
-def _package_modules(package: str) -> tuple[str, ...]:
-    parent = importlib.import_module(package)
-    return tuple(sorted(f"{package}.{m.name}" for m in pkgutil.iter_modules(parent.__path__) if not m.name.startswith("_")))
-
-
-def _plugin_modules(group: str) -> tuple[str, ...]:
-    return tuple(sorted({point.value for point in entry_points(group=group)}))
 
 
 def _load(name: str) -> LoadedRule | RuleFault:

@@ -45,6 +45,15 @@ def render(report: Report | Reports, *, color: bool = False, width: int | None =
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
+def render_probe(reports: list[Report], *, quiet: bool = False, **_: object) -> str:
+    """One line for each model, and under it one for each experiment unless `quiet`."""
+    made = []
+    for report in reports:
+        lines = [] if quiet or report.probe is None else probe.text(report.probe)
+        made.append("".join(f"{line}\n" for line in [f"{clean(report.target.spec)}: {probe.tally(report.probe)}", *lines]))
+    return "\n".join(made)
+
+
 def _report(report: Report, verbose: bool, width: int | None) -> Iterator[RenderableType]:
     yield Text.assemble((words.headline(report), COLOURS[report.verdict]), (f"  {clean(report.summary)}", "bold"))
     yield Text(f"  {clean(' · '.join(words.target_facts(report)))}", "dim")
@@ -222,4 +231,4 @@ def _coverage(report: Report) -> Iterator[RenderableType]:
         yield Text(f"  rule not run: {clean(rule.rule)}, {clean(rule.reason)}", COLOURS["warning"])
 
 
-__all__ = ["render"]
+__all__ = ["render", "render_probe"]

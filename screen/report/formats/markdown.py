@@ -18,6 +18,7 @@ from screen.report.escape import Safe, code, html, text
 from screen.report.graph import mermaid
 from screen.report.picture import draw
 from screen.report.schema import ErrorPart, FindingPart, GuessPart, KindPart, Report, Reports, Source, StreamPart
+from screen.report.words import clean
 from screen.verdict.channels import CHANNELS
 
 PICTURES = 12
@@ -30,6 +31,15 @@ def render(report: Report | Reports, *, plots: Sequence[probe.Pictures] = (), **
         return _one(report, 1, *plots[:1])
     models = [_one(r, 2, *plots[i : i + 1]) for i, r in enumerate(report.reports)]
     return "\n".join([f"# {report.verdict.capitalize()}: {len(report.reports)} targets\n", *models])
+
+
+def render_probe(reports: list[Report], *, pictures: Sequence[probe.Pictures] = (), **_: object) -> str:
+    """A section for each model that was measured. `pictures`: those of each model, files beside the page."""
+    made = []
+    for place, report in enumerate(reports):
+        lines = probe.markdown(report.probe, pictures[place] if pictures else ()) if report.probe else []
+        made.append(f"# Probe of `{clean(report.target.spec)}`\n\n" + "\n".join(lines) + "\n" if lines else "")
+    return "\n".join(made)
 
 
 def _one(report: Report, level: int, plots: probe.Pictures = ()) -> str:
