@@ -32,8 +32,8 @@ def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     specs = [parse(text) for text in targets]
     for _, path in settings.report:
         _make_folder(path)
-    for path in (settings.output, *(path for _, path in settings.report)):
-        _check_writable(path)
+    for place in (settings.output, *(path for _, path in settings.report)):
+        _check_writable(place)
     judged = _judge(specs, settings)
     _complain(judged)
     report = _one(judged)
