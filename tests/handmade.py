@@ -104,7 +104,7 @@ def analysis(sub: Sublayer) -> Analysis:
     maps = sub.m.maps if isinstance(sub.m.maps, int) else 2
     least = 0 if normed else 2
     in_stream = 0.0 if set(sub.positions) & {"A", "B"} else 1.0
-    degrees = Degrees(groups, Orders(maps, maps, least, sub.m.path, sub.m.path[-2:], False), ("S",), None, in_stream)
+    degrees = Degrees(groups, Orders(maps, maps, least, sub.m.path, sub.m.path[-2:]), None, in_stream)
     softmax = sub.role in ("attention", "cross_attention")
     bounds = replace(
         no_bounds(Unknown("written by hand")), bounded=normed, magnitude=sym("W") if set(sub.positions) & {"A", "B"} else sym("B"),

@@ -39,7 +39,7 @@ KEPT = frozenset({"weight", "bias", "forward", "__init__", "training", "apply", 
 """Attribute names that torch gives a meaning to."""
 
 LABELS = frozenset({
-    "module", "path", "parameters", "group", "biases", "smallest_path", "sensitivity", "given", "gain", "bias", "gains", "parameter", "text",
+    "module", "path", "parameters", "group", "biases", "smallest_path", "given", "gain", "bias", "gains", "parameter", "text",
     "maximiser", "reason", "held",
 })  # fmt: skip
 """Fields of facts that repeat names of the graph. In any other field a name of the user's is a fault, and makes the test fail."""

@@ -46,14 +46,14 @@ def sure(derive: Callable[..., T], *arguments: object, **named: object) -> T | U
 
 def no_degrees(why: Unknown) -> Degrees:
     """Nothing is known of degrees."""
-    return Degrees((), Orders(why, why, why, (), (), False), (), why)
+    return Degrees((), Orders(why, why, why, (), ()), why)
 
 
 def no_bounds(why: Unknown) -> BranchBounds:
     """Nothing is known of sizes."""
     return BranchBounds(
-        magnitude=why, lipschitz=why, lipschitz_local=why, logits=(), logits_bounded=why, bounded=why, breaker=None, bounded_at_each_x=why,
-        given=(), bound=None, hamiltonian=None, internal=why, quantities=(), ops=0, norms=(), axis=-1,
+        magnitude=why, lipschitz=why, lipschitz_local=why, logits=(), logits_bounded=why, bounded=why, breaker=None, given=(), bound=None,
+        hamiltonian=None, internal=why, quantities=(), ops=0, norms=(), axis=-1,
     )  # fmt: skip
 
 

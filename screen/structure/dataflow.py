@@ -48,13 +48,9 @@ class Flow:
 
     graph: Graph
 
-    def op_class(self, node: int) -> str:
-        """Class of the op (see `screen.ops`), `source`, `alias`, or `unmodelled`."""
-        return _class_of(self.graph.nodes[node].op)
-
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """`op_class` of every node."""
+        """Class of the op of every node (see `screen.ops`), `source`, `alias`, or `unmodelled`."""
         known = {op: _class_of(op) for op in {n.op for n in self.graph.nodes}}
         return tuple([known[n.op] for n in self.graph.nodes])
 

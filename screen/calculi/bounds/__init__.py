@@ -8,7 +8,6 @@ beside its line of mathematics: `mixed_norms`, `axes` (reshapes), `products`, `r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import overload
@@ -50,8 +49,6 @@ class BranchBounds:
     """Whether the set of outputs over all weights and all x is bounded: True is proven by a bound, False by a witness."""
     breaker: Place | None
     """Where it breaks, or what was not understood."""
-    bounded_at_each_x: Tri
-    """The same for a fixed x."""
     given: tuple[str, ...]
     """What is held fixed, and what else is assumed."""
     bound: Expr | None
@@ -78,8 +75,6 @@ class BranchBounds:
     """Every softmax of the branch, whatever it weighs or chooses."""
     opaque: tuple[int, ...] = ()
     """Ops without a row that data pass: what is said of softmaxes does not know them."""
-    weight_ops: tuple[int, ...] = ()
-    """Ops outside of the vocabulary that make weights (`linalg_matrix_exp` of an orthogonal parametrisation) and that the bounds rest on."""
     bounded_in_stream: Tri = field(default_factory=lambda: Unknown("not asked"))
     """Whether the output stays bounded, weights fixed, however large the stream is: True by a bound, False by a witness."""
     held: frozenset[str] = frozenset()
@@ -110,8 +105,7 @@ def bounds_of(branch: Branch) -> BranchBounds:
     axis = _feature_axis(walk)
     magnitude, local = output.norm(axis), output.slope(axis)
     lipschitz = _global(walk, output, local)
-    bounded, breaker = boundedness(walk, magnitude, math.inf)
-    at_x, _ = boundedness(walk, magnitude, 1.0)
+    bounded, breaker = boundedness(walk, magnitude)
     found = softmaxes(walk)
     cores = [s for s in found if s.role in ("attention", "pooling") and walk.graph.nodes[s.node].op in (*CALLS, *FUSED)]
     logits = tuple(s.logits for s in cores)
@@ -124,12 +118,12 @@ def bounds_of(branch: Branch) -> BranchBounds:
     return BranchBounds(
         magnitude=magnitude, lipschitz=lipschitz, lipschitz_local=local, logits=logits,
         logit_nodes=tuple(s.node for s in cores), logits_bounded=verdict(found, hidden), softmaxes=found, opaque=hidden,
-        bounded=bounded, breaker=place(walk, breaker), bounded_at_each_x=at_x, given=_given(walk, magnitude, logits, names),
+        bounded=bounded, breaker=place(walk, breaker), given=_given(walk, magnitude, logits, names),
         bound=magnitude if bounded is True and isinstance(magnitude, Expr) else None, hamiltonian=hamiltonian(walk), internal=internal,
         quantities=quantities, ops=len(branch.region), norms=tuple((f.symbol, f.node, f.least) for f in walk.floors), axis=axis,
         unproven=tuple(dict.fromkeys(fixed(walk, s) for s in _used(magnitude) if not is_proven(walk, s))),
         spreads=tuple(s for s in walk.spreads if s.symbol in used), coarse={s: e for s, e in coarse.items() if s in used},
-        bounded_in_stream=in_stream(walk, magnitude), weight_ops=_weight_ops(walk), held=held(walk),
+        bounded_in_stream=in_stream(walk, magnitude), held=held(walk),
     )
 
 
@@ -152,12 +146,6 @@ def _global(walk: Walk, output: Value, local: Expr | Unknown) -> Expr | Unknown:
         if floor.least is not None:
             worst[floor.symbol] = num(floor.least)
     return local.substitute(worst)
-
-
-def _weight_ops(walk: Walk) -> tuple[int, ...]:
-    """Ops without a row in the vocabulary that were understood, of weights alone."""
-    known = (i for i, v in walk.table.items() if isinstance(v, Value) and not isinstance(v.mag, Unknown) and not walk.flow.data[i])
-    return tuple(sorted(i for i in known if walk.flow.classes[i] == "unmodelled"))
 
 
 def _internal(walk: Walk) -> Expr | Unknown:

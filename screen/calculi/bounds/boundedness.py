@@ -40,19 +40,16 @@ def is_proven(walk: Walk, symbol: str) -> bool:
     return quantity is None or quantity.part.fold is None or quantity.part.fold.proven
 
 
-def at_infinity(walk: Walk, expr: Expr, inputs: float, given: frozenset[str] = frozenset()) -> float:
-    """The bound with all free weights at infinity, the given ones (parameters `given` besides) at 1, and input magnitudes at `inputs`."""
+def is_finite(walk: Walk, bound: Expr | Unknown, given: frozenset[str] = frozenset()) -> bool:
+    """Whether a bound stays finite with all free weights and all inputs at infinity; parameters `given` stay as they are, too."""
+    if isinstance(bound, Unknown):
+        return False
     values: dict[str, float] = {}
-    for name in expr.symbols():
+    for name in bound.symbols():
         quantity = walk.names.quantities.get(name)
         held = name.startswith(("sigma_", "theta_")) or fixed(walk, name) or (quantity is not None and quantity.parameter in given)
-        values[name] = inputs if name in INPUTS else 1.0 if held else math.inf
-    return expr.log(values)
-
-
-def is_finite(walk: Walk, bound: Expr | Unknown, inputs: float = math.inf, given: frozenset[str] = frozenset()) -> bool:
-    """Whether a bound stays finite over all weights but those of `given`."""
-    return not isinstance(bound, Unknown) and at_infinity(walk, bound, inputs, given) < math.inf
+        values[name] = 1.0 if held else math.inf
+    return bound.log(values) < math.inf
 
 
 UNDECIDED = "no bound was derived that stays finite over all weights, and no weight was found that makes it grow without limit"
@@ -81,23 +78,22 @@ def held(walk: Walk) -> frozenset[str]:
 def boundedness(
     walk: Walk,
     bound: Expr | Unknown,
-    inputs: float,
     node: int | None = None,
     asked: Callable[[dict[int, State]], State] | None = None,
     besides: frozenset[str] = frozenset(),
 ) -> tuple[Tri, Breaker | None]:
-    """Whether a value (of the branch's output, or of a node) is bounded over all weights, for inputs of at most that magnitude.
+    """Whether a value (of the branch's output, or of a node) is bounded over all weights and all inputs.
 
     True is proven by a finite bound, False by a witness (`witness`); an infinite bound proves nothing. `asked`: how what is asked for grows with the
     values that the node reads, where it is not the node's own value. `besides`: parameters that stay as they are, too."""
     target = walk.branch.output if node is None else node
-    if is_finite(walk, bound, inputs, besides):
+    if is_finite(walk, bound, besides):
         return True, None
     given = held(walk) | besides
-    found = witness(walk, target, math.isinf(inputs), given, asked)
+    found = witness(walk, target, given, asked)
     if found is not None:
         return False, Breaker(found.node, True, "grows with a weight" if walk.flow.of_weights[found.source] else "grows with what it reads")
-    group = of_degree(walk, target, given, asked is not None, math.isinf(inputs))
+    group = of_degree(walk, target, given, asked is not None)
     if group is not None:
         return False, Breaker(_use_of(walk, group, target), True, f"is homogeneous in {f'`{group}`' if group else 'the stream'}")
     if isinstance(bound, Unknown):
@@ -111,8 +107,8 @@ def in_stream(walk: Walk, bound: Expr | Unknown) -> Tri:
     if isinstance(bound, Expr) and bound.log({n: math.inf if n == "B" else 1.0 for n in bound.symbols()}) < math.inf:
         return True
     everything = frozenset(walk.graph.parameters)
-    streams = [i for i in candidates(walk, target, True, everything) if walk.branch.border(i) == "raw"]
-    if any(isinstance(grown(walk, i, target).get(target), Growth) for i in streams) or of_degree(walk, target, everything, stream=True) == "":
+    streams = [i for i in candidates(walk, target, everything) if walk.branch.border(i) == "raw"]
+    if any(isinstance(grown(walk, i, target).get(target), Growth) for i in streams) or of_degree(walk, target, everything) == "":
         return False
     return bound if isinstance(bound, Unknown) else Unknown("no bound was derived that stays finite when the stream grows", (target,))
 

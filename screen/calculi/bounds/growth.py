@@ -167,7 +167,7 @@ def _product(walk: Walk, node: Node, states: dict[int, State], moved: list[int])
 def _map(walk: Walk, node: Node, states: dict[int, State], moved: list[int]) -> State:
     """A map by weights: of what grows by what stays, of what stays by a weight that grows; a bias beside it."""
     place = {"addmm": 0, "baddbmm": 0, "embedding": None, "grouped_mm": None}.get(node.op, 2)
-    bias = walk.flow.ref(node, place, "bias", "input") if place is not None and node.op not in ("matmul", "mm", "bmm") else None
+    bias = walk.flow.ref(node, place, "bias") if place is not None and node.op not in ("matmul", "mm", "bmm") else None
     operands = [i for i in walk.flow.counting[node.index] if walk.flow.is_float(walk.graph.nodes[i])]
     core = [i for i in operands if i != bias]
     growing = [i for i in core if states.get(i) is not None]

@@ -59,12 +59,6 @@ class Quantity:
         first = part.offset // part.whole[1]
         return first, first + math.prod(part.sizes) // part.whole[1]
 
-    @property
-    def transposed(self) -> bool:
-        """Whether the parameter stands as [in, out]."""
-        columns = [s for s, r in zip(self.part.strides, self.roles, strict=True) if r == "c"]
-        return bool(columns) and columns[-1] != 1
-
     def measure(self, weight: numpy.ndarray) -> float:
         """The number, from the parameter's value, for a quantity of one parameter."""
         return self.of({self.parameter: weight})

@@ -61,9 +61,9 @@ def _bounded(walk: Walk, softmax: Softmax, role: SoftmaxRole) -> SoftmaxBound:
         held = temperatures(walk, of_maps)
         if softmax.logits is None:
             asked = lambda states: _of_call(walk, softmax.node, states)  # noqa: E731
-            bounded, breaker = boundedness(walk, bound, math.inf, softmax.node, asked, held)
+            bounded, breaker = boundedness(walk, bound, softmax.node, asked, held)
         else:
-            bounded, breaker = boundedness(walk, bound, math.inf, _unmasked(walk, softmax.logits), besides=held)
+            bounded, breaker = boundedness(walk, bound, _unmasked(walk, softmax.logits), besides=held)
         if not isinstance(bounded, Unknown):
             break
     return SoftmaxBound(softmax.node, role, bound, bounded, breaker.node if breaker is not None and breaker.proven else None)

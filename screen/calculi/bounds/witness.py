@@ -27,10 +27,10 @@ class Witness:
     node: int
 
 
-def witness(walk: Walk, target: int, outside: bool, held: frozenset[str], asked: Callable[[dict[int, State]], State] | None = None) -> Witness | None:
-    """What makes a node of the branch as large as one likes; `outside`: streams that it reads count too. `held`: parameters that stay as they are.
+def witness(walk: Walk, target: int, held: frozenset[str], asked: Callable[[dict[int, State]], State] | None = None) -> Witness | None:
+    """What makes a node of the branch as large as one likes: a weight, or a stream that it reads. `held`: parameters that stay as they are.
     `asked`: what is asked for, from the states of all nodes, where it is not the node's value."""
-    for source in candidates(walk, target, outside, held):
+    for source in candidates(walk, target, held):
         states = grown(walk, source, target)
         if isinstance(states.get(target) if asked is None else asked(states), Growth):
             first = min((i for i in states if source in walk.graph.nodes[i].inputs and walk.flow.data[i] and i != source), default=target)
@@ -53,13 +53,13 @@ def reach(walk: Walk, target: int) -> dict[int, int]:
     return found
 
 
-def candidates(walk: Walk, target: int, outside: bool, held: frozenset[str]) -> list[int]:
+def candidates(walk: Walk, target: int, held: frozenset[str]) -> list[int]:
     """Plain parameters that the node depends on, and values from outside, the latest use first."""
     used = reach(walk, target)
     found = []
     for index in used:
         node = walk.graph.nodes[index]
-        leaf = outside and index != target and walk.branch.border(index) in ("raw", "memory", "earlier") and walk.flow.is_float(node)
+        leaf = index != target and walk.branch.border(index) in ("raw", "memory", "earlier") and walk.flow.is_float(node)
         if leaf or (node.op == "parameter" and node.name not in held and walk.flow.is_float(node)):
             found.append(index)
     return sorted(found, key=lambda i: (-used[i], -i))[:MOST]
@@ -81,11 +81,11 @@ def grown(walk: Walk, source: int, target: int) -> dict[int, State]:
     return states
 
 
-def of_degree(walk: Walk, target: int, held: frozenset[str], logits: bool = False, stream: bool = False) -> str | None:
-    """A group of weights in which the node (or the `logits` of a fused attention) has an exact positive degree; empty for the `stream` itself."""
+def of_degree(walk: Walk, target: int, held: frozenset[str], logits: bool = False) -> str | None:
+    """A group of weights in which the node (or the `logits` of a fused attention) has an exact positive degree; empty for the stream itself."""
     for node in [target] if logits else _unmasked(walk, target):
         for parameters, degree in PATTERNS.exact_degrees(walk.branch, node, logits):
-            if degree > 0 and not held.intersection(parameters) and (parameters or stream):
+            if degree > 0 and not held.intersection(parameters):
                 return parameters[0] if parameters else ""
     return None
 

@@ -8,20 +8,17 @@ from screen.calculi.degrees.values import Value, Walk, settled
 from screen.calculi.degrees.weight_groups import Groups
 from screen.structure.types import MapCount, Unknown
 
-MOST_SHOWN = 8
-
 
 def orders_of(walk: Walk, output: Value, maps: MapCount) -> Degrees:
     """Reads the result off the value that is added to the stream."""
     if output.unknown is not None:
-        unknown = Orders(output.unknown, output.unknown, output.unknown, maps.path, (), False)
-        return Degrees((), unknown, (), output.unknown)
+        unknown = Orders(output.unknown, output.unknown, output.unknown, maps.path, ())
+        return Degrees((), unknown, output.unknown)
     output = settled(output)
     monomials = sorted(output.slope, key=lambda m: (-total(m), m))
     groups = tuple(_degree(walk, output, group) for group in range(len(walk.groups.names)) if _acts(walk, output, group))
     law = output.laws.get(STREAM, (0, True))
-    shown = tuple(_text(walk.groups, m) for m in monomials[:MOST_SHOWN])
-    return Degrees(groups, _orders(walk, monomials), shown, stream=None if law is None else float(law[0]))
+    return Degrees(groups, _orders(walk, monomials), stream=None if law is None else float(law[0]))
 
 
 def _acts(walk: Walk, output: Value, group: int) -> bool:
@@ -47,13 +44,10 @@ def _power(groups: Groups, monomial: Monomial, group: int) -> Power:
 def _orders(walk: Walk, monomials: list[Monomial]) -> Orders:
     if not monomials:
         none = Unknown("the branch does not depend on the stream", (walk.branch.output,))
-        return Orders(none, none, none, (), (), False)
+        return Orders(none, none, none, (), ())
     largest, smallest = monomials[0], min(monomials, key=total)
     distinct = max(_distinct(walk, m) for m in monomials)
-    negative = total(smallest) < 0
-    return Orders(
-        _whole(total(largest)), _whole(distinct), _whole(total(smallest)), _path(walk.groups, largest), _path(walk.groups, smallest), negative
-    )
+    return Orders(_whole(total(largest)), _whole(distinct), _whole(total(smallest)), _path(walk.groups, largest), _path(walk.groups, smallest))
 
 
 def _whole(value: Power) -> int | Unknown:
@@ -73,8 +67,3 @@ def _distinct(walk: Walk, monomial: Monomial) -> Power:
 
 def _path(groups: Groups, monomial: Monomial) -> tuple[str, ...]:
     return tuple(dict.fromkeys(groups.names[groups.owner[s]].text for s, p in monomial if s >= 0 and p > 0))
-
-
-def _text(groups: Groups, monomial: Monomial) -> str:
-    factors = [(groups.names[groups.owner[s]].text, p) for s, p in monomial if s >= 0]
-    return "·".join(f"‖{name}‖" + (f"^{power}" if power != 1 else "") for name, power in factors) or "1"

@@ -12,7 +12,7 @@ from screen.calculi.degrees.gates import self_gated
 from screen.calculi.degrees.monomials import Power
 from screen.calculi.degrees.signs import sign_of
 from screen.calculi.degrees.values import CONST, Value, Walk, bounded, capped, divided, joined, multiplied, normalised, powered
-from screen.calculi.degrees.weighted_ops import linear, lookup
+from screen.calculi.degrees.weighted_ops import linear
 from screen.graph import Node, Ref
 from screen.structure.dataflow import number
 from screen.structure.norms.statistics import Mean, Stat, reading_of
@@ -263,10 +263,6 @@ def _by_law(power: Power) -> Row:
 
 def _asymptotic(walk: Walk, node: Node) -> Value:
     return powered(joined(_operands(walk, node)), 1, exact=False)
-
-
-def _embedding(walk: Walk, node: Node) -> Value:
-    return lookup(walk, node)
 
 
 _ROWS: dict[str, Row] = {

@@ -44,8 +44,6 @@ class Orders:
     """The groups of the largest monomial, in data-flow order."""
     smallest_path: tuple[str, ...]
     """Those of the smallest."""
-    is_interval: bool
-    """Under a norm of a sum whose terms have different degrees nothing cancels: `min_degree` to `degree` is an interval."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,6 @@ class Degrees:
 
     groups: tuple[Degree, ...]
     orders: Orders
-    sensitivity: tuple[str, ...]
-    """The monomials of S as text, largest first: `‖W_V‖·‖W_O‖` by group names; at most `MOST_SHOWN`."""
     unknown: Unknown | None = None
     stream: float | None = None
     """The exponent of F itself in the stream that it reads, at least for a large one; None where it is not homogeneous in it."""
