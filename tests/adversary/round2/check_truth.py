@@ -1,160 +1,65 @@
-"""Measures every truth of the five files in float64. No analyser is imported. python check_truth.py [file] [Class ...]"""
+"""What the blocks of round 2 need of their own to be measured: `python -m tests.adversary.round2.check_truth [file] [Class ...]`."""
 
-import importlib
-import math
-import re
-import sys
-import time
+from pathlib import Path
 
 import torch
-import torch.nn as nn
-import torch.nn.functional as F
 
-torch.set_num_threads(1)
-torch.set_default_dtype(torch.float64)
+from tests.adversary.rounds._measure import SEEN, hook_outputs, main
+
 FILES = ["carried", "branches", "attention", "whole", "ordinary"]
-GAINS = re.compile(r"(^|\.)(gain\w*|tau)$")
-CAP = 400.0          # what counts as bounded for values of width 32
-NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
-
-
-class Stack(nn.Module):
-    def __init__(self, cls, n):
-        super().__init__()
-        self.blocks = nn.ModuleList(cls() for _ in range(n))
-
-    def forward(self, x):
-        for b in self.blocks:
-            x = b(x)
-        return x
-
-
-def build(cls, truth, n, seed=0):
-    torch.manual_seed(seed)
-    return Stack(cls, n) if truth["kind"] == "block" else cls(n)
-
-
-def free(model):
-    """Weights that may take any value: all but norm gains and biases, LayerScale-like vectors, temperatures."""
-    held = {id(p) for m in model.modules() if isinstance(m, NORMS) for p in m.parameters(False)}
-    return [(k, p) for k, p in model.named_parameters() if id(p) not in held and not GAINS.search(k)]
-
-
-def scale_(model, c, pattern=None):
-    with torch.no_grad():
-        for k, p in free(model):
-            if pattern is None or re.search(pattern, k):
-                p.mul_(c)
-    return model
-
-
-def inputs(seed=1, b=2):
-    return torch.randn(b, 16, 32, generator=torch.Generator().manual_seed(seed))
-
-
-def rms(x):
-    return x.square().mean(-1).sqrt().max().item()
-
-
-# ---------------------------------------------------------------- logits and softmaxes
-SEEN, DEEP = [], [0]
-_soft, _tsoft, _fsoft, _sdpa = torch.softmax, torch.Tensor.softmax, F.softmax, F.scaled_dot_product_attention
-
-
-def _note(u):
-    SEEN.append(torch.where(torch.isinf(u), torch.zeros_like(u), u))
-
-
-def _patch():
-    def wrap(f):
-        def g(u, *a, **k):
-            if DEEP[0] == 0:
-                _note(u)
-            DEEP[0] += 1
-            try:
-                return f(u, *a, **k)
-            finally:
-                DEEP[0] -= 1
-        return g
-
-    def sdpa(q, k, v, *a, **kw):
-        u = q @ k.transpose(-2, -1) * (kw.get("scale") or q.shape[-1] ** -0.5)
-        if kw.get("is_causal"):
-            u = u.masked_fill(torch.ones(u.shape[-2:], dtype=torch.bool, device=u.device).triu(1), 0.0)
-        _note(u)
-        return _sdpa(q, k, v, *a, **kw)
-
-    torch.softmax, torch.Tensor.softmax, F.softmax, F.scaled_dot_product_attention = wrap(_soft), wrap(_tsoft), wrap(_fsoft), sdpa
-
-
-_patch()
-
-
-# ---------------------------------------------------------------- probes: branch outputs, logits
-def hook_outputs(*names):
-    def probe(m, x):
-        got = {}
-        hs = [m.get_submodule(n).register_forward_hook(lambda mod, a, o, n=n: got.__setitem__(n, o[0] if isinstance(o, tuple) else o)) for n in names]
-        m(x)
-        for h in hs:
-            h.remove()
-        return [got[n] for n in names]
-    return probe
-
-
-def less(linear):
-    return lambda m, x: [m(x) - linear(m, x)]
-
-
-def of_f(m, x):
-    return [m.f(x)]
-
-
-def of_branch(m, x):
-    return [m.branch(x)]
-
-
 BRANCH = {
     "AnchorAveraged": lambda m, x: [m.blocks[0](x)],
     "ParallelGQA": hook_outputs("attn", "ffn"), "SandwichQK": hook_outputs("n2", "n4"), "LayerScaleViT": hook_outputs("s1", "s2"),
     "DeepNormBlock": hook_outputs("attn", "fc2"), "TopTwoMoE": lambda m, x: [m.attn(m.n1(x)), m.moe(m.n2(x))],
     "SelectiveScan": lambda m, x: [m.mixer(m.norm(x))], "ConvNeXt1d": hook_outputs("scale"),
     "ConvPosition": lambda m, x: [m.pos(x.transpose(1, 2)).transpose(1, 2), m.ffn(m.norm(x))],
-    "StreamAdapter": lambda m, x: [m.attn(m.norm(x)), m.adapter(x)], 
+    "StreamAdapter": lambda m, x: [m.attn(m.norm(x)), m.adapter(x)],
     "HighwayTanh": lambda m, x: [torch.sigmoid(m.gate(m.norm(x)) - 1) * torch.tanh(m.body(m.norm(x)))],
     "ResPostCosine": hook_outputs("n1", "n2"),
     "OneBodyManyTimes": lambda m, x: [m.body(x)],
 }
 
 
-def branch_of(name, m):
-    if name in BRANCH:
-        return BRANCH[name]
-    return of_branch if hasattr(m, "branch") else of_f
-
-
-def hand_logits(m, x):
+def by_hand(m, x):
+    """The softmax is written out: the logits as they are made."""
     h = m.norm(x)
-    SEEN.append(m.scores(m.split(h), h))
+    return m.scores(m.split(h), h)
 
 
-def uniform_bias(m):
+def first(m, x):
+    """Of several softmaxes the first."""
+    m(x)
+    return SEEN[0]
+
+
+def loudest(m, x):
+    """Of several softmaxes the one with the largest entry."""
+    m(x)
+    return max(SEEN, key=lambda u: u.abs().max())
+
+
+LOGITS = {"StreamingSoftmax": by_hand, "FeatureSoftmax": first, "HopfieldRetrieval": loudest}
+BY_HAND = {"StreamingSoftmax"}
+DRAWN = {"GlidingMomentum"}
+
+
+def uniform_bias(m, x):
     m.body[-1].weight.mul_(1e-4)
     m.body[-1].bias.fill_(1e6)
 
 
-def equal_channels(m):
+def equal_channels(m, x):
     m.body[-1].weight.copy_(1e6 * torch.randn(1, m.body[-1].in_features).expand_as(m.body[-1].weight))
     m.body[-1].bias.zero_()
 
 
-def one_channel(m):
+def one_channel(m, x):
     m.body[-1].weight[1:] *= 1e-9
     m.body[-1].bias[1:] *= 1e-9
     m.body[-1].weight[0] *= 1e6
 
 
-def cancelling(m):
+def cancelling(m, x):
     m.router.weight.zero_()
     m.router.bias.copy_(torch.tensor([1e6, -1e6, 1e-3]))
 
@@ -164,237 +69,5 @@ ZEROED = {"ShrunkTanh", "RampMismatch", "ShareOfSum", "ConvPosition", "StreamAda
 DEPTHS = {}
 
 
-# ---------------------------------------------------------------- the measurements
-def largest(name, cls, truth, what):
-    """Largest value per index over seeds, sizes of weights and inputs, then by ascent; and the value at size 1."""
-    top, base = {}, {}
-
-    def note(values, store):
-        for i, v in enumerate(values):
-            a = v.abs().max().item()
-            a = math.inf if a != a else a
-            store[i] = max(store.get(i, 0.0), a)
-
-    def values(m, x):
-        if what == "output":
-            return branch_of(name, m)(m, x)
-        SEEN.clear()
-        if name == "StreamingSoftmax":
-            hand_logits(m, x)
-        else:
-            m(x)
-        if name in ("HopfieldRetrieval",):
-            return [max(SEEN, key=lambda u: u.abs().max())]
-        return list(SEEN)
-
-    for seed in range(3):
-        for c in (1.0, 1e-3, 1e2, 1e4):
-            for s in (1.0, 1e4):
-                torch.manual_seed(seed)
-                m = scale_(cls(), c)
-                x = inputs(seed) * s
-                with torch.no_grad():
-                    note(values(m, x), top)
-                    if c == s == 1:
-                        note(values(m, x), base)
-                    x = x.roll(1, 0).clone()
-                    x[:, ::2] = x[:, :1]        # equal tokens
-                    x[0, :, 3:] *= 1e-6          # few channels
-                    note(values(m, x), top)
-    if what == "output" and name in WITNESS:
-        torch.manual_seed(0)
-        m = cls()
-        with torch.no_grad():
-            WITNESS[name](m)
-            note(values(m, inputs()), top)
-    for seed in range(2):                        # gradient ascent on weights and input
-        for i in range(len(base)):
-            torch.manual_seed(seed)
-            m, x = cls(), inputs(seed).requires_grad_()
-            opt = torch.optim.Adam([p for _, p in free(m)] + [x], lr=0.1)
-            for _ in range(40):
-                v = values(m, x)
-                note([u.detach() for u in v], top)
-                opt.zero_grad()
-                (-v[i].abs().amax().clamp(min=1e-30).log()).backward()
-                opt.step()
-    return top, base
-
-
-def sizes(cls, truth, depths, c=1.0, seed=0, size=lambda y: y.square().mean().sqrt().item()):
-    out = []
-    for n in depths:
-        m = scale_(build(cls, truth, n, seed), c)
-        with torch.no_grad():
-            out.append(size(m(inputs(seed + 1))))
-    return out
-
-
-def law(depths, r):
-    """Classify by the last doublings."""
-    l = [math.log(v) if v > 0 and math.isfinite(v) else (math.inf if v > 0 or v != v else -math.inf) for v in r]
-    if math.isinf(l[-1]):
-        return "exponential"
-    e1, e2 = l[-2] - l[-3], l[-1] - l[-2]
-    if e2 > 1.6 * e1 and e2 > math.log(3):
-        return "exponential"
-    slope = (e1 + e2) / math.log(depths[-1] / depths[-3])
-    if slope > 1.2:
-        return "polynomial"
-    if slope > 0.08:
-        return "linear"
-    return "bounded"
-
-
-def gradient_ratio(cls, truth, n, seeds=3):
-    total = 0.0
-    for seed in range(seeds):
-        m = build(cls, truth, n, seed)
-        y = m(inputs(seed + 1))
-        g = torch.randn(y.shape, generator=torch.Generator().manual_seed(seed + 7))
-        (y * g).sum().backward()
-        blocks = list(m.blocks.values() if isinstance(m.blocks, nn.ModuleDict) else m.blocks)
-        size = [math.sqrt(sum(p.grad.square().sum().item() for p in b.parameters() if p.grad is not None)) for b in (blocks[0], blocks[-1])]
-        total += math.log(size[0] / size[1])
-    return total / seeds
-
-
-def gradient_law(depths, l):
-    if all(abs(v) < math.log(3) for v in l):
-        return "flat"
-    e = abs(l[-1] - l[-2])
-    if e > math.log(4) and e > 1.5 * abs(l[-2] - l[-3]):
-        return "exponential"
-    return "power"
-
-
-def identity_gain(name, cls, truth):
-    m = build(cls, truth, 24)
-    size = 1e10
-    if name in ZEROED:
-        size = 1.0
-        with torch.no_grad():
-            for p in m.parameters():
-                p.zero_()
-    u = torch.randn(1, 16, 32)
-    u /= u.norm()
-    for _ in range(60):
-        x = (u * size).requires_grad_()
-        y = m(x) / size
-        gain = y.norm().item()
-        (w,) = torch.autograd.grad(y, x, y.detach())
-        u = (w / w.norm()).detach()
-    return gain
-
-
-def check(module, name):
-    cls, truth = getattr(module, name), module.TRUTH[name]
-    bad, notes = [], []
-    n_keys = 0
-    # runs as it is, float32 and meta
-    torch.set_default_dtype(torch.float32)
-    try:
-        (x,) = module.example_inputs()
-        y = cls()(x)
-        assert y.shape == x.shape and y.dtype == x.dtype and torch.isfinite(y).all(), "eager"
-        with torch.device("meta"):
-            m = cls()
-        assert m(torch.empty(2, 16, 32, device="meta")).shape == x.shape, "meta"
-    finally:
-        torch.set_default_dtype(torch.float64)
-    if truth.get("identity_gain") is not None:
-        n_keys += 1
-        g = identity_gain(name, cls, truth)
-        notes.append(f"gain {g:.5g}")
-        if abs(math.log(g / truth["identity_gain"])) > 0.01:
-            bad.append(f"identity_gain {g} for {truth['identity_gain']}")
-    depths = DEPTHS.get(name, (12, 24, 48, 96, 192))
-    if truth.get("growth_fixed"):
-        n_keys += 1
-        rs = [sizes(cls, truth, depths, seed=s) for s in range(5)]
-        mean = [math.exp(sum(math.log(v) for v in col) / len(col)) for col in zip(*rs)]      # geometric, over seeds
-        notes.append(f"growth {law(depths, mean)} " + " ".join(f"{v:.3g}" for v in mean))
-        if law(depths, mean) != truth["growth_fixed"]:
-            bad.append(f"growth_fixed {law(depths, mean)} for {truth['growth_fixed']}")
-    if truth.get("growth_all"):
-        n_keys += 1
-        worst = []
-        for c in (0.0, 1e-2, 1.0, 30.0, 1e4):
-            r = sizes(cls, truth, depths, c=c, size=rms)
-            if truth["growth_all"] == "exponential":
-                if law(depths, r) != "exponential" and not math.isnan(r[-1]):
-                    bad.append(f"growth_all at weights x {c}: {r}")
-            else:
-                worst.append(r)
-        if worst:
-            top = [max(col) for col in zip(*worst)]
-            r0 = rms(inputs())
-            notes.append("all " + " ".join(f"{v:.3g}" for v in top))
-            if truth["growth_all"] == "linear" and not all(v <= r0 + CAP * n for v, n in zip(top, depths)):
-                bad.append(f"growth_all {top}")
-            if truth["growth_all"] == "linear" and law(depths, top) in ("polynomial", "exponential"):
-                bad.append(f"growth_all {top}")
-            if truth["growth_all"] == "bounded" and not max(top) <= 10 * r0:
-                bad.append(f"growth_all {top}")
-    if truth.get("gradient_law"):
-        n_keys += 1
-        gd = depths[:4]     # beyond, float64 itself ends: a LayerNorm of 1e30 plus a few
-        l = [gradient_ratio(cls, truth, n) for n in gd]
-        notes.append("gradient " + " ".join(f"{math.exp(max(-600, min(v, 600))):.3g}" for v in l))
-        if gradient_law(gd, l) != truth["gradient_law"]:
-            bad.append(f"gradient_law {gradient_law(gd, l)} {l} for {truth['gradient_law']}")
-    for what in ("output", "logits"):
-        claim = truth.get(f"{what}_bounded")
-        if claim:
-            top, base = largest(name, cls, truth, what)
-            notes.append(what + " " + " ".join(f"{base[i]:.3g}->{top[i]:.3g}" for i in sorted(base)))
-            index = sorted(claim)
-            if len(base) != len(claim) and not (what == "logits" and name in ("HopfieldRetrieval", "FeatureSoftmax")):
-                bad.append(f"{what}: {len(base)} seen for {len(claim)} claimed")
-                continue
-            for j, key in enumerate(index):
-                n_keys += 1
-                if claim[key] and not top[j] <= CAP:
-                    bad.append(f"{what} {key} not bounded: {top[j]}")
-                if not claim[key] and not top[j] >= 1000 * max(base[j], 1e-3):
-                    bad.append(f"{what} {key} seems bounded: {top[j]}")
-    if truth.get("softmax") is not None:
-        n_keys += 1
-        SEEN.clear()
-        build(cls, truth, 2)(inputs())
-        seen = bool(SEEN) or name == "StreamingSoftmax"
-        if seen != truth["softmax"]:
-            bad.append(f"softmax {seen}")
-    return n_keys, bad, notes
-
-
-def main():
-    args = sys.argv[1:]
-    files = [a for a in args if a in FILES] or FILES
-    only = [a for a in args if a not in FILES]
-    failures, table, t0 = 0, [], time.time()
-    for f in files:
-        module = importlib.import_module(f)
-        cases = keys = 0
-        for name in module.TRUTH:
-            if only and name not in only:
-                continue
-            try:
-                n, bad, notes = check(module, name)
-            except Exception as e:  # noqa: BLE001
-                if only:
-                    raise
-                n, bad, notes = 0, [f"{type(e).__name__}: {e}"], []
-            cases, keys, failures = cases + 1, keys + n, failures + bool(bad)
-            print(f"{'ok ' if not bad else 'BAD'} {f}.{name} [{n}] " + "; ".join(notes + bad), flush=True)
-        table.append((f, cases, keys))
-    print(f"\n{'file':12} blocks truths")
-    for row in table:
-        print(f"{row[0]:12} {row[1]:6} {row[2]:6}")
-    print(f"{'sum':12} {sum(r[1] for r in table):6} {sum(r[2] for r in table):6}   ({time.time() - t0:.0f} s)")
-    print("all truths hold" if not failures else f"{failures} cases do not hold")
-    sys.exit(bool(failures))
-
-
 if __name__ == "__main__":
-    main()
+    main(str(Path(__file__).parent), BRANCH, WITNESS, ZEROED, DEPTHS, FILES, logits=LOGITS, by_hand=BY_HAND, drawn=DRAWN)

@@ -1,9 +1,12 @@
-"""Measures every truth of the three files of a round in float64. No analyser is imported.
+"""Measures every truth of the files of a round in float64. No analyser is imported.
 
     python -m tests.adversary.round6.check_truth [file] [Class ...]
 
 `check_truth.py` of each round has what its blocks need of their own: where branch outputs stand (`BRANCH`), weights by which a value is seen to grow
-(`WITNESS`), blocks of which all parameters are put to zero to see the paths without weights (`ZEROED`), and depths at which a law shows (`DEPTHS`).
+(`WITNESS`), blocks of which all parameters are put to zero to see the paths without weights (`ZEROED`), depths at which a law shows (`DEPTHS`), and
+where it has them: where logits stand (`LOGITS`), softmaxes that are written out (`BY_HAND`), blocks whose growth is that of independent draws alone
+(`DRAWN`), weights by which a stream is seen to grow (`GROWTH_WITNESS`), what bounds the largest entry of a stream of bounded branches
+(`INEQUALITY`), and what bounds one step (`STEP_BOUND`).
 """
 
 import importlib
@@ -39,6 +42,11 @@ class Stack(nn.Module):
 def build(cls, truth, n, seed=0):
     torch.manual_seed(seed)
     return Stack(cls, n) if truth["kind"] == "block" else cls(n)
+
+
+def layers(model):
+    found = getattr(model, "blocks", ())
+    return list(found.values() if isinstance(found, nn.ModuleDict) else found)
 
 
 def free(model):
@@ -137,6 +145,7 @@ def of_branch(m, x):
 
 
 BRANCH, WITNESS, ZEROED, DEPTHS = {}, {}, set(), {}       # the tables of one round
+LOGITS, BY_HAND, DRAWN, GROWTH_WITNESS, INEQUALITY, STEP_BOUND = {}, set(), set(), {}, {}, {}
 
 
 def branch_of(name, m):
@@ -145,14 +154,7 @@ def branch_of(name, m):
     return of_branch if hasattr(m, "branch") else of_f
 
 
-LOGITS = {}
-BY_HAND = set()
-
-
-GROWTH_WITNESS = {}
 LATE = (48, 96, 192, 384)        # where the law shows late
-INEQUALITY = {}
-STEP_BOUND = {}
 RANK = {"bounded": 0, "linear": 1, "polynomial": 2, "exponential": 3}
 
 
@@ -219,14 +221,14 @@ def sizes(cls, truth, depths, c=1.0, seed=0, size=lambda y: y.square().mean().sq
     out = []
     for n in depths:
         m = scale_(build(cls, truth, n, seed), c)
-        layers = [b for b in m.blocks] if hasattr(m, "blocks") else []
+        blocks = layers(m)
         with torch.no_grad():
             if alike:
-                for b in layers[1:]:
-                    if len(list(b.parameters())) == len(list(layers[0].parameters())):
-                        b.load_state_dict(layers[0].state_dict())
+                for b in blocks[1:]:
+                    if len(list(b.parameters())) == len(list(blocks[0].parameters())):
+                        b.load_state_dict(blocks[0].state_dict())
             if witness:
-                for b in layers:
+                for b in blocks:
                     witness(b)
             out.append(size(m(inputs(seed + 1))))
     return out
@@ -290,7 +292,7 @@ def gradient_ratio(cls, truth, n, seeds=3):
         y = m(inputs(seed + 1))
         g = torch.randn(y.shape, generator=torch.Generator().manual_seed(seed + 7))
         (y * g).sum().backward()
-        blocks = list(m.blocks.values() if isinstance(m.blocks, nn.ModuleDict) else m.blocks)
+        blocks = layers(m)
         size = [math.sqrt(sum(p.grad.square().sum().item() for p in b.parameters() if p.grad is not None)) for b in (blocks[0], blocks[-1])]
         total += math.log(size[0] / size[1])
     return total / seeds
@@ -366,9 +368,11 @@ def check(module, name):
         rs = [sizes(cls, truth, depths, seed=s) for s in range(3)]
         mean = [math.exp(sum(math.log(v) for v in col) / len(col)) for col in zip(*rs)]      # geometric, over seeds
         notes.append(f"growth {law(depths, mean)} " + " ".join(f"{v:.3g}" for v in mean))
-        alike = sizes(cls, truth, depths, alike=True, witness=GROWTH_WITNESS.get(name))       # all layers with the same weights
-        notes.append(f"alike {law(depths, alike)} " + " ".join(f"{v:.3g}" for v in alike))
-        worst = max((law(depths, mean), law(depths, alike)), key=RANK.get)
+        worst = law(depths, mean)
+        if name not in DRAWN:
+            alike = sizes(cls, truth, depths, alike=True, witness=GROWTH_WITNESS.get(name))       # all layers with the same weights
+            notes.append(f"alike {law(depths, alike)} " + " ".join(f"{v:.3g}" for v in alike))
+            worst = max((worst, law(depths, alike)), key=RANK.get)
         if name in INEQUALITY:
             worst = "bounded" if inequality(name, cls, truth, depths, notes) else "inequality broken"
         if name in STEP_BOUND:
@@ -428,15 +432,16 @@ def check(module, name):
     return n_keys, bad, notes
 
 
-def main(folder, branch, witness, zeroed, depths):
+def main(folder, branch, witness, zeroed, depths, names=FILES, **more):
+    """`names`: the files of the round; `more`: the other tables, by their names in small letters."""
     sys.path.insert(0, folder)
-    BRANCH.update(branch)
-    WITNESS.update(witness)
-    ZEROED.update(zeroed)
-    DEPTHS.update(depths)
+    own = dict(branch=BRANCH, witness=WITNESS, zeroed=ZEROED, depths=DEPTHS, logits=LOGITS, by_hand=BY_HAND, drawn=DRAWN,
+               growth_witness=GROWTH_WITNESS, inequality=INEQUALITY, step_bound=STEP_BOUND)
+    for key, table in dict(more, branch=branch, witness=witness, zeroed=zeroed, depths=depths).items():
+        own[key].update(table)
     args = sys.argv[1:]
-    files = [a for a in args if a in FILES] or FILES
-    only = [a for a in args if a not in FILES]
+    files = [a for a in args if a in names] or names
+    only = [a for a in args if a not in names]
     failures, table, t0 = 0, [], time.time()
     for f in files:
         module = importlib.import_module(f)
