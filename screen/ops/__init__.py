@@ -67,7 +67,7 @@ _rows(
 )
 _rows(
     "mixing",
-    "scaled_dot_product_attention flex_attention fft rfft irfft ifft fft2 ifft2 rfft2 irfft2 fftn ifftn fft_fftn fft_fft fft_fft2 fft_rfft "
+    "scaled_dot_product_attention flex_attention fft rfft irfft ifft fft2 ifft2 rfft2 irfft2 fftn ifftn fft_fftn fft_fft fft_fft2 fft_rfft fft_ifftn "
     "fft_irfft fft_ifft fft_rfft2 fft_irfft2 fft_ifft2 cumsum cumprod logcumsumexp avg_pool1d avg_pool2d avg_pool3d max_pool1d "
     "max_pool2d max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
     "interpolate upsample grid_sample affine_grid stft istft cummax lstm_cell gru_cell rnn_tanh rnn_relu lp_pool1d lp_pool2d "
@@ -139,7 +139,7 @@ ALIASES: dict[str, str] = {
     "fft_n": "fft_fftn", "logical_and_": "logical_and", "slice_copy": "slice", "select_copy": "select", "threshold_backward": "threshold",
     "max_pool1d_with_indices": "max_pool1d", "unsafe_split": "split", "unsafe_chunk": "chunk", "unsafe_split_with_sizes": "split_with_sizes",
     "expand_copy": "expand", "permute_copy": "permute", "_conj": "conj", "masked_fill_": "masked_fill", "sum_to_size": "sum",
-    "log_sigmoid": "logsigmoid",
+    "log_sigmoid": "logsigmoid", "rrelu_with_noise": "rrelu",
     "affine_grid_generator": "affine_grid", "grid_sampler_2d": "grid_sample", "_pdist_forward": "cdist", "_cdist_forward": "cdist",
     "_embedding_bag_forward_only": "embedding_bag", "_embedding_bag": "embedding_bag", "reshape_": "reshape", "special_sinc": "sinc",
     "_fill_mem_eff_dropout_mask": "dropout", "isposinf": "isinf", "isneginf": "isinf", "argpartition": "topk",

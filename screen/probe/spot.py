@@ -274,7 +274,7 @@ class Run:
         for i in kept & set(env):
             look.values[i] = env[i].clone() if isinstance(env[i], Tensor) else env[i]
         for index in calls:
-            env[index] = self.tape._call(self.tape.nodes[index], env)
+            env[index] = self.tape.call(index, env)
             if index in kept and isinstance(env[index], Tensor):
                 look.values[index] = env[index].clone()
             if index in softmaxes:
@@ -351,7 +351,7 @@ class Run:
             for i in list(env):
                 env[i] = self.tape._guarded(i, env[i])
             for index in calls:
-                env[index] = self.tape._call(self.tape.nodes[index], env)
+                env[index] = self.tape.call(index, env)
             found = env[end]
             if not isinstance(found, Tensor):
                 raise Missing("the stream does not end in one tensor")

@@ -40,7 +40,7 @@ def tangents(region: Region, point: Values, weights: Mapping[str, Tensor], step:
         dual = {i: forward_ad.make_dual(t, step[i]) if i in step else t for i, t in point.items()}
         found = {}
         for index, value in region.run(dual, weights, copies=True).items():
-            if isinstance(value, Tensor) and value.is_floating_point():
+            if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()):
                 primal, tangent = forward_ad.unpack_dual(value)
                 found[index] = (primal.detach(), torch.zeros_like(primal) if tangent is None else tangent.detach())
         return found
@@ -61,7 +61,7 @@ def broken(
                 if not isinstance(facts, Unknown):
                     yield from _exceeded(node, what, facts, _finite(t) if held.holes else t, held.flat, values, tolerance)
             shown = value[torch.isfinite(value)] if held.holes else value
-            if shown.numel() and not math.isnan(float(shown.sum())):
+            if shown.numel() and not shown.is_complex() and not math.isnan(float(shown.sum())):
                 low, high = float(shown.min()), float(shown.max())
                 slack = tolerance * max(abs(low), abs(high), 1e-300)
                 if low < held.low - slack or high > held.high + slack:

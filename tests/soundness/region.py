@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
-import torch.fx
 from torch import Tensor
 
 from screen.capture.trace.tracer import Trace, run
 from screen.graph import Graph
-from screen.probe.measure.replay import attribute, real_value
+from screen.probe.measure.replay import Tape, attribute
 from screen.structure.branches.branch import Branch
 from screen.structure.chains.find import Chains
 from screen.structure.chains.identity_edges import Edges
@@ -64,23 +63,23 @@ class Region:
 
     def run(self, leaves: Mapping[int, Tensor], weights: Mapping[str, Tensor], *, copies: bool = False) -> dict[int, Any]:
         """Values of all nodes of the branch; `copies` as they were made, before a write in place."""
-        order = list(self.trace.recorder.graph.nodes)
-        env: dict[torch.fx.Node, Any] = {order[i]: t for i, t in self.buffers.items()}
-        env.update({order[i]: leaves[i] for i in self.leaves})
-        env.update({order[i]: weights[self.name(i)] for i in self.parameters})
-
-        def value(argument: Any) -> Any:
-            return torch.fx.node.map_aggregate(argument, lambda a: env[a] if isinstance(a, torch.fx.Node) else real_value(a))
-
+        env: dict[int, Any] = {i: self.tape.cast(t) for i, t in self.buffers.items()}
+        env.update({i: leaves[i] for i in self.leaves})
+        env.update({i: weights[self.name(i)] for i in self.parameters})
         found = {}
         for index in self.steps:
-            node = order[index]
-            if node.target is operator.getitem and isinstance(env.get(node.args[0]), tuple | list):
-                env[node] = env[node.args[0]][node.args[1]]
+            call = self.tape.nodes[index]
+            if call.target is torch.nn.functional.batch_norm:  # as it was recorded: in evaluation
+                env[index] = call.target(*self.tape.values(call.args, env), **self.tape.values(call.kwargs, env))
             else:
-                env[node] = node.target(*value(node.args), **value(node.kwargs))
-            found[index] = env[node].clone() if copies and isinstance(env[node], Tensor) else env[node]
+                env[index] = self.tape.call(index, env)
+            found[index] = env[index].clone() if copies and isinstance(env[index], Tensor) else env[index]
         return found
+
+    @cached_property
+    def tape(self) -> Tape:
+        """The trace in float64."""
+        return Tape(self.trace)
 
 
 def _region(trace: Trace, branch: Branch, constants: Mapping[int, Tensor]) -> Region:
@@ -120,11 +119,20 @@ def regions(design: Design) -> list[Region]:
     trace = run(build(design, "meta"), (example(design, "meta"),), {})
     if trace.graph.failure is not None:
         raise ValueError(f"the trace of `{design.line}` failed: {trace.graph.failure.message}")
-    model, nodes = build(design), trace.graph.nodes
-    constants = {n.index: _held(trace, model, n.name) for n in nodes if n.op in ("buffer", "constant")}
-    found = [_region(trace, b, constants) for stream in readers(trace.graph) for b in stream]
+    found = _regions(trace, build(design))
     count = len(design.parts)
     return found if len(found) <= 2 * count else found[:count] + found[-count:]
+
+
+def region_of(trace: Trace, model: torch.nn.Module) -> Region:
+    """The one branch of a trace."""
+    [found] = _regions(trace, model)
+    return found
+
+
+def _regions(trace: Trace, model: torch.nn.Module) -> list[Region]:
+    constants = {n.index: _held(trace, model, n.name) for n in trace.graph.nodes if n.op in ("buffer", "constant")}
+    return [_region(trace, b, constants) for stream in readers(trace.graph) for b in stream]
 
 
 def _held(trace: Trace, model: torch.nn.Module, name: str) -> Tensor:

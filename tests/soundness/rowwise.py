@@ -7,6 +7,7 @@ that gives ‖φ(v)‖ ≤ c‖v‖ is asked with the measured ‖v‖, and for 
 from __future__ import annotations
 
 import copy
+import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -42,7 +43,7 @@ def measured_facts(t: Tensor, flat: tuple[int, ...], rng: random.Random) -> Fact
 def as_measured(held: Value, t: Tensor, slope: Tensor, rng: random.Random) -> Value:
     """A value with measured facts in place of derived ones."""
     flat = held.flat
-    low, high = float(t.min()), float(t.max())
+    low, high = (-math.inf, math.inf) if t.is_complex() else (float(t.min()), float(t.max()))
     if low < -1e3 and high <= 0:  # else a sum would take it for a mask
         high = 1.0
     return replace(
@@ -55,7 +56,15 @@ def broken_rules(
     walk: Walk, found: Mapping[int, tuple[Any, Any]], known: Mapping[str, float], weights: Mapping[str, Tensor], rng: random.Random, tolerance: float
 ) -> Iterator[tuple[int, str, float, float]]:
     """(node, what, measured, bound) of every rule that fails on measured inputs; `known`: numbers of the symbols so far. The direction
-    that `found` was made with has size one, as calls with several results keep their derived facts."""
+    that `found` was made with has size one."""
+    for index, made, values in on_measured(walk, found, known, weights, rng):
+        yield from broken({index: made}, {index: found[index]}, values, tolerance)
+
+
+def on_measured(
+    walk: Walk, found: Mapping[int, tuple[Any, Any]], known: Mapping[str, float], weights: Mapping[str, Tensor], rng: random.Random
+) -> Iterator[tuple[int, Any, dict[str, float]]]:
+    """(node, what its rule says on measured inputs, numbers of the symbols)."""
     values = dict(known)
     table: dict[int, Any] = dict(walk.table)
     for index, (t, slope) in found.items():
@@ -63,13 +72,15 @@ def broken_rules(
         usable = isinstance(held, Value) and not held.holes and held.part is None and held.shape == tuple(t.shape) and t.numel() > 0
         if usable and walk.flow.data[index] and bool(torch.isfinite(t).all() and torch.isfinite(slope).all()):
             table[index] = as_measured(held, t, slope, rng)
-    for index in walk.branch.region:
+    for index in sorted(walk.table):
+        if isinstance(walk.table[index], tuple):
+            table[index] = remade(walk, index, table, values)  # what is taken of it is judged
         if index in found:
             made = remade(walk, index, table, values)
             for symbol, quantity in walk.names.quantities.items():
                 if symbol not in values:
                     values[symbol] = quantity_value(quantity, weights)
-            yield from broken({index: made}, {index: found[index]}, values, tolerance)
+            yield index, made, values
 
 
 def remade(walk: Walk, index: int, table: Mapping[int, Any], values: dict[str, float]) -> Any:

@@ -103,7 +103,7 @@ class Tape:
         for index in calls:
             first = index if first is None else first
             try:
-                env[index] = self._call(self.nodes[index], env)
+                env[index] = self.call(index, env)
             except RuntimeError as error:
                 read = next((g for g in self.graph.guesses if g.node is not None and first <= g.node <= index), None)
                 if read is None:
@@ -115,8 +115,10 @@ class Tape:
         """A copy of what a call in place may write to; weights are not copied (no traced forward of a model in evaluation writes to them)."""
         return value.clone() if isinstance(value, Tensor) and self.graph.nodes[index].op != "parameter" else value
 
-    def _call(self, node: torch.fx.Node, env: Env) -> Any:
-        args, kwargs = self._values(node.args, env), self._values(node.kwargs, env)
+    def call(self, index: int, env: Env) -> Any:
+        """The value of one call, from those of what it reads."""
+        node = self.nodes[index]
+        args, kwargs = self.values(node.args, env), self.values(node.kwargs, env)
         name = getattr(node.target, "__name__", "")
         if node.target is operator.getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]
@@ -127,7 +129,8 @@ class Tape:
         made = called(node.target, args, kwargs)
         return made if node.all_input_nodes else self.cast(made)  # a factory without a dtype has the default one
 
-    def _values(self, argument: Any, env: Env) -> Any:
+    def values(self, argument: Any, env: Env) -> Any:
+        """An argument, with the values of the nodes in it."""
         return torch.fx.node.map_aggregate(argument, lambda a: env[self.order[a]] if isinstance(a, torch.fx.Node) else self._plain(a))
 
     def _plain(self, value: Any) -> Any:

@@ -47,10 +47,11 @@ class Written(Tape):
         found = getattr(torch, self.graph.nodes[index].dtype or "", None)
         return found if isinstance(found, torch.dtype) else None
 
-    def _call(self, node: torch.fx.Node, env: Env) -> Any:
-        args, kwargs = self._values(node.args, env), self._values(node.kwargs, env)
-        if self.order[node] in self.watched:
-            self.seen[self.order[node]] = [a.detach().clone() for a in args if isinstance(a, Tensor)]
+    def call(self, index: int, env: Env) -> Any:
+        node = self.nodes[index]
+        args, kwargs = self.values(node.args, env), self.values(node.kwargs, env)
+        if index in self.watched:
+            self.seen[index] = [a.detach().clone() for a in args if isinstance(a, Tensor)]
         if node.target is operator.getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]
         if getattr(node.target, "__name__", "") in MOVES and isinstance(args[0], Tensor):

@@ -150,7 +150,7 @@ def _clamped_by_tables(value: Value, low: Value | float | None, high: Value | fl
     return through(value, Shape(1.0, 1.0, max(below[1], -above[0], 0.0), min(below[0], above[0]), max(above[1], below[1])))
 
 
-@row("atan2 arctan2")
+@row("atan2")
 def angle(walk: Walk, node: Node) -> Value:
     """The angle of a point, between −π and π: its slope has no bound near 0."""
     return _between(walk, node, -math.pi, math.pi, Unknown("the angle of a point that may be 0 has no slope", (node.index,)))
@@ -225,13 +225,13 @@ def expm1(walk: Walk, node: Node) -> Value:
     return through(value, Shape(1.0, 1.0, 0.0, -1.0, 0.0))
 
 
-@row("eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor isnan isinf isfinite")
+@row("eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor isnan isinf isfinite isin")
 def truth(walk: Walk, node: Node) -> Value:
     """0 or 1; a jump where it depends on the stream."""
     return discrete(walk, node, 0.0, 1.0)
 
 
-@row("argsort argmax argmin one_hot floor ceil round sign trunc bucketize searchsorted nonzero multinomial isin bool")
+@row("argsort argmax argmin one_hot floor ceil round sign trunc bucketize searchsorted nonzero multinomial bool")
 def choice(walk: Walk, node: Node) -> Value:
     """Integers and choices: piecewise constant."""
     if node.shape is None:

@@ -23,7 +23,7 @@ from screen.graph import Node
 from screen.structure.dataflow import number, strip
 
 
-@row("_weight_norm _weight_norm_interface")
+@row("_weight_norm")
 def weight_norm(walk: Walk, node: Node) -> Value:
     """g v/‖v‖ for each row (1)."""
     v, g = walk.first(node), walk.operand(node, 1, "g")
@@ -41,7 +41,7 @@ def _same(walk: Walk, index: int) -> int:
     return _same(walk, node.inputs[0]) if node.op in ("reshape", "view", "flatten", "clone") and len(node.inputs) == 1 else index
 
 
-@row("linalg_matrix_exp matrix_exp")
+@row("linalg_matrix_exp")
 def exponential(walk: Walk, node: Node) -> Value:
     """exp(A) (3)."""
     if _skew(walk, node.inputs[0]) is None or node.shape is None or len(node.shape) != 2:

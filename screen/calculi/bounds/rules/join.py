@@ -16,7 +16,7 @@ from screen.graph import Node, Ref
 from screen.structure.types import Unknown
 
 
-@row("cat stack concat")
+@row("cat stack")
 def join(walk: Walk, node: Node) -> Value:
     """Side by side along an axis: root of the sum of squares along it, the largest across it."""
     given = walk.flow.operand(node, 0, "tensors")

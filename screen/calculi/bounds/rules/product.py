@@ -13,7 +13,7 @@ from screen.calculi.bounds.value import Value, constant
 from screen.graph import Node
 
 
-@row("mul multiply")
+@row("mul")
 def mul_(walk: Walk, node: Node) -> Value:
     """a ⊙ b."""
     left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")

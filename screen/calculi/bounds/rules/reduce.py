@@ -18,7 +18,7 @@ from screen.structure.dataflow import axes_of
 from screen.structure.types import Unknown
 
 
-@row("sum mean amax amin logsumexp nansum")
+@row("sum mean amax amin nansum")
 def reduce(walk: Walk, node: Node) -> Value:
     """Σ over atoms G: a fact that holds G in I or O costs √|G| (Cauchy-Schwarz), ℓ1 over G costs 1, none costs |G|.
     The largest of G (its slope is that of the chosen entry): √|G| where a norm over other atoms does not hold G, else 1."""
@@ -26,7 +26,7 @@ def reduce(walk: Walk, node: Node) -> Value:
     if node.op == "amax" and value.holes:  # of every fibre something is left
         walk.assumed["no row of a mask is empty"] = None
         value = replace(value, holes=False)
-    if value.holes or node.op == "logsumexp":
+    if value.holes:
         raise NotUnderstood("of a masked value")
     axes = axes_of(walk.flow.operand(node, 1, "dim", "axis"), len(value.shape))
     return taken(value, axes, bool(walk.flow.operand(node, 2, "keepdim")), node.op)
@@ -138,18 +138,14 @@ def softmax(walk: Walk, node: Node) -> Value:
     return softened(walk, node.index, value, axis)
 
 
-@row("softmin gumbel_softmax sparsemax")
-def shares(walk: Walk, node: Node) -> Value:
-    """Other maps to shares of 1: softmax(−u), softmax(u + noise), the projection on the simplex."""
+@row("softmin")
+def softmin(walk: Walk, node: Node) -> Value:
+    """softmax(−u)."""
     value = walk.first(node)
-    axis = walk.integer(node, 3 if node.op == "gumbel_softmax" else 1, "dim")
-    if value.holes and node.op != "gumbel_softmax":
-        raise NotUnderstood("of a masked value")
-    made = softened(walk, node.index, scaled(value, -1.0) if node.op == "softmin" else value, -1 if axis is None else axis)
-    if node.op == "softmin":
-        return made
-    lost = Unknown(f"`{node.op}` is random, or is not smooth", (node.index,))
-    return replace(made, der=made.der if is_zero(made.der) else lost, balanced=frozenset())
+    axis = walk.integer(node, 1, "dim")
+    if value.holes or axis is None:
+        raise NotUnderstood("of a masked value, or along an axis that is not known")
+    return softened(walk, node.index, scaled(value, -1.0), axis)
 
 
 @row("log_softmax")

@@ -209,7 +209,7 @@ def looked_up(walk: Walk, node: Node, base: Value, axis: int | None = None) -> V
     jump = next((v.jump for v in indexed if v.jump is not None), base.jump)
     kept = 0
     if axis is None:
-        leading = _leading(node)
+        leading = _leading(walk, node)
         kept = len(base.shape) - leading if leading is not None else 0
     elif node.op == "index_select":
         kept = len(base.shape) - 1 - axis % len(base.shape)
@@ -224,8 +224,8 @@ def looked_up(walk: Walk, node: Node, base: Value, axis: int | None = None) -> V
                    holes=base.holes)
 
 
-def _leading(node: Node) -> int | None:
-    """How many leading axes a plain index by tensors uses up; None for mixed forms."""
+def _leading(walk: Walk, node: Node) -> int | None:
+    """How many leading axes a plain index by tensors uses up (a mask as many as it has itself); None for mixed forms."""
     if node.op == "embedding":
         return 1
     index = node.args[1] if len(node.args) > 1 else None
@@ -233,4 +233,5 @@ def _leading(node: Node) -> int | None:
     tensors = [i for i in items if isinstance(i, Ref)]
     if node.op not in ("getitem", "index") or list(items[: len(tensors)]) != tensors or len(items) != len(tensors):
         return None
-    return len(tensors)
+    nodes = walk.graph.nodes
+    return sum(len(nodes[i.node].shape or ()) if nodes[i.node].dtype == "bool" else 1 for i in tensors)

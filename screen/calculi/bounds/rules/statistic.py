@@ -20,7 +20,7 @@ from screen.structure.norms.calls import norm_of
 from screen.structure.types import Unknown
 
 
-@row("norm vector_norm linalg_norm linalg_matrix_norm matrix_norm")
+@row("norm vector_norm linalg_norm linalg_matrix_norm")
 def length(walk: Walk, node: Node) -> Value:
     """‖x‖₂ over axes: at most that norm, and 1-Lipschitz in it. Of other norms (differences too: each is a norm) those that are at most c of it:
     1 for p >= 2 and for the largest singular value, √n for p = 1, √rows for column sums, √columns for row sums."""
@@ -165,7 +165,7 @@ def averaged(walk: Walk, node: Node) -> Value:
                    low=min(value.low, 0.0), high=max(value.high, 0.0))
 
 
-@row("fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn fft_rfft")
+@row("fft_fft fft_fft2 fft_fftn fft_ifft fft_ifft2 fft_ifftn")
 def fourier(walk: Walk, node: Node) -> Value:
     """Discrete Fourier transform along axes: norms that hold an axis of n grow by √n (Parseval), others by n (a sum of n); `ortho` divides by
     √n, and so does each inverse by n."""
@@ -175,7 +175,7 @@ def fourier(walk: Walk, node: Node) -> Value:
     given = walk.flow.operand(node, 2, "dim")
     axes = axes_of(default if given is None else given, rank)
     norm = walk.flow.operand(node, 3, "norm")
-    if walk.flow.operand(node, 1, "n", "s") is not None or norm not in (None, "backward", "ortho") or node.op == "fft_rfft":
+    if walk.flow.operand(node, 1, "n", "s") is not None or norm not in (None, "backward", "ortho"):
         raise NotUnderstood("a form that is not covered")
     value = recut(value.bare(), tuple((n,) if n != 1 else () for n in value.shape), value.shape, walk.names)
     count = math.prod(value.shape[a] for a in axes)

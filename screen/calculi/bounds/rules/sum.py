@@ -58,7 +58,7 @@ def _collected(walk: Walk, node: Node, terms: dict[int, float]) -> Value:
     return found
 
 
-@row("neg negative")
+@row("neg")
 def neg(walk: Walk, node: Node) -> Value:
     """−a."""
     return by_number(walk.first(node), -1.0)

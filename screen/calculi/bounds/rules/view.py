@@ -9,12 +9,12 @@ from screen.calculi.bounds.axes import Layout, atoms, plain
 from screen.calculi.bounds.interpreter import NotUnderstood, Walk, row
 from screen.calculi.bounds.mixed_norms import relabel
 from screen.calculi.bounds.parts import Part
-from screen.calculi.bounds.value import Value, of_part, permuted, recut, renamed, reshaped
+from screen.calculi.bounds.value import Value, of_part, permuted, recut, renamed, reshaped, scaled
 from screen.graph import Node
+from screen.structure.dataflow import number
 
 
-@row("to type float half bfloat16 double type_as contiguous clone detach data alias dropout dropout1d dropout2d alpha_dropout "
-     "feature_dropout cpu cuda positive lift_fresh requires_grad lift real")
+@row("to type float half bfloat16 double type_as contiguous clone detach data alias cpu cuda lift_fresh real")
 def same(walk: Walk, node: Node) -> Value:
     """The same entries. A cast rounds (not counted here: `ops` bounds the rounding)."""
     if node.op == "alias" and len(node.inputs) > 1:
@@ -24,6 +24,17 @@ def same(walk: Walk, node: Node) -> Value:
         raise NotUnderstood("a tensor read after writes to parts of it")
     value = walk.first(node)
     return replace(value.bare(), low=-math.inf, high=math.inf) if node.op == "real" else value
+
+
+@row("dropout dropout1d dropout2d dropout3d feature_dropout")
+def dropped(walk: Walk, node: Node) -> Value:
+    """0 or x/(1 − p): one that does not drop gives its operand back, and is no node."""
+    value, p = walk.first(node), number(walk.flow.operand(node, 1, "p"))
+    p = 0.5 if p is None else p
+    if not 0.0 <= p < 1.0 or value.holes:
+        raise NotUnderstood("what it leaves is not known")
+    made = scaled(value.bare(), 1.0 / (1.0 - p))
+    return replace(made, low=min(made.low, 0.0), high=max(made.high, 0.0))
 
 
 @row("view reshape flatten unflatten unsqueeze squeeze view_as reshape_as ravel")
@@ -118,8 +129,12 @@ def repeat(walk: Walk, node: Node) -> Value:
 
 @row("roll flip")
 def shuffle(walk: Walk, node: Node) -> Value:
-    """A permutation of entries along axes: their atoms are merged first (any norm over whole axes stays)."""
+    """A permutation of entries along axes: their atoms are merged first (any norm over whole axes stays). A roll without axes moves entries from one
+    row to the next: only the norm over all of them stays, and the largest."""
     value = walk.first(node)
+    if node.op == "roll" and walk.flow.operand(node, 2, "dims") in (None, ()):
+        line = (math.prod(value.shape),)
+        value = reshaped(recut(reshaped(value.bare(), line, walk.names), plain(line), line, walk.names), value.shape, walk.names)
     return recut(replace(value.bare(), after=""), plain(value.shape), value.shape, walk.names)
 
 
