@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.copies import ROOT, copied, replaced
+
 RESULTS = Path(__file__).with_name("mutations.json")
 
 
@@ -88,14 +88,8 @@ MUTATIONS = (
 def trials_until_found(mutation: Mutation, limit: int) -> int | None:
     """Trials until the first violation in a copy of the sources with the mutation; None when there is none in `limit` structures."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for part in ("screen", "rules", "tests"):
-            shutil.copytree(ROOT / part, copy / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.json"))
-        path = copy / "screen" / mutation.file
-        text = path.read_text(encoding="utf-8")
-        if text.count(mutation.old) != 1:
-            raise ValueError(f"`{mutation.old}` stands {text.count(mutation.old)} times in {mutation.file}")
-        path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+        copy = copied(Path(folder), ("__pycache__", "*.json"))
+        replaced(copy / "screen" / mutation.file, mutation.old, mutation.new)
         command = [sys.executable, "-m", "tests.soundness.mutations", "--hunt", str(limit)]
         said = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=900, check=True).stdout
     found: int | None = json.loads(said)

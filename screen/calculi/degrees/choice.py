@@ -30,6 +30,22 @@ def filled(walk: Walk, node: Node) -> Value:
     return found
 
 
+VALUES = {"setitem": 2, "scatter": 3, "index_fill": 3, "pad": 3, "constant_pad_nd": 2}
+"""Op -> where the number stands that it writes."""
+
+
+def written(walk: Walk, node: Node) -> Value:
+    """Some entries replaced or added to, or zeros around: as `filled`."""
+    flow = walk.flow
+    values = [walk.value(i) for i in walk.flow.counting[node.index] if flow.is_float(flow.graph.nodes[i])]
+    fill = number(flow.operand(node, VALUES[node.op], "value")) if node.op in VALUES else None
+    found = joined(values + ([CONST] if fill is not None and fill != 0.0 and fill > MASKED else []))
+    for i in node.inputs:
+        if flow.graph.nodes[i].dtype == "bool" and flow.data[i]:
+            found = multiplied(found, condition(walk, i))
+    return found
+
+
 def condition(walk: Walk, index: int, depth: int = 8) -> Value:
     """How a truth depends on scales: not where values are compared with 0, or with each other at one degree."""
     node = walk.flow.graph.nodes[index]
@@ -59,4 +75,4 @@ def prelu(walk: Walk, node: Node) -> Value:
     return _first(walk, node)
 
 
-__all__ = ["condition", "filled", "prelu", "sign", "threshold"]
+__all__ = ["condition", "filled", "prelu", "sign", "threshold", "written"]

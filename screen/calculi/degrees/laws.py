@@ -15,22 +15,21 @@ from screen.ops.scalars import OPS, SCALARS, of_degree
 
 HOMOGENEOUS: dict[str, Fraction | int] = {
     **{op: k for op in OPS if isinstance(k := SCALARS[op].degree, int)},
-    "prelu": 1, "rrelu": 1, "positive": 1, "sqrt": Fraction(1, 2),
+    "prelu": 1, "rrelu": 1, "sqrt": Fraction(1, 2),
     "rsqrt": Fraction(-1, 2), "reciprocal": -1, "real": 1, "conj": 1, "imag": 1, "nan_to_num": 1, "maximum": 1, "minimum": 1,
     "sum": 1, "mean": 1, "amax": 1, "amin": 1, "max": 1, "min": 1, "median": 1, "norm": 1, "vector_norm": 1, "linalg_norm": 1, "std": 1, "var": 2,
-    "cumsum": 1, "cummax": 1, "nansum": 1, "nanmean": 1, "hypot": 1,
+    "cumsum": 1, "cummax": 1, "nansum": 1, "hypot": 1,
 }  # fmt: skip
-ASYMPTOTIC = of_degree("asymptotic") | {"hardshrink", "logsumexp"}
-BOUNDED = of_degree("bounded") | {"heaviside", "sinc", "softmax", "softmin", "sparsemax", "gumbel_softmax", "angle"}
+ASYMPTOTIC = of_degree("asymptotic") | {"hardshrink", "logsumexp", "alpha_dropout"}
+BOUNDED = of_degree("bounded") | {"heaviside", "sinc", "softmax", "softmin", "angle"}
 SIGNS = frozenset({"sign", "sgn"})
 """f(c·t) = f(t) for c > 0, and bounded."""
 COMPARISONS = frozenset({"gt", "lt", "ge", "le", "eq", "ne"})
 """With 0, or of two values of one degree, they do not change with the scale; with another number they do."""
 LINEAR_MIXERS = frozenset({
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "interpolate", "upsample", "fft", "rfft", "irfft", "ifft", "fft2", "ifft2",
-    "rfft2", "irfft2", "fftn", "ifftn", "fft_fftn", "fft_fft", "fft_fft2", "fft_rfft", "fft_irfft", "fft_ifft", "fft_rfft2", "fft_irfft2",
-    "fft_ifft2", "grid_sample", "stft", "istft",
+    "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "interpolate", "fft_fftn", "fft_ifftn", "fft_fft", "fft_fft2", "fft_rfft",
+    "fft_irfft", "fft_ifft", "fft_rfft2", "fft_irfft2", "fft_ifft2", "grid_sample", "istft",
 })  # fmt: skip
 """Fixed linear maps over tokens (and maxima, which are homogeneous too): degree 1."""
 NONNEGATIVE = scalars.NONNEGATIVE | {"exp2", "softmax", "norm", "vector_norm"}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from screen.calculi.degrees import laws
-from screen.calculi.degrees.choice import filled, prelu, sign, threshold
+from screen.calculi.degrees.choice import filled, prelu, sign, threshold, written
 from screen.calculi.degrees.gates import self_gated
 from screen.calculi.degrees.monomials import Power
 from screen.calculi.degrees.signs import sign_of
@@ -157,6 +157,9 @@ def _raise(walk: Walk, value: Value, power: Power) -> Value:
 
 def _quotient(walk: Walk, node: Node) -> Value:
     sources = [a.node if isinstance(a, Ref) else None for a in node.args[:2]]
+    if node.kwarg("rounding_mode") is not None:
+        found = divided(*_operands(walk, node)) if len(node.inputs) == 2 else _first(walk, node)
+        return powered(found, 1, exact=False)
     if len(sources) < 2 or sources[1] is None:
         return _first(walk, node)
     above = walk.value(sources[0]) if sources[0] is not None else CONST
@@ -266,9 +269,9 @@ def _asymptotic(walk: Walk, node: Node) -> Value:
 
 
 _ROWS: dict[str, Row] = {
-    "add": _sum, "sub": _sum, "rsub": _sum, "mul": _product, "div": _quotient, "true_divide": _quotient, "pow": _power, "square": _square,
+    "add": _sum, "sub": _sum, "mul": _product, "div": _quotient, "true_divide": _quotient, "pow": _power, "square": _square,
     "lerp": _lerp, "masked_fill": filled, "where": filled, "outer": _product, "ger": _product, "kron": _product,
-    "scaled_dot_product_attention": _attention, "clamp": _clamp, "clip": _clamp, "clamp_min": _clamp, "clamp_max": _clamp,
+    "scaled_dot_product_attention": _attention, "clamp": _clamp, "pad": written, "constant_pad_nd": written, "clamp_min": _clamp, "clamp_max": _clamp,
     "threshold": threshold, "prelu": prelu, "exp": _exponential, "exp2": _exponential, "glu": _glu,
     "alias": _united, "complex": _united, "neg": _view, "log_softmax": _asymptotic, "cat": _united,
     **{op: _by_law(k) for op, k in laws.HOMOGENEOUS.items() if op not in ("neg", "square", "prelu")},
@@ -277,5 +280,5 @@ _ROWS: dict[str, Row] = {
     **dict.fromkeys(laws.LINEAR_MIXERS, _view),
 }  # fmt: skip
 _BY_CLASS: dict[str, Row] = {
-    "view": _view, "part": _part, "join": _united, "product": _contraction, "write": _united, "choice": _view, "factory": lambda walk, node: CONST,
+    "view": _view, "part": _part, "join": _united, "product": _contraction, "write": written, "choice": _view, "factory": lambda walk, node: CONST,
 }  # fmt: skip

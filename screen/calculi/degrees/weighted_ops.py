@@ -16,7 +16,7 @@ from screen.structure.types import Unknown
 BIASED = {"linear": 2, "addmm": 0, "baddbmm": 0, "conv1d": 2, "conv2d": 2, "conv3d": 2, "conv_transpose1d": 2,
           "conv_transpose2d": 2, "conv_transpose3d": 2, "convolution": 2, "conv_tbc": 2}  # fmt: skip
 """Where the bias of a weighted op stands."""
-SUMS = frozenset({"add", "sub", "rsub", "lerp"})
+SUMS = frozenset({"add", "sub", "lerp"})
 """Of weights, and of numbers: no larger than the larger part, and of no one degree."""
 
 

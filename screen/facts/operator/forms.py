@@ -8,6 +8,7 @@ it carries is lost, and said so.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from screen.facts.operator.layouts import Layout
 from screen.facts.operator.polynomial import ONE, Atom, Polynomial, of_atom
 from screen.facts.operator.polynomial import number as constant
 from screen.graph import Node, Ref
-from screen.structure.dataflow import Flow, axes_of
+from screen.structure.dataflow import Flow, axes_of, number
 from screen.structure.norms.find import Norms
 
 Key = tuple[int, Layout]
@@ -164,9 +165,24 @@ def _moved(forms: Forms, node: Node, form: Form, move: object) -> Form:
         kept = not averaged and math.prod(node.shape or ()) == math.prod(shape) and node.op in _PERMUTES
         atom = Atom((node.op, *map(str, node.args[1:]), *map(str, node.kwargs), layout.strides), "permutation" if kept else "part")
         key = (source, layout if kept and node.shape == shape else layouts.whole(forms._shape(source)))
-        repeats = math.sqrt(max(1.0, math.prod(node.shape or ()) / max(math.prod(shape), 1)))
+        repeats = math.sqrt(max(1.0, math.prod(node.shape or ()) / max(math.prod(shape), 1), _times(forms.flow, node)))
         table[key] = (table[key] if key in table else Polynomial(())) + p * of_atom(atom).scaled(repeats)
     return Form(table, form.rest, form.lost, form.trained)
+
+
+def _times(flow: Flow, node: Node) -> float:
+    """How often a lookup by integers may take one entry: as often as there are indices along an axis."""
+    if node.op in ("index_select", "gather", "take_along_dim", "take", "embedding"):
+        dim = flow.operand(node, 2 if node.op == "take_along_dim" else 1, "dim")
+        shape = node.shape or (1,)
+        return float(shape[dim]) if type(dim) is int and node.op != "take" else math.prod(shape)
+    if node.op not in ("getitem", "index") or len(node.args) < 2:
+        return 1.0
+    items = node.args[1] if isinstance(node.args[1], tuple) and node.args[1][:1] != ("slice",) else (node.args[1],)
+    tensors = [flow.graph.nodes[i.node] for i in items if isinstance(i, Ref)]
+    counts = [math.prod(t.shape or ()) for t in tensors if t.dtype != "bool"]
+    counts += [max(Counter(i).values()) for i in items if isinstance(i, tuple) and i and i[:1] != ("slice",)]
+    return float(max(counts, default=1))
 
 
 _KEEPS_AXES = frozenset(
@@ -331,7 +347,9 @@ def _accumulated(forms: Forms, node: Node) -> Form:
     if not isinstance(added, Ref):
         return forms._lost(node)
     source = forms.of(added.node)
-    part = of_atom(Atom(("added", node.index), "part"))
+    dim, shape = forms.flow.operand(node, 1, "dim"), forms.flow.graph.nodes[added.node].shape or (1,)
+    meeting = shape[dim] if type(dim) is int else math.prod(shape)  # entries that may be added to one
+    part = of_atom(Atom(("added", node.index), "part")).scaled(math.sqrt(meeting))
     terms = {(o, layouts.whole(forms._shape(o))): p * part for (o, _), p in source.terms.items()}
     return target.plus(Form(terms, source.rest, source.lost, source.trained))
 
@@ -347,6 +365,14 @@ def _padded(forms: Forms, node: Node) -> Form:
     return Form(terms, form.rest, form.lost, form.trained)
 
 
+def _dropped(forms: Forms, node: Node) -> Form:
+    """A dropout that is on: 0 or x/(1 − p), entry by entry."""
+    p = number(forms.flow.operand(node, 1, "p"))
+    p = 0.5 if p is None else p
+    high = 1.0 / (1.0 - p) if 0.0 <= p < 1.0 else math.inf
+    return forms.of(node.inputs[0]).times(of_atom(Atom(("dropped", node.index), "gate", 0.0, high, None, node.index, False)))
+
+
 def _masked(forms: Forms, node: Node) -> Form:
     return forms.of(node.inputs[0])
 
@@ -355,10 +381,11 @@ def _alias(forms: Forms, node: Node) -> Form:
     return forms.of(node.inputs[0]) if len(set(node.inputs)) == 1 else forms._lost(node)
 
 
+_OVERLAPPING = ("unfold", "unfold_copy", "im2col", "fold", "col2im", "as_strided", "reflection_pad1d", "replication_pad1d")
+"""Views that may hold one entry several times."""
 _BY_OP = {
     "add": _add,
     "sub": _add,
-    "nanmean": Forms._lost,
     "nansum": Forms._lost,
     "mul": _mul,
     "div": _div,
@@ -375,6 +402,9 @@ _BY_OP = {
     "alias": _alias,
     "pad": _padded,
     "constant_pad_nd": _padded,
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout"), _dropped),
+    **dict.fromkeys(_OVERLAPPING, Forms._lost),
+    "alpha_dropout": Forms._lost,
 }
 
 
@@ -391,7 +421,7 @@ def _mixed(forms: Forms, node: Node) -> Form:
     return forms._lost(node) if node.op.startswith(_LINEAR) else Form({}, node.index)
 
 
-_LINEAR = ("fft", "rfft", "irfft", "ifft", "cumsum", "avg_pool", "adaptive_avg_pool", "interpolate", "upsample", "stft", "istft")
+_LINEAR = ("fft", "rfft", "irfft", "ifft", "cumsum", "avg_pool", "adaptive_avg_pool", "interpolate", "grid_sample", "istft")
 _NONLINEAR = frozenset({"reciprocal", "square", "pow", "floor_divide", "remainder", "fmod", "hypot", "polar", "nan_to_num"})
 """Of the class of entry-wise arithmetic."""
 

@@ -172,12 +172,20 @@ class Maps:
                 yield from ((node, first[i]) for i in arrived if first[i])
             elif here.op == "mul" and len(arrived) == 2 and first[arrived[0]] and self._differ(*arrived):
                 yield from ((node, frozenset[object]((cut, i) for cut in first[i])) for i in arrived)
-            elif here.op == "glu":
+            elif here.op == "glu" and self._is_over_features(index, node):
                 yield node, frozenset({"gate"})
                 yield node, frozenset({"up"})
             else:
                 before = first[arrived[0]] if len(arrived) == 1 else frozenset[object]().union(*(first[i] for i in arrived))
                 first[node] = frozenset({self.cut_of(node)}) if not before and is_slice(self.branch, node) else before
+
+    def _is_over_features(self, index: int, node: int) -> bool:
+        """Whether a `glu` halves the features of a weighted op, and not its tokens or samples."""
+        flow = self.branch.flow
+        here, above = flow.graph.nodes[node], flow.graph.nodes[index]
+        rank, dim = len(here.shape or ()), flow.operand(here, 1, "dim")
+        axis = (dim if isinstance(dim, int) else -1) % max(rank, 1)
+        return axis == rank - 1 or (axis == 1 and above.op.startswith("conv"))
 
     def _differ(self, one: int, other: int) -> bool:
         """Two halves of one slice: gate and up of a map that holds more than them."""

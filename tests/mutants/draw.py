@@ -1,0 +1,154 @@
+"""Changes of one place of a source file, as they are drawn."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.copies import ROOT
+
+AREAS = {"calculi": ("screen/calculi", 50), "rules": ("rules", 30), "ops": ("screen/ops", 10), "verdict": ("screen/verdict", 10)}
+"""Area -> its folder, and how many of a hundred changes are drawn there."""
+FLIPPED = {ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is",
+           ast.In: "not in", ast.NotIn: "in"}  # fmt: skip
+TURNED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
+SWAPPED = {"min": "max", "max": "min", "any": "all", "all": "any", "rss": "largest", "add": "largest", "largest": "add"}
+EXAMPLES = frozenset({"HOLDS", "VIOLATED", "CANNOT_TELL", "NOT_APPLICABLE", "INFO", "CONDITIONAL", "__all__", "RULE"})
+"""Names of a rule's own tests and labels: what is assigned to them is not changed."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """`old` at an offset of a file becomes `new`."""
+
+    file: str
+    line: int
+    place: str
+    """The function, or `<module>`."""
+    kind: str
+    start: int
+    old: str
+    new: str
+    names: tuple[str, ...] = ()
+    """Outside of functions: the names that are defined there."""
+
+    def apply(self, root: Path) -> None:
+        """Writes the file with the change below `root`."""
+        path = root / self.file
+        data = path.read_bytes()
+        assert data[self.start : self.start + len(self.old.encode())].decode() == self.old
+        path.write_bytes(data[: self.start] + self.new.encode() + data[self.start + len(self.old.encode()) :])
+
+
+class Finder:
+    """All changes of one file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file.relative_to(ROOT).as_posix()
+        self.text = file.read_bytes()
+        self.lines = [0]
+        for line in self.text.splitlines(keepends=True):
+            self.lines.append(self.lines[-1] + len(line))
+        self.tree = ast.parse(self.text)
+
+    def all(self) -> Iterator[Change]:
+        """Statement by statement; docstrings, types, messages of exceptions and examples are left out."""
+        for statement in self.tree.body:
+            names = tuple(n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+            if not isinstance(statement, ast.Import | ast.ImportFrom) and not EXAMPLES & set(names):
+                yield from self._walk(statement, "<module>", names)
+
+    def _walk(self, node: ast.AST, place: str, names: tuple[str, ...]) -> Iterator[Change]:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            for decorator in node.decorator_list:
+                yield from self._walk(decorator, place, (node.name,))
+            inner = node.name if place == "<module>" else f"{place}.{node.name}"
+            for child in node.body:
+                yield from self._walk(child, inner, () if isinstance(node, ast.FunctionDef) else names)
+            return
+        if isinstance(node, ast.Raise | ast.JoinedStr) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            return
+        if isinstance(node, ast.AnnAssign):
+            if node.value is not None:
+                yield from self._walk(node.value, place, names)
+            return
+        for kind, part, new in self._of(node):
+            start = self._offset(part)
+            old = self.text[start : self._offset(part, end=True)].decode()
+            if new != old:
+                yield Change(self.file, part.lineno, place, kind, start, old, new, names if place == "<module>" else ())
+        for child in ast.iter_child_nodes(node):
+            yield from self._walk(child, place, names)
+
+    def _offset(self, node: ast.expr, end: bool = False) -> int:
+        line, column = (node.end_lineno, node.end_col_offset) if end else (node.lineno, node.col_offset)
+        assert line is not None and column is not None
+        return self.lines[line - 1] + column
+
+    def _of(self, node: ast.AST) -> Iterator[tuple[str, ast.expr, str]]:
+        """(kind, what is replaced, by what)."""
+        match node:
+            case ast.Constant(value=bool(value)):
+                yield "truth", node, str(not value)
+            case ast.Constant(value=int(value) | float(value)):
+                yield "number", node, str(value * 100 if value else 1)
+                yield "number", node, str(value // 2 if isinstance(value, int) else value / 2)
+            case ast.Call(func=ast.Name(id="row" | "_rows"), args=[*_, ast.Constant(value=str(value)) as listed]) if len(value.split()) > 1:
+                words = value.split()
+                for word in words:
+                    yield "entry", listed, repr(" ".join(w for w in words if w != word))
+            case ast.Compare(ops=[op], left=left, comparators=[right]):
+                yield "comparison", node, f"({self._text(left)} {FLIPPED[type(op)]} {self._text(right)})"
+            case ast.BoolOp(op=op, values=values):
+                word = " or " if isinstance(op, ast.And) else " and "
+                yield "connective", node, "(" + word.join(f"({self._text(v)})" for v in values) + ")"
+                own = " and " if word == " or " else " or "
+                for left in values:
+                    yield "clause", node, "(" + own.join(f"({self._text(v)})" for v in values if v is not left) + ")"
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                yield "negation", node, f"({self._text(operand)})"
+            case ast.BinOp(op=op, left=left, right=right) if type(op) in TURNED:
+                yield "arithmetic", node, f"({self._text(left)} {TURNED[type(op)]} {self._text(right)})"
+            case ast.Call(func=ast.Name(id=name) as called) if name in SWAPPED:
+                yield "call", called, SWAPPED[name]
+            case ast.If(test=test) | ast.IfExp(test=test):
+                yield "condition", test, f"(not ({self._text(test)}))"
+                yield "condition", test, "False"
+            case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
+                yield "return", value, "None"
+            case ast.Dict(keys=keys, values=values) if len(keys) > 1:
+                for k, v in zip(keys, values, strict=True):
+                    if isinstance(k, ast.Constant):
+                        pairs = [(a, b) for a, b in zip(keys, values, strict=True) if b is not v]
+                        yield "entry", node, "{" + ", ".join(f"{'**' if a is None else self._text(a) + ': '}{self._text(b)}" for a, b in pairs) + "}"
+            case ast.Set(elts=items) if len(items) > 1:
+                for item in items:
+                    yield "entry", node, "{" + ", ".join(self._text(i) for i in items if i is not item) + "}"
+            case _:
+                return
+
+    def _text(self, node: ast.expr) -> str:
+        return self.text[self._offset(node) : self._offset(node, end=True)].decode()
+
+
+def changes(area: str) -> list[Change]:
+    """All changes of one area, file by file."""
+    return [c for file in sorted((ROOT / AREAS[area][0]).rglob("*.py")) for c in Finder(file).all()]
+
+
+def drawn(seed: int, count: int) -> list[Change]:
+    """So many changes, in each area its share: first a file in proportion to its lines, then a place in it, then a change of that place."""
+    rng, found = random.Random(seed), []
+    for area, (_, share) in AREAS.items():
+        by_place: dict[tuple[str, int], list[Change]] = {}
+        for change in changes(area):
+            by_place.setdefault((change.file, change.line), []).append(change)
+        places = rng.sample(sorted(by_place), min(round(share * count / 100), len(by_place)))
+        found += [rng.choice(by_place[place]) for place in places]
+    return found
+
+
+__all__ = ["AREAS", "Change", "changes", "drawn"]
