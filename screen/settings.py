@@ -21,7 +21,7 @@ from screen.errors import UsageError
 FORMATS = "screen.report.formats"
 """Where formats of a report are found (`screen.plugins`)."""
 LATER_FORMATS = ("html",)
-LATER = ("baseline", "update-baseline", "recipe")
+LATER = ("recipe",)
 """Settings that the contract names and this version does not have."""
 FAIL_ON = ("slip", "unstable", "conditional", "never")
 """Words of `--fail-on`; what else stands there is the code of a rule or its beginning."""
@@ -43,6 +43,10 @@ class Settings:
     ignore: tuple[str, ...] = ()
     fail_on: tuple[str, ...] = ("slip",)
     """Words of `FAIL_ON` and prefixes of rule codes: what exits 1."""
+    baseline: str | None = None
+    """File of findings that do not fail the gate."""
+    update_baseline: bool = False
+    """Write that file anew."""
     allow_unknown: bool = False
     timeout: float = 120.0
     """Seconds."""
@@ -268,6 +272,8 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "select": _codes,
     "ignore": _codes,
     "fail-on": _fail_on,
+    "baseline": _path,
+    "update-baseline": _flag,
     "allow-unknown": _flag,
     "timeout": _duration,
     "memory": _size,

@@ -71,7 +71,7 @@ def test_the_nearest_file_counts_and_screen_toml_before_pyproject(tmp_path: Path
         ("dpeth = 3", "Did you mean `depth`?"),
         ("fail_onn = 'unstable'", "Did you mean `fail-on`?"),
         ("zzz = 1", "The keys are"),
-        ("baseline = 'x'", "not in this version"),
+        ("base-line = 'x'", "Did you mean `baseline`"),
         ("[recipe]\nlr = 1", "not in this version"),
         ("format = 'serif'", "Did you mean `sarif`"),
         ("format = 'jsn'", "Did you mean `json`?"),

@@ -304,3 +304,20 @@ def test_stages_are_not_cut() -> None:
     stages = [_row(*(Branch(FFN()) for _ in range(3)), nn.Linear(D, D)) for _ in range(3)]
     report = screen.check(_row(*stages), example_inputs=_inputs("cpu"))
     assert [f.outcome for f in report.findings if f.code == "G110"] == ["holds"] * 3 and len(report.streams) == 3
+
+
+class Weighed(nn.Module):
+    """A block that multiplies what it adds by a table that it makes itself."""
+
+    def __init__(self, last: float) -> None:
+        super().__init__()
+        self.norm, self.map, self.last = nn.LayerNorm(16), nn.Linear(16, 16), last
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.tanh(self.map(self.norm(x))) * torch.linspace(0.5, self.last, 16)
+
+
+def test_blocks_that_differ_in_a_table_of_the_program_share_no_derivation() -> None:
+    layers = [nn.Sequential(*(Weighed(100.0 if late and i > 3 else 1.0) for i in range(8))) for late in (False, True)]
+    found = [screen.check(m, example_inputs=torch.zeros(2, 8, 16)).streams[0].kinds for m in layers]
+    assert [[k.layers for k in kinds] for kinds in found] == [[[(0, 7)]], [[(0, 3)], [(4, 7)]]]

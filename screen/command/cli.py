@@ -21,7 +21,8 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 click.rich_click.OPTION_GROUPS = {
     "screen check": [
         {"name": "What is screened", "options": ["--set", "--input", "--depth", "--width"]},
-        {"name": "Rules and exit code", "options": ["--select", "--ignore", "--fail-on", "--allow-unknown"]},
+        {"name": "Rules and exit code",
+         "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--baseline", "--update-baseline"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
         {"name": "Measuring", "options": ["--spot-check", "--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress"]},
         {"name": "Limits", "options": ["--timeout", "--memory"]},
@@ -66,8 +67,7 @@ def _later_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise later(f"`{parameter.opts[0]}`", "it was given")
 
     for name in LATER:
-        flag = name == "update-baseline"
-        command = click.option(f"--{name}", is_flag=flag, default=None, hidden=True, expose_value=False, callback=refuse)(command)
+        command = click.option(f"--{name}", default=None, hidden=True, expose_value=False, callback=refuse)(command)
     return command
 
 
@@ -112,6 +112,8 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="What exits 1: slip (default: unstable, or a warning or error that is violated), unstable, conditional, never, or rule codes.",
 )  # fmt: skip
 @click.option("--allow-unknown", is_flag=True, help="The verdict `unknown` exits 0 (an error still exits 2).")
+@click.option("--baseline", metavar="FILE", help="Findings that stand in this file do not fail: only what is new does.")
+@click.option("--update-baseline", is_flag=True, help="Write everything that is found to the file of --baseline.")
 @click.option("--color", metavar="WHEN", help="auto (default), always or never.")
 @click.option("-q", "--quiet", is_flag=True, help="One line per target.")
 @click.option("--spot-check/--no-spot-check", default=None, help="Compare what is said with a short run on real tensors (default: on).")

@@ -18,6 +18,7 @@ from screen.graph.target import TargetSpec, did_you_mean, parse
 from screen.settings import Settings
 
 if TYPE_CHECKING:
+    from screen.pipeline.known import Known
     from screen.pipeline.stages import Judged
     from screen.report.schema import Report, Reports
 
@@ -30,6 +31,7 @@ def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """`screen check`: the exit code of the contract's table, 2 over 1 over 0."""
     settings = _settings(options)
     specs = [parse(text) for text in targets]
+    _check_baseline(settings)
     for _, path in settings.report:
         _make_folder(path)
     for place in (settings.output, *(path for _, path in settings.report)):
@@ -91,13 +93,29 @@ def exit_code(judged: list[Judged], settings: Settings) -> int:
     """0, 1 or 2 by `screen.pipeline.gate`, 2 over 1 over 0; a 1 is explained on stderr."""
     from screen.pipeline.gate import decide
 
-    found = [(j, decide(j.report, settings.fail_on, allow_unknown=settings.allow_unknown, verdict=j.chosen)) for j in judged]
+    known = _known([j.report for j in judged], settings)
+    found = [(j, decide(j.report, settings.fail_on, allow_unknown=settings.allow_unknown, verdict=j.chosen, known=known)) for j in judged]
+    for complaint in known.complaints():
+        console.line(f"warning: {complaint}")
+    if known.count and not settings.quiet:
+        console.line(f"{known.count} known finding{'s do' if known.count > 1 else ' does'} not count")
     code = max(decision.code for _, decision in found)
     for one, decision in found:
         if code == decision.code == 1:
             of = f"`{one.report.target.spec}`: " if len(found) > 1 else ""
             console.line(f"exit 1: {of}{decision.why}")
     return code
+
+
+def _known(reports: list[Report], settings: Settings) -> Known:
+    """The baseline, written anew where that was asked for, and the comments in the files that findings and targets name."""
+    from screen.pipeline.known import Known, baseline_of, comments_of, read_baseline
+    from screen.report.annotation import annotations_of, file_of
+
+    if settings.baseline and settings.update_baseline:
+        _write(settings.baseline, baseline_of(reports))
+    comments, faults = comments_of(file for r in reports for file in (file_of(r.target.spec), *(a.file for a in annotations_of(r))))
+    return Known(read_baseline(settings.baseline) if settings.baseline else frozenset(), comments, faults)
 
 
 def _judge(specs: list[TargetSpec], settings: Settings) -> list[Judged]:
@@ -215,6 +233,18 @@ def _check_writable(path: str | None) -> None:
         raise UsageError(f"`{path}` must lie in a folder that exists", f"there is no folder `{folder}`", "Make it first")
     if Path(path).is_dir():
         raise UsageError(f"`{path}` must be a file to write", "it is a folder", "Name a file in it")
+
+
+def _check_baseline(settings: Settings) -> None:
+    """Before a minute of work: that it is named where it is to be written, can be written, and can be read."""
+    from screen.pipeline.known import read_baseline
+
+    if settings.update_baseline:
+        if settings.baseline is None:
+            raise UsageError("`--update-baseline` must know which file", "`--baseline` is not given", "For example `--baseline screen-baseline.json`")
+        _check_writable(settings.baseline)
+    elif settings.baseline is not None:
+        read_baseline(settings.baseline)
 
 
 def _make_folder(path: str) -> None:

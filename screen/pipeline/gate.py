@@ -1,6 +1,7 @@
 """What `--fail-on` makes of a report: the exit code of `screen check`, and in a few words why it is 1.
 
-Only what `--select` and `--ignore` leave counts: the findings of a report are those of the rules that were chosen, and `verdict` is theirs.
+Only what `--select` and `--ignore` leave counts: the findings of a report are those of the rules that were chosen, and `verdict` is theirs. What is
+known (`screen.pipeline.known`) does not count, and a verdict counts while something of what it rests on is not known.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from screen.report.schema import FindingPart, Report
+    from screen.pipeline.known import Known
+    from screen.report.annotation import Annotation
+    from screen.report.schema import Report
     from screen.verdict.channels import Verdict, VerdictName
 
 NOT_JUDGED = 2
@@ -28,19 +31,25 @@ class Decision:
     why: str = ""
 
 
-def decide(report: Report, fail_on: tuple[str, ...], *, allow_unknown: bool = False, verdict: VerdictName | None = None) -> Decision:
-    """The exit code for one report. `verdict`: that of the chosen rules alone, where rules were left out.
+def decide(
+    report: Report, fail_on: tuple[str, ...], *, allow_unknown: bool = False, verdict: VerdictName | None = None, known: Known | None = None
+) -> Decision:
+    """The exit code for one report. `verdict`: that of the chosen rules alone, where rules were left out. `known`: what does not fail it.
 
     2 where nothing was judged, whatever was found; `unknown` is that too, unless it is allowed or something was found that fails."""
     verdict = verdict or report.verdict
     if report.error is not None:
         return Decision(NOT_JUDGED)
+    from screen.report.annotation import annotations_of
+
+    found = [a for a in annotations_of(report) if known is None or not known.holds(a)]
     reasons: list[str] = []
     words: list[str] = []
     for word in fail_on:
-        found = _judged_by(word, verdict) + _violated(report.findings, WANTED.get(word, _of_code(word)))
-        words += [word] if found else []
-        reasons += found
+        told = _judged_by(word, verdict) if known is None or _rests_on(report, verdict, found) else []
+        told += _violated(found, WANTED.get(word, _of_code(word)))
+        words += [word] if told else []
+        reasons += told
     if not words:
         return Decision(NOT_JUDGED if verdict == "unknown" and not allow_unknown else 0)
     return Decision(1, f"{_listed(list(dict.fromkeys(reasons)))} (--fail-on {','.join(words)})")
@@ -58,17 +67,24 @@ def _judged_by(word: str, verdict: VerdictName) -> list[str]:
     return [f"the verdict is {verdict}"] if verdict in failing else []
 
 
-def _violated(findings: list[FindingPart], wanted: Callable[[FindingPart], bool]) -> list[str]:
-    return list(dict.fromkeys(f"{f.code} violated" for f in findings if f.outcome == "violated" and wanted(f)))
+def _rests_on(report: Report, verdict: VerdictName, found: list[Annotation]) -> bool:
+    """Whether a channel that makes the verdict has a finding among these, or names no rule."""
+    state = {"unstable": "open", "conditional": "conditional"}.get(verdict)
+    channels = [c for c in report.channels if c.state == state]
+    return not channels or any(not c.codes or any(a.code in c.codes for a in found) for c in channels)
 
 
-def _of_code(code: str) -> Callable[[FindingPart], bool]:
+def _violated(found: list[Annotation], wanted: Callable[[Annotation], bool]) -> list[str]:
+    return list(dict.fromkeys(f"{a.code} violated" for a in found if a.outcome == "violated" and wanted(a)))
+
+
+def _of_code(code: str) -> Callable[[Annotation], bool]:
     """A rule whose code is this one or starts so."""
     return lambda finding: finding.code.startswith(code)
 
 
-WANTED: dict[str, Callable[[FindingPart], bool]] = {
-    "slip": lambda finding: finding.severity in ("error", "warning"),
+WANTED: dict[str, Callable[[Annotation], bool]] = {
+    "slip": lambda finding: finding.level in ("error", "warning"),
     "unstable": lambda finding: False,
     "conditional": lambda finding: False,
     "never": lambda finding: False,

@@ -52,7 +52,7 @@ def annotations_of(report: Report) -> list[Annotation]:
     if report.error is not None:
         error = report.error
         key = _fingerprint(spec, NOT_JUDGED, error.stage)
-        file, line = error.file or _file_of(spec), error.line or 1
+        file, line = error.file or file_of(spec), error.line or 1
         found.append(Annotation("error", NOT_JUDGED, error.stage, "error", clean(error.message), "", file, line, key))
     seen: Counter[str] = Counter()
     for group in worth_reading(report):
@@ -63,7 +63,7 @@ def annotations_of(report: Report) -> list[Annotation]:
             key = _fingerprint(key, seen[key])
         found.append(
             Annotation(
-                level_of(f), f.code, f.name, f.outcome, clean(f.message), clean(f.remedy), clean(f.file) if f.file else _file_of(spec), f.line or 1,
+                level_of(f), f.code, f.name, f.outcome, clean(f.message), clean(f.remedy), clean(f.file) if f.file else file_of(spec), f.line or 1,
                 key, group.others,
             )
         )  # fmt: skip
@@ -80,7 +80,7 @@ def by_target(report: Report | Reports) -> list[tuple[Report, list[Annotation]]]
     return [(one, annotations_of(one)) for one in (report.reports if isinstance(report, Reports) else [report])]
 
 
-def _file_of(spec: str) -> str:
+def file_of(spec: str) -> str:
     """The file that a target names, else the target's own words."""
     return re.sub(r"(?<=\.py)::?\w.*$", "", spec)
 
@@ -89,4 +89,4 @@ def _fingerprint(*words: object) -> str:
     return hashlib.sha256("\0".join(map(str, words)).encode()).hexdigest()[:32]
 
 
-__all__ = ["NOT_JUDGED", "Annotation", "Level", "annotations_of", "by_target", "level_of"]
+__all__ = ["NOT_JUDGED", "Annotation", "Level", "annotations_of", "by_target", "file_of", "level_of"]

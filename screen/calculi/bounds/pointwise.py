@@ -37,9 +37,10 @@ def added(walk: Walk, left: Value, right: Value) -> Value:
     a = both(walk, left, right)
     x, y = filled(a)
     made = replace(summed(x, y), after=_after_sum(walk, left, right), normed=_with_affine(left, right, True) or _with_affine(right, left, True))
-    deep = next((m for m in (left, right) if m.low < DEEP and m.high <= 0.0 and m.gain == () and _is_fixed(m)), None)
-    if deep is None and not left.holes and not right.holes:
-        return made
+    masks = [m for m in (left, right) if m.low < DEEP and m.high <= 0.0 and m.gain == () and _is_fixed(m) and not m.holes]
+    if len(masks) == 2 or (not masks and not left.holes and not right.holes):
+        return made  # a mask made of two is one
+    deep = masks[0] if masks else None
     other = right if deep is left else left
     kept = y if deep is left else x
     if left.holes and right.holes:

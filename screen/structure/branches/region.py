@@ -149,8 +149,8 @@ class Region:
 
     @cached_property
     def constants(self) -> tuple[object, ...]:
-        """The numbers that its values are multiplied by, its ops with theirs (ε, powers, axes of a transform), but for those that only arrange, and
-        where its parameters are frozen: layers that differ in them are of different kinds."""
+        """The numbers that its values are multiplied by, its ops with theirs (ε, powers, axes of a transform), but for those that only arrange, the
+        ranges of constant tensors that it reads, and where its parameters are frozen: layers that differ in them are of different kinds."""
         frozen = frozenset(self.flow.graph.frozen)
         nodes, found = self.flow.graph.nodes, list[object]()
         data, classes = self.flow.data, self.flow.classes
@@ -159,6 +159,8 @@ class Region:
             found += [e.factor for e in self.chains.into[index] if e.kind == "scale" and e.factor is not None and abs(e.factor) != 1.0]
             if data[index] and kind not in _ARRANGES:
                 found.append((node.op, *[a for a in (*node.args, *node.kwargs) if not _reads(a)]))
+            ranges = self.flow.graph.range_of
+            found += [("range", place, ranges[i]) for place, i in enumerate(node.inputs) if i in ranges and not data[i]]
             found += [("frozen", place) for place, i in enumerate(node.inputs) if nodes[i].op == "parameter" and nodes[i].name in frozen]
         return tuple(found)
 

@@ -1,0 +1,84 @@
+"""A baseline and comments keep findings from failing the gate, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from screen.command.cli import main
+from screen.pipeline.known import comments_of
+from tests.shared import ROOT
+
+SLIP = (ROOT / "examples/slips/final_norm_missing.py").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with a slip: G103 is violated at the last add of the stream."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "model.py"
+    path.write_text(SLIP, encoding="utf-8")
+    return path
+
+
+def check(*words: str) -> int:
+    return main(["check", "model.py::Slip", "--no-spot-check", "--format", "concise", *words])
+
+
+def line_of(out: str, code: str) -> int:
+    return next(int(line.split(":")[1]) for line in out.splitlines() if f" {code} " in line)
+
+
+def test_what_stands_in_the_baseline_does_not_fail_and_what_is_new_does(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check() == 1
+    assert check("--baseline", "known.json") == 2  # nobody wrote it
+    assert check("--baseline", "known.json", "--update-baseline") == 0
+    entries = json.loads((model.parent / "known.json").read_text())["findings"]
+    assert "G103" in {e["code"] for e in entries} and all(len(e["fingerprint"]) == 32 for e in entries)
+    model.write_text("# moved\n\n" + SLIP.replace("range(8)", "range(6)"), encoding="utf-8")
+    capsys.readouterr()
+    assert check("--baseline", "known.json") == 0
+    assert "known findings do not count" in capsys.readouterr().err
+    model.write_text(SLIP.replace("x = x + self.mlp(self.ln_2(x))", "x = self.ln_2(x + self.mlp(x))"), encoding="utf-8")
+    assert check("--baseline", "known.json", "--fail-on", "conditional,slip") == 1
+
+
+def test_a_broken_baseline_is_said(model: Path) -> None:
+    (model.parent / "known.json").write_text("[]")
+    assert check("--baseline", "known.json") == 2
+
+
+def test_a_comment_with_its_code_and_reason_ignores_and_one_without_use_is_said(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check()
+    number = line_of(capsys.readouterr().out, "G103")
+    lines = SLIP.splitlines()
+    said = "  # screen: ignore[G103] -- the head has a norm of its own"
+    model.write_text("\n".join([*lines[: number - 1], lines[number - 1] + said, *lines[number:]]) + "\n", encoding="utf-8")
+    assert check() == 0
+    model.write_text("\n".join([*lines[: number - 1], lines[number - 1] + said.replace("G103", "G121"), *lines[number:]]) + "\n", encoding="utf-8")
+    capsys.readouterr()
+    assert check() == 1
+    assert f"`model.py:{number}` ignores G121, and nothing of that was found there" in capsys.readouterr().err
+    model.write_text("\n".join([*lines[: number - 1], lines[number - 1] + "  # screen: ignore", *lines[number:]]) + "\n", encoding="utf-8")
+    assert check() == 1
+    assert "must be `# screen: ignore[CODE] -- reason`" in capsys.readouterr().err
+
+
+def test_the_lines_that_a_comment_is_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_text(
+        "x = '# screen: ignore[G1] -- in a string'\n"
+        "# screen: ignore[G1,R201] -- alone, above\n"
+        "y = (\n"
+        "    1  # screen: ignore[L2] -- inside of a statement\n"
+        ")\n"
+        "# screen: ignore[g1] -- no code\n",
+        encoding="utf-8",
+    )
+    comments, faults = comments_of(["a.py", "a.py", "gone.py"])
+    assert [(c.codes, c.reason, list(c.lines)) for c in comments] == [
+        (("G1", "R201"), "alone, above", [2, 3, 4, 5]), (("L2",), "inside of a statement", [2, 3, 4, 5]),
+    ]  # fmt: skip
+    assert len(faults) == 1 and "`a.py:6`" in faults[0]
