@@ -1,6 +1,6 @@
 """What a value goes into: which nodes an output is made of, and what a value meets first on its way.
 
-By hand: `networkx` takes 2.3 to 4 times as long (docs/architecture.md), and nodes stand in topological order as they were recorded.
+By hand: `networkx` takes 2.3 to 4.2 times as long (docs/architecture.md), and nodes stand in topological order as they were recorded.
 """
 
 from __future__ import annotations

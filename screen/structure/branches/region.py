@@ -87,7 +87,7 @@ class Region:
     def _projections(self, inside: set[int]) -> set[int]:
         """Maps of another stream's value that only this branch uses (keys and values of cross-attention).
 
-        These are nodes that the branch dominates from behind; `networkx.immediate_dominators` takes 26 to 36 times as long as all branches here."""
+        These are nodes that the branch dominates from behind; `networkx.immediate_dominators` takes 17 to 36 times as long as all branches here."""
         graph, found = self.flow.graph, set[int]()
         queue = [-i for n in inside for i in self.flow.counting[n] if i not in inside]
         heapq.heapify(queue)  # the latest first: all users of a node are settled before it
