@@ -38,10 +38,10 @@ INTEGERS = ("floor", "ceil", "round", "trunc", "argsort", "argmax", "argmin", "b
 FLOOR = 0.1
 """Of each bound so much is reached in some draw: a rule that says "infinite" of everything is seen."""
 LOW = {
-    "detach-0": 0.0, "data-0": 0.0,  # bounds count the slope that no gradient passes
+    "detach-0": 0.0, "data-0": 0.0, "detach-1": 0.0, "data-1": 0.0,  # bounds count the slope that no gradient passes
     "isnan-0": 0.0, "isinf-0": 0.0,  # never so in a draw
     "scaled_dot_product_attention-3": 0.2,  # a mask of any size makes the softmax hard
-    "adaptive_avg_pool2d-0": 0.5,
+    "scaled_dot_product_attention-4": 0.1, "adaptive_avg_pool2d-0": 0.5,
 }  # fmt: skip
 """Where it is less: times so much."""
 REFUSED = "div-4", "polar-1", "pad-2", "pad-3", "constant_pad_nd-1", "tensor_split-1", "addmm-1", "avg_pool2d-1", "fft_fft-3"

@@ -50,7 +50,7 @@ def test_gains_are_measured(call: Call) -> None:
     for node, form in read(call).items():
         at = [v[node] for v in tried]
         carries = bool(form.terms) or form.lost is not None
-        if linear(at) and not call.weights:
+        if linear(at) and not call.weights and CLASSES.get(call.op) != "activation":  # a clamp that is not reached
             assert carries, f"node {node} is linear, and said to carry nothing"
         if not form.terms or form.rest is not None or form.lost is not None or not all(bool(torch.isfinite(y).all()) for y in at):
             continue

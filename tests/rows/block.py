@@ -42,9 +42,7 @@ class Call:
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """What the call itself is recorded as."""
-        graph = self.trace.graph
-        inside = {c.index for c in graph.calls if graph.modules[c.module].class_name == "Alone"}
-        return tuple(n for n in graph.nodes if n.call in inside and n.op == self.op)
+        return tuple(n for n in self._inside if n.op == self.op)
 
     @cached_property
     def results(self) -> tuple[Node, ...]:
@@ -52,6 +50,27 @@ class Call:
         nodes, own = self.trace.graph.nodes, {n.index for n in self.nodes}
         taken = [n for n in nodes if n.op == "getitem" and n.inputs[0] in own and nodes[n.inputs[0]].shape is None]
         return tuple(n for n in (*self.nodes, *taken) if n.shape is not None)
+
+    @cached_property
+    def end(self) -> Node:
+        """What it gives in the end; of several results the last that is used."""
+        users, own = self.trace.graph.users, {n.index for n in self._inside}
+        return max((n for n in self._inside if set(users[n.index]) - own), key=lambda n: n.index)
+
+    @cached_property
+    def taken(self) -> tuple[int, ...]:
+        """Where `end` stands in what the call returns: nowhere inside, or at a place of several results."""
+        nodes, end = self.trace.graph.nodes, self.end
+        if end.op != "getitem" or nodes[end.inputs[0]].shape is not None or not isinstance(end.args[1], int):
+            return ()
+        returned = self.of(torch.ones(self.shape), *(torch.ones(shape) for shape in self.weights))
+        return (end.args[1],) if isinstance(returned, tuple | list) else ()
+
+    @cached_property
+    def _inside(self) -> tuple[Node, ...]:
+        graph = self.trace.graph
+        inside = {c.index for c in graph.calls if graph.modules[c.module].class_name == "Alone"}
+        return tuple(n for n in graph.nodes if n.call in inside and n.op != "parameter")
 
     @cached_property
     def region(self) -> Region:

@@ -94,7 +94,13 @@ def _node(fx_node: torch.fx.Node, position: int, index: dict[torch.fx.Node, int]
     kwargs = tuple((k, _arg(v, index)) for k, v in fx_node.kwargs.items())
     if swapped and len(args) >= 2:
         args = (args[1], args[0], *args[2:])
+    if op == "where" and len(args) == 3 and _is_truth(fx_node.args[1]) and not _is_truth(fx_node.args[0]):  # x.where(condition, other)
+        args = (args[1], args[0], args[2])
     return Node(position, op, args, kwargs, shape, dtype, origin.call, origin.file, origin.line)
+
+
+def _is_truth(argument: Any) -> bool:
+    return isinstance(argument, torch.fx.Node) and argument.meta.get("val", (None, None))[1] == "bool"
 
 
 def _name(target: Any) -> tuple[str, bool]:

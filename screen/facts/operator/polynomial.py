@@ -121,6 +121,9 @@ class Polynomial:
         values = [self._signed(corner) for corner in corners]
         crosses = min(values) <= 0.0 <= max(values) and len(corners) > 1
         top = max(high for _, high in ends)
+        if any(not a.uniform for a in gates):  # where entries are chosen one by one between two operators, each counts at its largest
+            groups = [self._groups(corner) for corner in corners]
+            top = max(top, sum(max(abs(g.get(rest, 0.0)) for g in groups) for rest in groups[0])) if len(groups[0]) > 1 else top
         if len(gates) == 1 and gates[0].fixed:
             return Range(max(low for low, _ in ends), top)
         return Range(0.0 if crosses else min(low for low, _ in ends), top)
@@ -131,13 +134,18 @@ class Polynomial:
 
     def _ends(self, gates: Mapping[Atom, float]) -> tuple[float, float]:
         """(lower, upper) bound of the operator norm with numbers for the gates."""
+        groups = self._groups(gates)
+        parts = any(a.kind == "part" for rest in groups for a in rest)
+        upper = sum(map(abs, groups.values()))
+        return (0.0 if parts else abs(sum(groups.values()))), upper
+
+    def _groups(self, gates: Mapping[Atom, float]) -> dict[Monomial, float]:
+        """Operator -> its coefficient with numbers for the gates."""
         groups: dict[Monomial, float] = {}
         for monomial, c in self.terms:
             rest = tuple(a for a in monomial if a.kind != "gate")
             groups[rest] = groups.get(rest, 0.0) + c * math.prod(gates[a] for a in monomial if a.kind == "gate")
-        parts = any(a.kind == "part" for rest in groups for a in rest)
-        upper = sum(map(abs, groups.values()))
-        return (0.0 if parts else abs(sum(groups.values()))), upper
+        return groups
 
     def _signed(self, gates: Mapping[Atom, float]) -> float:
         return sum(c * math.prod(gates[a] for a in m if a.kind == "gate") for m, c in self.terms)

@@ -21,10 +21,8 @@ def where(walk: Walk, node: Node) -> Value:
     """Each entry from one of two: per entry the larger, over several the root of the sum of squares; −∞ makes holes."""
     if len(node.args) < 2:
         raise NotUnderstood("the indices of what is true")
-    truths = [ref is not None and walk.graph.nodes[ref].dtype == "bool" for ref in (walk.flow.ref(node, 0), walk.flow.ref(node, 1))]
-    method = truths == [False, True]  # `x.where(condition, other)`
-    condition = walk.operand(node, 1 if method else 0, "condition")
-    one, two = walk.operand(node, 0 if method else 1, "input", "self"), walk.operand(node, 2, "other")
+    condition = walk.operand(node, 0, "condition")
+    one, two = walk.operand(node, 1, "input", "self"), walk.operand(node, 2, "other")
     return chosen(walk, node, condition.jump if isinstance(condition, Value) else None, one, two)
 
 

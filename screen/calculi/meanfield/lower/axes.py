@@ -15,12 +15,13 @@ Axis = tuple[Factor, ...]
 Layout = tuple[Axis, ...]
 
 SAME = frozenset({
-    "contiguous", "clone", "detach", "to", "type", "float", "half", "bfloat16", "double", "type_as", "data", "alias", "dropout", "dropout1d",
-    "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout", "cpu", "cuda", "requires_grad", "positive", "lift_fresh", "flip", "roll",
+    "contiguous", "clone", "detach", "to", "type", "float", "half", "bfloat16", "double", "type_as", "data", "alias", "cpu", "cuda", "lift_fresh",
+    "flip", "roll",
 })  # fmt: skip
+"""A dropout that stands in the graph is on, and is none of them."""
 REGROUPS = frozenset({"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "unsqueeze", "squeeze", "ravel", "atleast_2d"})
 COPIES = frozenset({"expand", "expand_as", "broadcast_to", "repeat_interleave", "repeat"})
-SWAPS = {"transpose": None, "swapaxes": None, "swapdims": None, "permute": None, "movedim": None, "moveaxis": None,
+SWAPS = {"transpose": None, "swapaxes": None, "swapdims": None, "permute": None, "movedim": None,
          "t": (-2, -1), "T": None, "mT": (-2, -1), "mH": (-2, -1), "adjoint": (-2, -1), "H": (-2, -1)}  # fmt: skip
 
 

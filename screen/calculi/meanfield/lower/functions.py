@@ -16,7 +16,7 @@ def named_function(node: Node) -> tuple[str, Function | None]:
         name = "gelu_tanh"
     settings = [a for a in node.args[1:] if not isinstance(a, Ref | str | bool) and a is not None]
     settings += [v for k, v in node.kwargs if k not in ("approximate", "inplace") and not isinstance(v, bool)]
-    defaults = {"leaky_relu": [0.01], "elu": [1.0], "softplus": [1.0, 20.0]}
+    defaults = {"leaky_relu": [0.01], "elu": [1.0], "celu": [1.0], "softplus": [1.0, 20.0]}
     if settings and [float(s) for s in settings if isinstance(s, int | float)] != defaults.get(name):
         return "", None
     return (name, FUNCTIONS[name]) if name in FUNCTIONS else ("", None)
@@ -47,7 +47,7 @@ def joined(
 def _with_number(node: Node, number: float, first: bool) -> Function | float | None:
     if node.op == "mul":
         return number
-    if node.op in ("div", "true_divide") and first and number:
+    if node.op in ("div", "true_divide") and first and number and node.kwarg("rounding_mode") is None:
         return 1 / number
     if node.op == "add":
         return lambda x: x + number

@@ -68,6 +68,8 @@ class Views(Reading):
         found = self.entries(node.inputs[0])
         if node.shape is None:
             return found
+        if node.op in ("tril", "triu"):
+            raise Stop(f"`{node.op}` of data sets some entries to zero", node.index)
         if len(set(node.inputs)) > 1:
             raise Stop(f"`{node.op}` picks entries by a tensor", node.index)
         above = self.graph.nodes[node.inputs[0]]
