@@ -1,12 +1,13 @@
 """Every way in which `screen` says no, as data: what is required, what was found, what to try.
 
 A `ScreenError` never carries a traceback in its text; `details` keeps one for `-v`. Faults of the user's input and faults of ours
-read differently: `InternalError` says that it is ours and asks for a report. This module imports nothing but `typing`, so that every
+read differently: `InternalError` says that it is ours and asks for a report. This module imports nothing of `screen`, so that every
 other module may import it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import ClassVar, Literal
 
 Stage = Literal["usage", "load", "trace", "limits", "internal"]
@@ -15,6 +16,16 @@ Stage = Literal["usage", "load", "trace", "limits", "internal"]
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
+
+
+SWALLOWED: Counter[str] = Counter()
+"""Exceptions of ours that became a reason in a report, by where they were raised: every test that leaves one here fails (`tests/conftest.py`)."""
+
+
+def swallowed(where: str, error: Exception) -> str:
+    """Counts an exception of ours that ends nothing; its type and text."""
+    SWALLOWED[f"{where}: {type(error).__name__}"] += 1
+    return f"{type(error).__name__}: {error}"
 
 
 class ScreenError(Exception):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from screen.errors import SWALLOWED
 from tests.zoo import Row, counts, table
 from tests.zoo_score import LABELS, OTHERS, PLACEMENTS, Score, labels
 
@@ -23,6 +24,15 @@ PLACEMENTS_RIGHT = 0.98
 """Share of sublayer placements that must be right (the others `unknown`, never wrong)."""
 OTHERS_RIGHT = 0.97
 """Share that each other field must reach."""
+
+
+@pytest.fixture(autouse=True)
+def _no_swallowed_exceptions(request: pytest.FixtureRequest) -> Iterator[None]:
+    """An exception of ours that a calculus, a rule or the pipeline turned into a reason fails the test, unless the test makes one on purpose."""
+    SWALLOWED.clear()
+    yield
+    if request.node.get_closest_marker("faults") is None:
+        assert not SWALLOWED, f"swallowed: {dict(SWALLOWED)}"
 
 
 @pytest.fixture(autouse=True)

@@ -118,6 +118,7 @@ def test_a_code_taken_twice_is_a_result(rule_file: str) -> None:
     assert "has the code of the rule `says-nothing`" in found.faults[0].reason
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("rule_file", [GOOD.replace('return (Outcome("holds", "yes."),)', "return 1 / 0")], indirect=True)
 def test_a_check_that_raises_stops_no_other(rule_file: str) -> None:
     run = run_rules(h.pre(), Catalogue((*ALL.rules, *collect([rule_file]).rules), ()))

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from screen.calculi.bounds import BranchBounds, bounds_of
 from screen.calculi.degrees import Degrees, Orders, degrees_of
+from screen.errors import swallowed
 from screen.structure.branches.branch import Branch
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Unknown
@@ -41,7 +42,7 @@ def sure(derive: Callable[..., T], *arguments: object, **named: object) -> T | U
     try:
         return derive(*arguments, **named)
     except Exception as error:  # whatever the graph: an exception here is ours, and is told as such
-        return Unknown(f"{FAULT}: `{type(error).__name__}: {error}`")
+        return Unknown(f"{FAULT}: `{swallowed(getattr(derive, '__name__', 'a calculus'), error)}`")
 
 
 def no_degrees(why: Unknown) -> Degrees:

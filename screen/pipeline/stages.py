@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from screen.child.protocol import Request
 from screen.child.results import Capture, Captured, Progress, silent
-from screen.errors import InternalError, Interrupted, ScreenError, UsageError, whole_model
+from screen.errors import InternalError, Interrupted, ScreenError, UsageError, swallowed, whole_model
 from screen.facts import derive
 from screen.facts.record import Facts
 from screen.graph.target import did_you_mean
@@ -95,6 +95,7 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
             if job.probe is not None and facts.graph.failure is None:
                 plans[model.name] = plan_of(facts)
         except Exception as error:  # whatever the model, an exception of facts or rules is ours
+            swallowed("judging", error)
             judged.append(_refused(_ours(error), asked, model))
     if captured.error and all(model.graph for model in captured.models):  # it ended before the next model, or before the first
         judged.append(_refused(captured.error, _asked(job, None, alone=True), None))
@@ -125,6 +126,7 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
             elif (plan := spot_plan(facts)).streams:
                 plans[model.name] = plan
         except Exception as error:
+            swallowed("facts", error)
             found[model.name] = error
     if not plans:
         return found

@@ -15,6 +15,7 @@ from functools import cache
 from types import ModuleType
 
 from screen import plugins
+from screen.errors import swallowed
 from screen.facts.record import Facts
 from screen.rule import Example, Finding, LoadedRule, Outcome, Rule, RuleFault, RuleRun
 
@@ -69,7 +70,7 @@ def run_rules(facts: Facts, rules: Catalogue | None = None) -> RuleRun:
         try:
             outcomes = loaded.check(facts)
         except Exception as error:  # a rule is somebody else's code: whatever it raises is a result
-            faults.append(RuleFault(loaded.rule.code, f"its check raised `{type(error).__name__}: {error}`"))
+            faults.append(RuleFault(loaded.rule.code, f"its check raised `{swallowed(loaded.rule.code, error)}`"))
         else:
             findings += [Finding(loaded.rule, outcome) for outcome in _once_each(outcomes)]
     return RuleRun(tuple(findings), tuple(faults))

@@ -16,7 +16,7 @@ from typing import Any
 from tests.copies import ROOT, copied
 from tests.mutants.draw import Change
 
-MOST_TESTS, MOST_SECONDS = 40, 20.0
+MOST_TESTS, MOST_SECONDS = 40, 12.0
 """Tests of one change at most, and the sum of their recorded seconds at most."""
 OPTIONS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib")
 PROCESSOR = 300

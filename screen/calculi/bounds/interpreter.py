@@ -17,6 +17,7 @@ from screen.calculi.bounds.mixed_norms import Fact, is_zero, zero
 from screen.calculi.bounds.parts import Part
 from screen.calculi.bounds.quantities import Names
 from screen.calculi.bounds.value import Value, constant, of_part, unknown
+from screen.errors import swallowed
 from screen.graph import Node, Ref
 from screen.structure.branches.branch import Branch
 from screen.structure.dataflow import number, one_behind, strip
@@ -147,7 +148,7 @@ class Walk:
         except NotUnderstood as reason:
             return self.lost(node, f"`{node.op}`: {reason}")
         except (ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError, AttributeError, TypeError, AssertionError) as error:
-            return self.lost(node, f"the rule of `{node.op}` failed ({type(error).__name__}: {error})")
+            return self.lost(node, f"the rule of `{node.op}` failed ({swallowed(f'bounds of {node.op}', error)})")
 
     def lost(self, node: Node, reason: str) -> Value:
         """An unknown value; its derivative is 0 where nothing it reads depends on the stream."""

@@ -1,0 +1,303 @@
+"""One example on either side of every threshold of the rules and of the claims: what is said just below the number, and what just above it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch.nn.functional as F
+
+from screen.calculi.bounds.expr import num
+from screen.calculi.degrees import _walked
+from screen.calculi.meanfield import Start
+from screen.facts.claims.claim import ClaimKind
+from screen.facts.claims.derive import gradient_law, output_bounded, rising
+from screen.facts.operator.recurrence import _of_sequence
+from screen.facts.rank_collapse import least_one_minus_cos
+from screen.facts.record import Facts
+from screen.rules import depth_scaled_init, loss_at_start
+from screen.structure.branches.role import Mixer
+from screen.structure.types import MapCount, Port, Scale, Unknown
+from screen.verdict.summary import summarise
+from tests import handmade as h
+from tests.copies import ROOT
+from tests.rows.block import Call
+from tests.test_rules import check, initialised, outcomes
+
+CLOSE = 1e-6
+"""Relative distance from the number on either side."""
+
+
+def started(facts: Facts, **changes: object) -> Facts:
+    """With other numbers at the start."""
+    first = h.recursion(facts.streams[0])
+    return h.claimed(replace(facts, recursions=(replace(first, **changes), *facts.recursions[1:])))  # type: ignore[arg-type]
+
+
+def said(facts: Facts, claim: ClaimKind, value: object, weights: str = "") -> Facts:
+    """With a claim that is proved."""
+    end = value if isinstance(value, float) else None
+    changed = [
+        replace(c, status="proved", value=value, low=end, high=end, reason="", node=None, nodes=())  # type: ignore[arg-type]
+        if c.claim == claim and weights in ("", c.weights)
+        else c
+        for c in facts.claims.all
+    ]
+    return replace(facts, claims=facts.claims.with_all(changed))
+
+
+def one(code: str, facts: Facts) -> str:
+    """The outcome on the first stream."""
+    return outcomes(code, facts)[0]
+
+
+def multiplied(gain: float) -> str:
+    return one("R301", said(said(h.pre(), "growth", "exponential", "fixed"), "identity_gain", gain))
+
+
+def law(**changes: object) -> object:
+    found = gradient_law(replace(h.recursion(h.pre().streams[0]), **changes))  # type: ignore[arg-type]
+    return "unknown" if isinstance(found, Unknown) else found
+
+
+def deepnorm(update: float) -> str:
+    alpha = Scale("constant", (2 * 18) ** 0.25)
+    std = 0.125 * (8 * 18) ** -0.25 * math.sqrt(update)
+    return one("D102", initialised(std, 36, alpha=alpha, positions=("C",), placement="post"))
+
+
+def unnormed(total: float, count: int = 12) -> Facts:
+    """Branches without a norm whose g² add up to a number."""
+    return initialised(math.sqrt(math.sqrt(total / count) / 64), count)
+
+
+def uneven(share: float) -> str:
+    """Five branches, four of which have this share of the g² of the first."""
+    b = h.GraphBuilder()
+    x = b.op("input")
+    kinds, law, state = [], [], x
+    for name, size, count in (("a", 0.9, 1), ("b", 0.9 * share, 4)):
+        w1, w2 = b.parameter(f"{name}1", 64, 64), b.parameter(f"{name}2", 64, 64)
+        y = b.op("linear", b.op("linear", state, w1), w2)
+        state = b.op("add", state, y)
+        law += [(n, (h_normal(math.sqrt(math.sqrt(size) / 64)),)) for n in (f"{name}1", f"{name}2")]
+        sub = h.sublayer("ffn", "none", output=y, add=state, m=MapCount(2, (f"{name}1", f"{name}2")), name=name)
+        kinds.append(h.kind(sub, count=count, first=len(kinds), id_=name))
+    made = h.facts(h.stream(*kinds, states=(x, state), final_norm=False), graph=b.graph(initialisers=tuple(law)))
+    return one("R101", started(made, predicted_ratio=2.0))
+
+
+def h_normal(std: float) -> object:
+    from screen.graph import Initialiser
+
+    return Initialiser("normal_", (0.0, std))
+
+
+def collecting(times: float) -> str:
+    """Branches of its own beside twelve that read other streams alone."""
+    own = h.sublayer("ffn", "none", at=20, name="own")
+    fed = h.sublayer("attention", "none", at=30, ports=(Port("memory", False, "encoder"),), name="fed")
+    made = h.facts(h.stream(h.kind(own, count=int(times)), h.kind(fed, id_="k1", first=int(times)), final_norm=False))
+    (found,) = check("R101", made)
+    return "collects" if "it collects" in found.message else "other"
+
+
+def logits(size: float) -> str:
+    return one("I202", started(h.pre(), logit_rms={"attention": (size, size)}))
+
+
+def loss(times: float) -> str:
+    stream = h.pre().streams[0]
+    return loss_at_start._told(stream, loss_at_start.at(stream), Start(times * math.log(100), 100, 1.0, None)).result
+
+
+def filled(value: float) -> str:
+    from screen.graph import Initialiser
+
+    made = initialised(0.1)
+    law = tuple((name, (Initialiser("constant_", (value,)),)) for name, _ in made.graph.initialisers)
+    return one("I205", replace(made, graph=replace(made.graph, initialisers=law)))
+
+
+def collapse(apart: float) -> str:
+    """A post-norm stream."""
+    return one("D201", started(h.post(), one_minus_cos=apart))
+
+
+def little(apart: float) -> bool:
+    (found,) = check("D201", started(h.post(), one_minus_cos=apart))
+    return ", which is little" in found.message
+
+
+def bound_of(size: float) -> object:
+    """The claim on a branch whose bound is this number in rms."""
+    facts = h.peri()
+    sub = facts.streams[0].kinds[0].sublayers[0]
+    analysis = facts.analyses[sub.add, sub.output]
+    width = facts.streams[0].width or 1
+    bounds = replace(analysis.bounds, bounded=True, bound=num(size * math.sqrt(width)))
+    found = output_bounded(replace(facts, analyses={(sub.add, sub.output): replace(analysis, bounds=bounds)}), sub)
+    return "unknown" if isinstance(found, Unknown) else found
+
+
+def risen(more: float, blocks: int = 8) -> bool:
+    """Whether a rise is seen where all blocks add so many times twice what the first half adds."""
+    half = blocks // 2
+    late = 2 * more - 1
+    subs = [h.sublayer("ffn", at=20, name="early"), h.sublayer("ffn", at=24, name="late")]
+    kinds = [h.kind(s, count=half, first=n * half, id_=s.name) for n, s in enumerate(subs)]
+    made = h.facts(h.stream(*kinds))
+    sizes = dict(zip([(s.add, s.output) for s in subs], (1.0, late), strict=True))
+    analyses = {k: replace(made.analyses[k], bounds=replace(made.analyses[k].bounds, magnitude=num(v))) for k, v in sizes.items()}
+    made = replace(made, analyses=analyses)
+    return rising(made, made.streams[0]) is not None
+
+
+def sequence(*highs: float) -> str:
+    found = _of_sequence(highs)
+    return "unknown" if isinstance(found, Unknown) else found
+
+
+def quarters(*ends: float) -> str:
+    """The law of a sequence of twelve whose quarters end at these numbers."""
+    return sequence(*(e for e in ends for _ in range(3)))
+
+
+def epsilon(eps: float) -> str:
+    """What the weight before a norm is said to do to the norm's output."""
+    call = Call("layer_norm", lambda x: F.layer_norm(x, (4,), eps=eps))
+    walk = _walked(call.region.branch, Mixer(call.region.branch))
+    found = walk.values[call.results[-1].index].laws.get(0)
+    return "not homogeneous" if found is None else "exact" if found[1] else "asymptotic"
+
+
+def layouts(count: float) -> str:
+    placements = ("pre", "post", "peri", "output_only", "pre_post")
+    kinds = [h.kind(h.sublayer("ffn", p, at=20), count=1, first=n, id_=f"k{n}") for n, p in enumerate(placements[: int(count)])]
+    return "more" if "more layouts" in summarise(h.facts(h.stream(*kinds)), "Model") else "all"
+
+
+def few_raw(times: float) -> bool:
+    """Whether a branch that reads the stream as it is counts as one of few."""
+    made = h.facts(h.stream(h.kind(h.sublayer("ffn", "none", at=20), count=int(times)), h.kind(h.sublayer("ffn", at=30), id_="k1", first=int(times))))
+    return "over the whole depth" in check("D202", said(made, "identity_gain", 1.0))[0].message
+
+
+def in_sequence(count: float) -> bool:
+    """Whether streams one after the other count as many."""
+    made = h.facts(*(h.stream(h.kind(h.sublayer("ffn", at=6 * n + 2)), name=f"s{n}", states=(6 * n, 6 * n + 3)) for n in range(int(count))))
+    return "streams follow each other" in check("D202", made)[0].message
+
+
+def few_mixers(times: float) -> bool:
+    """Whether a branch that is neither attention nor feed-forward is left out of the bound on 1 − cos."""
+    made = h.facts(h.stream(h.kind(h.sublayer("ssm", at=20), count=int(times))))
+    return isinstance(least_one_minus_cos(made, made.streams[0]), float)
+
+
+def growing(grown: float) -> str:
+    return one("L202", started(h.none(), predicted_ratio=grown))
+
+
+def grown_law(grown: float) -> object:
+    found = started(h.none(), predicted_ratio=grown, gradient_ratio=2.0).claims.of("gradient_law", "start", "stream").known
+    return "unknown" if isinstance(found, Unknown) else found
+
+
+Row = tuple[str, Callable[[float], object], object, object]
+ROWS: tuple[Row, ...] = (
+    ("facts.queries.MODEST", multiplied, "holds", "conditional"),
+    ("rules.stream_growth.EXPONENTIAL", multiplied, "conditional", "violated"),
+    ("facts.queries.EXPLOSIVE", growing, "conditional", "violated"),
+    ("facts.queries.STARVED", lambda r: one("D202", started(h.pre(), predicted_ratio=r)), "holds", "violated"),
+    ("facts.queries.STARVED", lambda r: one("D202", said(h.pre(), "gradient_ratio", r)), "holds", "violated"),
+    ("facts.queries.STARVED", lambda r: one("D202", said(h.pre(), "gradient_ratio", 1 / r)), "holds", "violated"),
+    ("facts.queries.COLLAPSED", lambda a: one("D202", started(h.pre(), one_minus_cos=a)), "violated", "holds"),
+    ("facts.queries.COLLAPSED", collapse, "violated", "conditional"),
+    ("facts.queries.UPDATE_LIMIT", deepnorm, "holds", "violated"),
+    ("rules.token_collapse.APART", little, True, False),
+    ("rules.norm_on_stream.GROWTH_LIMIT", lambda t: one("R101", unnormed(t)), "conditional", "violated"),
+    ("rules.norm_on_stream.USUAL_GAIN", lambda g: one("R101", unnormed(0.9 * g * 4, 4)), "conditional", "violated"),
+    ("rules.norm_on_stream.UNEVEN", lambda u: uneven((5 / u - 1) / 4), "violated", "conditional"),
+    ("rules.norm_on_stream.FEW", collecting, "collects", "other"),
+    ("rules.gradient_ratio.FEW", few_raw, True, False),
+    ("rules.gradient_ratio.STAGES", in_sequence, False, True),
+    ("facts.rank_collapse.FEW", few_mixers, True, False),
+    ("rules.logits_at_start.FROZEN", logits, "holds", "violated"),
+    ("rules.loss_at_start.TIMES", loss, "holds", "violated"),
+    ("rules.weights_at_start.LARGE", lambda g: one("I203", initialised(math.sqrt(g / 64))), "holds", "violated"),
+    ("rules.weights_filled.HUGE", filled, "holds", "violated"),
+    ("rules.depth_scale.LARGE", lambda g: one("D301", initialised(math.sqrt(g / 64))), "conditional", "violated"),
+    ("rules.depth_scaled_init.TOLERANCE", lambda t: depth_scaled_init._scale(12**-0.5 * (1 + t), 12) is None, False, True),
+    ("rules.depth_scaled_init.CLEAR", lambda c: depth_scaled_init._scale(1 - c, 1.5) is None, True, False),  # type: ignore[arg-type]
+    ("facts.claims.derive.ORDINARY", lambda r: law(gradient_ratio=r), "power", "exponential"),
+    ("facts.claims.derive.ORDINARY", lambda r: law(gradient_ratio=1 / r), "power", "exponential"),
+    ("facts.claims.derive.FLAT", lambda r: law(gradient_ratio=r, ratio_exponent=0.05), "flat", "unknown"),
+    ("facts.claims.derive.LEVEL", lambda e: law(ratio_exponent=e), "flat", "unknown"),
+    ("facts.claims.derive.SLOPING", lambda e: law(ratio_exponent=-e), "unknown", "power"),
+    ("facts.claims.derive.GROWN", grown_law, "power", "unknown"),
+    ("facts.claims.derive.USEFUL", bound_of, True, "unknown"),
+    ("facts.claims.derive.STRAIGHT", risen, False, True),
+    ("facts.claims.derive.FEWEST", lambda n: risen(3.0, 2 * round(n / 2) if n > 7.9 else 6), False, True),
+    ("facts.operator.recurrence.FEWEST", lambda n: sequence(*[1.0] * math.floor(n + 0.5)), "unknown", "constant"),
+    ("facts.operator.recurrence.SETTLED", lambda s: quarters(1.0, 1.0, 1.0, s), "constant", "unknown"),
+    ("facts.operator.recurrence.SETTLING", lambda s: quarters(1.0, 2.0, 4.0, 4.0 * 2**s), "constant", "polynomial"),
+    ("facts.operator.recurrence.STEADY", lambda s: quarters(1.0, 2.0, 4.0, 4.0 * 2**s), "polynomial", "exponential"),
+    ("facts.operator.recurrence.FAST", lambda f: quarters(1.0, 1.0, f, f * f), "unknown", "exponential"),
+    ("facts.operator.recurrence.FALLING", lambda f: quarters(1.0, 1.0, 0.5, 0.5 * f), "decaying", "constant"),
+    ("calculi.degrees.rules.LARGE_EPSILON", epsilon, "exact", "asymptotic"),
+    ("calculi.degrees.rules.IDLE_EPSILON", epsilon, "asymptotic", "not homogeneous"),
+    ("verdict.summary.KINDS_SHOWN", layouts, "all", "more"),
+)
+WHOLE = (
+    "rules.norm_on_stream.FEW", "rules.gradient_ratio.FEW", "rules.gradient_ratio.STAGES", "facts.rank_collapse.FEW", "verdict.summary.KINDS_SHOWN",
+)  # fmt: skip
+"""Numbers of things: at most so many, and one more."""
+ELSEWHERE = {
+    "rules.logits_at_start.KEYS": "FROZEN is made of it",
+    "rules.identity_path.MOST_KINDS": "a matter of length", "rules.softmax_over_summed_axis.MOST": "ops that are followed",
+    "facts.FEW": "tests/test_loops.py", "facts.queries.ROUNDING": "of floats",
+    "facts.output_map._LONGEST": "ops that are followed", "facts.operator.recurrence.EVEN": "of floats",
+    "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",
+    "facts.operator.steps.LOW": "where a slope is read off", "facts.operator.steps.HIGH": "where a slope is read off",
+    "facts.operator.steps.LARGER": "where a slope is read off",
+}  # fmt: skip
+"""Numbers that are no threshold, or are on both sides of elsewhere."""
+
+
+def number(path: str) -> float:
+    module, _, name = path.rpartition(".")
+    return float(getattr(importlib.import_module(f"screen.{module}"), name))
+
+
+@pytest.mark.parametrize(("path", "of", "below", "above"), ROWS, ids=[f"{row[0]}-{n}" for n, row in enumerate(ROWS)])
+def test_both_sides(path: str, of: Callable[[float], object], below: object, above: object) -> None:
+    value = number(path)
+    sides = (value, value + 1) if path in WHOLE else (value * (1 - CLOSE), value * (1 + CLOSE))
+    if path.endswith("FEWEST"):
+        sides = (value - 1, value)
+    assert (of(sides[0]), of(sides[1])) == (below, above)
+
+
+def numbers() -> set[str]:
+    """Every number with a name, at the top of a module of the rules, the facts and the verdict."""
+    found = set()
+    for folder, name in ((ROOT / "rules", "rules"), (ROOT / "screen/facts", "facts"), (ROOT / "screen/verdict", "verdict")):
+        for file in folder.rglob("*.py"):
+            module = ".".join([name, *file.relative_to(folder).with_suffix("").parts]).removesuffix(".__init__")
+            for statement in ast.parse(file.read_text(encoding="utf-8")).body:
+                if isinstance(statement, ast.Assign):
+                    names = [n.id for t in statement.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+                    imported = importlib.import_module(f"screen.{module}")
+                    found |= {f"{module}.{n}" for n in names if isinstance(getattr(imported, n), int | float)}
+    return found
+
+
+def test_every_number_stands_here() -> None:
+    rows = {path for path, *_ in ROWS if not path.startswith("calculi.")}
+    assert numbers() - rows == set(ELSEWHERE)
+    assert rows <= numbers()
