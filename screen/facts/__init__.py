@@ -27,7 +27,7 @@ from screen.structure.types import Stream, Sublayer, Unknown
 
 FEW = 3
 """Equal branches in a row up to which somebody may call them one block."""
-CUT = "the stream itself passes matrices in every block"
+CUT = "the stream itself passes matrices"
 
 
 @put_off()

@@ -101,7 +101,7 @@ def _sublayer(facts: Facts, s: Sublayer, root: str) -> schema.SublayerPart:
 def _norm(position: str, norm: Norm, root: str) -> schema.NormPart:
     return schema.NormPart(
         position=position,  # type: ignore[arg-type]  # checked by pydantic
-        type=norm.type,
+        type=norm.name,
         centred=norm.centred,
         axes=list(norm.axes),
         size=norm.size,

@@ -65,6 +65,13 @@ class Norm:
     """The largest rms of a normed token at gain 1; None where that is not known, or where the statistic runs over tokens or samples."""
     across: bool = False
     """The statistic runs over tokens or samples: no norm of a token, and no A, B or C. (Batch, group and instance norms stand by their type.)"""
+    to_rms: bool = False
+    """Of an L2 norm: its value is multiplied by the root of its size at once, which makes it an RMSNorm in two steps."""
+
+    @property
+    def name(self) -> NormType:
+        """What it is called: √n · x/‖x‖ is RMSNorm. `type` is that of the node alone."""
+        return "rmsnorm" if self.to_rms else self.type
 
 
 @dataclass(frozen=True)

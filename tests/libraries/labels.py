@@ -1,8 +1,8 @@
 """Scores the streams of models of other libraries against labels read from their sources: `python -m tests.libraries.labels [ID …]`.
 
-A label (one line of `labels/labels.jsonl`) holds code that makes `model` and `inputs`, and the truth of one stream: of the one with the most branches, or of
-the role in `stream`. A field's alternatives are divided by `|`. A label whose library is not installed is skipped; one made for another version is scored
-all the same and named.
+A label (one line of `labels/labels.jsonl`) holds code that makes `model` and `inputs`, and the truth of one stream: of the one with the most
+branches, or of the role in `stream`. A field's alternatives are divided by `|`. A label whose library is not installed is skipped; one made for another
+version is scored all the same and named.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def score(label: Label, said: dict[str, str]) -> dict[str, tuple[str, str, str]]
 
 def main(argv: list[str] | None = None) -> int:
     """The command line; exit 0 when every field of every label is right."""
-    parser = argparse.ArgumentParser(prog="python -m tests.libraries.labels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser("python -m tests.libraries.labels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ids", nargs="*", help="ids, or their beginnings")
     options = parser.parse_args(argv)
     warnings.simplefilter("ignore")

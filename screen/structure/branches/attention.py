@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from screen.graph import numel
 from screen.structure.branches.branch import Branch
 from screen.structure.dataflow import strip
 from screen.structure.types import Norm, QKNorm, Unknown
@@ -75,6 +76,8 @@ class Attention:
                 return data[0], data[1]
             if flow.classes[node] in _SKIM or here.op in ("tanh", "clamp", "maximum", "minimum") or self._picks(node):
                 stack.extend(i for i in here.inputs if flow.data[i])
+            elif flow.classes[node] == "product" and len(data := [i for i in here.inputs if flow.data[i]]) == 1:
+                stack.extend(data)  # logits are mixed over heads
             elif here.op in ("sum", "mean"):
                 pair = self._manual_product(node)
                 if pair is not None:
@@ -134,7 +137,9 @@ class Attention:
                 continue
             if flow.classes[index] == "product":
                 others = [i for i in node.inputs if i not in reach and flow.data[i]]
-                return others[-1] if others else None
+                if others:
+                    return others[-1]
+                reach.add(index)  # weights are mixed over heads
             if flow.classes[index] in _SKIM or flow.classes[index] == "statistic":
                 reach.add(index)
         return None
@@ -166,8 +171,11 @@ class Attention:
         return tuple(found[n] for n in sorted(found)), bare
 
     def _same_rank(self, source: int, node: int) -> bool:
-        """Leave out per-token scalars (temperatures, statistics)."""
-        shape = self.branch.flow.graph.nodes[source].shape
+        """Leave out per-token scalars (temperatures, statistics), not a view that puts an axis of one behind the features."""
+        flow = self.branch.flow
+        shape = flow.graph.nodes[source].shape
+        if flow.classes[node] == "view" and numel(shape or ()) == numel(flow.graph.nodes[node].shape or ()):
+            return True
         return shape is None or len(shape) == 0 or shape[-1] != 1 or (self.branch.flow.graph.nodes[node].shape or (0,))[-1] == 1
 
     def norm_kind(self, node: int, head: int) -> QKNorm | Unknown:
@@ -177,7 +185,7 @@ class Attention:
             unread = self._unread_before(node)
             return Unknown("an op without a row stands between a projection and the logits", unread) if unread else "none"
         norm = norms[-1]
-        if norm.type == "l2":
+        if norm.name == "l2":
             return "cosine" if norm.axes == (-1,) else "l2"
         return "per_head" if norm.size <= head else "full"
 
@@ -212,8 +220,10 @@ class Attention:
         return both, q, k, bool(values) and all(n and not bare for n, bare in values)
 
     def reads_memory(self) -> bool:
-        """Whether keys come from another stream."""
-        return any(self._from_memory(c.k) for c in self.cores)
+        """Whether keys, or the values that are weighed, come from another stream, and queries do not: in a reversible net all of them do."""
+        return any(
+            (self._from_memory(c.k) or (c.v is not None and self._from_memory(c.v))) and not self._from_memory(c.q) for c in self.cores
+        )
 
     def _from_memory(self, node: int) -> bool:
         """Whether a value depends on another stream and not on this one."""

@@ -97,7 +97,7 @@ class Region:
             if node in seen or node in self.chains.on_streams or self._border(node) != self._elsewhere:
                 continue
             seen.add(node)
-            if all(u in inside or u in found for u in graph.users[node]):
+            if all(u in inside or u in found or not self.chains.live >> u & 1 for u in graph.users[node]):
                 found.add(node)
                 for source in graph.nodes[node].inputs:
                     heapq.heappush(queue, -source)
@@ -146,6 +146,14 @@ class Region:
     def _elsewhere(self) -> str:
         """What stands outside of an inner stream is an earlier state of the outer one, not another stream."""
         return "earlier" if self.chain.inner else "memory"
+
+    @cached_property
+    def home(self) -> int:
+        """The innermost call that holds the add and some key op of the branch: `Residual.forward(x, y)` holds the add alone."""
+        graph = self.flow.graph
+        held = {c for i in self.region if self.flow.key[i] for c in graph.call_path(graph.nodes[i].call)}
+        path = graph.call_path(graph.nodes[self.add].call)
+        return next((c for c in reversed(path) if c in held), path[-1])
 
     @cached_property
     def constants(self) -> tuple[object, ...]:

@@ -186,7 +186,7 @@ class Mixer:
 
     def _is_gated(self) -> bool:
         """A product, entry by entry, of two values that each come from a weighted op of the branch. A gate on the output, whose complement
-        or twin multiplies the stream, is a scale of the sum."""
+        or twin multiplies the stream, is a scale of the sum; one that is made of another argument alone is a scale of the branch."""
         flow, gates = self.branch.flow, self.branch.stream_gates
         mine = mask_of(i for i in self.branch.region if flow.key[i])
         for index in self.branch.region:
@@ -198,6 +198,8 @@ class Mixer:
             data = [i for i in dict.fromkeys(node.inputs) if flow.data[i] and flow.keys[i] & mine]
             wide = [i for i in data if (flow.graph.nodes[i].shape or (0,))[-1] > 1]
             if any(flow.depends(gate, i) or gate == i for gate in gates for i in wide):
+                continue
+            if len({self.branch.chains.is_fed_by(i, self.branch.chain.nodes[0]) for i in wide}) > 1:  # made of a condition: a scale
                 continue
             if len(wide) == 2 and not self._activation_of_one(*wide):
                 return True

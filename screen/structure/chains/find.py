@@ -16,7 +16,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from screen.structure.chains.identity_edges import Edge, Edges
-from screen.structure.dataflow import Flow, nodes_of
+from screen.structure.dataflow import Flow, nodes_of, strip
+from screen.structure.logits import feeds_softmax
 
 
 @dataclass(frozen=True)
@@ -176,22 +177,42 @@ class Chains:
     def streams(self) -> tuple[Chain, ...]:
         """Streams in data-flow order of their first add; inner ones included and marked."""
         found = self._candidates()
+        found = [c for c in found if not self._is_logits(c)] or found
         outer = [c for c in found if not self.is_within(c, found)] or found[:1]
         chosen: list[Chain] = []
         for chain in found:
             beside = bool(chosen) and chain.nodes[0] == chosen[0].nodes[0] and len(chain.adds) == len(chosen[0].adds)
-            if chain in outer and (not chosen or beside or not self.is_nested(chain, outer)):
+            if self.continued(chain, found) or (chain in outer and (not chosen or beside or not self.is_nested(chain, outer))):
                 chosen.append(chain)
             elif len(chain.adds) >= 2 and self._is_network(chain):
                 chosen.append(self._with_first(chain))
         return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
 
+    def continued(self, chain: Chain, others: Sequence[Chain]) -> Chain | None:
+        """The stream that a chain goes on with behind a matrix, `Linear(cat(skip, x))`: x is its end, and the skip an earlier state of a stream."""
+        nodes = self.flow.graph.nodes
+        source = nodes[chain.nodes[0]]
+        joined = nodes[self.flow.root(source.inputs[0])] if source.op == "linear" else source
+        parts = [strip(self.flow, i) for i in joined.inputs] if joined.op == "cat" else []
+        if len(parts) != 2 or not all(any(p in c.nodes for c in others) for p in parts):
+            return None
+        return next((c for c in others if c is not chain and c.nodes[-1] in parts), None)
+
+    def _is_logits(self, chain: Chain) -> bool:
+        """Whether every sum on a chain goes into a softmax, scaled and masked at most: logits that each attention adds to those before it."""
+        return all(feeds_softmax(self.flow.graph, add) for add in chain.adds)
+
+    @cached_property
+    def live(self) -> int:
+        """The nodes that some output depends on, as a mask; everything, when the forward did not come to its outputs."""
+        graph = self.flow.graph
+        if not graph.outputs or graph.failure is not None:
+            return -1
+        return functools.reduce(operator.or_, (self.flow.ancestors[o] for o in graph.outputs))
+
     def _candidates(self) -> list[Chain]:
         """Chains with residual adds that reach an output, the longest first, each with adds of its own."""
-        graph = self.flow.graph
-        live = -1  # everything, when the forward did not come to its outputs
-        if graph.outputs and graph.failure is None:
-            live = functools.reduce(operator.or_, (self.flow.ancestors[o] for o in graph.outputs))
+        live = self.live
         ends = [i for i, b in enumerate(self.best) if b.adds and live >> i & 1]
         walked, known = set[int](), set[int]()
         found: list[Chain] = []

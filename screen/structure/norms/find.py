@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from screen.graph import Graph, Node
+from screen.graph import Graph, Node, Ref
 from screen.structure.axes import Features
 from screen.structure.dataflow import Flow, axes_of, number, strip
+from screen.structure.initial.values import start_of
 from screen.structure.norms.statistics import READ, Mean, Reading, Stat, reading_of, subject_of
 from screen.structure.types import Norm, NormType, Place
 
@@ -51,6 +52,9 @@ class Norms:
             readings.append(reading)
             if found is not None:
                 norms[node.index] = self._placed(found)
+        for index, norm in norms.items():
+            if norm.type == "l2" and _is_brought_to_rms(self.flow, norm):
+                norms[index] = replace(norm, to_rms=True)
         return norms, free, tuple(readings)
 
     @property
@@ -76,6 +80,41 @@ class Norms:
     def scale_free(self) -> dict[int, int]:
         """Quotients of degree 0 that are no norms: node -> numerator."""
         return self._result[1]
+
+
+def _is_brought_to_rms(flow: Flow, norm: Norm) -> bool:
+    """Whether the value of an L2 norm goes on times √size, perhaps times a gain."""
+    stack, seen = [(norm.node, 1.0)], {norm.node}
+    while stack:
+        here, factor = stack.pop()
+        if abs(factor / math.sqrt(max(norm.size, 1)) - 1.0) < 1e-3 and norm.size > 1:
+            return True
+        for user in flow.graph.users[here]:
+            node = flow.graph.nodes[user]
+            if user in seen or (node.op not in ("mul", "div") and (flow.classes[user] != "view" or node.op == "detach")):
+                continue
+            times = 1.0 if node.op not in ("mul", "div") else constant_factor(flow, node, here)
+            if times is not None:
+                seen.add(user)
+                stack.append((user, factor * times))
+    return False
+
+
+def constant_factor(flow: Flow, node: Node, of: int) -> float | None:
+    """c of a product value · c, value · (gain · c) or value / c; 1 for a gain alone, None for any other op."""
+    numbers = [v for a in node.args if (v := number(a)) is not None]
+    others = [i for i in node.inputs if i != of]
+    if node.op == "div":
+        return 1.0 / numbers[0] if not others and isinstance(node.args[0], Ref) and numbers and numbers[0] else None
+    if node.op != "mul" or not others:
+        return numbers[0] if node.op == "mul" and numbers and node.inputs.count(of) == 1 else None
+    if flow.data[others[0]]:
+        return None
+    if not flow.trained[others[0]]:
+        return start_of(flow.graph, others[0])
+    gain = flow.graph.nodes[strip(flow, others[0])]
+    below = [v for a in gain.args if (v := number(a)) is not None]
+    return below[0] if gain.op == "mul" and below else 1.0
 
 
 def place_of(graph: Graph, node: int) -> Place:

@@ -18,19 +18,27 @@ class Block:
     call: int | None
 
 
-def blocks(graph: Graph, adds: Sequence[int], signatures: Sequence[Signature]) -> list[Block]:
-    """Group residual adds (nodes, in order) into blocks."""
+@dataclass(frozen=True)
+class Placed:
+    """A residual branch: the add, and the innermost call that holds it together with some weight of its branch."""
+
+    add: int
+    call: int
+
+
+def blocks(graph: Graph, adds: Sequence[Placed], signatures: Sequence[Signature]) -> list[Block]:
+    """Group residual branches (in order) into blocks. An add in a call of its own, `Residual.forward(x, y)`, stands where that is called."""
     if not adds:
         return []
     return _refine(graph, list(range(len(adds))), adds, signatures)
 
 
-def _refine(graph: Graph, members: list[int], adds: Sequence[int], signatures: Sequence[Signature]) -> list[Block]:
-    top = _common(graph, [graph.nodes[adds[m]].call for m in members])
+def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> list[Block]:
+    top = _common(graph, [adds[m].call for m in members])
     if _is_member(graph, top) and not _repeats(graph, top, members, adds, signatures) and not _holds_blocks(graph, top, members, adds):
         return [Block(tuple(members), top)]
     periodic = _period([signatures[m] for m in members]) < len(members)
-    apart = [m for m in members if graph.nodes[adds[m]].call == top]
+    apart = [m for m in members if adds[m].call == top]
     if periodic and 0 < len(apart) < len(members):  # the layers of one block stand in several lists
         return _by_period(members, signatures, None, _lines(graph, members, adds))
     groups = _children(graph, top, members, adds)
@@ -52,13 +60,15 @@ def _refine(graph: Graph, members: list[int], adds: Sequence[int], signatures: S
     return found
 
 
-def _repeats(graph: Graph, call: int, members: list[int], adds: Sequence[int], signatures: Sequence[Signature]) -> bool:
-    """Whether a call holds several blocks: its branches repeat, and in a member of a list so do the lines of code that add them."""
-    lines = [(graph.nodes[adds[m]].file, graph.nodes[adds[m]].line) if _is_member(graph, call) else None for m in members]
-    return _period([(signatures[m], line) for m, line in zip(members, lines, strict=True)]) < len(members)
+def _repeats(graph: Graph, call: int, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> bool:
+    """Whether a call holds several blocks: its branches repeat; in a member of a list their roles and the lines of code that add them (the last block
+    of a stack may have the stack's own norm)."""
+    if _is_member(graph, call):
+        return _period([(signatures[m][:1], line) for m, line in zip(members, _lines(graph, members, adds), strict=True)]) < len(members)
+    return _period([signatures[m] for m in members]) < len(members)
 
 
-def _holds_blocks(graph: Graph, top: int, members: list[int], adds: Sequence[int]) -> bool:
+def _holds_blocks(graph: Graph, top: int, members: list[int], adds: Sequence[Placed]) -> bool:
     """Whether a member of a list holds a list of blocks itself (the stages of a pyramid): some of several of its members has several branches."""
     groups = _children(graph, top, members, adds) or []
     return all(_is_member(graph, call) for call, _ in groups) and any(len(group) > 1 for _, group in groups)
@@ -80,16 +90,16 @@ def _is_member(graph: Graph, call: int) -> bool:
     return call in graph.members
 
 
-def _children(graph: Graph, top: int, members: list[int], adds: Sequence[int]) -> list[tuple[int, list[int]]] | None:
+def _children(graph: Graph, top: int, members: list[int], adds: Sequence[Placed]) -> list[tuple[int, list[int]]] | None:
     """Members by the child call of `top` that holds them; those that stand in `top` itself go with the next.
 
     None when most of them stand in `top` itself."""
     groups: list[tuple[int, list[int]]] = []
     lone: list[int] = []
-    if sum(graph.nodes[adds[m]].call == top for m in members) * 2 > len(members):
+    if sum(adds[m].call == top for m in members) * 2 > len(members):
         return None
     for member in members:
-        path = graph.call_path(graph.nodes[adds[member]].call)
+        path = graph.call_path(adds[member].call)
         depth = path.index(top) + 1
         if depth >= len(path):
             lone.append(member)
@@ -112,9 +122,9 @@ def _period(items: Sequence[object]) -> int:
     return count
 
 
-def _lines(graph: Graph, members: list[int], adds: Sequence[int]) -> list[tuple[str, int]]:
+def _lines(graph: Graph, members: list[int], adds: Sequence[Placed]) -> list[tuple[str, int]]:
     """The line of code of each add."""
-    return [(graph.nodes[adds[m]].file, graph.nodes[adds[m]].line) for m in members]
+    return [(graph.nodes[adds[m].add].file, graph.nodes[adds[m].add].line) for m in members]
 
 
 def _by_period(members: list[int], signatures: Sequence[Signature], call: int | None, lines: Sequence[object]) -> list[Block]:

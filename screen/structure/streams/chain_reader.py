@@ -8,9 +8,10 @@ from functools import cached_property
 
 from screen.structure.branches.branch import Branch
 from screen.structure.branches.role import Mixer
+from screen.structure.branches.weights import slices_of
 from screen.structure.chains.find import Chain, Chains
 from screen.structure.chains.identity_edges import Edge
-from screen.structure.dataflow import Flow, axes_of, strip
+from screen.structure.dataflow import Flow, axes_of, nodes_of, strip
 from screen.structure.types import Norm
 
 
@@ -78,12 +79,17 @@ class ChainReader:
         return edges[:cut]  # behind the last norm an activation is the beginning of a head
 
     def _collapsed(self, node: int) -> list[Edge]:
-        """A sum of at most eight copies [tokens, copies, features] that ends a stream of several."""
+        """A sum or mean of at most eight copies that ends a stream of several: what is left has the shape of the stream before they were made."""
         graph = self.flow.graph
         shape = graph.nodes[node].shape or ()
-        sums = [u for u in graph.users[node] if graph.nodes[u].op == "sum" and len(shape) >= 4 and shape[-2] <= 8]
-        sums = [u for u in sums if axes_of(self.flow.operand(graph.nodes[u], 1, "dim", "axis"), len(shape)) == (-2,)]
-        return [Edge(node, u, "same") for u in sums]
+        before = {graph.nodes[n].shape for n in self.chain.nodes[: self.chain.nodes.index(self.chain.adds[0])]}
+        found = []
+        for user in graph.users[node]:
+            here = graph.nodes[user]
+            axes = axes_of(self.flow.operand(here, 1, "dim", "axis"), len(shape)) if here.op in ("sum", "mean") else ()
+            if len(axes) == 1 and len(shape) >= 4 and shape[axes[0]] <= 8 and here.shape in before:
+                found.append(Edge(node, user, "same"))
+        return found
 
     def _norms_of(self, node: int) -> Iterator[Edge]:
         """Norms that read a node, behind their statistics."""
@@ -123,11 +129,19 @@ class ChainReader:
             return [branch]
         passed = self.flow.keys[branch.state]
         fresh = [self.flow.keys[i] & ~passed for i in data]
-        if not all(fresh) or fresh[0] & fresh[1]:
+        if not all(fresh) or (fresh[0] & fresh[1] and not self._share_a_map(branch, data, fresh)):
             return [branch]
         parts = [p for i in data for p in self._split(self._branch(branch.add, branch.state, i))]
         roles = {self.mixer(p).role for p in parts}
         return parts if len(roles) > 1 and roles & _MIXERS else [branch]
+
+    def _share_a_map(self, branch: Branch, data: list[int], fresh: list[int]) -> bool:
+        """Whether two parts of a branch share no more than a map of the stream of which each takes other slices (PaLM's fused projection)."""
+        shared, keys = fresh[0] & fresh[1], self.flow.keys
+        if not all(own & ~shared for own in fresh) or not all(self.flow.weighted[n] and keys[n] & shared == 1 << n for n in nodes_of(shared)):
+            return False
+        cut = [self.flow.ancestors[i] & slices_of(branch) for i in data]
+        return all(cut) and not cut[0] & cut[1]
 
     @cached_property
     def _mixers(self) -> dict[tuple[int, int], Mixer]:
@@ -176,5 +190,5 @@ class ChainReader:
         return any(r >= add for r in self.reads(position)) or not self.reads(position)
 
 
-_TAIL = frozenset({"same", "scale", "norm", "part", "opaque", "gate", "join"})
+_TAIL = frozenset({"same", "scale", "norm", "part", "opaque", "gate", "free", "join"})
 _MIXERS = frozenset({"attention", "cross_attention", "linear_attention", "ssm", "rnn", "conv", "fourier", "pooling"})

@@ -16,7 +16,7 @@ from screen.structure.dataflow import nodes_of
 from screen.structure.norms.find import place_of
 from screen.structure.streams.ends import Ends, signature
 from screen.structure.streams.equal_calls import EqualCalls
-from screen.structure.streams.kinds import unique_names
+from screen.structure.streams.kinds import ranges, unique_names
 from screen.structure.streams.reader import Reader
 from screen.structure.types import IdentityPath, Kind, Place, Scale, Stream
 
@@ -28,6 +28,9 @@ def joined(streams: Sequence[Stream], readers: Sequence[Reader]) -> tuple[list[S
     """The streams with those of one cut stream as one, and the reader of each (of its first part)."""
     outer = [n for n, r in enumerate(readers) if not r.chain.inner]
     taken: dict[int, Stream | None] = {}
+    for run in _skipping(outer, streams, readers):
+        taken.update({run[0]: _in_a_row([streams[n] for n in run], [readers[n] for n in run]), **dict.fromkeys(run[1:])})
+    outer = [n for n in outer if n not in taken]
     for run in _runs(outer, streams, readers):
         found = _as_one([streams[n] for n in run], [readers[n] for n in run]) if len(run) >= FEWEST else None
         if found is not None:
@@ -46,6 +49,42 @@ def _runs(outer: list[int], streams: Sequence[Stream], readers: Sequence[Reader]
         else:
             runs.append([n])
     return runs
+
+
+def _skipping(outer: list[int], streams: Sequence[Stream], readers: Sequence[Reader]) -> list[list[int]]:
+    """Streams of one width each of which goes on with the one before behind `Linear(cat(skip, x))` (U-Net-like), two and more."""
+    runs: list[list[int]] = []
+    for n in outer:
+        before = readers[n].chains.continued(readers[n].chain, [readers[m].chain for m in outer])
+        run = next((r for r in runs if readers[r[-1]].chain is before and streams[r[-1]].width == streams[n].width), None)
+        if run is not None:
+            run.append(n)
+        else:
+            runs.append([n])
+    return [run for run in runs if len(run) > 1]
+
+
+def _in_a_row(streams: list[Stream], readers: list[Reader]) -> Stream:
+    """One stream with the blocks of several, one after the other."""
+    graph, depth = readers[0].flow.graph, 0
+    kinds: dict[object, Kind] = {}
+    for stream in streams:
+        for kind in stream.kinds:
+            shape = tuple(map(signature, kind.sublayers))
+            layers = tuple((first + depth, last + depth) for first, last in kind.layers)
+            old = kinds.get(shape)
+            kinds[shape] = (
+                replace(kind, id=f"k{len(kinds)}", layers=layers)
+                if old is None
+                else replace(old, count=old.count + kind.count, layers=ranges((*old.layers, *layers)))
+            )
+        depth += stream.depth
+    cuts = tuple(place_of(graph, r.chain.nodes[0]) for r in readers[1:])
+    return replace(
+        streams[0], depth=depth, kinds=tuple(kinds.values()), identity=IdentityPath(False, None, 0, cuts), final_norm=streams[-1].final_norm,
+        cuts=cuts, states=tuple(sorted({n for s in streams for n in s.states})), end_norm=streams[-1].end_norm,
+        long_skips=tuple(skip for s in streams for skip in s.long_skips),
+    )  # fmt: skip
 
 
 def _cut(one: Reader, other: Reader) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from screen.structure.chains.identity_edges import Edge
-from screen.structure.streams.blocks import Block, blocks
+from screen.structure.streams.blocks import Block, Placed, blocks
 from screen.structure.streams.equal_calls import Counterparts, EqualCalls
 from screen.structure.streams.multipliers import Scales
 from screen.structure.streams.reader import Reader
@@ -63,7 +63,7 @@ class Ends:
         if self.is_loop and graph.loop is not None:
             of_copy = {c: [i for i, s in enumerate(subs) if c in graph.call_path(graph.nodes[s.add].call)] for c in graph.loop.copies}
             return [Block(tuple(members), copy) for copy, members in of_copy.items() if members]
-        return blocks(graph, [s.add for s in subs], [signature(s) for s in subs])
+        return blocks(graph, [Placed(b.add, b.home) for _, b in self.reader.branches], [signature(s) for s in subs])
 
     def positions(self, block: Block) -> list[int]:
         """Its adds, by their positions on the chain."""

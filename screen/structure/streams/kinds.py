@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +38,7 @@ def kinds_of(ends: Ends) -> tuple[tuple[Kind, ...], int, tuple[TracedBlock, ...]
         held = [groups[p] for p, _ in spans[place : place + each]]
         members = unique_names([subs[m][0] for g in held for m in g.members])
         path = graph.modules[graph.calls[held[0].call].module].path if held[0].call is not None else ""
-        layers = _ranges(at[number])
+        layers = ranges(at[number])
         kinds.append(Kind(f"k{number}", sum(last - first + 1 for first, last in layers), layers, path, members))
     ran = []
     for place in range(0, len(groups), each):
@@ -51,9 +52,12 @@ def _layers_per_block(signatures: list[Any]) -> int:
     """How many layers in a row make one block: attention and FFN may be members of one list. They are layers of one branch each, mix and do not, and
     take turns to the end."""
     roles = [tuple(s[0] for s, _ in signature) for signature in signatures]
-    period = next((p for p in range(1, len(roles)) if len(roles) % p == 0 and all(signatures[i] == signatures[i % p] for i in range(len(roles)))), 1)
-    turn = roles[:period]
-    return period if all(len(r) == 1 for r in turn) and 0 < sum(r[0] in FEED_FORWARD for r in turn) < period else 1
+    for items in (signatures, roles):  # a first or a last layer may differ in more than its role
+        period = next((p for p in range(1, len(roles)) if len(roles) % p == 0 and all(items[i] == items[i % p] for i in range(len(roles)))), 1)
+        turn = roles[:period]
+        if all(len(r) == 1 for r in turn) and 0 < sum(r[0] in FEED_FORWARD for r in turn) < period:
+            return period
+    return 1
 
 
 def _looped(ends: Ends, signatures: list[Any]) -> list[tuple[int, int]]:
@@ -82,7 +86,7 @@ def _expanded(graph: Graph, groups: list[Block]) -> list[int]:
     return order
 
 
-def _ranges(layers: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def ranges(layers: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Inclusive ranges in order, neighbours joined."""
     found: list[tuple[int, int]] = []
     for first, last in layers:
@@ -107,4 +111,4 @@ def unique_names(subs: list[Sublayer]) -> tuple[Sublayer, ...]:
     return tuple(named)
 
 
-__all__ = ["kinds_of", "unique_names"]
+__all__ = ["kinds_of", "ranges", "unique_names"]

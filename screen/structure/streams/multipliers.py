@@ -69,15 +69,31 @@ class Scales:
         return any(r >= node for r in read)
 
     def is_affine(self, edge: Edge) -> bool:
-        """The gain of a norm that has none of its own: a trained factor right after it."""
+        """The gain of a norm that has none of its own: a trained factor right after it; and the √n that makes an L2 norm an RMSNorm."""
         flow, norms = self.reader.flow, self.reader.chains.edges.norms.by_node
-        if edge.scale is None or not flow.trained[edge.scale]:
+        if edge.kind not in ("scale", "same"):
             return False
-        source = flow.graph.nodes[strip(flow, edge.source)]
-        if source.index not in norms or not self._is_gain(edge.scale):
+        learned = edge.scale is not None and flow.trained[edge.scale]
+        norm = norms.get(self._behind_factors(edge.source, 0 if learned else 1))
+        if norm is None:
             return False
-        call = flow.graph.nodes[source.inputs[0]] if source.op == "getitem" else source
-        return not (call.op in ("layer_norm", "rms_norm") and flow.ref(call, 2, "weight") is not None)
+        if edge.scale is None or not learned:
+            return norm.to_rms and edge.factor is not None
+        call = flow.graph.nodes[norm.node]
+        call = flow.graph.nodes[call.inputs[0]] if call.op == "getitem" else call
+        fused = call.op in ("layer_norm", "rms_norm") and flow.ref(call, 2, "weight") is not None
+        return self._is_gain(edge.scale) and not fused
+
+    def _behind_factors(self, node: int, gains: int) -> int:
+        """The value behind copies and, of an RMSNorm in two steps, behind its factor √n and at most so many gains."""
+        flow, norms = self.reader.flow, self.reader.chains.edges.norms.by_node
+        node = start = strip(flow, node)
+        while node not in norms and len(edges := self.reader.chains.into[node]) == 1 and edges[0].kind in ("scale", "same"):
+            gains -= edges[0].scale is not None and flow.trained[edges[0].scale]
+            if gains < 0:
+                return start
+            node = strip(flow, edges[0].source)
+        return node if node in norms and norms[node].to_rms else start
 
     def _is_gain(self, node: int) -> bool:
         """A parameter, perhaps plus or times a number: `w`, `1 + w`; a sigmoid of one is a scale."""

@@ -47,7 +47,7 @@ class Reader(ChainReader):
             positions=letters,
             unknown=unknown,
             norms=norms,
-            norm_type=first.type if first else None,
+            norm_type=first.name if first else None,
             ports=self._ports(branch),
             qk_norm=qk,
             q_norm=q,

@@ -1,0 +1,228 @@
+"""Stacks as libraries write them: lists of pairs, sums in a module of their own, carried logits, fused projections, skips by a matrix, copies of a
+stream; and norms in two steps. The truth about each is worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import screen
+from screen.report.schema import Report
+
+WIDTH, TOKENS, DEPTH, HEADS = 32, 9, 3, 2
+
+
+class Sum(nn.Module):
+    """A residual add in a module of its own."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return y + x
+
+
+class RMS(nn.Module):
+    """F.normalize(x) · √n · (1 + g)."""
+
+    def __init__(self, size: int = WIDTH) -> None:
+        super().__init__()
+        self.root, self.gain = size**0.5, nn.Parameter(torch.zeros(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.normalize(x, dim=-1) * self.root * (self.gain + 1)
+
+
+class Attention(nn.Module):
+    """Logits by einsum; perhaps normed queries and keys, logits carried on, weights mixed over heads, values and keys of another stream."""
+
+    def __init__(self, how: str = "") -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.how, self.norms = how, nn.ModuleList(RMS(WIDTH // HEADS) for _ in range(2))
+        self.mixed = nn.Parameter(torch.randn(HEADS, HEADS))
+
+    def forward(self, x: Tensor, before: Tensor | None = None, context: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        source = x if context is None else context
+        q, k, v = (m(t).unflatten(-1, (HEADS, -1)).transpose(1, 2) for m, t in ((self.q, x), (self.k, source), (self.v, source)))
+        self.kept = k[:, :, 1:]  # a cache that nothing reads
+        if self.how == "rms":
+            q, k = (norm(t) for norm, t in zip(self.norms, (q, k), strict=True))
+        logits = torch.einsum("b h i d, b h j d -> b h i j", q, k) / 4 + (0 if before is None else before)
+        weights = logits.softmax(-1)
+        if self.how == "talking":
+            weights = torch.einsum("b h i j, h g -> b g i j", weights, self.mixed)
+        y = torch.einsum("b h i j, b h j d -> b h i d", weights, v)
+        return self.o(y.transpose(1, 2).flatten(-2)), logits
+
+
+class FFN(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Linear(WIDTH, 80), nn.GELU(), nn.Linear(80, WIDTH))
+
+
+class Alternating(nn.Module):
+    """Attention and FFN take turns in one list, each with its norms and its sum beside it."""
+
+    def __init__(self, how: str = "", norm: type[nn.Module] = RMS, peri: bool = False) -> None:
+        super().__init__()
+        made = [Attention(how) if i % 2 == 0 else FFN() for i in range(2 * DEPTH)]
+        self.layers = nn.ModuleList(nn.ModuleList([norm(), norm() if peri else nn.Identity(), layer, Sum()]) for layer in made)
+        self.last, self.how = norm(), how
+
+    def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
+        logits = None
+        for norm, after, layer, add in self.layers:
+            if isinstance(layer, Attention):
+                y, made = layer(norm(x), logits, context)
+                logits = made if self.how == "carried" else None
+            else:
+                y = layer(norm(x))
+            x = add(after(y), x)
+        return self.last(x)
+
+
+class Fused(nn.Module):
+    """Attention and a gated FFN from one projection of the normed stream (PaLM)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.made = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH + 160)
+        self.o, self.down = nn.Linear(WIDTH, WIDTH), nn.Linear(80, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v, h = self.made(self.norm(x)).split((WIDTH, WIDTH, WIDTH, 160), -1)
+        up, gate = h.chunk(2, -1)
+        return x + (self.o(torch.softmax(q @ k.mT / 6, -1) @ v) + self.down(up * F.silu(gate)))
+
+
+class Skipping(nn.Module):
+    """Blocks in two halves; those of the second half begin with a matrix that joins the stream and an earlier state (U-ViT)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.ModuleList([nn.LayerNorm(WIDTH), Attention(), nn.LayerNorm(WIDTH), FFN()]) for _ in range(4))
+        self.joins, self.last = nn.ModuleList(nn.Linear(2 * WIDTH, WIDTH) for _ in range(2)), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        skips = []
+        for i, (norm, one, second, other) in enumerate(self.blocks):
+            if i < 2:
+                skips.append(x)
+            else:
+                x = self.joins[i - 2](torch.cat([skips.pop(), x], -1))
+            x = x + one(norm(x))[0]
+            x = x + other(second(x))
+        return self.last(x)
+
+
+class Copies(nn.Module):
+    """Two copies of the stream, mixed by a matrix made from them, summed over the last axis at the end (hyper-connections)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms, self.ffns = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(DEPTH)), nn.ModuleList(FFN() for _ in range(DEPTH))
+        self.mixes, self.last = nn.ModuleList(nn.Linear(WIDTH, 3) for _ in range(DEPTH)), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.unsqueeze(2).expand(-1, -1, 2, -1)
+        for norm, ffn, mix in zip(self.norms, self.ffns, self.mixes, strict=True):
+            mixed = torch.einsum("... s t, ... s d -> ... t d", torch.tanh(mix(x)), x)
+            x = mixed[..., 1:, :] + ffn(norm(mixed[..., 0, :])).unsqueeze(2)
+        return self.last(x.transpose(-1, -2).sum(-1))
+
+
+class Conditioned(nn.Module):
+    """The branch is multiplied by what a second argument gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.ffn, self.gate = nn.LayerNorm(WIDTH), FFN(), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+        return x + torch.sigmoid(self.gate(c)).unsqueeze(1) * self.ffn(self.norm(x))
+
+
+class Stages(nn.Module):
+    """Two stacks of two blocks, each stack with a norm at its end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stacks = nn.ModuleList(Stack() for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for stack in self.stacks:
+            x = stack(x)
+        return x
+
+
+class Stack(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleList([nn.LayerNorm(WIDTH), Attention(), nn.LayerNorm(WIDTH), FFN()]) for _ in range(2))
+        self.last = nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for norm, attention, second, ffn in self.layers:
+            x = x + attention(norm(x))[0]
+            x = x + ffn(second(x))
+        return self.last(x)
+
+
+def read(model: nn.Module, *more: Tensor) -> Report:
+    return screen.check(model, example_inputs=(torch.zeros(2, TOKENS, WIDTH), *more))
+
+
+def blocks(report: Report) -> list[str]:
+    """Each kind of the one stream as count and roles with placements."""
+    [stream] = report.streams
+    return [f"{k.count}: {', '.join(f'{s.role} {s.placement}' for s in k.sublayers)}" for k in stream.kinds]
+
+
+@pytest.mark.parametrize("how", ["", "rms", "talking", "carried"])
+def test_a_list_in_which_attention_and_ffn_take_turns(how: str) -> None:
+    """Pairs are blocks, whatever the first of them lacks; logits that each attention hands to the next are no stream."""
+    report = read(Alternating(how))
+    assert {text.partition(": ")[2] for text in blocks(report)} == {"attention pre, ffn pre"}
+    assert (report.streams[0].depth, report.streams[0].final_norm) == (DEPTH, True)
+    kind = report.streams[0].kinds[0]
+    assert kind.sublayers[0].qk_norm == ("per_head" if how == "rms" else "none")
+
+
+@pytest.mark.parametrize("peri", [False, True])
+def test_an_l2_norm_times_the_root_of_its_size_is_rms_and_its_gain_no_scale(peri: bool) -> None:
+    report = read(Alternating(peri=peri))
+    [kind] = report.streams[0].kinds
+    assert {(s.placement, s.norm_type, s.residual.kind) for s in kind.sublayers} == {("peri" if peri else "pre", "rmsnorm", "none")}
+
+
+def test_keys_of_an_argument_that_a_cache_reads_too_are_maps_of_the_branch() -> None:
+    [kind] = read(Alternating(), torch.zeros(2, 7, WIDTH)).streams[0].kinds
+    assert (kind.sublayers[0].role, kind.sublayers[0].m.maps) == ("cross_attention", 4)
+
+
+def test_two_branches_from_one_projection() -> None:
+    report = read(nn.Sequential(*(Fused() for _ in range(DEPTH)), nn.LayerNorm(WIDTH)))
+    assert blocks(report) == ["3: attention pre, gated_ffn pre"]
+    subs = report.streams[0].kinds[0].sublayers
+    assert {s.parallel_group for s in subs} == {0} and [s.m.maps for s in subs] == [4, 3]
+
+
+def test_a_stream_that_passes_a_matrix_with_a_skip_goes_on() -> None:
+    report = read(Skipping())
+    assert blocks(report) == ["4: attention pre, ffn pre"]
+    assert report.streams[0].final_norm is True and report.streams[0].identity_path.exists is False
+
+
+def test_the_final_norm_behind_the_sum_of_copies() -> None:
+    [stream] = read(Copies()).streams
+    assert (stream.depth, stream.final_norm) == (DEPTH, True)
+
+
+def test_a_gate_that_another_argument_makes_is_a_scale() -> None:
+    [sub] = read(Conditioned(), torch.zeros(2, WIDTH)).streams[0].kinds[0].sublayers
+    assert (sub.role, sub.placement, sub.residual.branch_kind) == ("ffn", "pre", "data")
+
+
+def test_blocks_of_a_stack_whose_last_sum_has_the_norm_of_the_stack() -> None:
+    report = read(Stages())
+    assert report.streams[0].depth == 4
