@@ -1,8 +1,8 @@
 """Scores the streams of models of other libraries against labels read from their sources: `python -m tests.libraries.labels [ID …]`.
 
 A label (one line of `labels/labels.jsonl`) holds code that makes `model` and `inputs`, and the truth of one stream: of the one with the most
-branches, or of the role in `stream`. A field's alternatives are divided by `|`. A label whose library is not installed is skipped; one made for another
-version is scored all the same and named.
+branches, or of the role in `stream`. A field's alternatives are divided by `|`. A label whose library is not installed is skipped; one made for
+another version is scored all the same and named.
 """
 
 from __future__ import annotations
