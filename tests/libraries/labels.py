@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import collections
 import importlib.metadata
+import inspect
 import json
 import sys
 import time
@@ -48,7 +49,7 @@ def report_of(label: Label) -> Any:
     exec(label["code"], scope)  # the labels are ours
     given = scope["inputs"]
     if isinstance(given, tuple) and given and isinstance(given[-1], dict):
-        names = list(scope["model"].forward.__code__.co_varnames[1:])
+        names = list(inspect.signature(scope["model"].forward).parameters)
         given = {**dict(zip(names, given[:-1], strict=False)), **given[-1]}
     return screen.check(scope["model"].eval(), example_inputs=given)
 
@@ -81,11 +82,11 @@ def _top(votes: Iterable[tuple[str, int]]) -> str:
 
 
 def _residual(stream: StreamPart) -> str:
-    """`kind/side` of the scale of at least a quarter of the branches."""
+    """`kind/side` of the scale of at least a quarter of the branches; a constant that is 1 is also none."""
     votes: list[tuple[str, int]] = []
     for sub, kind in _weighed(stream):
         sides = [(sub.residual.alpha_kind, "stream"), (sub.residual.branch_kind, "branch")]
-        present = [f"{word}/{side}" for word, side in sides if word != "none"]
+        present = [f"{word}/{side}" for word, side in sides if word != "none"] + ["none"] * sub.residual.no_op
         votes.append(("+".join(present) or "none", kind.count))
     total = sum(n for _, n in votes)
     scaled = [(v, n) for v, n in votes if v != "none"]

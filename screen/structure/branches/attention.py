@@ -140,9 +140,16 @@ class Attention:
                 if others:
                     return others[-1]
                 reach.add(index)  # weights are mixed over heads
-            if flow.classes[index] in _SKIM or flow.classes[index] == "statistic":
+            if flow.classes[index] in _SKIM or flow.classes[index] == "statistic" or self._mixes_heads(softmax, index):
                 reach.add(index)
         return None
+
+    def _mixes_heads(self, softmax: int, node: int) -> bool:
+        """A map of weights [samples, heads, queries, keys], arranged in any way, over one of its axes: its result has as many entries."""
+        nodes, flow = self.branch.flow.graph.nodes, self.branch.flow
+        shape = nodes[softmax].shape or ()
+        below = next((i for i in nodes[node].inputs if flow.data[i]), node)
+        return flow.weighted[node] and len(shape) >= 4 and sorted(nodes[below].shape or ()) == sorted(shape) == sorted(nodes[node].shape or ())
 
     # -- norms on q and k -------------------------------------------------------------------------------------------------------------
 
@@ -167,7 +174,9 @@ class Attention:
             if flow.key[here] or here not in self.branch.members:
                 bare = True
                 continue
-            stack.extend(i for i in flow.graph.nodes[here].inputs if flow.data[i] and self._same_rank(i, here))
+            carried = [i for i in flow.graph.nodes[here].inputs if flow.data[i] and self._same_rank(i, here)]
+            made = [i for i in carried if flow.keys[i]]  # beside tables of angles that are arguments
+            stack.extend(made or carried)
         return tuple(found[n] for n in sorted(found)), bare
 
     def _same_rank(self, source: int, node: int) -> bool:

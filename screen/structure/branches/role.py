@@ -135,14 +135,19 @@ class Mixer:
         return sum(flow.classes[i] == "product" and flow.mixing[i] for i in self.branch.region) >= 1
 
     def _has_conv(self) -> bool:
-        flow = self.branch.flow
-        for index in self.branch.region:
-            node = flow.graph.nodes[index]
-            if node.op.startswith("conv") and len(node.inputs) > 1:
-                shape = flow.graph.nodes[node.inputs[1]].shape or ()
-                if any(n > 1 for n in shape[2:]) and not self._filters_hidden(index):
-                    return True
-        return False
+        return any(not self._filters_hidden(index) for index in self._filters)
+
+    @cached_property
+    def filters(self) -> bool:
+        """Whether a filter over several tokens stands in it, whatever its role."""
+        return bool(self._filters)
+
+    @cached_property
+    def _filters(self) -> list[int]:
+        """Convolutions over several tokens."""
+        nodes = self.branch.flow.graph.nodes
+        found = [nodes[i] for i in self.branch.region if nodes[i].op.startswith("conv") and len(nodes[i].inputs) > 1]
+        return [n.index for n in found if any(size > 1 for size in (nodes[n.inputs[1]].shape or ())[2:])]
 
     def _filters_hidden(self, index: int) -> bool:
         """A depthwise filter on the widened hidden layer of a feed-forward (SegFormer's Mix-FFN): the branch stays one."""

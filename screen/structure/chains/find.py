@@ -192,11 +192,20 @@ class Chains:
         """The stream that a chain goes on with behind a matrix, `Linear(cat(skip, x))`: x is its end, and the skip an earlier state of a stream."""
         nodes = self.flow.graph.nodes
         source = nodes[chain.nodes[0]]
-        joined = nodes[self.flow.root(source.inputs[0])] if source.op == "linear" else source
+        joined = nodes[self._behind_norm(source.inputs[0])] if source.op == "linear" else source
         parts = [strip(self.flow, i) for i in joined.inputs] if joined.op == "cat" else []
         if len(parts) != 2 or not all(any(p in c.nodes for c in others) for p in parts):
             return None
         return next((c for c in others if c is not chain and c.nodes[-1] in parts), None)
+
+    def _behind_norm(self, node: int) -> int:
+        """The value behind views, and behind a norm of it with its gain and bias."""
+        while node not in self.edges.norms.by_node:
+            edges = self.into[node]
+            if len(edges) != 1 or edges[0].kind not in ("same", "scale", "add"):
+                return self.flow.root(node)
+            node = edges[0].source
+        return self.flow.root(self.edges.norms.by_node[node].source)
 
     def _is_logits(self, chain: Chain) -> bool:
         """Whether every sum on a chain goes into a softmax, scaled and masked at most: logits that each attention adds to those before it."""

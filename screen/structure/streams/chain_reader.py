@@ -133,7 +133,7 @@ class ChainReader:
             return [branch]
         parts = [p for i in data for p in self._split(self._branch(branch.add, branch.state, i))]
         roles = {self.mixer(p).role for p in parts}
-        return parts if len(roles) > 1 and roles & _MIXERS else [branch]
+        return parts if len(roles) > 1 and roles & MIXERS else [branch]
 
     def _share_a_map(self, branch: Branch, data: list[int], fresh: list[int]) -> bool:
         """Whether two parts of a branch share no more than a map of the stream of which each takes other slices (PaLM's fused projection)."""
@@ -191,4 +191,4 @@ class ChainReader:
 
 
 _TAIL = frozenset({"same", "scale", "norm", "part", "opaque", "gate", "free", "join"})
-_MIXERS = frozenset({"attention", "cross_attention", "linear_attention", "ssm", "rnn", "conv", "fourier", "pooling"})
+MIXERS = frozenset({"attention", "cross_attention", "linear_attention", "ssm", "rnn", "conv", "fourier", "pooling"})

@@ -8,10 +8,10 @@ from functools import cached_property
 from screen.structure.branches.branch import Branch
 from screen.structure.branches.role import Mixer
 from screen.structure.norms.find import place_of
-from screen.structure.streams.chain_reader import ChainReader
+from screen.structure.streams.chain_reader import MIXERS, ChainReader
 from screen.structure.streams.multipliers import Scales
 from screen.structure.streams.norms import StreamNorms
-from screen.structure.types import Norm, Port, Sublayer, Unknown
+from screen.structure.types import Norm, Port, Role, Sublayer, Unknown
 
 PLACEMENTS = {"": "none", "A": "pre", "C": "post", "AB": "peri", "B": "output_only", "AC": "pre_post"}
 """Letters of the norms around a branch to the field's name; other combinations stand as letters."""
@@ -40,9 +40,10 @@ class Reader(ChainReader):
         qk, q, k, v = mixer.attention.qk
         around = "".join(p for p in letters if p in "ABC")
         first = next((n for p, n in norms if p in "ABC"), None)
+        role = self._role(mixer)
         return Sublayer(
-            name=mixer.role,
-            role=mixer.role,
+            name=role,
+            role=role,
             placement="unknown" if unknown else PLACEMENTS.get(around, around),
             positions=letters,
             unknown=unknown,
@@ -65,6 +66,17 @@ class Reader(ChainReader):
             place=place_of(self.flow.graph, branch.add),
             multiplies_stream=branch.is_factor_raw,
         )
+
+    def _role(self, mixer: Mixer) -> Role:
+        """A feed-forward with a filter in its hidden layer is one beside a branch that mixes tokens (Mix-FFN), else it mixes them (ConvFormer)."""
+        if mixer.role in ("ffn", "gated_ffn") and mixer.filters and not self._mixes:
+            return "conv"
+        return mixer.role
+
+    @cached_property
+    def _mixes(self) -> bool:
+        """Whether some branch of the stream mixes tokens otherwise than by a filter in a feed-forward."""
+        return any(self.mixer(b).role in MIXERS for _, b in self.branches)
 
     def _positions(
         self, position: int, branch: Branch, mixer: Mixer
