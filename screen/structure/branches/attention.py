@@ -247,7 +247,7 @@ class Attention:
             border = self.branch.border(here)
             if border in ("raw", "earlier"):
                 return False
-            if border == "memory" or (self.branch.flow.data[here] and not self.branch.chains.is_fed_by(here, self.branch.chain.nodes[0])):
+            if border == "memory" or (self.branch.flow.data[here] and not self.branch.is_fed(here)):
                 memory = True
             elif border is None:
                 stack.extend(self.branch.flow.graph.nodes[here].inputs)

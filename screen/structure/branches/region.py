@@ -119,11 +119,19 @@ class Region:
             return "other"
         if node in self.chains.main_nodes and node != self.output:
             return self._elsewhere
-        if not self.chains.is_fed_by(node, self.chain.nodes[0]):
+        if not self.is_fed(node):
             return self._elsewhere
         if self.flow.key[node] and node != self.output and self.flow.depends(self._ungated[0], node):
             return "earlier"
         return None
+
+    @cached_property
+    def _origin(self) -> int:
+        return self.chains.origin(self.chain)
+
+    def is_fed(self, node: int) -> bool:
+        """Whether a value is made from the stream, or from what the stream begins with."""
+        return self.chains.is_fed_by(node, self._origin)
 
     @cached_property
     def _ungated(self) -> tuple[int, tuple[int, ...]]:

@@ -204,7 +204,7 @@ class Mixer:
             wide = [i for i in data if (flow.graph.nodes[i].shape or (0,))[-1] > 1]
             if any(flow.depends(gate, i) or gate == i for gate in gates for i in wide):
                 continue
-            if len({self.branch.chains.is_fed_by(i, self.branch.chain.nodes[0]) for i in wide}) > 1:  # made of a condition: a scale
+            if len({self.branch.is_fed(i) for i in wide}) > 1:  # made of a condition: a scale
                 continue
             if len(wide) == 2 and not self._activation_of_one(*wide):
                 return True

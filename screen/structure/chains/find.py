@@ -198,6 +198,13 @@ class Chains:
             return None
         return next((c for c in others if c is not chain and c.nodes[-1] in parts), None)
 
+    def origin(self, chain: Chain) -> int:
+        """The source of a chain, or of the first of those that it goes on with."""
+        seen = [chain]
+        while (before := self.continued(seen[-1], self.streams)) is not None and before not in seen:
+            seen.append(before)
+        return seen[-1].nodes[0]
+
     def _behind_norm(self, node: int) -> int:
         """The value behind views, and behind a norm of it with its gain and bias."""
         while node not in self.edges.norms.by_node:

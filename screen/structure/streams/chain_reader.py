@@ -64,7 +64,8 @@ class ChainReader:
         edges: list[Edge] = []
         node = self.chain.nodes[-1]
         for _ in range(64):
-            steps = [e for u in self.flow.graph.users[node] for e in self.chains.into[u] if e.source == node]
+            users = [u for u in self.flow.graph.users[node] if self.chains.live >> u & 1]
+            steps = [e for u in users for e in self.chains.into[u] if e.source == node]
             ways = [e for e in steps if e.kind in _TAIL or (e.kind == "add" and not self.chains.is_residual(e, self.chain.nodes[0]))]
             ways = ways or self._collapsed(node) or [e for e in steps if e.kind == "activation"]
             ways.sort(key=lambda e: self.flow.graph.nodes[e.node].shape != self.flow.graph.nodes[node].shape)
