@@ -226,3 +226,101 @@ def test_a_gate_that_another_argument_makes_is_a_scale() -> None:
 def test_blocks_of_a_stack_whose_last_sum_has_the_norm_of_the_stack() -> None:
     report = read(Stages())
     assert report.streams[0].depth == 4
+
+
+class Turned(nn.Module):
+    """Attention with QK-norm whose angles are arguments, and a feed-forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.attention, self.second, self.ffn = nn.LayerNorm(WIDTH), Attention("rms"), nn.LayerNorm(WIDTH), FFN()
+        self.attention.norms = nn.ModuleList(nn.Identity() for _ in range(2))
+        self.q_norm, self.k_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor, angles: Tensor) -> Tensor:
+        y, a = self.norm(x), self.attention
+        q, k = self.q_norm(a.q(y)), self.k_norm(a.k(y))
+        q, k = (t * torch.cos(angles) + t.roll(1, -1) * torch.sin(angles) for t in (q, k))
+        x = x + a.o(torch.softmax(q @ k.mT / 6, -1) @ a.v(y))
+        return x + self.ffn(self.second(x))
+
+
+class Separable(nn.Module):
+    """Matrix, filter over the tokens, matrix: what mixes tokens in a block of its own kind (ConvFormer)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+        self.filter = nn.Conv1d(2 * WIDTH, 2 * WIDTH, 3, padding=1, groups=2 * WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.down(self.filter(F.gelu(self.up(x)).mT).mT)
+        return y
+
+
+class Mixed(nn.Module):
+    """Blocks of a token mixer and a separable filter, or a feed-forward."""
+
+    def __init__(self, first: type[nn.Module], second: type[nn.Module]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(nn.ModuleList([nn.LayerNorm(WIDTH), make()]) for _ in range(DEPTH) for make in (first, second))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for norm, part in self.parts:
+            y = part(norm(x))
+            x = x + (y[0] if isinstance(y, tuple) else y)
+        return x
+
+
+class Gated(nn.Module):
+    """Attention and FFN, each of which a GRU cell joins to the stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        makers = [Attention, FFN] * DEPTH
+        self.parts = nn.ModuleList(nn.ModuleList([nn.LayerNorm(WIDTH), make(), nn.GRUCell(WIDTH, WIDTH)]) for make in makers)
+        self.last = nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for norm, part, cell in self.parts:
+            y = part(norm(x))
+            x = cell((y[0] if isinstance(y, tuple) else y).flatten(0, 1), x.flatten(0, 1)).view_as(x)
+        return self.last(x)
+
+
+class TwoTexts(nn.Module):
+    """Two streams in one sequence: it is cut, and the cut that nothing reads ends no stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.last = nn.ModuleList(nn.ModuleList([nn.LayerNorm(WIDTH), FFN()]) for _ in range(DEPTH)), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor, text: Tensor) -> Tensor:
+        for norm, ffn in self.layers:
+            both = torch.cat([text, x], 1)
+            both = both + ffn(norm(both))
+            text, x = both[:, : text.shape[1]], both[:, text.shape[1] :]
+        return self.last(x)
+
+
+def test_angles_that_are_arguments_are_no_queries() -> None:
+    [kind] = read(Turned(), torch.zeros(2, TOKENS, WIDTH)).streams[0].kinds
+    assert kind.sublayers[0].qk_norm == "per_head", "one head"
+
+
+@pytest.mark.parametrize(("first", "roles"), [(Separable, ["conv", "ffn"]), (Attention, ["attention", "ffn"])])
+def test_a_filter_in_a_feed_forward_mixes_tokens_where_nothing_else_does(first: type[nn.Module], roles: list[str]) -> None:
+    [kind] = read(Mixed(first, FFN if first is Separable else Separable)).streams[0].kinds
+    assert [s.role for s in kind.sublayers] == roles
+
+
+def test_a_gru_cell_joins_a_branch_to_the_stream() -> None:
+    report = read(Gated())
+    assert {text.partition(": ")[2] for text in blocks(report)} == {"attention pre, ffn pre"}
+    assert (report.streams[0].depth, report.streams[0].final_norm) == (DEPTH, True)
+    assert report.streams[0].kinds[0].sublayers[0].residual.alpha_kind == "data"
+
+
+def test_a_cut_that_nothing_reads_ends_no_stream() -> None:
+    report = read(TwoTexts(), torch.zeros(2, 4, WIDTH))
+    assert [(s.depth, s.final_norm) for s in report.streams] == [(DEPTH, True)]

@@ -50,7 +50,8 @@ class Branch(Region):
     @cached_property
     def gates(self) -> frozenset[int]:
         """Entries that read the stream and do no more than gate: with a bounded factor what the branch gives, or with any factor what a norm at its
-        input then normalises. Both are multipliers with a place of their own (s of the branch, copies of a stream)."""
+        input then normalises. Both are multipliers with a place of their own (s of the branch, copies of a stream). So do the maps of the stream that
+        make the gate of an update, z ⊙ x + (1 − z) ⊙ n (GRU)."""
         closed = {e.node: e.scale for e in self.exit.scales if e.kind == "gate" and e.scale is not None and is_bounded_gate(self.flow, e.scale)}
         norms = self.norms.by_node
         normed = {i for i in self.region if (norm := norms.get(i)) is not None and not norm.across and "raw" in self.way(norm.source)}
@@ -59,7 +60,17 @@ class Branch(Region):
             ways = [u for u in self.flow.graph.users[node] if u in leads and u not in normed and closed.get(u) != node]
             if ways or node == self.output:
                 leads.add(node)
-        return frozenset({e.node for e in self.entries} - leads)
+        updates = {e.node for e in self.entries if e.ways == {"raw"} and any(self.flow.depends(gate, e.node) for gate in self.update_gates)}
+        return frozenset({e.node for e in self.entries} - leads | updates)
+
+    @cached_property
+    def update_gates(self) -> tuple[int, ...]:
+        """Bounded values that multiply the difference of stream and branch: z of n + z ⊙ (x − n)."""
+        graph, found = self.flow.graph, list[int]()
+        if graph.nodes[self.add].op == "sub":
+            edges = [e for user in graph.users[self.add] for e in self.chains.into[user] if e.source == self.add and e.kind in ("gate", "free")]
+            found = [e.scale for e in edges if e.scale is not None and is_bounded_gate(self.flow, e.scale)]
+        return tuple(found)
 
     @cached_property
     def exit(self) -> Exit:

@@ -194,6 +194,7 @@ class Mixer:
         or twin multiplies the stream, is a scale of the sum; one that is made of another argument alone is a scale of the branch."""
         flow, gates = self.branch.flow, self.branch.stream_gates
         mine = mask_of(i for i in self.branch.region if flow.key[i])
+        updates = mask_of(self.branch.gates) if self.branch.update_gates else 0
         for index in self.branch.region:
             node = flow.graph.nodes[index]
             if node.op == "glu":
@@ -203,6 +204,8 @@ class Mixer:
             data = [i for i in dict.fromkeys(node.inputs) if flow.data[i] and flow.keys[i] & mine]
             wide = [i for i in data if (flow.graph.nodes[i].shape or (0,))[-1] > 1]
             if any(flow.depends(gate, i) or gate == i for gate in gates for i in wide):
+                continue
+            if any(not flow.keys[i] & mine & ~updates for i in wide):
                 continue
             if len({self.branch.is_fed(i) for i in wide}) > 1:  # made of a condition: a scale
                 continue
