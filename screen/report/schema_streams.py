@@ -185,6 +185,9 @@ class StreamPart(Part):
     role: str
     width: int | None
     depth: int
+    """Number of blocks: of what repeats as a whole."""
+    branches: int
+    """Number of residual branches of all blocks, each of which ends in an add."""
     dtype: str
     embed_norm: bool | None
     embed_scale: bool | None
