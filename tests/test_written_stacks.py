@@ -95,6 +95,18 @@ class Fused(nn.Module):
         return x + (self.o(torch.softmax(q @ k.mT / 6, -1) @ v) + self.down(up * F.silu(gate)))
 
 
+class Shared(nn.Module):
+    """Two branches whose sum has one learned scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.attention, self.ffn, self.scale = nn.LayerNorm(WIDTH), Attention(), FFN(), nn.Parameter(torch.full((WIDTH,), 4.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        return x + self.scale * (self.attention(y)[0] + self.ffn(y))
+
+
 class Skipping(nn.Module):
     """Blocks in two halves; those of the second half begin with a matrix that joins the stream and an earlier state (U-ViT)."""
 
@@ -205,6 +217,14 @@ def test_two_branches_from_one_projection() -> None:
     assert blocks(report) == ["3: attention pre, gated_ffn pre"]
     subs = report.streams[0].kinds[0].sublayers
     assert {s.parallel_group for s in subs} == {0} and [s.m.maps for s in subs] == [4, 3]
+
+
+def test_two_branches_with_one_scale_each_have_it_and_the_start_counts_it_once() -> None:
+    report = read(nn.Sequential(*(Shared() for _ in range(6)), nn.LayerNorm(WIDTH)))
+    assert blocks(report) == ["6: attention pre, ffn pre"]
+    assert [(s.residual.branch_kind, s.residual.branch) for s in report.streams[0].kinds[0].sublayers] == [("learned", 4.0)] * 2
+    [ratio] = [c for c in report.claims if c.claim == "rms_ratio"]
+    assert ratio.measured is not None and ratio.measured.value == pytest.approx(ratio.value, rel=0.02)
 
 
 def test_a_stream_that_passes_a_matrix_with_a_skip_goes_on() -> None:

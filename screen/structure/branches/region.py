@@ -8,6 +8,7 @@ from functools import cached_property
 
 from screen.graph import Ref
 from screen.structure.chains.find import Chain, Chains
+from screen.structure.chains.identity_edges import Edge
 from screen.structure.dataflow import Flow
 from screen.structure.norms.find import Norms
 from screen.structure.types import Norm
@@ -39,6 +40,8 @@ class Region:
     add: int
     state: int
     output: int
+    behind: tuple[Edge, ...] = ()
+    """Multipliers between the output and the add, which it shares with another branch: x + γ ⊙ (F(x) + G(x))."""
 
     @cached_property
     def flow(self) -> Flow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from screen.structure.branches.branch import Branch
@@ -123,7 +123,7 @@ class ChainReader:
 
     def _split(self, branch: Branch) -> list[Branch]:
         """A sum of branches that do different things (attention + feed-forward) is one branch each."""
-        node = strip(self.flow, branch.output)
+        node, behind = self._behind_scales(branch)
         here = self.flow.graph.nodes[node]
         data = [i for i in dict.fromkeys(here.inputs) if self.flow.data[i]]
         if here.op != "add" or len(data) != 2 or node in self.chains.edges.norms.by_node:
@@ -132,9 +132,17 @@ class ChainReader:
         fresh = [self.flow.keys[i] & ~passed for i in data]
         if not all(fresh) or (fresh[0] & fresh[1] and not self._share_a_map(branch, data, fresh)):
             return [branch]
-        parts = [p for i in data for p in self._split(self._branch(branch.add, branch.state, i))]
+        parts = [p for i in data for p in self._split(replace(self._branch(branch.add, branch.state, i), behind=behind))]
         roles = {self.mixer(p).role for p in parts}
         return parts if len(roles) > 1 and roles & MIXERS else [branch]
+
+    def _behind_scales(self, branch: Branch) -> tuple[int, tuple[Edge, ...]]:
+        """The value behind copies and learned or constant multipliers at the end of a branch, and these."""
+        node, found = strip(self.flow, branch.output), list(branch.behind)
+        while len(edges := self.chains.into[node]) == 1 and edges[0].kind == "scale" and node not in self.chains.edges.norms.by_node:
+            found.append(edges[0])
+            node = strip(self.flow, edges[0].source)
+        return node, tuple(found)
 
     def _share_a_map(self, branch: Branch, data: list[int], fresh: list[int]) -> bool:
         """Whether two parts of a branch share no more than a map of the stream of which each takes other slices (PaLM's fused projection)."""

@@ -108,7 +108,7 @@ class Scales:
     def of_branch(self, position: int, branch: Branch) -> Scale:
         """Multipliers at the end of a branch, that of the add itself (`alpha=`, `lerp`, a minus) and those of the sum included."""
         own = [e for e in self.reader.chains.into[branch.add] if e.source == branch.output and e.kind == "add" and self._weighs(e)]
-        return self._scale([*(e for e in (*own, *branch.exit.scales) if not self.is_affine(e)), *self._before_norm(position)])
+        return self._scale([*(e for e in (*own, *branch.exit.scales, *branch.behind) if not self.is_affine(e)), *self._before_norm(position)])
 
     def _before_norm(self, position: int) -> list[Edge]:
         """Those of the sum that no norm on it follows up on: behind a C a factor is the norm's."""
