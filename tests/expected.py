@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 
 import screen
-from screen.report import render
+from screen.report import glossary, render
 from screen.report.page import render as render_rule
 from screen.verdict.discover import catalogue
 from tests.contradictions import contradictions
 from tests.shared import ROOT
 
-RULES = Path("docs/rules.md")
+RULES, GLOSSARY = Path("docs/rules.md"), Path("docs/glossary.md")
 EXAMPLES = tuple(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
 
 BERT_LARGE: dict[str, object] = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
@@ -71,6 +71,11 @@ def example(name: str) -> str:
     if found := contradictions(report):
         raise ValueError(f"the report on `{name}` contradicts itself: {'; '.join(found)}")
     return re.sub(r"^Made by .*? (?=Reproduce:)", "", render(report, "markdown"), flags=re.MULTILINE)
+
+
+def terms() -> str:
+    """The glossary, as `docs/glossary.md` has it."""
+    return glossary.PAGE.read_text(encoding="utf-8")
 
 
 def rules() -> str:
@@ -132,7 +137,7 @@ def main() -> int:
     write: bool = parser.parse_args().write
     os.chdir(ROOT)
     files: dict[Path, Callable[[], str]] = {Path("examples") / f"{name}.md": partial(example, name) for name in EXAMPLES}
-    files[RULES] = rules
+    files |= {RULES: rules, GLOSSARY: terms}
     stale = [str(path) for path, make in files.items() if _file(path, make, write)]
     stale += [f"README.md: {name}" for name, make in (("example", quickstart), ("zoo", famous)) if _readme(name, make, write)]
     print("\n".join(f"{'written' if write else 'out of date'}: {name}" for name in stale) or "all up to date")

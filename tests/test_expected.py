@@ -29,6 +29,7 @@ def test_readme_shows_its_example() -> None:
 
 def test_pages_of_the_rules() -> None:
     assert expected.rules() == expected.RULES.read_text(encoding="utf-8"), "run `python -m tests.expected --write`"
+    assert expected.terms() == expected.GLOSSARY.read_text(encoding="utf-8"), "run `python -m tests.expected --write`"
 
 
 def test_a_rule_that_is_added_and_holds_changes_no_report() -> None:

@@ -47,13 +47,17 @@ class Group(click.RichGroup):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Group, context_settings=CONTEXT)
+@click.group(cls=Group, context_settings=CONTEXT, invoke_without_command=True)
 @click.version_option(None, "--version", package_name="archscreen", prog_name="screen")
-def app() -> None:
+@click.pass_context
+def app(context: click.Context) -> int:
     """Reads a transformer's residual streams off its code and judges whether the architecture trains stably.
 
     Exit codes: 0 nothing found, 1 a slip or unstable (`check --fail-on`), 2 not judged (usage, load, trace, limits), 130 interrupted.
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+    return NOT_JUDGED
 
 
 def _later_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -166,6 +170,15 @@ def rule(code: str | None, everything: bool) -> int:
     from screen.command import commands
 
     return commands.rule(code, everything)
+
+
+@app.command(context_settings=CONTEXT)
+@click.argument("term", nargs=-1)
+def explain(term: tuple[str, ...]) -> int:
+    """What a word of a report means, or a channel's letter, or a rule's code; without TERM all words."""
+    from screen.command import commands
+
+    return commands.explain(" ".join(term))
 
 
 @app.command(context_settings=CONTEXT)

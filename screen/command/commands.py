@@ -307,6 +307,25 @@ def rule(code: str | None, everything: bool) -> int:
     return 0
 
 
+def explain(word: str) -> int:
+    """`screen explain`: an entry of the glossary, or the page of a rule; without a word all that there are."""
+    from screen.report import glossary
+
+    if not word:
+        sys.stdout.writelines(f"{term.name}\n" for term in glossary.terms())
+        return 0
+    term = glossary.explain(word)
+    if term is None:
+        from screen.verdict.discover import lookup
+
+        if lookup(word) is not None:
+            return rule(word, False)
+        hint = did_you_mean(word, glossary.words()) or "`screen explain` lists the words"
+        raise UsageError("`screen explain` must be given a word of a report or the code of a rule", f"`{word}` is none", hint)
+    sys.stdout.write(glossary.text(term))
+    return 0
+
+
 def schema() -> int:
     """`screen schema`: of one report; several stand in `Reports` of its definitions."""
     import json
@@ -331,4 +350,4 @@ def doctor() -> int:
     return 0
 
 
-__all__ = ["Progress", "check", "config", "doctor", "exit_code", "graph", "probe", "rule", "schema"]
+__all__ = ["Progress", "check", "config", "doctor", "exit_code", "explain", "graph", "probe", "rule", "schema"]
