@@ -137,7 +137,7 @@ def test_a_reader_that_leaves_early_is_exit_2(tmp_path: Path) -> None:
         (["check", "x.py", "--update-baseline"], "`--baseline` is not given"),
         (["check", "x.py", "--recipe", "x"], "not in this version"),
         (["fix", "x.py"], "not in this version"),
-        (["diff", "a.json", "b.json"], "not in this version"),
+        (["sweep", "a.json", "b.json"], "not in this version"),
         (["sweep", "space.toml"], "not in this version"),
         (["check", "there/is/none.py"], "there is no file"),
         (["check", "x.py", "-q", "-v"], "exclude each other"),

@@ -162,6 +162,27 @@ def probe(target: str, **options: Any) -> int:
     return commands.probe(target, options)
 
 
+def _compare(name: str, hidden: bool) -> None:
+    """The command under one of its two names."""
+
+    @app.command(name, context_settings=CONTEXT, hidden=hidden)
+    @click.argument("targets", metavar="A B [C ...]", nargs=-1)
+    @_target_options
+    @click.option("--format", metavar="FORMAT", help="text (default), markdown or json.")
+    def compare(targets: tuple[str, ...], **options: Any) -> int:
+        """Targets, or reports saved as JSON, side by side: what differs in structure, channels and claims. With -v also what is equal.
+
+        Exit codes: 0, 1 when a channel is worse than in the first, 2 not judged, 130 interrupted.
+        """
+        from screen.command import commands
+
+        return commands.compare(targets, options)
+
+
+_compare("compare", hidden=False)
+_compare("diff", hidden=True)
+
+
 @app.command(context_settings=CONTEXT)
 @click.argument("code", required=False)
 @click.option("--all", "everything", is_flag=True, help="Every page.")
@@ -217,7 +238,6 @@ def _not_yet(name: str, what: str) -> None:
 
 
 _not_yet("fix", "Remedies, each tried on the graph.")
-_not_yet("diff", "What changed between two targets or two reports.")
 _not_yet("sweep", "A space of designs.")
 
 

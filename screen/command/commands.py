@@ -284,6 +284,55 @@ def graph(target: str, options: Mapping[str, Any]) -> int:
     return 2 if any(j.report.error for j in judged) else 0
 
 
+def compare(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
+    """`screen compare`: 0, 1 when a channel is worse in a later target than in the first, 2 when one was not judged."""
+    options = dict(options)
+    name = options.pop("format") or "text"
+    from screen.report.compare import FORMATS, render
+    from screen.report.compare import compare as beside
+
+    if name not in FORMATS:
+        raise UsageError("`--format` must be one of " + ", ".join(f"`{f}`" for f in FORMATS), f"it is `{name}`", configuration.near(name, FORMATS))
+    settings = _settings(options)
+    if len(targets) < 2:
+        raise UsageError("`screen compare` must be given two targets or reports, or more", f"there is {len(targets)}")
+    _check_writable(settings.output)
+    read = {place: report for place, text in enumerate(targets) if (report := _saved(text)) is not None}
+    judged = _judge([parse(text) for place, text in enumerate(targets) if place not in read], settings) if len(read) < len(targets) else []
+    _complain(judged)
+    made = iter(j.report for j in judged)
+    reports = [read[place] if place in read else next(made) for place in range(len(targets))] if len(judged) + len(read) == len(targets) else []
+    if not reports:
+        found = f"{len(judged) + len(read)} models were found"
+        raise UsageError("each target of `screen compare` must name one model", found, "Name the class: `FILE::Name`")
+    comparison = beside(reports)
+    text = render(comparison, name, verbose=settings.verbose)
+    if settings.output:
+        _write(settings.output, text)
+    else:
+        sys.stdout.write(text)
+    return 2 if any(r.error for r in reports) else 1 if comparison.worse else 0
+
+
+def _saved(target: str) -> Report | None:
+    """A report that `--format json` wrote; None for any other target. Raises `UsageError` for a file of another version."""
+    path = Path(target)
+    if path.suffix != ".json" or not path.is_file():
+        return None
+    from pydantic import ValidationError
+
+    from screen.report.schema import Report
+
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if '"schema_version"' not in text:
+        return None
+    try:
+        return Report.model_validate_json(text)
+    except ValidationError as error:
+        found = f"{error.error_count()} of its fields differ"
+        raise UsageError(f"`{target}` must be a report of this version of `screen`", found, "Make it again with `--format json`") from None
+
+
 def rule(code: str | None, everything: bool) -> int:
     """`screen rule`: one page, all pages, or the list."""
     from screen.report.page import render
@@ -350,4 +399,4 @@ def doctor() -> int:
     return 0
 
 
-__all__ = ["Progress", "check", "config", "doctor", "exit_code", "explain", "graph", "probe", "rule", "schema"]
+__all__ = ["Progress", "check", "compare", "config", "doctor", "exit_code", "explain", "graph", "probe", "rule", "schema"]
