@@ -323,6 +323,46 @@ class TwoTexts(nn.Module):
         return self.last(x)
 
 
+class Beside(nn.Module):
+    """A side path with an add of its own behind the norm, joined to the stream behind the attention (Gemma 3n's laurel)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.after, self.attention, self.second, self.ffn = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), Attention(), nn.LayerNorm(WIDTH), FFN()
+        self.side, self.last = nn.Sequential(nn.Linear(WIDTH, 4), nn.Linear(4, WIDTH)), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        side = y + self.last(self.side(y))
+        x = (x + self.after(self.attention(y)[0]) + side) * 0.5**0.5
+        return x + self.ffn(self.second(x))
+
+
+def test_a_side_path_behind_a_norm_is_not_the_stream() -> None:
+    report = read(nn.Sequential(*(Beside() for _ in range(DEPTH))))
+    subs = report.streams[0].kinds[0].sublayers
+    assert [(s.role, s.placement) for s in subs if s.role in ("attention", "ffn")] == [("attention", "peri"), ("ffn", "pre")]
+    assert report.streams[0].depth == DEPTH and report.streams[0].identity_path.exists is True
+
+
+class Residual(nn.Module):
+    """x + F(N(x))."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.norm, self.part = nn.LayerNorm(WIDTH), part
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.part(self.norm(x))
+        return x + (y[0] if isinstance(y, tuple) else y)
+
+
+def test_an_ffn_that_stands_alone_before_the_turns() -> None:
+    """The later stages of LeViT."""
+    report = read(nn.Sequential(*(Residual(make()) for make in [FFN, *[Attention, FFN] * DEPTH])))
+    assert blocks(report) == ["1: ffn pre", "3: attention pre, ffn pre"]
+
+
 def test_angles_that_are_arguments_are_no_queries() -> None:
     [kind] = read(Turned(), torch.zeros(2, TOKENS, WIDTH)).streams[0].kinds
     assert kind.sublayers[0].qk_norm == "per_head", "one head"

@@ -49,6 +49,8 @@ class Best(NamedTuple):
     edge: Edge | None
     adds: bool = False
     """Whether that edge is a residual add."""
+    norms: int = 0
+    """Norms that it passes."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,14 @@ class Chains:
                 adds = edge.kind == "add" and self.is_residual(edge, table[edge.source].source)
                 adds = adds and not self._merges(table, edge) and not self._is_behind(table, edge)
                 length = table[edge.source].length + adds
-                if chosen is None or length > chosen[0] or (length == chosen[0] and self._older(edge, chosen[1])):
+                if chosen is None or length > chosen[0] or (length == chosen[0] and self._is_before(table, edge, chosen[1])):
                     chosen = length, edge, adds
             if chosen is None:
                 table.append(Best(0, index, None))
             else:
                 length, edge, adds = chosen
-                table.append(Best(length, table[edge.source].source, edge, adds))
+                before = table[edge.source]
+                table.append(Best(length, before.source, edge, adds, before.norms + (edge.kind == "norm")))
         return tuple(table)
 
     def _merges(self, table: Sequence[Best], edge: Edge) -> bool:
@@ -94,10 +97,14 @@ class Chains:
         mine = table[edge.source]
         return any(table[o].source == mine.source and table[o].length > mine.length and _leads_to(table, o, edge.source) for o in self.others(edge))
 
-    def _older(self, new: Edge, old: Edge) -> bool:
-        """Of two chains of one length the one that has passed fewer weighted ops."""
-        one, other = self.flow.keys[new.source], self.flow.keys[old.source]
-        return one != other and one.bit_count() < other.bit_count()
+    def _is_before(self, table: Sequence[Best], new: Edge, old: Edge) -> bool:
+        """Of two chains of one length: where one source feeds both, the one that has passed fewer norms (a side path begins with one); else the one
+        that has passed fewer weighted ops."""
+        mine, other = table[new.source], table[old.source]
+        if mine.source == other.source and mine.norms != other.norms and mine.length and other.length:
+            return mine.norms < other.norms
+        one, two = self.flow.keys[new.source], self.flow.keys[old.source]
+        return one != two and one.bit_count() < two.bit_count()
 
     def others(self, edge: Edge) -> tuple[int, ...]:
         """The operands that an add adds to the carried one."""

@@ -21,13 +21,13 @@ def kinds_of(ends: Ends) -> tuple[tuple[Kind, ...], int, tuple[TracedBlock, ...]
     graph, groups, subs = ends.reader.flow.graph, ends.groups, ends.sublayers
     signatures = [tuple((signature(subs[m][0]), subs[m][1]) for m in g.members) for g in groups]
     spans = _looped(ends, signatures) if ends.is_loop else [(p, 1) for p in _expanded(graph, groups)]
-    each = _layers_per_block([signatures[p] for p, _ in spans])
+    members = _blocks_of_layers([signatures[p] for p, _ in spans])
     order: dict[Any, int] = {}
     at: dict[int, list[tuple[int, int]]] = {}
-    starts: list[int] = []
+    starts: list[slice] = []
     depth = 0
-    for place in range(0, len(spans), each):
-        part = spans[place : place + each]
+    for place in members:
+        part = spans[place]
         kind = order.setdefault(tuple(signatures[p] for p, _ in part), len(order))
         if kind == len(starts):
             starts.append(place)
@@ -35,29 +35,30 @@ def kinds_of(ends: Ends) -> tuple[tuple[Kind, ...], int, tuple[TracedBlock, ...]
         depth += part[0][1]
     kinds = []
     for number, place in enumerate(starts):
-        held = [groups[p] for p, _ in spans[place : place + each]]
-        members = unique_names([subs[m][0] for g in held for m in g.members])
+        held = [groups[p] for p, _ in spans[place]]
+        subs_of = unique_names([subs[m][0] for g in held for m in g.members])
         path = graph.modules[graph.calls[held[0].call].module].path if held[0].call is not None else ""
         layers = ranges(at[number])
-        kinds.append(Kind(f"k{number}", sum(last - first + 1 for first, last in layers), layers, path, members))
+        kinds.append(Kind(f"k{number}", sum(last - first + 1 for first, last in layers), layers, path, subs_of))
     ran = []
-    for place in range(0, len(groups), each):
-        number = order.get(tuple(signatures[place : place + each]), 0)
-        branches = [(subs[m][0].add, subs[m][0].output) for g in groups[place : place + each] for m in g.members]
+    for place in _blocks_of_layers(signatures):
+        number = order.get(tuple(signatures[place]), 0)
+        branches = [(subs[m][0].add, subs[m][0].output) for g in groups[place] for m in g.members]
         ran.append(TracedBlock(f"k{number}", tuple(branches)))
     return tuple(kinds), depth, tuple(ran)
 
 
-def _layers_per_block(signatures: list[Any]) -> int:
-    """How many layers in a row make one block: attention and FFN may be members of one list. They are layers of one branch each, mix and do not, and
-    take turns to the end."""
-    roles = [tuple(s[0] for s, _ in signature) for signature in signatures]
+def _blocks_of_layers(signatures: list[Any]) -> list[slice]:
+    """Layers in a row, by blocks: attention and FFN may be members of one list. They are layers of one branch each, mix and do not, and take turns to
+    the end; an FFN before the first attention, where the turns are not full, stands alone."""
+    roles, count = [tuple(s[0] for s, _ in signature) for signature in signatures], len(signatures)
+    plain = [len(r) == 1 and r[0] in FEED_FORWARD for r in roles]
     for items in (signatures, roles):  # a first or a last layer may differ in more than its role
-        period = next((p for p in range(1, len(roles)) if len(roles) % p == 0 and all(items[i] == items[i % p] for i in range(len(roles)))), 1)
-        turn = roles[:period]
-        if all(len(r) == 1 for r in turn) and 0 < sum(r[0] in FEED_FORWARD for r in turn) < period:
-            return period
-    return 1
+        period = next((p for p in range(2, count // 2 + 1) if all(items[i] == items[i + p] for i in range(count - p))), 0)
+        if period and all(len(r) == 1 for r in roles) and 0 < sum(plain[:period]) < period:
+            alone = 0 if plain[count % period] else count % period
+            return [slice(0, alone)] * (alone > 0) + [slice(i, i + period) for i in range(alone, count, period)]
+    return [slice(i, i + 1) for i in range(count)]
 
 
 def _looped(ends: Ends, signatures: list[Any]) -> list[tuple[int, int]]:
