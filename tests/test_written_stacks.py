@@ -328,8 +328,8 @@ class Beside(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.norm, self.after, self.attention, self.second, self.ffn = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), Attention(), nn.LayerNorm(WIDTH), FFN()
-        self.side, self.last = nn.Sequential(nn.Linear(WIDTH, 4), nn.Linear(4, WIDTH)), nn.LayerNorm(WIDTH)
+        self.norm, self.after, self.second, self.last = (nn.LayerNorm(WIDTH) for _ in range(4))
+        self.attention, self.ffn, self.side = Attention(), FFN(), nn.Sequential(nn.Linear(WIDTH, 4), nn.Linear(4, WIDTH))
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.norm(x)
@@ -359,7 +359,8 @@ class Residual(nn.Module):
 
 def test_an_ffn_that_stands_alone_before_the_turns() -> None:
     """The later stages of LeViT."""
-    report = read(nn.Sequential(*(Residual(make()) for make in [FFN, *[Attention, FFN] * DEPTH])))
+    layers = [Residual(make()) for make in [FFN, *[Attention, FFN] * DEPTH]]
+    report = read(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Sequential(*layers), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 7)))
     assert blocks(report) == ["1: ffn pre", "3: attention pre, ffn pre"]
 
 
