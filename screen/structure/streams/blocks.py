@@ -35,7 +35,7 @@ def blocks(graph: Graph, adds: Sequence[Placed], signatures: Sequence[Signature]
 
 def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> list[Block]:
     top = _common(graph, [adds[m].call for m in members])
-    if _is_member(graph, top) and not _repeats(graph, top, members, adds, signatures) and not _holds_blocks(graph, top, members, adds):
+    if _is_member(graph, top) and not _repeats(graph, top, members, adds, signatures) and not _holds_blocks(graph, top, members, adds, signatures):
         return [Block(tuple(members), top)]
     periodic = _period([signatures[m] for m in members]) < len(members)
     apart = [m for m in members if adds[m].call == top]
@@ -68,10 +68,13 @@ def _repeats(graph: Graph, call: int, members: list[int], adds: Sequence[Placed]
     return _period([signatures[m] for m in members]) < len(members)
 
 
-def _holds_blocks(graph: Graph, top: int, members: list[int], adds: Sequence[Placed]) -> bool:
-    """Whether a member of a list holds a list of blocks itself (the stages of a pyramid): some of several of its members has several branches."""
+def _holds_blocks(graph: Graph, top: int, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> bool:
+    """Whether a member of a list holds a list of blocks itself (the stages of a pyramid): some of several of its members has several branches, or
+    their roles take turns at least twice, whole or not."""
     groups = _children(graph, top, members, adds) or []
-    return all(_is_member(graph, call) for call, _ in groups) and any(len(group) > 1 for _, group in groups)
+    roles = [[signatures[m][:1] for m in group] for _, group in groups]
+    turns = any(roles[:-p] == roles[p:] for p in range(2, (len(roles) - 1) // 2 + 1))
+    return all(_is_member(graph, call) for call, _ in groups) and (turns or any(len(group) > 1 for _, group in groups))
 
 
 def _common(graph: Graph, calls: list[int]) -> int:
