@@ -8,10 +8,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def copied(folder: Path, ignored: tuple[str, ...] = ("__pycache__",)) -> Path:
-    """The sources and the tests in `folder`."""
-    for part in ("screen", "rules", "tests"):
-        shutil.copytree(ROOT / part, folder / part, symlinks=True, ignore=shutil.ignore_patterns(*ignored))
+def copied(folder: Path, ignored: tuple[str, ...] = ("__pycache__",), parts: tuple[str, ...] = ("screen", "rules", "tests")) -> Path:
+    """Parts of the repository in `folder`: the sources and the tests."""
+    for part in parts:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, folder / part, symlinks=True, ignore=shutil.ignore_patterns(*ignored))
+        else:
+            shutil.copy2(ROOT / part, folder / part)
     return folder
 
 

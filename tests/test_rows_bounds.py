@@ -15,6 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from screen.calculi.bounds.interpreter import ROWS, Walk
 from screen.calculi.bounds.mixed_norms import query
+from screen.calculi.bounds.rules.norm import _MACHINE
 from screen.calculi.bounds.value import Value
 from screen.structure.types import Unknown
 from tests.rows.block import Call
@@ -42,6 +43,7 @@ LOW = {
     "isnan-0": 0.0, "isinf-0": 0.0,  # never so in a draw
     "scaled_dot_product_attention-3": 0.2,  # a mask of any size makes the softmax hard
     "scaled_dot_product_attention-4": 0.1, "adaptive_avg_pool2d-0": 0.5,
+    "mul-9": 1e-3,  # the slope where the divisor is smallest
 }  # fmt: skip
 """Where it is less: times so much."""
 REFUSED = "div-4", "polar-1", "pad-2", "pad-3", "constant_pad_nd-1", "tensor_split-1", "addmm-1", "avg_pool2d-1", "fft_fft-3"
@@ -51,6 +53,7 @@ UNKNOWN = {
     **{key: {"no value", "no slope"} for key in REFUSED},
 }  # fmt: skip
 """What a rule refuses."""
+NORMS = ("layer_norm", "normalize", "group_norm")
 
 
 @dataclass
@@ -125,6 +128,16 @@ def test_a_rule_holds_for_its_own_node(call: Call) -> None:
         assert found.known == UNKNOWN.get(str(call), set())
         assert found.reached or found.known
         assert {k: v for k, v in found.reached.items() if v < FLOOR * LOW.get(str(call), 1.0)} == {}
+
+
+@pytest.mark.parametrize("call", [c for op in NORMS for c in BY_OP[op]], ids=str)
+def test_norms_are_bounded(call: Call) -> None:
+    assert judged(call).known == set()
+    assert judged(call).reached["row value"] > 0.4
+
+
+def test_a_norm_without_eps_has_that_of_its_type() -> None:
+    assert {name: torch.finfo(getattr(torch, name)).eps for name in _MACHINE} == _MACHINE
 
 
 def test_every_rule_has_a_call() -> None:

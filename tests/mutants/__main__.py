@@ -9,19 +9,25 @@ from pathlib import Path
 
 from tests.mutants.draw import drawn
 from tests.mutants.hunt import hunt
+from tests.mutants.page import PAGE, page, recorded
 from tests.mutants.reached import watch
 
 
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("what", choices=("reach", "hunt"))
-    parser.add_argument("--reached", type=Path, required=True, help="which tests enter which functions (`reach` writes it)")
+    parser.add_argument("what", choices=("reach", "hunt", "page"))
+    parser.add_argument("--reached", type=Path, help="which tests enter which functions (`reach` writes it)")
     parser.add_argument("--results", type=Path, help="results so far; those that stand there are not tried again")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--most", type=int, default=1000, help="changes to try in this run at most")
+    parser.add_argument("--write", action="store_true", help="write the page")
     given = parser.parse_args()
+    if given.what == "page":
+        text = page(recorded())
+        print(text) if not given.write else PAGE.write_text(text, encoding="utf-8")
+        return 0
     if given.what == "reach":
         return watch(given.reached)
     hunt(drawn(given.seed, given.count), json.loads(given.reached.read_text(encoding="utf-8")), given.results, given.most)

@@ -16,7 +16,7 @@ FLIPPED = {ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=",
            ast.In: "not in", ast.NotIn: "in"}  # fmt: skip
 TURNED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
 SWAPPED = {"min": "max", "max": "min", "any": "all", "all": "any", "rss": "largest", "add": "largest", "largest": "add"}
-EXAMPLES = frozenset({"HOLDS", "VIOLATED", "CANNOT_TELL", "NOT_APPLICABLE", "INFO", "CONDITIONAL", "__all__", "RULE"})
+EXAMPLES = frozenset({"HOLDS", "VIOLATED", "VIOLATES", "CANNOT_TELL", "NOT_APPLICABLE", "INFO", "CONDITIONAL", "__all__", "RULE"})
 """Names of a rule's own tests and labels: what is assigned to them is not changed."""
 
 
@@ -56,8 +56,12 @@ class Finder:
 
     def all(self) -> Iterator[Change]:
         """Statement by statement; docstrings, types, messages of exceptions and examples are left out."""
-        for statement in self.tree.body:
-            names = tuple(n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        stored = [tuple(n.id for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)) for s in self.tree.body]
+        of_examples = {n.id for s, names in zip(self.tree.body, stored, strict=True) if EXAMPLES & set(names)
+                       for n in ast.walk(s) if isinstance(n, ast.Name)}  # fmt: skip
+        for statement, names in zip(self.tree.body, stored, strict=True):
+            if isinstance(statement, ast.FunctionDef) and statement.name in of_examples:
+                continue
             if not isinstance(statement, ast.Import | ast.ImportFrom) and not EXAMPLES & set(names):
                 yield from self._walk(statement, "<module>", names)
 
@@ -148,6 +152,7 @@ def drawn(seed: int, count: int) -> list[Change]:
             by_place.setdefault((change.file, change.line), []).append(change)
         places = rng.sample(sorted(by_place), min(round(share * count / 100), len(by_place)))
         found += [rng.choice(by_place[place]) for place in places]
+    rng.shuffle(found)  # so that the first of them are a sample too
     return found
 
 

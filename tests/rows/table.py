@@ -133,6 +133,9 @@ call("mul", lambda x, v, w: (x @ v) * F.silu(x @ w), (4, 4), (4, 4))
 call("sub", lambda x: torch.rsub(x, 1.0))
 call("mul", lambda x: x * x.flip(-1))
 call("mul", lambda x: -3.0 * x)
+call("mul", lambda x: x * torch.exp(-x * x))
+call("mul", lambda x: x * torch.sigmoid(1.7 * x))
+call("mul", lambda x: 0.5 * x * (1 + torch.erf(x / 2**0.5)))
 call("mul", lambda x, w: x * w, VECTOR)
 call("mul", lambda x: x[:, :, :1] * x)
 call("mul", lambda x: torch.multiply(x, x.sigmoid()))
@@ -441,6 +444,14 @@ call("fft_fft", lambda x: torch.fft.fft(x, norm="forward"))
 call("fft_irfft", lambda x: torch.fft.irfft(torch.fft.rfft(x)))
 call("fft_irfft2", lambda x: torch.fft.irfft2(torch.fft.rfft2(x)))
 call("istft", lambda x: torch.istft(torch.stft(x, 4, return_complex=True), 4), shape=(2, 8))
+
+for _weights in ((), (VECTOR,), (VECTOR, VECTOR)):
+    call("layer_norm", lambda x, *wb: F.layer_norm(x, (4,), *wb), *_weights)
+call("layer_norm", lambda x: F.layer_norm(x, (4,), eps=0.3))
+call("normalize", lambda x: F.normalize(x, dim=-1))
+call("group_norm", lambda x: F.group_norm(x, 2), shape=IMAGE)
+call("div", lambda x: x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt())
+call("mul", lambda x: x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6))
 
 # -- out of nothing -------------------------------------------------------------------------------------------------------------------
 
