@@ -449,7 +449,8 @@ for _weights in ((), (VECTOR,), (VECTOR, VECTOR)):
     call("layer_norm", lambda x, *wb: F.layer_norm(x, (4,), *wb), *_weights)
 call("layer_norm", lambda x: F.layer_norm(x, (4,), eps=0.3))
 call("normalize", lambda x: F.normalize(x, dim=-1))
-call("group_norm", lambda x: F.group_norm(x, 2), shape=IMAGE)
+call("group_norm", lambda x: F.group_norm(x, 2), shape=(2, 4, 2, 2))
+call("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b, 0.1), VECTOR, VECTOR, shape=(2, 4, 2, 2))
 call("div", lambda x: x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt())
 call("mul", lambda x: x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6))
 

@@ -177,7 +177,7 @@ def _fused_axes(flow: Flow, call: Node, shape: tuple[int, ...]) -> tuple[tuple[i
         return axes_of(1 if axis is None else axis, rank), number(flow.operand(call, 3, "eps"))
     if call.op == "batch_norm":
         return tuple(a for a in range(-rank, 0) if a != 1 - rank), number(flow.operand(call, 7, "eps"))
-    return tuple(range((2 if call.op == "instance_norm" else 1) - rank, 0)), None
+    return tuple(range((2 if call.op == "instance_norm" else 1) - rank, 0)), number(flow.operand(call, 4 if call.op == "group_norm" else 7, "eps"))
 
 
 # -- decomposed norms ---------------------------------------------------------------------------------------------------------------------
