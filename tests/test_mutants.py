@@ -9,7 +9,7 @@ import pytest
 
 from tests.copies import ROOT
 from tests.mutants.draw import AREAS, Change, changes, drawn
-from tests.mutants.hunt import readers, tests_of
+from tests.mutants.hunt import readers, picked
 from tests.mutants.page import PAGE, page, recorded
 
 
@@ -34,7 +34,7 @@ def test_tests_are_those_that_enter_the_function() -> None:
         "tests/a.py::two": {"seconds": 1.0, "functions": ["screen/x.py:f"]},
         "tests/b.py::three": {"seconds": 1.0, "functions": ["screen/y.py:h"]},
     }
-    assert tests_of(Change("screen/x.py", 1, "f", "number", 0, "1", "2"), reached) == ["tests/a.py::two", "tests/a.py::one"]
+    assert picked(Change("screen/x.py", 1, "f", "number", 0, "1", "2"), reached) == ["tests/a.py::two", "tests/a.py::one"]
     assert "rules/weights_at_start.py:_judge" in readers("LARGE")
 
 
