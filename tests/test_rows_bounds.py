@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -19,7 +20,7 @@ from screen.calculi.bounds.rules.norm import _MACHINE
 from screen.calculi.bounds.value import Value
 from screen.structure.types import Unknown
 from tests.rows.block import Call
-from tests.rows.table import BY_OP, CALLS
+from tests.rows.table import BY_OP, CALLS, written
 from tests.soundness import draws
 from tests.soundness.measure import Values, fibre
 from tests.soundness.nodewise import broken, mixed_norm, tangents
@@ -134,6 +135,28 @@ def test_a_rule_holds_for_its_own_node(call: Call) -> None:
 def test_norms_are_bounded(call: Call) -> None:
     assert judged(call).known == set()
     assert judged(call).reached["row value"] > 0.4
+
+
+UNTOLD: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "sum": lambda u, x: u + x, "difference": lambda u, x: x - u, "product": lambda u, x: u * x, "quotient": lambda u, x: u / (x.abs() + 1),
+    "beside": lambda u, x: torch.cat([x, u]), "on": lambda u, x: torch.stack([x, u]), "power": lambda u, x: u**2, "kernel": lambda u, x: u @ x.mT,
+    "choice": lambda u, x: torch.where(x > 0, x, u), "written": lambda u, x: written(x, (slice(None), 0), u[:, 0]), "view": lambda u, x: u.mT,
+    "written to": lambda u, x: written(u, (slice(None), 0), x[:, 0]), "part": lambda u, x: u[:, 1:], "total": lambda u, x: u.sum(-1),
+    "values": lambda u, x: F.scaled_dot_product_attention(x, x, u), "map": lambda u, x: F.linear(u, x[0]), "size": lambda u, x: u.norm(dim=-1),
+    "larger": torch.maximum, "largest": lambda u, x: u.amax(-1), "sums": lambda u, x: u.cumsum(1),
+    "first": lambda u, x: u.topk(2)[0],
+    "between": lambda u, x: torch.lerp(x, u, 0.3), "spread": lambda u, x: u.std(-1), "copies": lambda u, x: u.repeat(1, 2, 1),
+    "root": lambda u, x: u.abs().sqrt(),
+    "places": lambda u, x: x.scatter(1, torch.zeros(2, 1, 4, dtype=torch.int64), u[:, :1]), "distance": torch.cdist,
+}  # fmt: skip
+"""Of a value u that has no bound, and of one that has."""
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_what_is_made_of_the_unknown_has_no_bound(name: str) -> None:
+    call = Call("lgamma", lambda x: UNTOLD[name](torch.lgamma(x), x))
+    found = Walk(call.region.branch).one(call.end.index)
+    assert isinstance(found.mag, Unknown) and isinstance(found.der, Unknown)
 
 
 def test_a_norm_without_eps_has_that_of_its_type() -> None:

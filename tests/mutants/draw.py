@@ -6,6 +6,7 @@ import ast
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.copies import ROOT
@@ -138,6 +139,7 @@ class Finder:
         return self.text[self._offset(node) : self._offset(node, end=True)].decode()
 
 
+@cache
 def changes(area: str) -> list[Change]:
     """All changes of one area, file by file."""
     return [c for file in sorted((ROOT / AREAS[area][0]).rglob("*.py")) for c in Finder(file).all()]

@@ -477,4 +477,4 @@ call("linspace", lambda x: x * torch.linspace(0.0, 1.0, 4))
 
 BY_OP: dict[str, list[Call]] = {op: [c for c in CALLS if c.op == op] for op in dict.fromkeys(c.op for c in CALLS)}
 
-__all__ = ["BY_OP", "CALLS"]
+__all__ = ["BY_OP", "CALLS", "written"]
