@@ -55,6 +55,8 @@ class Settings:
     depth: int | None = None
     width: int | None = None
     set: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """What a file of settings says, as `set` has it; what the target does not take is left out."""
     input: tuple[str, ...] = ()
     color: str = "auto"
     quiet: bool = False
@@ -261,6 +263,33 @@ def _flat(table: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
     return pairs
 
 
+def _config(value: Any, where: str) -> dict[str, Any]:
+    """The table in a YAML, JSON or TOML file, as dotted keys."""
+    path = Path(_path(value, where))
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = _LOADERS.get(path.suffix, _yaml)(text)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{where} must be a readable YAML, JSON or TOML file", f"`{path}`: {error}") from None
+    if not isinstance(table, dict):
+        raise UsageError(f"{where} must hold a table", f"`{path}` holds a `{type(table).__name__}`")
+    return {"": str(path), **dict(_flat(table))}
+
+
+def _yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise UsageError("a YAML file needs `pyyaml` to be read", "it is not installed", "Install it, or give JSON or TOML") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+_LOADERS: dict[str, Callable[[str], Any]] = {".json": json.loads, ".toml": tomllib.loads}
+
+
 def _texts(value: Any, where: str) -> tuple[str, ...]:
     return tuple(str(item) for item in _items(value, where))
 
@@ -280,6 +309,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "depth": _count,
     "width": _count,
     "set": _assignments,
+    "config": _config,
     "input": _texts,
     "color": _choice("auto", "always", "never"),
     "quiet": _flag,

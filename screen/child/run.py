@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from screen.capture import phase
+from screen.capture.build.configs import Missing
 from screen.child.protocol import Request, error_fields, frame, graph_frame
 from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError
 from screen.graph import io as graphio
@@ -142,6 +143,11 @@ def _spot(plans: dict[str, Any], request: Request, send: Send, build: Callable[[
 
 def explain(error: BaseException, request: Request, doing: str) -> ScreenError:
     """What the child says about an exception: an error of ours as it is, the user's with its line, everything else as our fault."""
+    if isinstance(error, Missing):
+        file, line = blame(error.__traceback__)
+        where = f" at {os.path.basename(file)}:{line}" if file else ""
+        given = "`" + request.target + "` must build with what `--set` and `--config` give"
+        return LoadError(given, f"it reads `{error.path}`{where}, which is not set", f"Add `--set {error.path}=…`", file=file, line=line)
     if isinstance(error, ScreenError):
         error.details = error.details or _details(error.__cause__ or error)
         return error

@@ -20,7 +20,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 click.rich_click.OPTION_GROUPS = {
     "screen check": [
-        {"name": "What is screened", "options": ["--set", "--input", "--depth", "--width"]},
+        {"name": "What is screened", "options": ["--set", "--config", "--input", "--depth", "--width"]},
         {"name": "Rules and exit code",
          "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--baseline", "--update-baseline"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
@@ -98,6 +98,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--width", metavar="D", help="Hidden size that a config is built with; heads and sizes inside go with it."),
         click.option("--depth", metavar="N", help="How many times a target that is one block will be stacked (default 24)."),
         click.option("--input", multiple=True, metavar="'NAME=DTYPE[SHAPE]'", help="An input of forward, e.g. 'x=float32[1,16,512]'; repeatable."),
+        click.option("--config", metavar="FILE", help="A YAML, JSON or TOML file with values of the config; `--set` wins over it."),
         click.option("--set", multiple=True, metavar="KEY=VALUE", help="A value of the config or an argument of the class; repeatable."),
     ):
         command = option(command)

@@ -27,6 +27,10 @@ Kind = Literal["file", "module", "config", "hf", "timm", "object"]
 FORMS = "Write `path/model.py`, `path/model.py::Name`, `package.module:attr`, `path/config.json`, `hf:TYPE`, `hf:TYPE:ClassName` or `timm:NAME`"
 REQUIRED = "A target must name a model"
 
+OPTIONAL = "?"
+"""Before a key of the settings: it comes from a file that says other things too (`--config`), and is left out where nothing has such a name. Alone:
+that file."""
+
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _HUB_NAME = re.compile(r"[\w-]+/[\w.-]+")
 
@@ -143,4 +147,4 @@ def _advice(text: str, path: str) -> str:
     return FORMS
 
 
-__all__ = ["FORMS", "Kind", "TargetSpec", "did_you_mean", "parse"]
+__all__ = ["FORMS", "OPTIONAL", "Kind", "TargetSpec", "did_you_mean", "parse"]

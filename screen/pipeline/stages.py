@@ -13,7 +13,7 @@ from screen.child.results import Capture, Captured, Progress, silent
 from screen.errors import InternalError, Interrupted, ScreenError, UsageError, swallowed, whole_model
 from screen.facts import derive
 from screen.facts.record import Facts
-from screen.graph.target import did_you_mean
+from screen.graph.target import OPTIONAL, did_you_mean
 from screen.pipeline.gate import of_chosen
 from screen.pipeline.probe import probe_request, with_narrower, with_probe
 from screen.pipeline.spot import spot_request, with_spot
@@ -169,7 +169,8 @@ def _read(job: Job, model: Captured) -> tuple[Captured, Facts]:
 def job_of(target: str, settings: Settings) -> Job:
     """The job that the settings describe. Raises `UsageError` for codes that no rule has."""
     _check_codes(settings)
-    request = Request(target, dict(settings.set), settings.input, settings.depth, settings.timeout, settings.memory, width=settings.width)
+    given = {**{OPTIONAL + key: value for key, value in settings.config.items()}, **settings.set}
+    request = Request(target, given, settings.input, settings.depth, settings.timeout, settings.memory, width=settings.width)
     measured = settings.probe or settings.stress
     options = Options(settings.seed, settings.device, settings.dtype, settings.probe_seconds, settings.memory, settings.stress)  # type: ignore[arg-type]
     return Job(request, settings.select, settings.ignore, options if measured else None, settings.spot_check)
@@ -204,7 +205,8 @@ def _divided(job: Job, run: RuleRun) -> tuple[RuleRun, tuple[str, ...]]:
 def _asked(job: Job, model: Captured | None, *, alone: bool) -> Asked:
     """What the report repeats of the request. Of a target with several models each report names its own."""
     request, root = job.request, os.getcwd()
-    options = [word for key, value in request.set.items() for word in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")]
+    options = [word for key, value in request.set.items() if not key.startswith(OPTIONAL) for word in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")]
+    options += ["--config", request.set[OPTIONAL]] if OPTIONAL in request.set else []
     options += [word for text in request.inputs for word in ("--input", text)]
     options += ["--depth", str(request.depth)] if request.depth else []
     options += ["--width", str(request.width)] if request.width else []

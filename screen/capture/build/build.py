@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import python_file
+from screen.capture.build import libraries, python_file
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
-from screen.capture.build.construct import construct, reads_a_value, workshop
+from screen.capture.build.construct import Values, attempted, construct, workshop
 from screen.capture.build.meta_copy import on_meta, values_of
 from screen.capture.inputs.search import infer, required
 from screen.capture.build.integers import of_config, of_entry
@@ -28,7 +28,7 @@ from screen.capture.initial.buffers import buffers
 from screen.capture.build.width import resized, sizes_of
 from screen.errors import UsageError, whole_model
 from screen.graph import Initialiser
-from screen.graph.target import TargetSpec
+from screen.graph.target import OPTIONAL, TargetSpec
 
 _Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 
@@ -61,6 +61,8 @@ def _narrowed(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...
 
 
 def _built(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> list[Built]:
+    if OPTIONAL in settings and spec.kind not in ("file", "module"):
+        raise UsageError("`--config` says what a class of your own takes", f"`{spec.text}` is none", "Name a `config.json` as the target, or take `--set`")
     if spec.kind in ("hf", "config"):
         return [_hf(spec, settings, inputs, depth)]
     if spec.kind == "timm":
@@ -88,8 +90,6 @@ def _hf(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], dep
 
 
 def _timm(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> Built:
-    from screen.capture.build import libraries
-
     timm = libraries.timm()
     name = spec.name or ""
     if not timm.is_model(name):
@@ -122,14 +122,12 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
 
 def _load(spec: TargetSpec) -> ModuleType:
     """Run the user's file on meta, once more with small tensors on the CPU when it reads values."""
-    for values in (False, True):
-        try:
-            with workshop(values=values):
-                return python_file.load(spec)
-        except Exception as error:
-            if values or not reads_a_value(error):
-                raise
-    raise AssertionError("unreachable")
+
+    def run(values: Values) -> ModuleType:
+        with workshop(values=values):
+            return python_file.load(spec)
+
+    return attempted(run)
 
 
 def _ready(

@@ -1,38 +1,47 @@
 """From a class, an instance or a function to a model on the meta device.
 
-A constructor that reads a value (`torch.linspace(0, 0.1, n)[i].item()`) cannot run on meta: it runs again with small tensors on the CPU. A
-device other than CPU and meta that the code asks for is read as meta.
+A constructor that reads a value (`torch.linspace(0, 0.1, n)[i].item()`) cannot run on meta: it runs again with small tensors on the CPU, and if that
+is not enough with all of them that fit. A device other than CPU and meta that the code asks for is read as meta, and what is on meta moves nowhere.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import enum
 import inspect
 import random
-import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 from torch.overrides import TorchFunctionMode
 
+from screen.capture import devices
 from screen.capture.build.meta_copy import has_values, on_meta, values_of
 from screen.capture.initial.recorder import Recorder
-from screen.capture.build.overrides import changes, nest, unknown
+from screen.capture.kernels.stand_in import stand_in
+from screen.capture.build.configs import Given, build_config, config_of, fields_of, fitted, given_config, is_config, needs
+from screen.capture.build.libraries import lacks_torchvision
+from screen.capture.build.overrides import nest, unknown
 from screen.capture.initial.buffers import buffers
 from screen.errors import LoadError, UsageError
 from screen.graph import Initialiser
+from screen.graph.target import OPTIONAL
 
 SMALL = 4096
 """Entries: tensors up to this size may be made on the CPU when a constructor reads values."""
+STATED = 1 << 20
+"""Entries up to which a tensor that is asked for on the CPU by name is made there: a table, but no weight of a large model."""
+ROOM = 2 << 30
+"""Bytes of tensors that are made on the CPU when a constructor reads values of larger ones: what is made after them is made on meta."""
 READS = (
     "meta tensor",
     "meta tensors",
+    "Meta tensors",
     "device='meta'",
     "on meta",
     "meta device",
@@ -45,37 +54,60 @@ READS = (
 )
 """What torch says, in its several ways, when a value is read that meta does not have."""
 
+_T = TypeVar("_T")
 _Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 
 
-class _Devices(TorchFunctionMode):
-    """Factories: CUDA and the like become meta; with `values`, small tensors are made on the CPU."""
+class Values(enum.Enum):
+    """Which tensors of a constructor have values."""
 
-    def __init__(self, values: bool) -> None:
+    NONE = enum.auto()
+    """Those that it asks for on the CPU by name, while they are no larger than `STATED`."""
+    FEW = enum.auto()
+    """Small ones."""
+    ALL = enum.auto()
+    """All, until `ROOM` is full."""
+
+
+class _Devices(TorchFunctionMode):
+    """Factories: CUDA and the like become meta; with `values`, tensors are made on the CPU. What is on meta stays there."""
+
+    def __init__(self, values: Values) -> None:
         super().__init__()
         from torch.utils._device import _device_constructors
 
         self.values = values
         self.factories = _device_constructors()
+        self.room = ROOM
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         device = kwargs.get("device")
-        if device is not None and torch.device(device).type not in ("cpu", "meta"):
+        if name in ("cpu", "cuda", "to") and args and isinstance(args[0], torch.Tensor):
+            if args[0].is_meta or name == "cuda" or (name == "to" and _elsewhere(args[1] if len(args) > 1 else device)):
+                func, args, kwargs = devices.kept(func, name, args, kwargs, devices.to_meta)
+        elif func in self.factories:
+            if device is None and self._has_room(func, args, kwargs):
+                kwargs["device"] = "cpu"
+            elif device is not None and (torch.device(device).type not in ("cpu", "meta") or _entries(func, args, kwargs) > STATED):
+                kwargs["device"] = "meta"
+        elif device is not None and torch.device(device).type not in ("cpu", "meta"):
             kwargs["device"] = "meta"
-        elif name == "cuda":
-            func, args, kwargs = torch.Tensor.to, (args[0], "meta"), {}
-        elif name == "to" and len(args) > 1 and _elsewhere(args[1]):
-            args = (args[0], "meta", *args[2:])
-        elif device is None and self.values and func in self.factories and _entries(func, args, kwargs) <= SMALL:
-            kwargs["device"] = "cpu"
         elif func is torch.allclose and args[0].is_meta and sys._getframe(1).f_code.co_filename == parametrizations.__file__:
             return False  # "is it orthogonal already?": where that cannot be told, torch leaves a parametrisation half made and says nothing
         elif func is torch.geqrf and args[0].is_meta:  # torch has no kernel for its shapes
             rows, columns = args[0].shape[-2:]
             return torch.empty_like(args[0]), args[0].new_empty(*args[0].shape[:-2], min(rows, columns))
         return func(*args, **kwargs)
+
+
+    def _has_room(self, func: Any, args: Any, kwargs: Any) -> bool:
+        """Is this tensor made on the CPU?"""
+        if self.values is not Values.ALL:
+            return self.values is Values.FEW and _entries(func, args, kwargs) <= SMALL
+        self.room -= 4 * _entries(func, args, kwargs)
+        return self.room > 0
 
 
 def _elsewhere(value: Any) -> bool:
@@ -100,7 +132,7 @@ def _entries(func: Any, args: Any, kwargs: Any) -> int:
 
 
 @contextlib.contextmanager
-def workshop(recorder: Recorder | None = None, *, values: bool = False) -> Iterator[None]:
+def workshop(recorder: Recorder | None = None, *, values: Values = Values.NONE) -> Iterator[None]:
     """Meta is the default device, random numbers are seeded, and what is done to parameters is recorded."""
     state, theirs = torch.random.get_rng_state(), random.getstate()
     numpy = sys.modules.get("numpy.random")
@@ -124,6 +156,19 @@ def reads_a_value(error: BaseException) -> bool:
     return isinstance(error, RuntimeError | NotImplementedError | TypeError | ValueError) and any(r in str(error) for r in READS)
 
 
+def attempted(run: Callable[[Values], _T]) -> _T:
+    """What `run` gives, on meta; again with values where it reads some, and again whenever what it lacks can be stood in for."""
+    values = Values.NONE
+    while True:
+        try:
+            return run(values)
+        except Exception as error:
+            if reads_a_value(error) and values is not Values.ALL:
+                values = Values.FEW if values is Values.NONE else Values.ALL
+            elif not (lacks_torchvision(error) or stand_in(error)):
+                raise
+
+
 def construct(name: str, entry: Any, settings: dict[str, Any], module: ModuleType | None) -> tuple[nn.Module, _Record, dict[str, list[Any]]]:
     """The model that a candidate stands for, on meta and in eval, with its initialisers and what `settings` changed.
 
@@ -133,16 +178,12 @@ def construct(name: str, entry: Any, settings: dict[str, Any], module: ModuleTyp
             raise UsageError(f"`--set` needs a class or a function, because it changes how `{name}` is built", f"`{name}` is an instance")
         return on_meta(entry).eval(), values_of(entry) + buffers(entry), {}
     args, kwargs, changed = arguments(name, entry, nest(settings), module)
-    for values in (False, True):
-        recorder = Recorder()
-        try:
-            with workshop(recorder, values=values):
-                model = entry(*args, **kwargs)
-        except Exception as error:
-            if values or not reads_a_value(error):
-                raise
-            continue
-        break
+
+    def build(values: Values) -> tuple[Any, Recorder]:
+        with workshop(recorder := Recorder(), values=values):
+            return entry(*args, **kwargs), recorder
+
+    model, recorder = attempted(build)
     if not isinstance(model, nn.Module):
         raise LoadError(f"`{name}` must return a `torch.nn.Module`", f"it returned a `{type(model).__name__}`")
     record = recorder.of(model)
@@ -153,40 +194,43 @@ def construct(name: str, entry: Any, settings: dict[str, Any], module: ModuleTyp
 def arguments(name: str, entry: Any, settings: dict[str, Any], module: ModuleType | None) -> tuple[list[Any], dict[str, Any], dict[str, list[Any]]]:
     """Arguments for a class or a function: settings by name, those that it does not know into its one config argument.
 
-    An argument without default is filled only when it is a config that builds without arguments itself: its annotation, or the one
-    dataclass of the file that is no part of another."""
+    An argument without default is filled only when it is a configuration (`screen.capture.build.configs`)."""
     try:
         found = list(inspect.signature(entry).parameters.values())
     except (TypeError, ValueError):
         return [], dict(settings), {k: [None, v] for k, v in settings.items()}
     known = {p.name: p for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    configs = {
-        p.name: c for p in found if p.name not in settings or isinstance(settings[p.name], dict) if (c := config_of(p, module)) is not None
+    beside = {k.removeprefix(OPTIONAL): v for k, v in settings.items() if k.startswith(OPTIONAL)}
+    settings = {**{k: v for k, v in beside.items() if k in known}, **{k: v for k, v in settings.items() if not k.startswith(OPTIONAL)}}
+    open_ = [p for p in found if p.name not in settings or isinstance(settings[p.name], dict)]
+    classes = {p.name: c for p in open_ if (c := config_of(p, module, entry)) is not None}
+    loose = {
+        p.name: p for p in known.values() if p.name not in classes and isinstance(settings.get(p.name, {}), dict | str) and is_config(p, entry)
     }
     given: dict[str, Any] = {}
-    inner: dict[str, dict[str, Any]] = {key: dict(settings.get(key, {})) for key in configs}
+    inner: dict[str, Any] = {key: dict(settings.get(key, {})) for key in classes} | {key: settings.get(key, {}) for key in loose}
+    for key in inner:
+        fitting = fitted(beside, fields_of(classes[key])) if key in classes else beside if key not in beside else {}
+        inner[key] = {**fitting, **inner[key]} if isinstance(inner[key], dict) else inner[key]
     for key, value in settings.items():
-        owner = next((c for c, cls in configs.items() if key in _config_fields(cls)), None)
-        if key in configs:
+        owner = next((c for c, cls in classes.items() if key in fields_of(cls)), next(iter(loose), None))
+        if key in inner:
             continue
         if key in known or (owner is None and any(p.kind is p.VAR_KEYWORD for p in found)):
-            given[key] = value
-        elif owner is not None:
-            inner[owner][key] = value
+            given[key] = Given(value, key) if isinstance(value, dict) else value
+        elif owner is not None and isinstance(inner[owner], dict):
+            inner[owner] = {**inner[owner], key: value}
         else:
-            raise unknown(key, name, [*known, *(f for c in configs.values() for f in _config_fields(c))])
+            raise unknown(key, name, [*known, *(f for c in classes.values() for f in fields_of(c))])
     changed = {k: [_default(known.get(k)), v] for k, v in given.items()}
-    for key, cls in configs.items():
-        if known[key].default is inspect.Parameter.empty or inner[key]:
-            given[key], more = _config(cls, inner[key], key)
+    for key, value in inner.items():
+        if known[key].default is inspect.Parameter.empty or value or key in loose:
+            made = build_config(classes[key], value, key, entry) if key in classes else given_config(known[key], entry, value)
+            given[key], more = made
             changed.update(more)
     missing = [p.name for p in known.values() if p.default is p.empty and p.name not in given]
     if missing:
-        raise UsageError(
-            f"`{name}` must build without arguments, or with those of `--set`",
-            f"it needs {', '.join(f'`{m}`' for m in missing)}",
-            f"Add {' '.join(f'`--set {m}=…`' for m in missing)}, or a function `build_model()` to the file",
-        )
+        raise needs(name, missing)
     return [], given, changed
 
 
@@ -194,69 +238,4 @@ def _default(parameter: inspect.Parameter | None) -> Any:
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
-def config_of(parameter: inspect.Parameter, module: ModuleType | None) -> type[Any] | None:
-    """The config class of an argument: its annotation, the class of its default, or (no default, or None) the one outer dataclass of the file."""
-    kinds = (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    if parameter.kind not in kinds:
-        return None
-    note: Any = parameter.annotation
-    names = vars(module) if module is not None else {}
-    if isinstance(note, str):
-        note = names.get(note.strip("'\""))
-    if isinstance(note, type) and _builds_alone(note):
-        return note
-    if parameter.default is not parameter.empty and parameter.default is not None:
-        return type(parameter.default) if dataclasses.is_dataclass(parameter.default) else None
-    if parameter.annotation is not parameter.empty:
-        return None
-    own = [
-        v
-        for v in names.values()
-        if isinstance(v, type) and dataclasses.is_dataclass(v) and v.__module__ == names.get("__name__") and _builds_alone(v)
-    ]
-    outer = [c for c in own if not any(_names(o, c) for o in own if o is not c)]
-    return outer[0] if len(outer) == 1 else None
-
-
-def _names(outer: type[Any], inner: type[Any]) -> bool:
-    """Has dataclass `outer` a field of the type `inner`?"""
-    return any(f.type is inner or inner.__name__ in re.findall(r"\w+", str(f.type)) for f in dataclasses.fields(outer))
-
-
-def _builds_alone(cls: type[Any]) -> bool:
-    """A plain class of settings: a dataclass, pydantic model or the like whose fields all have defaults."""
-    if cls.__module__ == "builtins" or issubclass(cls, nn.Module | torch.Tensor) or not _config_fields(cls):
-        return False
-    try:
-        signature = inspect.signature(cls)
-    except (TypeError, ValueError):
-        return False
-    return all(p.default is not p.empty or p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in signature.parameters.values())
-
-
-def _config_fields(cls: type[Any]) -> list[str]:
-    """Names of the settings of a config class."""
-    if dataclasses.is_dataclass(cls):
-        return [f.name for f in dataclasses.fields(cls)]
-    try:
-        found = inspect.signature(cls).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-
-
-def _config(cls: type[Any], settings: dict[str, Any], name: str) -> tuple[Any, dict[str, list[Any]]]:
-    """A config with settings; a nested dataclass takes nested settings."""
-    base = cls()
-    given = {}
-    for key, value in settings.items():
-        if key not in _config_fields(cls):
-            raise unknown(key, cls.__name__, _config_fields(cls))
-        old = getattr(base, key, None)
-        nested = isinstance(value, dict) and dataclasses.is_dataclass(old) and not isinstance(old, type)
-        given[key] = dataclasses.replace(old, **value) if nested else value  # type: ignore[type-var]
-    config = cls(**given)
-    return config, changes({k: getattr(base, k, None) for k in given}, {k: getattr(config, k, None) for k in given}, name)
-
-
-__all__ = ["READS", "SMALL", "arguments", "config_of", "construct", "reads_a_value", "workshop"]
+__all__ = ["READS", "SMALL", "Values", "arguments", "attempted", "construct", "reads_a_value", "workshop"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from screen.capture.build.construct import config_of
+from screen.capture.build.configs import config_of, defaults_of
 from screen.capture.inputs.context import config_parts
 
 
@@ -32,9 +32,9 @@ def of_entry(entry: Any, settings: Mapping[str, Any], module: ModuleType | None)
         return {}
     found: dict[str, int] = {}
     for parameter in parameters:
-        cls = config_of(parameter, module)
+        cls = config_of(parameter, module, entry)
         if cls is not None:
-            found.update(_whole((name, value) for name, value in vars(cls()).items()))
+            found.update(_whole((name, value) for name, value in defaults_of(cls).items()))
     found.update(_whole((p.name, p.default) for p in parameters))
     found.update(_whole(settings.items()))
     return found

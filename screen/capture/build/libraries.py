@@ -58,6 +58,11 @@ def stub_torchvision() -> bool:
     return True
 
 
+def lacks_torchvision(error: Exception) -> bool:
+    """Did an import fail for the C++ part of torchvision alone? Then it is worth another try."""
+    return isinstance(error, RuntimeError) and "operator torchvision::" in str(error) and stub_torchvision()
+
+
 def transformers() -> ModuleType:
     """The installed transformers, offline. Raises `LoadError`."""
     return _library("transformers", "pip install 'archscreen[hf]'")
@@ -82,4 +87,4 @@ def _library(name: str, advice: str) -> ModuleType:
         raise LoadError(f"This target needs a `{name}` that imports", f"it raised `{type(error).__name__}: {error}`", advice) from error
 
 
-__all__ = ["OFFLINE", "SCHEMAS", "stub_torchvision", "timm", "transformers"]
+__all__ = ["OFFLINE", "SCHEMAS", "lacks_torchvision", "stub_torchvision", "timm", "transformers"]

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from screen.capture.build import meta_copy as copying
 from screen.capture.build.construct import reads_a_value
+from screen.capture.devices import OnMeta
 from screen.capture.inputs.missing import missing
+from screen.capture.trace import flex
 
 KEPT = 2
 """Members of a long stack of equal modules that take part in a trial of a shortened model."""
@@ -37,7 +39,7 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
     """Call the forward on meta; one that reads values is traced instead, which knows integers and guesses the rest. Without `tracing`, reading a
     value is an end without failure."""
     try:
-        with torch.device("meta"), torch.no_grad():
+        with torch.device("meta"), OnMeta(), flex.written_out(), torch.no_grad():
             return Outcome(None, model(*on_meta(args), **on_meta(kwargs)))
     except (Exception, SystemExit) as error:
         if not reads_a_value(error):

@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from screen import ops
+from screen.capture import devices
 from screen.capture.trace import meta_fallback
 from screen.capture.trace.fused import apart, is_fused
 from screen.capture.trace.module_calls import Scopes
@@ -67,6 +68,9 @@ class Session:
     def function(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """One torch function call."""
         name = getattr(func, "__name__", "")
+        answer = devices.told(func, name, args)
+        if answer is not NotImplemented:
+            return answer
         if name == "__get__" and getattr(getattr(func, "__self__", None), "__name__", "") not in KEPT_PROPERTIES:
             return func(*args, **kwargs)
         if name in SILENT:
@@ -75,6 +79,9 @@ class Session:
             return PLAIN_READS[name](self, func, args, kwargs)
         if name == "__get__":
             name = func.__self__.__name__  # type: ignore[attr-defined]
+        else:
+            func, args, kwargs = devices.kept(func, name, args, kwargs, self._on_meta)
+            name = getattr(func, "__name__", "")
         frame = _Frame()
         self.frames.append(frame)
         try:
@@ -187,6 +194,9 @@ class Session:
         if isinstance(value, dict):
             return {k: self._moved(v) for k, v in value.items()}
         return value
+
+    def _on_meta(self, value: Tensor) -> Tensor:
+        return value if value.device.type == "meta" else self.meta_twin(value)
 
     def meta_twin(self, value: Tensor) -> Tensor:
         """The meta tensor that stands for a CPU tensor."""

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from screen.capture.trace import convert, stamp
+from screen.capture.trace import convert, flex, stamp
 from screen.capture.trace.loop import own_name
 from screen.capture.trace.module_calls import Scopes
 from screen.capture.trace.oracle import Oracle, Site
@@ -114,7 +114,7 @@ def _once(
     raised: BaseException | None = None
     with stamp.stamping(model, session, enabled=stamped) as repeats, scopes.watching(), _frozen(model), torch.no_grad(), _quiet():
         try:
-            with torch.device("meta"), Aten(session), Functions(session):
+            with torch.device("meta"), Aten(session), Functions(session), flex.written_out():
                 outputs = model(*args, **kwargs)
         except (Exception, SystemExit) as error:
             failure, raised = _failure(error), error

@@ -1,0 +1,333 @@
+"""The configuration object that a class takes: which argument it is, what builds it, and what `--set` and `--config` say of it.
+
+In this order: a class of settings (the argument's annotation, the class of its default, or the one of the file that has every name which the code
+reads of it); a table of the file's own (`CONFIG = {…}`) that has them; else what the user gave, as an object that answers `cfg.x`, `cfg["x"]` and
+`cfg.get("x")`. What is missing is named by its path.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from screen.capture.build.overrides import changes, unknown
+from screen.errors import UsageError
+
+_ANYTHING = (dict, Any, object)
+"""Annotations of a configuration that say nothing about it."""
+_NOT_ATTRIBUTES = frozenset(vars(dict)) | {"to_dict"}
+
+
+class Missing(AttributeError, KeyError):
+    """A name that a configuration was asked for and that nobody gave."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"`{self.path}` is not set"
+
+
+class Given(dict[str, Any]):
+    """A configuration made of what was given: `cfg.x`, `cfg["x"]` and `cfg.get("x")` are the same, and what is missing is named by its path."""
+
+    def __init__(self, entries: Mapping[str, Any], path: str) -> None:
+        super().__init__({k: Given(v, f"{path}.{k}") if isinstance(v, dict) else v for k, v in entries.items()})
+        object.__setattr__(self, "_path", path)
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_") and dict.__contains__(self, name):
+            return dict.__getitem__(self, name)
+        return super().__getattribute__(name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise Missing(f"{vars(self).get('_path', 'config')}.{name}")
+
+    def __missing__(self, key: Any) -> Any:
+        raise Missing(f"{vars(self).get('_path', 'config')}.{key}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        del self[name]
+
+    def __reduce__(self) -> Any:
+        return Given, (dict(self), vars(self)["_path"])
+
+
+# -- what the code reads -------------------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=64)
+def _tree(entry: Any) -> ast.AST | None:
+    """The source of a class (its constructor, with those of its bases in the same file) or of a function."""
+    try:
+        return ast.parse(inspect.cleandoc("\n" + inspect.getsource(entry)))
+    except (OSError, SyntaxError, TypeError, IndentationError):
+        return None
+
+
+def reads(entry: Any, name: str) -> dict[str, bool]:
+    """The names that the code of `entry` reads of its argument `name` (`cfg.x`, `cfg["x"]`), with whether each must be there."""
+    tree = _tree(entry)
+    found: dict[str, bool] = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name and isinstance(node.ctx, ast.Load):
+            if node.attr not in _NOT_ATTRIBUTES:
+                found[node.attr] = True
+        elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == name:
+            if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+                found[node.slice.value] = True
+        elif isinstance(node, ast.Call) and (key := _asked(node, name)):
+            found.setdefault(key, False)
+    return found
+
+
+def _asked(call: ast.Call, name: str) -> str:
+    """The name in `cfg.get("x")` and `getattr(cfg, "x", default)`."""
+    method = isinstance(call.func, ast.Attribute) and call.func.attr == "get" and isinstance(call.func.value, ast.Name) and call.func.value.id == name
+    function = isinstance(call.func, ast.Name) and call.func.id in ("getattr", "hasattr") and len(call.args) > 1
+    if method and call.args:
+        key = call.args[0]
+    elif function and isinstance(call.args[0], ast.Name) and call.args[0].id == name:
+        key = call.args[1]
+    else:
+        return ""
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+
+
+def is_read_by_name(key: str, *sources: Any) -> bool:
+    """Does modelling code ask a configuration for this name, `getattr(config, "key")`, in one of these modules?"""
+    pattern = re.compile(rf"""(?:getattr|hasattr)\(\s*[\w.]+\s*,\s*["']{re.escape(key)}["']|\.get\(\s*["']{re.escape(key)}["']""")
+    for source in sources:
+        try:
+            if source is not None and pattern.search(inspect.getsource(source)):
+                return True
+        except (OSError, TypeError):
+            continue
+    return False
+
+
+# -- which configuration -------------------------------------------------------------------------------------------------------------------
+
+
+def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: Any = None) -> type[Any] | None:
+    """The config class of an argument: its annotation, the class of its default, or (no default, or None) the one of the file that fits."""
+    kinds = (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    if parameter.kind not in kinds:
+        return None
+    names = {**(vars(module) if module is not None else {}), **_globals(entry)}
+    note = _annotated(parameter.annotation, names)
+    if note is not None:
+        return note
+    if parameter.default is not parameter.empty and parameter.default is not None:
+        return type(parameter.default) if dataclasses.is_dataclass(parameter.default) else None
+    if not _says_nothing(parameter):
+        return None
+    wanted = set(reads(entry, parameter.name)) if entry is not None else set()
+    inside = {id(v): v for v in names.values() if isinstance(v, type) and dataclasses.is_dataclass(v)}.values()
+    own = [v for v in inside if v.__module__ == names.get("__name__") and (not wanted or wanted <= {*fields_of(v), *dir(v)})]
+    outer = [c for c in own if not any(_names(o, c) for o in own if o is not c)]
+    ready = [c for c in outer if not _unset(c)] or outer
+    return ready[0] if len(ready) == 1 else None
+
+
+def _globals(entry: Any) -> dict[str, Any]:
+    """The names that the code of a class or function sees."""
+    code = inspect.unwrap(entry.__init__ if isinstance(entry, type) else entry) if entry is not None else None
+    return dict(getattr(code, "__globals__", {}))
+
+
+def _annotated(note: Any, names: Mapping[str, Any]) -> type[Any] | None:
+    """The class of settings that an annotation means; `X | None` is X."""
+    if isinstance(note, str):
+        try:
+            note = eval(note, dict(names))  # an annotation as text, under `from __future__ import annotations`: Python's own way to read it
+        except Exception:  # a name that is there for type checkers only
+            return None
+    if typing.get_origin(note) in (typing.Union, types.UnionType):
+        found = [a for a in typing.get_args(note) if a is not type(None)]
+        note = found[0] if len(found) == 1 else None
+    return note if isinstance(note, type) and _is_settings(note) else None
+
+
+def _says_nothing(parameter: inspect.Parameter) -> bool:
+    """Is an argument without annotation, or with one that any configuration meets?"""
+    note = parameter.annotation
+    if note is parameter.empty or note in _ANYTHING:
+        return True
+    text = note if isinstance(note, str) else getattr(note, "__name__", str(note))
+    return bool(re.fullmatch(r"(typing\.)?(Dict|dict|Mapping|Any|object|DictConfig|OmegaConf|ConfigDict|Namespace|SimpleNamespace)(\[.*\])?", text))
+
+
+def is_config(parameter: inspect.Parameter, entry: Any) -> bool:
+    """Is an argument without a class of its own read as a configuration: asked for names twice or more, and never told to do anything?"""
+    if parameter.default not in (parameter.empty, None) or not _says_nothing(parameter):
+        return False
+    tree, name, asked = _tree(entry), parameter.name, 0
+    for node in ast.walk(tree) if tree is not None else ():
+        own = node.func if isinstance(node, ast.Call) else node
+        if isinstance(own, ast.Attribute | ast.Subscript) and isinstance(own.value, ast.Name) and own.value.id == name:
+            if own is not node and isinstance(own, ast.Attribute) and own.attr not in _NOT_ATTRIBUTES:
+                return False  # `encoder.embed(x)`: a part
+            asked += own is node
+        asked += isinstance(node, ast.Call) and bool(_asked(node, name))
+    return asked > 1
+
+
+def _names(outer: type[Any], inner: type[Any]) -> bool:
+    """Has dataclass `outer` a field of the type `inner`?"""
+    return any(f.type is inner or inner.__name__ in re.findall(r"\w+", str(f.type)) for f in dataclasses.fields(outer))
+
+
+def _is_settings(cls: type[Any]) -> bool:
+    """A plain class of settings: a dataclass or pydantic model, or another class whose arguments all have defaults."""
+    if cls.__module__ == "builtins" or issubclass(cls, nn.Module | torch.Tensor) or not fields_of(cls):
+        return False
+    if dataclasses.is_dataclass(cls) or hasattr(cls, "model_fields"):
+        return True
+    return not _unset(cls)
+
+
+def _unset(cls: type[Any]) -> list[str]:
+    """The fields of a config class that have no default."""
+    try:
+        signature = inspect.signature(cls)
+    except (TypeError, ValueError):
+        return []
+    variadic = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return [p.name for p in signature.parameters.values() if p.default is p.empty and p.kind not in variadic]
+
+
+def fields_of(cls: type[Any]) -> list[str]:
+    """Names of the settings of a config class."""
+    if dataclasses.is_dataclass(cls):
+        return [f.name for f in dataclasses.fields(cls)]
+    if isinstance(fields := getattr(cls, "model_fields", None), dict):
+        return list(fields)
+    try:
+        found = inspect.signature(cls).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+
+
+def defaults_of(cls: type[Any]) -> dict[str, Any]:
+    """The settings of a config class that have defaults, with these."""
+    return vars(cls()) if not _unset(cls) else {p.name: p.default for p in inspect.signature(cls).parameters.values() if p.default is not p.empty}
+
+
+def fitted(table: Mapping[str, Any], fields: list[str]) -> dict[str, Any]:
+    """What a file of settings says of these fields: at its top, or in the part of it that has most of them."""
+    parts = [table, *(v for v in table.values() if isinstance(v, dict))]
+    best = max(parts, key=lambda part: sum(key in part for key in fields))
+    return {key: best[key] for key in fields if key in best}
+
+
+# -- building it ---------------------------------------------------------------------------------------------------------------------------
+
+
+def build_config(cls: type[Any], settings: Mapping[str, Any], name: str, entry: Any) -> tuple[Any, dict[str, list[Any]]]:
+    """A config with settings, and what they changed; a nested class takes nested settings. Raises `UsageError` for what it lacks."""
+    known = fields_of(cls)
+    late = {key: value for key, value in settings.items() if key not in known}
+    for key in late:
+        if not is_read_by_name(key, sys.modules.get(cls.__module__), sys.modules.get(getattr(entry, "__module__", ""))):
+            raise unknown(key, cls.__name__, known)
+    given = {key: value for key, value in settings.items() if key in known}
+    lacking = [key for key in _unset(cls) if key not in given]
+    below: dict[str, list[Any]] = {}
+    for key in lacking:  # a field that is a class of settings itself
+        inner = _annotated(_field_note(cls, key), vars(sys.modules[cls.__module__]))
+        if inner is not None:
+            given[key], below = build_config(inner, {}, f"{name}.{key}", entry)
+    lacking = [key for key in lacking if key not in given]
+    if lacking:
+        raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in lacking])
+    base = cls(**{key: given[key] for key in _unset(cls)})
+    for key, value in settings.items():
+        old = getattr(base, key, None)
+        if isinstance(value, dict) and old is not None and not isinstance(old, dict | type) and _is_settings(type(old)):
+            given[key] = dataclasses.replace(old, **value) if dataclasses.is_dataclass(old) else type(old)(**value)
+    config = cls(**given)
+    for key, value in late.items():
+        object.__setattr__(config, key, value)
+    told = [key for key in settings if key in given or key in late]
+    return config, {
+        **changes({k: getattr(base, k, None) for k in told}, {k: getattr(config, k, None) for k in told}, name),
+        **below,
+        **{f"{name}.{key}": [None, settings[key]] for key in _unset(cls) if key in settings},
+    }
+
+
+def _field_note(cls: type[Any], key: str) -> Any:
+    found = inspect.signature(cls).parameters.get(key)
+    return found.annotation if found is not None else None
+
+
+def given_config(parameter: inspect.Parameter, entry: Any, settings: Any) -> tuple[Any, dict[str, list[Any]]]:
+    """What stands for a configuration without a class: a table of the file's own that has all names which are read, with the settings over it; else
+    the settings alone. `settings`: nested settings, or the name of such a table. Raises `UsageError` with all names that are lacking."""
+    name = parameter.name
+    tables = _tables(entry)
+    if isinstance(settings, str):
+        if settings not in tables:
+            raise UsageError(f"`--set {name}=…` must name a table of the file", f"there is no `{settings}`", f"It has {_listed(tables)}")
+        chosen, settings = settings, {}
+    else:
+        must = {key for key, required in reads(entry, name).items() if required}
+        chosen = next((n for n, table in tables.items() if must and must <= {*table, *settings}), "")
+    entries = {**tables.get(chosen, {}), **settings}
+    lacking = [key for key, required in reads(entry, name).items() if required and key not in entries and not _is_set(entry, name, key)]
+    if lacking and not settings and not chosen:
+        raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in lacking])
+    changed: dict[str, list[Any]] = {name: [None, chosen]} if chosen else {}
+    return Given(entries, name), {**changed, **changes({}, dict(settings), name)}
+
+
+def _is_set(entry: Any, name: str, key: str) -> bool:
+    """Does the code write this name of its configuration itself, `cfg.x = …`?"""
+    tree = _tree(entry)
+    return any(
+        isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name) and n.value.id == name and n.attr == key
+        for n in (ast.walk(tree) if tree is not None else ())
+    )
+
+
+def _tables(entry: Any) -> dict[str, dict[str, Any]]:
+    """The tables of settings that stand in the file of a class or function."""
+    return {
+        n: v for n, v in _globals(entry).items() if isinstance(v, dict) and v and not n.startswith("__") and all(isinstance(k, str) for k in v)
+    }
+
+
+def _listed(names: Iterator[str] | Mapping[str, Any]) -> str:
+    return ", ".join(f"`{n}`" for n in names) or "none"
+
+
+def needs(name: str, lacking: list[str]) -> UsageError:
+    """The error for arguments that nobody gave."""
+    return UsageError(
+        f"`{name}` must build without arguments, or with those of `--set`",
+        f"it needs {', '.join(f'`{m}`' for m in lacking)}",
+        f"Add {' '.join(f'`--set {m}=…`' for m in lacking)}, or a function `build_model()` to the file",
+    )
+
+
+__all__ = ["Given", "Missing", "build_config", "config_of", "defaults_of", "fields_of", "fitted", "given_config", "is_config", "is_read_by_name", "needs", "reads"]

@@ -1,0 +1,79 @@
+"""Selective scans and causal convolutions, written out step by step.
+
+Sources: `selective_scan_ref` and `mamba_inner_ref` of mamba_ssm/ops/selective_scan_interface.py; `causal_conv1d_ref` of causal_conv1d.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def selective_scan_fn(
+    u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None, z: Tensor | None = None, delta_bias: Tensor | None = None,
+    delta_softplus: bool = False, return_last_state: bool = False,
+) -> Any:  # fmt: skip
+    """h_t = exp(Δ_t A) h_{t−1} + Δ_t B_t u_t,  y_t = C_t h_t + D u_t,  times silu(z).
+
+    u, delta, z [b, d, l]; A [d, n]; B and C [d, n], [b, n, l] or [b, g, n, l]; D and delta_bias [d]."""
+    if delta_bias is not None:
+        delta = delta + delta_bias[:, None]
+    if delta_softplus:
+        delta = F.softplus(delta)
+    B, C = (_per_channel(t, u) for t in (B, C))
+    decay = torch.exp(delta[..., None] * A[:, None])  # [b, d, l, n]
+    added = delta[..., None] * B * u[..., None]
+    state = torch.zeros_like(added[:, :, 0])
+    outputs = []
+    for t in range(u.shape[-1]):
+        state = decay[:, :, t] * state + added[:, :, t]
+        outputs.append((state * C[:, :, t]).sum(-1))
+    y = torch.stack(outputs, dim=-1)
+    if D is not None:
+        y = y + u * D[:, None]
+    if z is not None:
+        y = y * F.silu(z)
+    return (y, state) if return_last_state else y
+
+
+def _per_channel(t: Tensor, u: Tensor) -> Tensor:
+    """B or C as [b, d, l, n]."""
+    if t.dim() == 2:
+        return t[None, :, None].expand(u.shape[0], -1, u.shape[-1], -1)
+    t = t[:, None] if t.dim() == 3 else t
+    return t.repeat_interleave(u.shape[1] // t.shape[1], dim=1).transpose(-2, -1)
+
+
+def mamba_inner_fn(
+    xz: Tensor, conv1d_weight: Tensor, conv1d_bias: Tensor | None, x_proj_weight: Tensor, delta_proj_weight: Tensor, out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None, A: Tensor, B: Tensor | None = None, C: Tensor | None = None, D: Tensor | None = None,
+    delta_bias: Tensor | None = None, B_proj_bias: Tensor | None = None, C_proj_bias: Tensor | None = None, delta_softplus: bool = True, **_: Any,
+) -> Tensor:  # fmt: skip
+    """The whole of a Mamba mixer behind its first map. xz [b, 2 d, l] -> [b, l, out]."""
+    x, z = xz.chunk(2, dim=1)
+    x = causal_conv1d_fn(x, conv1d_weight.flatten(1), conv1d_bias, activation="silu")
+    rank, states = delta_proj_weight.shape[1], A.shape[-1]
+    parts = x.transpose(1, 2) @ x_proj_weight.t()
+    delta = (parts[..., :rank] @ delta_proj_weight.t()).transpose(1, 2)
+    if B is None:
+        B = parts[..., rank : rank + states].transpose(1, 2)
+    if C is None:
+        C = parts[..., -states:].transpose(1, 2)
+    y = selective_scan_fn(x, delta, A, B, C, D, z, delta_bias, delta_softplus)
+    return F.linear(y.transpose(1, 2), out_proj_weight, out_proj_bias)
+
+
+def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Tensor | None = None, *_: Any, activation: str | None = None, **__: Any) -> Tensor:
+    """x [b, d, l], weight [d, k]: a convolution of each channel with its past."""
+    padded = F.pad(x, (weight.shape[-1] - 1, 0))
+    out = F.conv1d(padded, weight[:, None], bias, groups=x.shape[1])
+    return F.silu(out) if activation in ("silu", "swish") else out
+
+
+SELECTIVE: dict[str, Any] = {"selective_scan_fn": selective_scan_fn, "selective_scan_ref": selective_scan_fn, "mamba_inner_fn": mamba_inner_fn}
+CONVOLUTION: dict[str, Any] = {"causal_conv1d_fn": causal_conv1d_fn, "causal_conv1d_ref": causal_conv1d_fn}
+
+__all__ = ["CONVOLUTION", "SELECTIVE"]

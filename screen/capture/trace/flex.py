@@ -1,0 +1,45 @@
+"""FlexAttention written out: neither its kernel nor its eager form (four nested `vmap`) can be watched on meta.
+
+    scores = q kᵀ · scale,  scores = score_mod(scores, b, h, i, j),  −∞ where not mask_mod(b, h, i, j),  softmax over j, times v
+
+as `torch._higher_order_ops.flex_attention.math_attention` has it. The indices b, h, i, j are tensors of shapes [B,1,1,1], [1,H,1,1], [1,1,L,1] and
+[1,1,1,S] in place of the scalars of a `vmap`: functions of single scores that are made of entry-wise ops and of look-ups do the same to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+
+_MODULE = "torch.nn.attention.flex_attention"
+
+
+@contextlib.contextmanager
+def written_out() -> Iterator[None]:
+    """For the time of a run, where the user's code has imported it."""
+    module = sys.modules.get(_MODULE)
+    with mock.patch.object(module, "flex_attention_hop", attention) if module is not None else contextlib.nullcontext():
+        yield
+
+
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, score_mod: Callable[..., Tensor], block_mask: tuple[Any, ...], scale: float, *_: Any, **__: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The output [B, H, L, dv], the logarithm of the sum and the largest score [B, H, L]. `block_mask[-1]` is `mask_mod`."""
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+    scores = query @ key.transpose(-2, -1) * scale
+    places = [torch.arange(n).view([-1 if a == axis else 1 for a in range(4)]) for axis, n in enumerate(scores.shape)]
+    scores = score_mod(scores, *places)
+    scores = torch.where(block_mask[-1](*places), scores, float("-inf"))
+    return torch.softmax(scores, dim=-1) @ value, torch.logsumexp(scores, dim=-1), scores.amax(dim=-1)
+
+
+__all__ = ["attention", "written_out"]
