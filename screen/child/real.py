@@ -15,6 +15,7 @@ from torch import nn
 from screen.capture.build import python_file
 from screen.capture.build.built import Built
 from screen.capture.build.construct import arguments
+from screen.capture.build.inner import inner
 from screen.capture.build.overrides import nest
 from screen.capture.build.random_state import seeded
 from screen.capture.trace.loop import Loop
@@ -83,10 +84,10 @@ def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, A
     found = python_file.find(module, spec)
     name, entry = next((f for f in found if built.name == f"{spec.text}::{f[0]}"), found[0])
     if isinstance(entry, nn.Module):
-        return copy.deepcopy(entry)
-    args, kwargs, _ = arguments(name, entry, nest({**request.set, **more}), module)
-    model: nn.Module = entry(*args, **kwargs)
-    return model
+        return copy.deepcopy(inner(name, entry)[0])
+    settings = {k.removeprefix(f"{name}."): v for k, v in {**request.set, **more}.items()}
+    args, kwargs, _ = arguments(name, entry, nest(settings), module)
+    return inner(name, entry(*args, **kwargs))[0]
 
 
 __all__ = ["real", "real_loop", "seeded"]

@@ -37,6 +37,8 @@ class Info:
     """A single block of a stack, not a whole model."""
     changed: Mapping[str, tuple[object, object]]
     """Field of the config to its old and new value."""
+    notes: tuple[str, ...] = ()
+    """What was left out, a sentence each."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def _info(fields: dict[str, Any]) -> Info:
         if not isinstance(value, types):
             raise TypeError(f"a target says {value!r}")
     changed = {str(key): (old, new) for key, (old, new) in dict(fields["changed"]).items()}
-    return Info(kind, model_class, parameters, dtype, fields["block"], changed)
+    return Info(kind, model_class, parameters, dtype, fields["block"], changed, tuple(str(note) for note in fields.get("notes", ())))
 
 
 __all__ = ["Capture", "Captured", "Info", "Progress", "State", "silent", "words"]

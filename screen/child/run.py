@@ -162,9 +162,25 @@ def explain(error: BaseException, request: Request, doing: str) -> ScreenError:
         return InternalError(f"capture of `{request.target}` raised {name_of(error)}", details=_details(error))
     where = f" at {os.path.basename(file)}:{line}" if file else ""
     at: dict[str, Any] = {"file": file, "line": line, "details": _details(error)}
+    if (loaded := _loads_weights(error.__traceback__)) is not None:
+        file, line, name = loaded
+        advice = f"Build it from its config (`{name}.from_config(config)`, `{name}(config)`) where it reads weights now"
+        found = f"{os.path.basename(file)}:{line} calls `from_pretrained`, which reads weights, and these are never downloaded"
+        return LoadError(f"`{request.target}` must build without weights", found, advice, file=file, line=line, details=_details(error))
     if doing == "trace":
         return TraceError(f"`forward` of `{request.target}` must run to its end", what + where, "Call it yourself first", **at)
     return LoadError(f"`{request.target}` must be importable and build a model", what + where, _advice(error, request), **at)
+
+
+def _loads_weights(trail: TracebackType | None) -> tuple[str, int, str] | None:
+    """The user's line that calls `from_pretrained`, and the name of the class there."""
+    while trail is not None and trail.tb_next is not None:
+        code = trail.tb_next.tb_frame.f_code
+        if code.co_name == "from_pretrained":
+            owner = trail.tb_next.tb_frame.f_locals.get("cls")
+            return trail.tb_frame.f_code.co_filename, trail.tb_lineno, getattr(owner, "__name__", "Model")
+        trail = trail.tb_next
+    return None
 
 
 def _advice(error: BaseException, request: Request) -> str:

@@ -32,6 +32,8 @@ OPTIONAL = "?"
 that file."""
 
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_ATTRIBUTE = re.compile(_DOTTED.pattern + r"(\[[^\[\]]+\])*")
+"""What follows `::`: a dotted name, and keys of a table."""
 _HUB_NAME = re.compile(r"[\w-]+/[\w.-]+")
 
 
@@ -72,7 +74,7 @@ def parse(text: str) -> TargetSpec:
     if path.endswith(".py"):
         return _file(stripped, path, name)
     if name is not None and _DOTTED.fullmatch(path):
-        if not _DOTTED.fullmatch(name):
+        if not _ATTRIBUTE.fullmatch(name):
             raise UsageError("`package.module:attr` must name an attribute", f"`{stripped}` was given", FORMS)
         return TargetSpec(stripped, "module", module=path, name=name)
     raise UsageError(REQUIRED, f"`{stripped}` is none of the known forms" + _nearby(path), _advice(stripped, path))
@@ -119,7 +121,7 @@ def _config(text: str, path: str, name: str | None) -> TargetSpec:
 def _file(text: str, path: str, name: str | None) -> TargetSpec:
     if not os.path.isfile(path):
         raise UsageError("A Python file given as target must exist", f"there is no file `{path}`" + _nearby(path), FORMS)
-    if name is not None and not _DOTTED.fullmatch(name):
+    if name is not None and not _ATTRIBUTE.fullmatch(name):
         raise UsageError("What follows `::` must be the name of a class, an instance or a function", f"`{text}` was given", FORMS)
     return TargetSpec(text, "file", path=path, name=name)
 

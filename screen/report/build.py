@@ -43,6 +43,8 @@ class Info(Protocol):
     def block(self) -> bool: ...
     @property
     def changed(self) -> Mapping[str, Sequence[object]]: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ def _target(facts: Facts | None, info: Info, request: Request) -> schema.Target:
         depth_from=depth_from,
         changed={key: (_plain(old), _plain(new)) for key, (old, new) in info.changed.items()},
         options=list(request.options),
+        notes=list(info.notes),
     )
 
 

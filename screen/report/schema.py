@@ -73,6 +73,8 @@ class Target(Part):
     changed: dict[str, tuple[JsonValue, JsonValue]] = Field(default_factory=dict)
     options: list[str] = Field(default_factory=list)
     """Options of the command that change what is screened, as they were given."""
+    notes: list[str] = Field(default_factory=list)
+    """What was left out: lines of the file that did not run, other models of it that do not build."""
 
 
 class Channel(Part):

@@ -5,6 +5,7 @@ Everything is built under `torch.device("meta")`: a model of 405 billion weights
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,14 +20,17 @@ from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.construct import Values, attempted, construct, workshop
+from screen.capture.build.configs import Needs
 from screen.capture.build.meta_copy import on_meta, values_of
+from screen.capture.build.piecewise import Reading, replaced
 from screen.capture.inputs.search import infer, required
+from screen.capture.build.inner import inner
 from screen.capture.build.integers import of_config, of_entry
 from screen.capture.inputs.context import Lookup, config_parts, forward_signature
 from screen.capture.trace.loop import DEEPEST, as_loop, recorded
 from screen.capture.initial.buffers import buffers
 from screen.capture.build.width import resized, sizes_of
-from screen.errors import UsageError, whole_model
+from screen.errors import LoadError, ScreenError, UsageError, whole_model
 from screen.graph import Initialiser
 from screen.graph.target import OPTIONAL, TargetSpec
 
@@ -107,17 +111,81 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
     """Models of a file or of a module."""
     module = _load(spec)
     entries = dict(python_file.find(module, spec))
-    made = [(name, construct(name, entry, settings, module)) for name, entry in entries.items()]
+    reading = python_file.reading_of(module)
+    given = {name: _of_one(name, entries, settings) for name in entries}
+    made, refused = _made(entries, given, module, reading)
     several = len(made) > 1
     if several:
         made = python_file.drop_contained(made, lambda entry: entry[0])
     built = []
-    for name, (model, record, changed) in made:
+    for name, (whole, record, changed) in made:
         label = f"{spec.text}::{name}" if several and len(made) > 1 else spec.text
+        model, part = inner(name, whole)
+        if part:
+            record = tuple((key.removeprefix(f"{part}."), law) for key, law in record if key.startswith(f"{part}."))
+        notes = (f"`{name}` has no `forward`: its `{part}` is looked at",) if part else ()
         stated = explicit.of_file(module, model, (name, type(model).__name__))
-        whole = of_entry(entries[name], settings, module)
-        built.append(replace(_ready(label, model, spec.kind, stated, inputs, depth, record, changed), integers=whole))
+        ready = _ready(label, model, spec.kind, stated, inputs, depth, record, changed)
+        info = replace(ready.info, notes=(*reading.lines, *refused, *notes))
+        built.append(replace(ready, info=info, integers=of_entry(entries[name], given[name], module)))
     return built
+
+
+def _of_one(name: str, entries: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of one model of several: `Name.key` is for it alone."""
+    named = {other: f"{other}." for other in entries}
+    own = {key.removeprefix(named[name]): value for key, value in settings.items() if key.startswith(named[name])}
+    return {**{k: v for k, v in settings.items() if not k.startswith(tuple(named.values()))}, **own}
+
+
+_Made = tuple[str, tuple[nn.Module, _Record, dict[str, list[Any]]]]
+
+
+def _made(
+    entries: Mapping[str, Any], given: Mapping[str, dict[str, Any]], module: ModuleType, reading: Reading
+) -> tuple[list[_Made], list[str]]:
+    """The models that build, and why the others do not. Raises the first error where none does."""
+    made: list[_Made] = []
+    errors: dict[str, Exception] = {}
+    for name, entry in entries.items():
+        own = given[name]
+        lost = {key: own[key] for key in own if key in reading.lost}
+        vars(module).update(lost)
+        try:
+            made.append((name, construct(name, entry, {k: v for k, v in own.items() if k not in lost}, module)))
+        except NameError as error:
+            errors[name] = _explained(name, error, reading)
+        except Exception as error:
+            errors[name] = error
+    if not made:
+        raise _none(errors, module)
+    return made, [f"not judged: {_why_not(name, error)}" for name, error in errors.items()]
+
+
+def _none(errors: Mapping[str, Exception], module: ModuleType) -> Exception:
+    """The error where no model of a file builds: the one there is, or all of them, with the functions that could be named."""
+    first = next(iter(errors.values()))
+    if len(errors) == 1 and not isinstance(first, Needs):
+        return first
+    makers = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__ and not n.startswith("_")]
+    advice = f"Name one with what it needs, or a function that makes a model ({', '.join(f'`{n}`' for n in makers[:8])})" if makers else ""
+    if len(errors) == 1:
+        return UsageError(first.required, first.found, f"{first.try_.removesuffix('.')}; or name a function of it: {', '.join(f'`{n}`' for n in makers[:8])}") if makers else first  # type: ignore[attr-defined]
+    return UsageError("a model of the file must build without arguments, or with those of `--set`", "; ".join(_why_not(n, e) for n, e in errors.items()), advice)
+
+
+def _why_not(name: str, error: Exception) -> str:
+    if isinstance(error, Needs):
+        return f"`{name}` needs {', '.join(f'`{m}`' for m in error.lacking)}: " + " ".join(f"`--set {name}.{m}=…`" for m in error.lacking)
+    return f"`{name}`: {error.found if isinstance(error, ScreenError) else f'{type(error).__name__}: {error}'.splitlines()[0]}"
+
+
+def _explained(name: str, error: NameError, reading: Reading) -> Exception:
+    """A name that is missing because the statement that makes it did not run is an error of its own."""
+    why = replaced(error, reading)
+    if not why:
+        return error
+    return LoadError(f"`{name}` must build from what stands in its file", f"it reads `{error.name}`, but {why}", f"Give it: `--set {error.name}=…`")
 
 
 def _load(spec: TargetSpec) -> ModuleType:

@@ -28,6 +28,8 @@ class TargetInfo:
     weights: str = "meta"
     changed: dict[str, list[Any]] = field(default_factory=dict)
     """Config field to [old, new]."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what was left out: lines that did not run, other models of the file that do not build."""
     depth: int | None = None
     """`--depth` as asked for; only a block target has one."""
 

@@ -27,7 +27,7 @@ from screen.errors import UsageError
 
 _ANYTHING = (dict, Any, object)
 """Annotations of a configuration that say nothing about it."""
-_NOT_ATTRIBUTES = frozenset(vars(dict)) | {"to_dict"}
+_NOT_ATTRIBUTES = frozenset(vars(dict)) | {"to_dict", "merge_from_dict"}
 
 
 class Missing(AttributeError, KeyError):
@@ -66,6 +66,14 @@ class Given(dict[str, Any]):
 
     def __delattr__(self, name: str) -> None:
         del self[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain copy."""
+        return dict(self)
+
+    def merge_from_dict(self, entries: Mapping[str, Any]) -> None:
+        """As `update`."""
+        self.update(entries)
 
     def __reduce__(self) -> Any:
         return Given, (dict(self), vars(self)["_path"])
@@ -132,7 +140,7 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
     kinds = (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     if parameter.kind not in kinds:
         return None
-    names = {**(vars(module) if module is not None else {}), **_globals(entry)}
+    names = {**(vars(module) if module is not None else {}), **globals_of(entry)}
     note = _annotated(parameter.annotation, names)
     if note is not None:
         return note
@@ -148,7 +156,7 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
     return ready[0] if len(ready) == 1 else None
 
 
-def _globals(entry: Any) -> dict[str, Any]:
+def globals_of(entry: Any) -> dict[str, Any]:
     """The names that the code of a class or function sees."""
     code = inspect.unwrap(entry.__init__ if isinstance(entry, type) else entry) if entry is not None else None
     return dict(getattr(code, "__globals__", {}))
@@ -177,18 +185,17 @@ def _says_nothing(parameter: inspect.Parameter) -> bool:
 
 
 def is_config(parameter: inspect.Parameter, entry: Any) -> bool:
-    """Is an argument without a class of its own read as a configuration: asked for names twice or more, and never told to do anything?"""
+    """Is an argument without a class of its own read as a configuration: asked for names, and (almost) never told to do anything?"""
     if parameter.default not in (parameter.empty, None) or not _says_nothing(parameter):
         return False
-    tree, name, asked = _tree(entry), parameter.name, 0
+    tree, name, asked, told = _tree(entry), parameter.name, 0, 0
     for node in ast.walk(tree) if tree is not None else ():
         own = node.func if isinstance(node, ast.Call) else node
         if isinstance(own, ast.Attribute | ast.Subscript) and isinstance(own.value, ast.Name) and own.value.id == name:
-            if own is not node and isinstance(own, ast.Attribute) and own.attr not in _NOT_ATTRIBUTES:
-                return False  # `encoder.embed(x)`: a part
+            told += own is not node and isinstance(own, ast.Attribute) and own.attr not in _NOT_ATTRIBUTES  # `encoder.embed(x)`: a part
             asked += own is node
         asked += isinstance(node, ast.Call) and bool(_asked(node, name))
-    return asked > 1
+    return asked > 1 + 3 * told
 
 
 def _names(outer: type[Any], inner: type[Any]) -> bool:
@@ -311,23 +318,54 @@ def _is_set(entry: Any, name: str, key: str) -> bool:
 
 
 def _tables(entry: Any) -> dict[str, dict[str, Any]]:
-    """The tables of settings that stand in the file of a class or function."""
+    """The tables of settings that stand in the file of a class or function, those inside of its functions too."""
+    try:
+        found = literals_of(inspect.getsourcefile(entry) or "")[1]
+    except TypeError:
+        found = {}
     return {
-        n: v for n, v in _globals(entry).items() if isinstance(v, dict) and v and not n.startswith("__") and all(isinstance(k, str) for k in v)
-    }
+        n: v for n, v in {**found, **globals_of(entry)}.items()
+        if isinstance(v, dict) and v and not n.startswith("__") and all(isinstance(k, str) for k in v)
+    }  # fmt: skip
+
+
+@functools.lru_cache(maxsize=16)
+def literals_of(file: str) -> tuple[ast.AST, dict[str, Any]]:
+    """The source of a file, and the names in it, anywhere, that are given a literal (the first one)."""
+    try:
+        with open(file, encoding="utf-8") as opened:
+            tree = ast.parse(opened.read())
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], []), {}
+    found: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            try:
+                found.setdefault(node.targets[0].id, ast.literal_eval(node.value))
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                continue
+    return tree, found
 
 
 def _listed(names: Iterator[str] | Mapping[str, Any]) -> str:
     return ", ".join(f"`{n}`" for n in names) or "none"
 
 
-def needs(name: str, lacking: list[str]) -> UsageError:
+class Needs(UsageError):
+    """Arguments that nobody gave."""
+
+    lacking: tuple[str, ...] = ()
+
+
+def needs(name: str, lacking: list[str]) -> Needs:
     """The error for arguments that nobody gave."""
-    return UsageError(
+    error = Needs(
         f"`{name}` must build without arguments, or with those of `--set`",
         f"it needs {', '.join(f'`{m}`' for m in lacking)}",
         f"Add {' '.join(f'`--set {m}=…`' for m in lacking)}, or a function `build_model()` to the file",
     )
+    error.lacking = tuple(lacking)
+    return error
 
 
-__all__ = ["Given", "Missing", "build_config", "config_of", "defaults_of", "fields_of", "fitted", "given_config", "is_config", "is_read_by_name", "needs", "reads"]
+__all__ = ["Given", "Missing", "Needs", "build_config", "config_of", "defaults_of", "fields_of", "fitted", "given_config", "globals_of", "is_config", "is_read_by_name", "literals_of", "needs", "reads"]

@@ -25,8 +25,9 @@ from screen.capture.build.meta_copy import has_values, on_meta, values_of
 from screen.capture.initial.recorder import Recorder
 from screen.capture.kernels.stand_in import stand_in
 from screen.capture.build.configs import Given, build_config, config_of, fields_of, fitted, given_config, is_config, needs
+from screen.capture.build.examples import example
 from screen.capture.build.libraries import lacks_torchvision
-from screen.capture.build.overrides import nest, unknown
+from screen.capture.build.overrides import nest, plain, unknown
 from screen.capture.initial.buffers import buffers
 from screen.errors import LoadError, UsageError
 from screen.graph import Initialiser
@@ -230,7 +231,11 @@ def arguments(name: str, entry: Any, settings: dict[str, Any], module: ModuleTyp
             changed.update(more)
     missing = [p.name for p in known.values() if p.default is p.empty and p.name not in given]
     if missing:
-        raise needs(name, missing)
+        stated, line = example(entry, missing)
+        if not line:
+            raise needs(name, missing)
+        given = {**{key: Given(value, key) if isinstance(value, dict) else value for key, value in stated.items() if key not in inner}, **given}
+        changed = {**{key: [_default(known[key]), plain(value)] for key, value in stated.items()}, **changed}
     return [], given, changed
 
 

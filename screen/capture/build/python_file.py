@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -19,9 +20,12 @@ from typing import Any
 
 from torch import nn
 
+from screen.capture.build import piecewise
 from screen.errors import LoadError, UsageError
 from screen.graph.target import TargetSpec, did_you_mean
 
+PART = re.compile(r"([^\W\d]\w*)|\[([^\]]*)\]")
+"""Of what follows `::`: a name, or the key of an entry."""
 ENTRIES = ("build_model", "model", "__screen__")
 INPUTS = "example_inputs"
 
@@ -30,9 +34,61 @@ Candidate = tuple[str, Any]
 
 
 def load(spec: TargetSpec) -> ModuleType:
+    """Import what a file or module target names; statement by statement where it does not run to its end. Exceptions of the user's code pass
+    through."""
+    try:
+        if spec.kind == "file" and piecewise.trains(spec.path or ""):
+            raise _Trains
+        return load_whole(spec)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SyntaxError | LoadError):
+            raise
+        try:
+            module = load_piecewise(spec)
+            find(module, spec)
+        except (Exception, SystemExit) as again:
+            raise again if isinstance(error, _Trains) else error from None
+        return module
+
+
+class _Trains(Exception):
+    """A file that trains a model when it is imported is not run whole."""
+
+
+READING = "__screen_reading__"
+"""Where a module keeps what was left out of it."""
+
+
+def reading_of(module: ModuleType) -> piecewise.Reading:
+    """What was left out when a module was read."""
+    found = vars(module).get(READING)
+    return found if isinstance(found, piecewise.Reading) else piecewise.Reading()
+
+
+def load_piecewise(spec: TargetSpec) -> ModuleType:
+    """As `load_whole`, with what does not run left out, in the files of the target's own project too."""
+    path = os.path.abspath(spec.path) if spec.path else ""
+    folders = [_root(path), os.getcwd()] if path else [os.getcwd()]
+    if spec.module is not None and (found := importlib.util.find_spec(spec.module.partition(".")[0])) is not None:
+        folders += list(found.submodule_search_locations or ())
+    with piecewise.reading(folders) as reading:
+        module = load_whole(spec, reading)
+    vars(module)[READING] = reading
+    return module
+
+
+def _root(path: str) -> str:
+    """The folder above the outermost package of a file."""
+    folder = os.path.dirname(path)
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def load_whole(spec: TargetSpec, reading: piecewise.Reading | None = None) -> ModuleType:
     """Import what a file or module target names. Exceptions of the user's code pass through."""
     if spec.kind == "file":
-        return load_file(spec.path or "")
+        return load_file(spec.path or "", reading)
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     name = spec.module or ""
@@ -48,7 +104,7 @@ def load(spec: TargetSpec) -> ModuleType:
         ) from error
 
 
-def load_file(path: str) -> ModuleType:
+def load_file(path: str, reading: piecewise.Reading | None = None) -> ModuleType:
     """Run a Python file as a throw-away module; a file of a package (`__init__.py` beside it) as a member of that package.
 
     Its folder goes first on `sys.path`, as `python path` would do, and stays there: forward may import too."""
@@ -60,14 +116,17 @@ def load_file(path: str) -> ModuleType:
         parts.insert(0, package)
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    sys.argv = [full]
     if len(parts) > 1 and all(p.isidentifier() for p in parts):
         module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
         if os.path.realpath(module.__file__ or "") == os.path.realpath(full):
             return module
-    return _execute(full, "screen_target_" + "".join(c if c.isalnum() else "_" for c in parts[-1]))
+    return _execute(full, "screen_target_" + "".join(c if c.isalnum() else "_" for c in parts[-1]), reading)
 
 
-def _execute(path: str, name: str) -> ModuleType:
+def _execute(path: str, name: str, reading: piecewise.Reading | None) -> ModuleType:
     """Run a file under a name that nothing else has; dataclasses and type hints look it up in `sys.modules`."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -78,7 +137,10 @@ def _execute(path: str, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        if reading is None:
+            spec.loader.exec_module(module)
+        else:
+            piecewise.execute(path, module, reading)
     except BaseException:
         sys.modules.pop(name, None)
         raise
@@ -97,6 +159,8 @@ def find(module: ModuleType, spec: TargetSpec) -> list[Candidate]:
             return list(_listed(module, value, spec.text))
     found = _outermost(module)
     if not found:
+        found = [(n, v) for n, v in vars(module).items() if _is_own(v, module) and not _has_forward(v)]
+    if not found:
         candidates = _candidates(module)
         raise LoadError(
             "A file given as target must define a model (`build_model`, `model`, `__screen__` or a class derived from `torch.nn.Module`)",
@@ -110,18 +174,33 @@ def find(module: ModuleType, spec: TargetSpec) -> list[Candidate]:
 def attribute(module: ModuleType, dotted: str, text: str) -> Any:
     """What stands under a dotted name. Raises `UsageError` with the nearest names, or when it can be no model."""
     value: Any = module
-    for part in dotted.split("."):
+    for part, key in PART.findall(dotted):
+        if key:
+            value = _entry(value, key.strip("'\""), text)
+            continue
         try:
             value = getattr(value, part)
         except AttributeError:
             known = [n for n, v in vars(value).items() if is_candidate(v)] if hasattr(value, "__dict__") else []
             listed = f"It has {', '.join(f'`{k}`' for k in sorted(known)[:12])}" if known else ""
             raise UsageError(f"`{text}` must name something that is there", f"there is no `{part}`", did_you_mean(part, known) or listed) from None
+    if isinstance(value, dict) and value:
+        raise UsageError(f"`{text}` must name a model", "it is a table of them", f"Take one: {', '.join(f'`{text}[{k}]`' for k in value)}")
     if not is_candidate(value):
         raise UsageError(
             f"`{text}` must name an `nn.Module` class, an instance, or a function that returns one", f"`{dotted}` is a `{type(value).__name__}`"
         )
     return value
+
+
+def _entry(value: Any, key: str, text: str) -> Any:
+    """`MODELS[key]`. Raises `UsageError` with the keys that are there."""
+    if not isinstance(value, dict | list | tuple):
+        raise UsageError(f"`{text}` must name an entry of a table", f"what stands before `[{key}]` is a `{type(value).__name__}`")
+    known = {str(k): v for k, v in (value.items() if isinstance(value, dict) else enumerate(value))}
+    if key not in known:
+        raise UsageError(f"`{text}` must name an entry that is there", f"there is no `{key}`", f"It has {', '.join(f'`{k}`' for k in known)}")
+    return known[key]
 
 
 def is_candidate(value: Any) -> bool:
@@ -152,11 +231,15 @@ def _candidates(module: ModuleType) -> str:
     return ", ".join(f"`{n}`" for n in [n for n in names if not n.startswith("__")][:12])
 
 
+def _is_own(value: Any, module: ModuleType) -> bool:
+    return isinstance(value, type) and issubclass(value, nn.Module) and value.__module__ == module.__name__
+
+
 def defined_classes(module: ModuleType) -> dict[str, type[nn.Module]]:
     """The module classes that the file itself defines and that have a forward, in the order of the source."""
     found: dict[type[nn.Module], str] = {}
     for name, value in vars(module).items():
-        if isinstance(value, type) and issubclass(value, nn.Module) and value.__module__ == module.__name__ and _has_forward(value):
+        if _is_own(value, module) and _has_forward(value):
             found.setdefault(value, name)
     return {name: cls for cls, name in found.items()}
 
@@ -249,5 +332,6 @@ __all__ = [
     "is_candidate",
     "load",
     "load_file",
+    "reading_of",
     "references",
 ]

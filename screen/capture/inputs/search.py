@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -18,12 +19,17 @@ from screen.capture import phase
 from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, forward_signature, widths_of
 from screen.capture.inputs.explicit import Inputs
+from screen.capture.inputs.patterns import patterned
 from screen.capture.inputs.trial import first_tensor, outcome
 from screen.errors import TraceError
 
 BUDGET = 600
 TRACED = 20
 """Trials, and how many a traced one counts for. No clock: the same model must always get the same inputs."""
+NARROW, WIDE = 8, 64
+"""Values of the other arguments for each main input: likely ones, and all."""
+MORE = 4
+"""How often optional arguments may turn out to be needed."""
 IMAGE_SIDES = (224, 32, 64, 28, 256)
 """Sides of square images to try when no grid of positions says better."""
 
@@ -31,34 +37,75 @@ IMAGE_SIDES = (224, 32, 64, 28, 256)
 def infer(model: nn.Module, look: Lookup, fixed: Inputs) -> Inputs:
     """Arguments with which the forward of `model` runs on meta; `fixed` ones are kept.
 
-    When it runs with none, the most likely ones: tracing them tells how far it gets, and why no further. Raises `TraceError` when there is
-    nothing to try."""
-    args, fixed_kwargs = fixed
-    wanted = required(model, fixed)
+    An optional argument that a forward turns out to need is made too. When it runs with none, those with which it came furthest: tracing them tells why
+    no further. Raises `TraceError` when there is nothing to try."""
     twin = on_meta(model)
-    spent = 0
-    likely: Inputs | None = None
-    spread: Inputs | None = None
     phase.enter("trace")
-    for values in combinations(model, look, wanted, _led(model, fixed)):
-        kwargs = {**fixed_kwargs, **{p.name: v for p, v in zip(wanted, values, strict=True) if p.kind is not p.POSITIONAL_ONLY}}
-        positional = (*args, *(v for p, v in zip(wanted, values, strict=True) if p.kind is p.POSITIONAL_ONLY))
-        found = outcome(twin, positional, kwargs)
-        if found.error is None and not _spread(values, found.output):
-            return positional, kwargs
-        spread = spread or ((positional, kwargs) if found.error is None else None)
-        likely = likely or (positional, kwargs)
-        spent += TRACED if found.traced else 1
-        if (spread is not None and spent > BUDGET // 10) or spent > BUDGET:
+    search = _Search(twin, fixed)
+    wanted = required(model, fixed)
+    for _ in range(MORE):
+        asked = len(search.asked)
+        found = search.run(model, look, wanted)
+        more = [forward_parameters(model)[name] for name in list(search.asked)[asked:]]
+        if found is not None or not more:
             break
-    if spread is not None or likely is not None:
-        return spread or likely  # type: ignore[return-value]
+        wanted = [*wanted, *(p for p in more if p not in wanted)]
+    found = found or search.spread or search.furthest
+    if found is not None:
+        return found
     names = ", ".join(f"`{p.name}`" for p in wanted) or "nothing"
     raise TraceError(
         f"`forward` of `{type(model).__name__}` must run on inputs that can be told from its weights",
         f"it takes {names}, for which nothing could be made up",
         "Say what it takes: `--input 'x=float32[2,16,512]'`, or `example_inputs` in the file",
     )
+
+
+class _Search:
+    """The trials of one model."""
+
+    def __init__(self, twin: nn.Module, fixed: Inputs) -> None:
+        self.twin, self.fixed = twin, fixed
+        self.spread: Inputs | None = None
+        """Ran, with an output that looks as if two inputs had met by broadcasting."""
+        self.furthest: Inputs | None = None
+        self.reached: tuple[int, ...] = ()
+        """Lines at which the furthest one failed, outer calls first."""
+        self.asked: dict[str, None] = {}
+        """Optional arguments that were missing where a forward failed."""
+
+    def run(self, model: nn.Module, look: Lookup, wanted: list[inspect.Parameter]) -> Inputs | None:
+        """The first inputs that run; None where none do, or where it showed that more arguments are needed."""
+        before = len(self.asked)
+        for stage, budget in stages(model, look, wanted, _led(model, self.fixed)):
+            spent = 0
+            for values in stage:
+                found, cost = self._try(wanted, values)
+                if found is not None:
+                    return found
+                spent += cost
+                if spent > budget or (self.spread is not None and spent > BUDGET // 10):
+                    break
+            if len(self.asked) > before:
+                return None
+        return None
+
+    def _try(self, wanted: list[inspect.Parameter], values: tuple[Any, ...]) -> tuple[Inputs | None, int]:
+        """The inputs, where they run, and what the trial cost."""
+        args, fixed_kwargs = self.fixed
+        kwargs = {**fixed_kwargs, **{p.name: v for p, v in zip(wanted, values, strict=True) if p.kind is not p.POSITIONAL_ONLY}}
+        given = (*args, *(v for p, v in zip(wanted, values, strict=True) if p.kind is p.POSITIONAL_ONLY)), kwargs
+        found = outcome(self.twin, *given)
+        cost = TRACED if found.traced else 1
+        if found.error is None:
+            if not _spread(values, found.output):
+                return given, cost
+            self.spread = self.spread or given
+            return None, cost
+        self.asked |= dict.fromkeys(name for name in found.missing if name not in kwargs)
+        if self.furthest is None or found.reached > self.reached:
+            self.furthest, self.reached = given, found.reached
+        return None, cost
 
 
 def _led(model: nn.Module, fixed: Inputs) -> bool:
@@ -88,30 +135,49 @@ def required(model: nn.Module, fixed: Inputs) -> list[inspect.Parameter]:
 # -- what to try -----------------------------------------------------------------------------------------------------------------------
 
 
-def combinations(model: nn.Module, look: Lookup, wanted: list[inspect.Parameter], led: bool) -> Iterator[tuple[Any, ...]]:
-    """Values for the wanted arguments, likely ones first. `led`: the main input is among the fixed ones."""
+def stages(model: nn.Module, look: Lookup, wanted: list[inspect.Parameter], led: bool) -> Iterator[tuple[Iterator[tuple[Any, ...]], int]]:
+    """Values for the wanted arguments, likely ones first, in stages with the trials that each may take: the likely kind of main input with the likely
+    values of the others, the other kinds, then all of them with more values. `led`: the main input is among the fixed ones."""
     if not wanted:
-        yield ()
+        yield iter([()]), 1
         return
     widths = widths_of(model)
     if led:
-        yield from itertools.product(*(seconds(p.name, model, look, widths, None) for p in wanted))
+        yield itertools.product(*(seconds(p.name, model, look, widths, None) for p in wanted)), BUDGET
         return
-    for main in mains(model, look, widths):
+    kinds = _kinds(model, look, widths, wanted[0].name)
+    for limit in (NARROW, WIDE) if len(wanted) > 1 else (WIDE,):
+        for place, kind in enumerate(kinds):
+            yield _combined(kind(), model, look, wanted, widths, limit), BUDGET // (3 if place == 0 else 6)
+
+
+def _combined(
+    mains: Iterator[Any], model: nn.Module, look: Lookup, wanted: list[inspect.Parameter], widths: list[int], limit: int
+) -> Iterator[tuple[Any, ...]]:
+    """Main inputs with values for the other arguments, at most `limit` for each."""
+    for main in mains:
         others = [list(seconds(p.name, model, look, widths, main)) for p in wanted[1:]]
         if len(others) > 1:
             yield (main, *(main for _ in others))  # q, k, v
-        for rest in itertools.islice(itertools.product(*others), 64 if others else 1):
+        for rest in itertools.islice(itertools.product(*others), limit if others else 1):
             yield (main, *rest)
 
 
-def mains(model: nn.Module, look: Lookup, widths: list[int]) -> Iterator[Any]:
-    """The main input, likely kinds first."""
-    kinds = {"tokens": _tokens(model, look), "sequence": _sequences(look, widths), "image": _images(model, look), "signal": _signals(model, look)}
-    first = leading_kind(model)
-    yield from kinds.pop(first)
-    for rest in kinds.values():
-        yield from rest
+def _kinds(model: nn.Module, look: Lookup, widths: list[int], name: str) -> list[Callable[[], Iterator[Any]]]:
+    """Kinds of main input, the likely one first. The name of the argument says which comes second."""
+    kinds: dict[str, Callable[[], Iterator[Any]]] = {
+        "pattern": lambda: patterned(model, look),
+        "tokens": lambda: _tokens(model, look),
+        "sequence": lambda: _sequences(look, widths),
+        "image": lambda: _images(model, look),
+        "signal": lambda: _signals(model, look),
+    }
+    first = ["pattern", leading_kind(model)]
+    if any(word in name.casefold() for word in ("img", "image", "pixel")):
+        first.append("image")
+    if any(word in name.casefold() for word in ("ids", "idx", "token", "input_ids")):
+        first.append("tokens")
+    return [kinds[k] for k in dict.fromkeys([*first, *kinds])]
 
 
 def leading_kind(model: nn.Module) -> str:
@@ -134,16 +200,17 @@ def leading_kind(model: nn.Module) -> str:
 
 def _tokens(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
     embedding = look.first(nn.Embedding, nn.EmbeddingBag)
-    if embedding is not None:
-        for length in _lengths(look):
-            yield look.ids(length, vocabulary=embedding.num_embeddings)
-        yield look.ids(look.tokens, batch=1, vocabulary=embedding.num_embeddings)[0]
+    rows = embedding.num_embeddings if embedding is not None else 100  # a table of a class of its own
+    for length in _lengths(look):
+        yield look.ids(length, vocabulary=rows)
+    yield look.ids(look.tokens, batch=1, vocabulary=rows)[0]
 
 
 def _lengths(look: Lookup) -> list[int]:
     """A length of our own first, then the sizes of the model: some layers fix the length."""
     sizes = sorted({s for p in look.model.parameters() if not isinstance(p, nn.parameter.UninitializedParameter) for s in p.shape if 1 < s <= 4096})
-    return [look.tokens, *[s for s in sizes if s != look.tokens][:12]]
+    stated = {v for m in look.model.modules() for k, v in vars(m).items() if type(v) is int and 1 < v <= 4096 and re.search(r"len|ctx|block_size", k)}
+    return [look.tokens, *[s for s in dict.fromkeys([*sorted(stated), *sizes]) if s != look.tokens][:12]]
 
 
 def _sequences(look: Lookup, widths: list[int]) -> Iterator[Tensor]:
@@ -178,9 +245,12 @@ def _signals(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
         strides = 1
         for module in model.modules():
             strides *= module.stride[0] if isinstance(module, nn.Conv1d) else 1
-        for length in (look.tokens, 16 * min(strides, 4096), 16000):
+        tables = {t.shape[-2] * strides for t in [*model.parameters(), *model.buffers()] if t.dim() in (2, 3) and 256 <= t.shape[-2] <= 4096}
+        for length in (look.tokens, 16 * min(strides, 4096), 16000, *sorted(tables)[:4]):
             yield look.floats(BATCH, conv.in_channels, length)
             yield look.floats(BATCH, length, conv.in_channels)
+        if conv.in_channels == 1:
+            yield look.floats(BATCH, 16000)
 
 
 def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: Any) -> Iterator[Any]:
@@ -189,6 +259,8 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
     length = main.shape[1] if isinstance(main, Tensor) and main.dim() > 1 else look.tokens
     if "mask" in word:
         yield from (None, torch.ones(length, length, dtype=torch.bool), look.floats(length, length), torch.ones(BATCH, length, dtype=torch.bool))
+    if "len" in word:
+        yield torch.full((BATCH,), length)
     if "pos" in word or "index" in word or word.endswith("idx"):
         yield from (torch.arange(length).repeat(BATCH, 1), torch.arange(length))
     if word in ("t", "time", "sigma", "label", "labels", "y") or "timestep" in word or "class" in word:
@@ -231,4 +303,4 @@ def _rotations(model: nn.Module, look: Lookup, length: int) -> Iterator[Any]:
         yield (look.floats(length, size), look.floats(length, size))
 
 
-__all__ = ["combinations", "infer", "leading_kind", "mains", "required", "widths_of"]
+__all__ = ["infer", "leading_kind", "required", "stages"]

@@ -13,6 +13,7 @@ from screen.capture.build.construct import reads_a_value
 from screen.capture.devices import OnMeta
 from screen.capture.inputs.missing import missing
 from screen.capture.trace import flex
+from screen.capture.trace.source_lines import HERE, TORCH
 
 KEPT = 2
 """Members of a long stack of equal modules that take part in a trial of a shortened model."""
@@ -31,6 +32,8 @@ class Outcome:
     """It ran by guesses that decided something."""
     missing: tuple[str, ...] = ()
     """Arguments of forward that were `None` where it failed for that."""
+    reached: tuple[int, ...] = ()
+    """Where it failed: the lines of the calls from the model's own forward inwards."""
     traced: bool = False
     """It reads values, so that it had to be traced: a hundred times the cost of a call that fails for its form."""
 
@@ -43,7 +46,7 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
             return Outcome(None, model(*on_meta(args), **on_meta(kwargs)))
     except (Exception, SystemExit) as error:
         if not reads_a_value(error):
-            return Outcome(error, missing=missing(model, error))
+            return Outcome(error, missing=missing(model, error), reached=_reached(error))
         if not tracing:
             return Outcome(None)
         from screen.capture.trace.tracer import run
@@ -52,6 +55,16 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
         failed = RuntimeError(found.graph.failure.message) if found.graph.failure is not None else None
         names = missing(model, found.error) if found.error is not None else ()
         return Outcome(failed, guessed=any(g.decides for g in found.graph.guesses), missing=names, traced=True)
+
+
+def _reached(error: BaseException) -> tuple[int, ...]:
+    """The lines of the failing calls but for those of torch's modules and ours, outer ones first."""
+    found, trail = [], error.__traceback__
+    while trail is not None:
+        if not trail.tb_frame.f_code.co_filename.startswith((TORCH, HERE)):
+            found.append(trail.tb_lineno)
+        trail = trail.tb_next
+    return tuple(found)
 
 
 def first_tensor(output: Any) -> Tensor | None:

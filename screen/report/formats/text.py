@@ -57,6 +57,7 @@ def render_probe(reports: list[Report], *, quiet: bool = False, **_: object) -> 
 def _report(report: Report, verbose: bool, width: int | None) -> Iterator[RenderableType]:
     yield Text.assemble((words.headline(report), COLOURS[report.verdict]), (f"  {clean(report.summary)}", "bold"))
     yield Text(f"  {clean(' · '.join(words.target_facts(report)))}", "dim")
+    yield from (Text(f"  {clean(note)}", "yellow") for note in report.target.notes)
     if report.error:
         yield Text("")
         yield _error(report)

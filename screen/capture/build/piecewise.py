@@ -1,0 +1,172 @@
+"""A file that does not run to its end, read statement by statement.
+
+A script that trains when it is imported stops where its data are missing, or never. Read so, what cannot run is left out: statements that need a file
+or a package that is not there, what needs the names that these would have made, and loops that train. Everything else that a statement raises ends the
+reading: what was defined above it is there. Which lines did not run is told.
+"""
+
+from __future__ import annotations
+
+import __future__
+
+import ast
+import contextlib
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+
+LEFT_OUT = (OSError, ImportError)
+"""What is not there on this machine: later statements may do without."""
+GUARD = 'guard it with `if __name__ == "__main__":`'
+
+
+@dataclass
+class Reading:
+    """What was left out of the files of one target."""
+
+    lines: list[str] = field(default_factory=list)
+    """One sentence for each statement."""
+    lost: dict[str, str] = field(default_factory=dict)
+    """Names that the statements left out would have made, and where."""
+
+
+def trains(path: str) -> bool:
+    """Does a file train a model when it is run: is there a `.backward()` outside of functions and classes?"""
+    try:
+        with open(path, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(_trains(node) for node in tree.body)
+
+
+def _trains(node: ast.stmt) -> bool:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or _is_guard(node):
+        return False
+    waiting: list[ast.AST] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ast.Attribute) and one.attr == "backward":
+            return True
+        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(one)
+    return False
+
+
+def _is_guard(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
+
+
+def execute(path: str, module: ModuleType, reading: Reading) -> None:
+    """Run a file in a module, statement by statement. Raises `SyntaxError`, and what the file raises before it defines anything."""
+    with open(path, encoding="utf-8") as file:
+        tree = ast.parse(file.read(), path)
+    flags = 0
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            flags |= sum(getattr(__future__, alias.name).compiler_flag for alias in node.names)
+    for node in tree.body:
+        if _trains(node):
+            _leave_out(node, path, "it trains", reading)
+            continue
+        try:
+            exec(compile(ast.Module([node], []), path, "exec", flags, dont_inherit=True), vars(module))
+        except (Exception, SystemExit) as error:
+            why = f"{type(error).__name__}: {error}".splitlines()[0]
+            missing = isinstance(error, LEFT_OUT) or (isinstance(error, NameError) and error.name in reading.lost)
+            if not missing and not any(isinstance(v, type) and v.__module__ == module.__name__ for v in vars(module).values()):
+                raise
+            _leave_out(node, path, why, reading)
+            if not missing:
+                rest = tree.body[tree.body.index(node) + 1 :]
+                for later in rest:
+                    reading.lost |= dict.fromkeys(_names(later), f"{os.path.basename(path)}:{later.lineno}")
+                return
+
+
+def _leave_out(node: ast.stmt, path: str, why: str, reading: Reading) -> None:
+    place = f"{os.path.basename(path)}:{node.lineno}"
+    if why.startswith("NameError"):
+        return _follow(node, path, reading)
+    reading.lost |= dict.fromkeys(_names(node), place)
+    advice = "" if isinstance(node, ast.Import | ast.ImportFrom) else f": {GUARD}"
+    reading.lines.append(f"{place} did not run ({why}){advice}")
+
+
+def _follow(node: ast.stmt, path: str, reading: Reading) -> None:
+    """A statement that needs what another one would have made."""
+    name = os.path.basename(path)
+    reading.lost |= dict.fromkeys(_names(node), f"{name}:{node.lineno}")
+    if reading.lines and reading.lines[-1].endswith(f"of {name}, which need what is missing"):
+        reading.lines[-1] = reading.lines[-1].replace(" of ", f", {node.lineno} of ", 1)
+    else:
+        reading.lines.append(f"nor did lines {node.lineno} of {name}, which need what is missing")
+
+
+def _names(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement makes in its file."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+        return
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            yield one.id
+        elif isinstance(one, ast.alias):
+            yield (one.asname or one.name).partition(".")[0]
+
+
+class _Files(importlib.abc.MetaPathFinder):
+    """Finds the modules below some folders, and reads those that fail statement by statement."""
+
+    def __init__(self, folders: Sequence[str], reading: Reading) -> None:
+        self.folders = tuple(os.path.join(os.path.realpath(f), "") for f in folders)
+        self.reading = reading
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
+            return None
+        if not os.path.realpath(spec.origin or "").startswith(self.folders):
+            return None
+        spec.loader = _Loader(spec.loader.name, spec.loader.path, self.reading)
+        return spec
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, path: str, reading: Reading) -> None:
+        super().__init__(name, path)
+        self.reading = reading
+
+    def exec_module(self, module: ModuleType) -> None:
+        before = dict(vars(module))
+        try:
+            super().exec_module(module)
+        except Exception:  # whatever it was, it comes again, or is left out
+            vars(module).clear()
+            vars(module).update(before)
+            execute(self.path, module, self.reading)
+
+
+@contextlib.contextmanager
+def reading(folders: Sequence[str]) -> Iterator[Reading]:
+    """For the time of an import, files below `folders` that fail are read statement by statement."""
+    found = Reading()
+    finder = _Files(folders, found)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield found
+    finally:
+        sys.meta_path.remove(finder)
+
+
+def replaced(error: NameError, found: Reading) -> str:
+    """Why a name is not there, where a statement that did not run would have made it; empty elsewhere."""
+    place = found.lost.get(error.name or "")
+    return next((t for t in found.lines if t.startswith(f"{place} ")), f"{place} did not run") if place else ""
+
+
+__all__ = ["GUARD", "Reading", "execute", "reading", "replaced", "trains"]
