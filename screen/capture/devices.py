@@ -6,6 +6,8 @@ which every program of PyTorch has a meaning; what it makes there is made on met
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+NESTED = os.path.join(os.path.dirname(torch.__file__), "nested")
+"""Where torch puts tensors of unequal lengths together: what it is told there is the device that they get."""
 CPU = torch.device("cpu")
 _MOVES = frozenset({"cpu", "cuda", "xpu", "hpu", "ipu", "pin_memory"})
 """Methods that only move a tensor."""
@@ -29,13 +34,21 @@ def told(func: Callable[..., Any], name: str, args: Any) -> Any:
     if name == "__get__":
         asked = getattr(func.__self__, "__name__", "")  # type: ignore[attr-defined]
         if asked == "device" and args[0].is_meta:
-            return CPU
+            return NotImplemented if _asks().startswith(NESTED) else CPU
         return True if asked == "is_cpu" and args[0].is_meta else NotImplemented
     if name == "get_device" and args[0].is_meta:
         return -1
     if name == "type" and len(args) == 1 and args[0].is_meta and args[0].dtype in _NAMES:
         return _NAMES[args[0].dtype]
     return NotImplemented
+
+
+def _asks() -> str:
+    """The file that asks."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(HERE):
+        frame = frame.f_back
+    return frame.f_code.co_filename
 
 
 def kept(func: Callable[..., Any], name: str, args: Any, kwargs: dict[str, Any], move: Move) -> tuple[Callable[..., Any], Any, dict[str, Any]]:

@@ -234,8 +234,10 @@ def _indexed(flow: Flow, node: Node, source: Layout) -> Layout | None:
 
 
 def _recut(source: Layout, shape: tuple[int, ...]) -> Layout | None:
-    """The same entries in the same order: atoms are cut where an axis ends."""
+    """The same entries in the same order: atoms are cut where an axis ends. Of a tensor without entries nothing is known."""
     left = [atom for axis in source.axes for atom in axis]
+    if 0 in shape or any(count == 0 for count, _ in left):
+        return None
     axes: list[Atoms] = []
     for size in shape:
         found: list[tuple[int, bool]] = []

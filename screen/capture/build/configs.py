@@ -107,6 +107,17 @@ def reads(entry: Any, name: str) -> dict[str, bool]:
     return found
 
 
+def entries_read(entry: Any, name: str) -> list[str]:
+    """The keys that the code reads of its argument `name`, `batch["x"]`."""
+    tree = _tree(entry)
+    subscripts = [
+        n.slice.value
+        for n in (ast.walk(tree) if tree is not None else ())
+        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.value.id == name and isinstance(n.slice, ast.Constant)
+    ]
+    return list(dict.fromkeys(key for key in subscripts if isinstance(key, str)))
+
+
 def _asked(call: ast.Call, name: str) -> str:
     """The name in `cfg.get("x")` and `getattr(cfg, "x", default)`."""
     method = isinstance(call.func, ast.Attribute) and call.func.attr == "get" and isinstance(call.func.value, ast.Name) and call.func.value.id == name
@@ -368,4 +379,4 @@ def needs(name: str, lacking: list[str]) -> Needs:
     return error
 
 
-__all__ = ["Given", "Missing", "Needs", "build_config", "config_of", "defaults_of", "fields_of", "fitted", "given_config", "globals_of", "is_config", "is_read_by_name", "literals_of", "needs", "reads"]
+__all__ = ["Given", "Missing", "Needs", "build_config", "config_of", "defaults_of", "entries_read", "fields_of", "fitted", "given_config", "globals_of", "is_config", "is_read_by_name", "literals_of", "needs", "reads"]

@@ -18,9 +18,12 @@ from screen.capture.inputs.context import Lookup, forward_parameters, forward_si
 from screen.errors import UsageError
 from screen.graph.target import did_you_mean
 
-_TENSOR = re.compile(r"(?P<dtype>[a-z]+\d*(?:_e\dm\d\w*)?)\[(?P<shape>[\d,\s]*)\]")
-_NAMED = re.compile(r"(?P<name>[^\W\d]\w*)=(?P<value>.*)", re.DOTALL)
-_FORM = "Write `--input 'x=float32[1,16,512]'`: a name of `forward`, a dtype of torch, a shape; or a JSON value: `--input 'scale=2.0'`"
+_TENSOR = re.compile(r"(?P<dtype>[a-z]+\d*(?:_e\dm\d\w*)?)\[(?P<shape>[\d,\s]*)\](=(?P<fill>-?[\w.+-]+))?")
+_NAMED = re.compile(r"(?P<name>[^\W\d]\w*)(?P<inside>(\.\w+)*)=(?P<value>.*)", re.DOTALL)
+_FORM = (
+    "Write `--input 'x=float32[1,16,512]'`: a name of `forward`, a dtype of torch, a shape; with one value for all entries, `'lengths=int64[2]=17'`; an "
+    "entry of a dictionary, `'batch.input_ids=int64[2,16]'`; or a JSON value, `'scale=2.0'`"
+)
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and named arguments of forward."""
@@ -44,8 +47,17 @@ def stated(texts: tuple[str, ...], model: nn.Module, look: Lookup) -> Inputs:
                 f"there is no `{name}`",
                 did_you_mean(name, known) or listed,
             )
-        kwargs[name] = _value(found["value"].strip(), text, look)
+        _put(kwargs, [name, *found["inside"].split(".")[1:]], _value(found["value"].strip(), text, look), text)
     return tuple(args), kwargs
+
+
+def _put(level: dict[str, Any], path: list[str], value: Any, text: str) -> None:
+    """An argument, or an entry of the dictionary that it is. Raises `UsageError` where it is said to be both."""
+    for part in path[:-1]:
+        level = level.setdefault(part, {})
+        if not isinstance(level, dict):
+            raise UsageError("`--input` must give each name one value", f"`{part}` has one of its own, and `{text}` reaches into it")
+    level[path[-1]] = value
 
 
 def _value(value: str, text: str, look: Lookup) -> Any:
@@ -54,11 +66,22 @@ def _value(value: str, text: str, look: Lookup) -> Any:
         if not isinstance(dtype, torch.dtype):
             known = [n for n, v in vars(torch).items() if isinstance(v, torch.dtype)]
             raise UsageError("`--input` must name a dtype of torch", f"`{found['dtype']}` is none", did_you_mean(found["dtype"], known) or _FORM)
-        return tensor(dtype, tuple(int(s) for s in found["shape"].split(",") if s.strip()), look)
+        shape = tuple(int(s) for s in found["shape"].split(",") if s.strip())
+        if found["fill"] is not None:
+            return _filled(found["fill"], dtype, shape, text)
+        return tensor(dtype, shape, look)
     try:
         return json.loads(value)
     except ValueError:
         raise UsageError("`--input` must be `NAME=DTYPE[SHAPE]`", f"`{text}` was given", _FORM) from None
+
+
+def _filled(fill: str, dtype: torch.dtype, shape: tuple[int, ...], text: str) -> Tensor:
+    """A tensor of one number, or of one truth value."""
+    try:
+        return torch.full(shape, json.loads(fill.lower()), dtype=dtype)
+    except (ValueError, RuntimeError, TypeError):
+        raise UsageError("what follows the shape must be one value for all entries", f"`{text}` was given", _FORM) from None
 
 
 def tensor(dtype: torch.dtype, shape: tuple[int, ...], look: Lookup) -> Tensor:

@@ -12,6 +12,7 @@ from types import FrameType
 from torch import nn
 
 from screen.capture.inputs.context import forward_parameters
+from screen.capture.trace.source_lines import TORCH
 
 
 def missing(model: nn.Module, error: BaseException) -> tuple[str, ...]:
@@ -20,7 +21,8 @@ def missing(model: nn.Module, error: BaseException) -> tuple[str, ...]:
     From the innermost call outwards: the variables of the failing statement that are `None`, then the variables that the caller passed for
     them. A frame that passes on `**kwargs` changes nothing."""
     text = str(error)
-    if "None" not in text or "not callable" in text:  # a part of the model that is not there
+    refused = _refuses(error)
+    if not refused and ("None" not in text or "not callable" in text):  # a part of the model that is not there
         return ()
     own = getattr(inspect.unwrap(getattr(model.forward, "__func__", model.forward)), "__code__", None)
     frames = list(_frames(error))
@@ -30,6 +32,8 @@ def missing(model: nn.Module, error: BaseException) -> tuple[str, ...]:
     culprits: set[str] = set()
     for frame, line in reversed(frames[start:]):
         statement = _statement(frame.f_code.co_filename, line)
+        if isinstance(statement, ast.Raise):
+            statement = _condition(frame.f_code.co_filename, line)
         if statement is not None:
             nothing = {n.id for n in _parts(statement) if isinstance(n, ast.Name) and frame.f_locals.get(n.id, 0) is None}
             culprits = _passed(statement, culprits) & nothing or nothing or culprits
@@ -43,6 +47,21 @@ def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
     while trail is not None:
         yield trail.tb_frame, trail.tb_lineno
         trail = trail.tb_next
+
+
+def _refuses(error: BaseException) -> bool:
+    """Did a line refuse its arguments: `assert …`, or `raise …` under a condition?"""
+    frame, line = list(_frames(error))[-1]
+    if frame.f_code.co_filename.startswith(TORCH):
+        return False
+    statement = _statement(frame.f_code.co_filename, line)
+    return isinstance(statement, ast.Assert | ast.Raise)
+
+
+def _condition(file: str, line: int) -> ast.stmt | None:
+    """The smallest `if` that covers a line."""
+    covering = [s for s in _statements(file) if isinstance(s, ast.If) and s.lineno <= line <= (s.end_lineno or s.lineno)]
+    return min(covering, key=lambda s: (s.end_lineno or s.lineno) - s.lineno, default=None)
 
 
 def _passed(statement: ast.stmt, names: set[str]) -> set[str]:

@@ -48,8 +48,12 @@ def _features(module: nn.Module) -> int | None:
     """The size of the last axis that a layer takes."""
     shape: Any = getattr(module, "normalized_shape", None)
     found = getattr(module, "in_features", shape[-1] if isinstance(shape, tuple) else None)
-    weight = getattr(module, "weight", None) if found is None else None
-    return found if isinstance(found, int) else weight.shape[0] if isinstance(weight, Tensor) and weight.dim() == 1 else None
+    found = getattr(module, "in_channels", None) if found is None else found
+    if isinstance(found, int):
+        return found
+    own = next(module.parameters(recurse=False), None)
+    sizes = [s for s in own.shape if s > 1] if own is not None and not nn.parameter.is_lazy(own) else []
+    return sizes[0] if len(sizes) == 1 else None
 
 
 def _chosen(model: nn.Module, counts: list[str], single: list[str], channels: int) -> Iterator[dict[str, int]]:

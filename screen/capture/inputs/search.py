@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture import phase
+from screen.capture.build.configs import entries_read
 from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, forward_signature, widths_of
 from screen.capture.inputs.explicit import Inputs
@@ -28,6 +29,8 @@ TRACED = 20
 """Trials, and how many a traced one counts for. No clock: the same model must always get the same inputs."""
 NARROW, WIDE = 8, 64
 """Values of the other arguments for each main input: likely ones, and all."""
+FEW = 6
+"""Values of an optional argument that may make a part of the model run."""
 MORE = 4
 """How often optional arguments may turn out to be needed."""
 IMAGE_SIDES = (224, 32, 64, 28, 256)
@@ -46,11 +49,13 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs) -> Inputs:
     for _ in range(MORE):
         asked = len(search.asked)
         found = search.run(model, look, wanted)
+        if found is not None:
+            return fuller(model, twin, look, found)
         more = [forward_parameters(model)[name] for name in list(search.asked)[asked:]]
-        if found is not None or not more:
+        if not more:
             break
         wanted = [*wanted, *(p for p in more if p not in wanted)]
-    found = found or search.spread or search.furthest
+    found = search.spread or search.furthest
     if found is not None:
         return found
     names = ", ".join(f"`{p.name}`" for p in wanted) or "nothing"
@@ -59,6 +64,37 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs) -> Inputs:
         f"it takes {names}, for which nothing could be made up",
         "Say what it takes: `--input 'x=float32[2,16,512]'`, or `example_inputs` in the file",
     )
+
+
+def fuller(model: nn.Module, twin: nn.Module, look: Lookup, given: Inputs) -> Inputs:
+    """The inputs, with optional arguments without which a part of the model never runs (a second stream, for cross-attention)."""
+    idle = _idle(twin, given)
+    known = forward_parameters(model)
+    main = given[0][0] if given[0] else next(iter(given[1].values()), None)
+    for name, parameter in list(known.items())[len(given[0]) :]:
+        if not idle:
+            break
+        if parameter.default is not None or name in given[1]:
+            continue
+        for value in itertools.islice((v for v in seconds(name, model, look, widths_of(model), main) if v is not None), FEW):
+            more = given[0], {**given[1], name: value}
+            left = _idle(twin, more)
+            if left is not None and len(left) < len(idle):
+                given, idle = more, left
+                break
+    return given
+
+
+def _idle(twin: nn.Module, given: Inputs) -> set[str] | None:
+    """Modules with weights of their own that do not run; None where the forward fails."""
+    waiting = {name for name, m in twin.named_modules() if next(m.parameters(recurse=False), None) is not None}
+    ran: set[str] = set()
+    hooks = [m.register_forward_pre_hook(lambda *_, name=name: ran.add(name)) for name, m in twin.named_modules() if name in waiting]
+    try:
+        return None if outcome(twin, *given).error is not None else waiting - ran
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 class _Search:
@@ -163,6 +199,11 @@ def _combined(
             yield (main, *rest)
 
 
+def mains(model: nn.Module, look: Lookup, widths: list[int], name: str) -> Iterator[Any]:
+    """The main input, called `name`, likely kinds first."""
+    return itertools.chain.from_iterable(kind() for kind in _kinds(model, look, widths, name))
+
+
 def _kinds(model: nn.Module, look: Lookup, widths: list[int], name: str) -> list[Callable[[], Iterator[Any]]]:
     """Kinds of main input, the likely one first. The name of the argument says which comes second."""
     kinds: dict[str, Callable[[], Iterator[Any]]] = {
@@ -177,7 +218,16 @@ def _kinds(model: nn.Module, look: Lookup, widths: list[int], name: str) -> list
         first.append("image")
     if any(word in name.casefold() for word in ("ids", "idx", "token", "input_ids")):
         first.append("tokens")
-    return [kinds[k] for k in dict.fromkeys([*first, *kinds])]
+    keys = entries_read(getattr(model.forward, "__func__", model.forward), name)
+    chosen = [kinds[k] for k in dict.fromkeys([*first, *kinds])]
+    return [lambda kind=kind: _dictionaries(keys, kind()) for kind in chosen] if keys else chosen
+
+
+def _dictionaries(keys: list[str], mains: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """A dictionary with these keys: every entry the same input, masks of ones over its first two axes."""
+    for main in mains:
+        mask = torch.ones(main.shape[:2], dtype=torch.bool)
+        yield {key: mask if "mask" in key.casefold() else main for key in keys}
 
 
 def leading_kind(model: nn.Module) -> str:
@@ -303,4 +353,4 @@ def _rotations(model: nn.Module, look: Lookup, length: int) -> Iterator[Any]:
         yield (look.floats(length, size), look.floats(length, size))
 
 
-__all__ = ["infer", "leading_kind", "required", "stages"]
+__all__ = ["infer", "leading_kind", "mains", "required", "seconds", "stages"]

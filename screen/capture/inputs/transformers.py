@@ -205,7 +205,7 @@ def alternatives(look: Lookup, parameter: inspect.Parameter, needed: bool = Fals
     if parameter.default is not parameter.empty and not needed:
         return []
     widths = widths_of(look.model)
-    second, first = seconds(parameter.name, look.model, look, widths, None), mains(look.model, look, widths)
+    second, first = seconds(parameter.name, look.model, look, widths, None), mains(look.model, look, widths, parameter.name)
     maps = [look.floats(BATCH, 8, 12, widths[0]), look.floats(BATCH, widths[0], 8, 12)]
     kinds = [*itertools.islice(second, 8), *itertools.islice(first, 12), *maps]
     if "list[" in str(parameter.annotation).casefold():  # maps of several resolutions
