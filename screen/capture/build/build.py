@@ -191,11 +191,20 @@ def _explained(name: str, error: NameError, reading: Reading) -> Exception:
 def _load(spec: TargetSpec) -> ModuleType:
     """Run the user's file on meta, once more with small tensors on the CPU when it reads values."""
 
-    def run(values: Values) -> ModuleType:
+    def at_once(values: Values) -> ModuleType:
         with workshop(values=values):
-            return python_file.load(spec)
+            return python_file.load_at_once(spec)
 
-    return attempted(run)
+    try:
+        return attempted(at_once)
+    except (Exception, SystemExit) as error:
+        first = error
+
+    def after(values: Values) -> ModuleType:
+        with workshop(values=values):
+            return python_file.load_after(spec, first)
+
+    return attempted(after)
 
 
 def _ready(

@@ -37,18 +37,28 @@ def load(spec: TargetSpec) -> ModuleType:
     """Import what a file or module target names; statement by statement where it does not run to its end. Exceptions of the user's code pass
     through."""
     try:
-        if spec.kind == "file" and piecewise.trains(spec.path or ""):
-            raise _Trains
-        return load_whole(spec)
+        return load_at_once(spec)
     except (Exception, SystemExit) as error:
-        if isinstance(error, SyntaxError | LoadError):
-            raise
-        try:
-            module = load_piecewise(spec)
-            find(module, spec)
-        except (Exception, SystemExit) as again:
-            raise again if isinstance(error, _Trains) else error from None
-        return module
+        return load_after(spec, error)
+
+
+def load_at_once(spec: TargetSpec) -> ModuleType:
+    """Import what a file or module target names, unless it trains then. Exceptions of the user's code pass through."""
+    if spec.kind == "file" and piecewise.trains(spec.path or ""):
+        raise _Trains
+    return load_whole(spec)
+
+
+def load_after(spec: TargetSpec, error: BaseException) -> ModuleType:
+    """What can be read of a target that ended with `error`; raises that where there is no model in it."""
+    if isinstance(error, SyntaxError | LoadError):
+        raise error
+    try:
+        module = load_piecewise(spec)
+        find(module, spec)
+    except (Exception, SystemExit) as again:
+        raise again if isinstance(error, _Trains) else error from None
+    return module
 
 
 class _Trains(Exception):

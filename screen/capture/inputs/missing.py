@@ -51,8 +51,8 @@ def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 
 def _refuses(error: BaseException) -> bool:
     """Did a line refuse its arguments: `assert …`, or `raise …` under a condition?"""
-    frame, line = list(_frames(error))[-1]
-    if frame.f_code.co_filename.startswith(TORCH):
+    frame, line = next(iter(reversed(list(_frames(error)))), (None, 0))
+    if frame is None or frame.f_code.co_filename.startswith(TORCH):
         return False
     statement = _statement(frame.f_code.co_filename, line)
     return isinstance(statement, ast.Assert | ast.Raise)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,6 +28,8 @@ from screen.errors import TraceError
 BUDGET = 600
 TRACED = 20
 """Trials, and how many a traced one counts for. No clock: the same model must always get the same inputs."""
+MOST = 1000
+"""Of one model, whatever it asks for."""
 NARROW, WIDE = 8, 64
 """Values of the other arguments for each main input: likely ones, and all."""
 FEW = 6
@@ -107,6 +110,7 @@ class _Search:
         self.furthest: Inputs | None = None
         self.reached: tuple[int, ...] = ()
         """Lines at which the furthest one failed, outer calls first."""
+        self.spent = 0
         self.asked: dict[str, None] = {}
         """Optional arguments that were missing where a forward failed."""
 
@@ -120,7 +124,8 @@ class _Search:
                 if found is not None:
                     return found
                 spent += cost
-                if spent > budget or (self.spread is not None and spent > BUDGET // 10):
+                self.spent += cost
+                if spent > budget or self.spent > MOST or (self.spread is not None and spent > BUDGET // 10):
                     break
             if len(self.asked) > before:
                 return None
@@ -219,6 +224,8 @@ def _kinds(model: nn.Module, look: Lookup, widths: list[int], name: str) -> list
     if any(word in name.casefold() for word in ("ids", "idx", "token", "input_ids")):
         first.append("tokens")
     keys = entries_read(getattr(model.forward, "__func__", model.forward), name)
+    if not keys and "dict" in str(getattr(forward_parameters(model).get(name), "annotation", "")).casefold():
+        keys = list(look.first(nn.ModuleDict) or ())
     chosen = [kinds[k] for k in dict.fromkeys([*first, *kinds])]
     return [lambda kind=kind: _dictionaries(keys, kind()) for kind in chosen] if keys else chosen
 
@@ -277,6 +284,7 @@ def _sequences(look: Lookup, widths: list[int]) -> Iterator[Tensor]:
 def _images(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
     conv = look.first(nn.Conv2d, nn.Conv3d)
     if conv is None:
+        yield from _pictures(model, look)
         return
     patch = max(conv.kernel_size[-1], conv.stride[-1])
     stated = [v for m in model.modules() for k, v in vars(m).items() if "size" in k and isinstance(v, int) and v > patch]
@@ -287,6 +295,20 @@ def _images(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
         if side % conv.stride[-1] == 0:
             shape = (conv.in_channels, side, side) if isinstance(conv, nn.Conv2d) else (conv.in_channels, 4 * conv.stride[0], side, side)
             yield look.floats(BATCH, *shape)
+    if patch == 1:
+        yield from _pictures(model, look)
+
+
+def _pictures(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
+    """Images of a model that cuts them into patches itself: its first layer takes channels · side²."""
+    taken = (getattr(m, "in_features", getattr(m, "in_channels", None)) for m in model.modules())
+    features = next((f for f in taken if isinstance(f, int)), 0)
+    tables = [s - extra for p in model.parameters() if p.dim() in (2, 3) for s in p.shape[:-1] for extra in (0, 1)]
+    for channels in (3, 1):
+        patch = math.isqrt(features // channels)
+        if patch > 1 and patch * patch * channels == features:
+            for count in dict.fromkeys([*(n for n in tables if 1 < n < 4096 and math.isqrt(n) ** 2 == n), 16, 64, 196, 3136]):
+                yield look.floats(BATCH, channels, patch * math.isqrt(count), patch * math.isqrt(count))
 
 
 def _signals(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
@@ -317,7 +339,7 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
         yield torch.arange(1, BATCH + 1)
         yield look.floats(BATCH)
     if word in ("c", "z", "emb", "temb") or any(w in word for w in ("cond", "style", "vec", "pool")):
-        yield from (look.floats(BATCH, w) for w in widths[:4])
+        yield from (look.floats(BATCH, w) for w in widths[:NARROW])
     if any(w in word for w in ("freq", "rope", "cos", "sin", "rotary")):
         yield from _rotations(model, look, length)
     if isinstance(main, Tensor) and main.dim() > 1:

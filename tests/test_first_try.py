@@ -1,0 +1,426 @@
+"""Code as its authors wrote it, in the styles of libraries and of single files: it is read at the first try, or one message is enough."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from screen.capture.build.build import Built, build
+from screen.capture.build.configs import Missing
+from screen.capture.kernels import stand_in
+from screen.capture.trace.tracer import trace
+from screen.child.run import explain
+from screen.child.protocol import Request
+from screen.errors import LoadError, ScreenError, UsageError
+from screen.graph.target import OPTIONAL, parse
+from screen.settings import load
+
+BASE = """
+import torch
+from torch import nn
+
+
+class Base(nn.Module):
+    def __init__(self, d=24, n=3, vocab=50):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, d)
+        self.maps = nn.ModuleList(nn.Linear(d, d) for _ in range(n))
+        self.norms = nn.ModuleList(nn.LayerNorm(d) for _ in range(n))
+
+    def forward(self, ids):
+        return self.body(self.embed(ids))
+
+    def body(self, x):
+        for linear, norm in zip(self.maps, self.norms):
+            x = x + linear(norm(self.extra(x)))
+        return x
+
+    def extra(self, x):
+        return x
+"""
+HEAD = "import torch\nfrom torch import nn\nfrom base_of_first_try import Base\n\n\n"
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Writes a file that is read from its folder, and gives its name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["screen"])
+    before, path = set(sys.modules), list(sys.path)
+    (tmp_path / "base_of_first_try.py").write_text(BASE)
+
+    def writer(text: str, name: str = "model.py", head: str = HEAD) -> str:
+        (tmp_path / name).write_text(head + textwrap.dedent(text))
+        return name
+
+    yield writer
+    sys.path[:] = path
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def built(target: str, *, inputs: tuple[str, ...] = (), **settings: Any) -> list[Built]:
+    return build(parse(target), set=settings, inputs=inputs, depth=None)
+
+
+def runs(b: Built) -> str:
+    """Why its forward does not run; empty where it does."""
+    failure = trace(b.model, b.args, b.kwargs).failure
+    return failure.message if failure else ""
+
+
+# -- devices -------------------------------------------------------------------------------------------------------------------------------
+
+DEVICES = {
+    "autocast by the type of the device": "with torch.autocast(device_type=x.device.type, enabled=False):\n            return x.float()",
+    "is autocast on": "return x.to(torch.get_autocast_dtype(x.device.type)) if torch.is_autocast_enabled(x.device.type) else x",
+    "type as text": "return x.type(x.type())",
+    "a type of tensors": "return x.type(torch.cuda.FloatTensor)",
+    "to the CPU and back": "return x.cpu().to(x.device)",
+    "only known devices": "assert x.device.type in ('cpu', 'cuda') and x.is_cpu and x.get_device() < 0\n        return x",
+    "a generator of the device": "return x + torch.randn(x.shape, generator=torch.Generator(device=x.device), device=x.device)",
+    "constants on the CPU": "return x + torch.arange(x.shape[1], device='cpu').to(x.device)[None, :, None]",
+    "a cache that is built late": "self.cache = getattr(self, 'cache', None)\n"
+    "        if self.cache is None:\n            self.cache = torch.arange(x.shape[-1], device=x.device).cos()\n        return x * self.cache",
+    "flex attention": "from torch.nn.attention.flex_attention import create_block_mask, flex_attention\n"
+    "        h = x.unflatten(-1, (3, -1)).transpose(1, 2)\n"
+    "        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, x.shape[1], x.shape[1], device=x.device)\n"
+    "        score = lambda s, b, h, i, j: s - (i - j)\n"
+    "        return flex_attention(h, h, h, score_mod=score, block_mask=mask).transpose(1, 2).flatten(2)",
+}
+
+
+@pytest.mark.parametrize("what", DEVICES)
+def test_meta_stands_for_a_device(write: Any, what: str) -> None:
+    (b,) = built(write(f"class Net(Base):\n    def extra(self, x):\n        {DEVICES[what]}\n"))
+    assert runs(b) == ""
+    assert not any(p.device.type != "meta" for p in b.model.parameters())
+
+
+CONSTRUCTORS = {
+    "to the CPU": "self.to('cpu')",
+    "to a default device": "self.maps = nn.ModuleList(nn.Linear(24, 24, device=device) for _ in range(3)).to(device)",
+    "a large one on the CPU": "self.big = nn.Parameter(torch.empty(1 << 34, device='cpu'))",
+    "a value of a large tensor": "self.scale = float(torch.ones(8192, 8).sum())",
+    "sparse": "self.register_buffer('table', torch.eye(8).to_sparse().to_dense())",
+    "copies out": "self.maps[0].weight.data = self.maps[0].weight.data.cpu()",
+}
+
+
+@pytest.mark.parametrize("what", CONSTRUCTORS)
+def test_a_constructor_may_name_the_cpu_and_read_values(write: Any, what: str) -> None:
+    (b,) = built(write(f"class Net(Base):\n    def __init__(self, device='cpu'):\n        super().__init__()\n        {CONSTRUCTORS[what]}\n"))
+    assert runs(b) == ""
+
+
+# -- configurations ------------------------------------------------------------------------------------------------------------------------
+
+CONFIGS = """
+from dataclasses import dataclass
+from typing import Optional
+
+@dataclass
+class Args:
+    d: int
+    n: int = 3
+
+class Annotated(Base):
+    def __init__(self, args: Args):
+        super().__init__(args.d, args.n)
+
+class Perhaps(Base):
+    def __init__(self, args: Optional[Args] = None):
+        super().__init__((args or Args(8)).d)
+
+class Loose(Base):
+    def __init__(self, cfg):
+        super().__init__(cfg["d"], cfg.n, cfg.get("vocab", 60))
+
+class Deep(Base):
+    def __init__(self, cfg):
+        super().__init__(cfg.model.d, cfg.model["n"])
+
+class Late(Base):
+    def __init__(self, args: Args):
+        super().__init__(args.d * getattr(args, "times", 1), args.n)
+"""
+FUTURE = "from __future__ import annotations\n"
+
+
+@pytest.mark.parametrize("head", [HEAD, FUTURE + HEAD])
+@pytest.mark.parametrize(
+    ("name", "settings", "width", "depth"),
+    [
+        ("Annotated", {"args.d": 32}, 32, 3),
+        ("Annotated", {"args.d": 32, "n": 2}, 32, 2),
+        ("Perhaps", {"args.d": 16}, 16, 3),
+        ("Loose", {"cfg.d": 40, "cfg.n": 2}, 40, 2),
+        ("Loose", {"d": 40, "n": 2}, 40, 2),
+        ("Deep", {"cfg.model.d": 48, "cfg.model.n": 4}, 48, 4),
+        ("Late", {"args.d": 8, "args.times": 3}, 24, 3),
+        ("Annotated", {"?lr": 0.1, "?d": 56, "?n": 2, "n": 1}, 56, 1),
+        ("Annotated", {"?model.d": 56, "?model.n": 2, "?name": "x"}, 56, 2),
+        ("Loose", {"?lr": 0.1, "?d": 56, "?n": 2}, 56, 2),
+        ("Deep", {"?model.d": 64, "?model.n": 1}, 64, 1),
+    ],
+)
+def test_a_configuration_is_built(write: Any, head: str, name: str, settings: dict[str, Any], width: int, depth: int) -> None:
+    (b,) = built(f"{write(CONFIGS, head=head)}::{name}", **settings)
+    assert (b.model.embed.embedding_dim, len(b.model.maps)) == (width, depth)  # type: ignore[union-attr, arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("Annotated", {}, r"needs `args\.d`. Add `--set args\.d=…`"),
+        ("Annotated", {"args.width": 1}, "it has no `width`"),
+        ("Loose", {}, r"needs `cfg\.d`, `cfg\.n`"),
+        ("Late", {"args.d": 8, "args.tines": 3}, "it has no `tines`"),
+    ],
+)
+def test_what_a_configuration_lacks_is_named(write: Any, name: str, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        built(f"{write(CONFIGS)}::{name}", **settings)
+
+
+def test_a_missing_name_is_told_with_its_path_and_line(write: Any) -> None:
+    target = f"{write(CONFIGS)}::Deep"
+    with pytest.raises(Missing) as caught:
+        built(target, **{"cfg.model.d": 48})
+    said = explain(caught.value, Request(target), "load")
+    assert "reads `cfg.model.n` at model.py:" in str(said) and "Add `--set cfg.model.n=…`" in str(said)
+
+
+def test_a_table_of_the_file_is_a_configuration(write: Any) -> None:
+    source = CONFIGS + "\ndef main():\n    SMALL = {'d': 16, 'n': 2}\n    OTHER = {'lr': 1}\n"
+    (b,) = built(f"{write(source)}::Loose")
+    assert b.model.embed.embedding_dim == 16 and b.info.changed["cfg"] == [None, "SMALL"]  # type: ignore[union-attr]
+
+
+def test_arguments_are_those_of_a_call_in_the_file(write: Any) -> None:
+    source = "class Net(Base):\n    def __init__(self, d, n):\n        super().__init__(d, n)\n\nif __name__ == '__main__':\n    Net(d=8 * 4, n=2).train()\n"
+    (b,) = built(write(source))
+    assert b.model.embed.embedding_dim == 32 and b.info.changed == {"d": [None, 32], "n": [None, 2]}  # type: ignore[union-attr]
+
+
+def test_a_table_of_models_takes_a_key(write: Any) -> None:
+    path = write("class Net(Base):\n    pass\n\nMODELS = {'net/2': Net, 'other': Net}\n")
+    assert runs(built(f"{path}::MODELS['net/2']")[0]) == ""
+    with pytest.raises(UsageError, match=r"Take one: `.*MODELS\[net/2\]`"):
+        built(f"{path}::MODELS")
+    with pytest.raises(UsageError, match=r"there is no `nat`.*`net/2`"):
+        built(f"{path}::MODELS[nat]")
+
+
+@pytest.mark.parametrize(("name", "text"), [("c.json", '{"model": {"d": 8}}'), ("c.toml", "[model]\nd = 8\n"), ("c.yaml", "model: {d: 8}\n")])
+def test_a_file_of_settings(write: Any, name: str, text: str) -> None:
+    write(text, name, head="")
+    assert load({"config": name}).config == {"": name, "model.d": 8}
+
+
+def test_a_file_of_settings_is_for_classes(write: Any) -> None:
+    with pytest.raises(UsageError, match="--config"):
+        built("hf:gpt2", **{OPTIONAL: "c.json", f"{OPTIONAL}d": 8})
+
+
+# -- files as they are ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_class_that_does_not_build_hides_nothing(write: Any) -> None:
+    path = write("class Net(Base):\n    pass\n\nclass Foo(nn.Module):\n    def __init__(self, d):\n        super().__init__()\n\n    def forward(self, x):\n        return x\n")
+    (b,) = built(path)
+    assert type(b.model).__name__ == "Net" and b.info.notes == ("not judged: `Foo` needs `d`: `--set Foo.d=…`",)
+    assert len(built(path, **{"Foo.d": 3})) == 2
+
+
+SCRIPT = """
+import no_such_package_at_all
+text = open("no_such_file.txt").read()
+size = len(text)
+argued = 8
+
+class Net(Base):
+    def __init__(self):
+        super().__init__(d=argued, vocab=VOCAB)
+
+model_out = Net(text)
+for step in range(10 ** 9):
+    loss = Net()(text).sum()
+    loss.backward()
+"""
+
+
+def test_a_script_that_trains_is_read_up_to_what_runs(write: Any) -> None:
+    (b,) = built(write(SCRIPT.replace("VOCAB", "40")))
+    assert b.model.embed.embedding_dim == 8 and runs(b) == ""  # type: ignore[union-attr]
+    assert any("no_such_file.txt" in note and '`if __name__ == "__main__":`' in note for note in b.info.notes)
+    assert any("it trains" in note for note in b.info.notes)
+
+
+def test_a_name_that_a_script_did_not_make_can_be_given(write: Any) -> None:
+    path = write(SCRIPT.replace("VOCAB", "size"))
+    with pytest.raises(LoadError, match=r"it reads `size`, but model.py:\d+ did not run.*`--set size=…`"):
+        built(path)
+    assert built(path, size=77)[0].model.embed.num_embeddings == 77  # type: ignore[union-attr]
+
+
+def test_what_stops_a_file_before_its_classes_is_the_error(write: Any) -> None:
+    with pytest.raises(ZeroDivisionError):
+        built(write("class Net(Base):\n    pass\n", head="1 / 0\n" + HEAD))
+
+
+def test_a_neighbour_that_needs_a_package_is_read_without(write: Any) -> None:
+    write("import no_such_package_at_all\n\nWIDTH = 32\n", "beside.py", head="")
+    (b,) = built(write("from beside import WIDTH\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__(WIDTH)\n"))
+    assert b.model.embed.embedding_dim == 32  # type: ignore[union-attr]
+
+
+def test_a_module_without_forward_gives_way_to_the_one_inside(write: Any) -> None:
+    path = write("class Trained(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.net = Base()\n\n    def training_step(self, b):\n        return 0\n")
+    (b,) = built(f"{path}::Trained")
+    assert type(b.model).__name__ == "Base" and "its `net` is looked at" in b.info.notes[0]
+
+
+def test_weights_are_never_loaded_and_the_line_is_the_users(write: Any) -> None:
+    path = write("class Net(Base):\n    def __init__(self):\n        super().__init__()\n        self.b = Sub.from_pretrained('x')\n\n"
+                 "class Sub(nn.Module):\n    @classmethod\n    def from_pretrained(cls, name):\n        raise OSError('offline')\n")  # fmt: skip
+    with pytest.raises(OSError, match="offline") as caught:
+        built(f"{path}::Net")
+    said = explain(caught.value, Request(path), "load")
+    assert isinstance(said, LoadError) and "`Sub.from_config(config)`" in said.try_ and said.line == len(HEAD.splitlines()) + 4
+
+
+KERNELS = {
+    "flash_attn": "h = x.unflatten(-1, (3, 8))\n        return flash_attn_func(h, h[:, :, :1], h[:, :, :1], causal=True, window_size=(4, 0), softcap=5.0).flatten(2)",
+    "flash_attn.bert_padding": "flat, where, starts, longest, _ = unpad_input(x, torch.ones(x.shape[:2], dtype=torch.bool))\n"
+    "        h = flat.unflatten(-1, (3, 8))\n        from flash_attn import flash_attn_varlen_func\n"
+    "        return pad_input(flash_attn_varlen_func(h, h, h, starts, starts, longest, longest).flatten(1), where, *x.shape[:2])",
+    "xformers.ops": "h = x.unflatten(-1, (3, 8))\n        return memory_efficient_attention(h, h, h, attn_bias=LowerTriangularMask()).flatten(2)",
+    "apex.normalization": "return FusedRMSNorm(24)(FusedLayerNorm(24)(x))",
+    "mamba_ssm.ops.selective_scan_interface": "u = x.transpose(1, 2)\n        A, B = -torch.ones(24, 4), torch.ones(x.shape[0], 4, x.shape[1])\n"
+    "        return selective_scan_fn(u, u, A, B, B, torch.ones(24), z=u, delta_softplus=True).transpose(1, 2)",
+    "causal_conv1d": "return causal_conv1d_fn(x.transpose(1, 2), torch.ones(24, 4), activation='silu').transpose(1, 2)",
+    "mamba_ssm.ops.triton.layer_norm": "y, r = layer_norm_fn(x, torch.ones(24), None, residual=x, prenorm=True, is_rms_norm=True)\n        return y",
+}
+
+
+@pytest.fixture
+def standing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forgets what was stood in for."""
+    monkeypatch.setattr(stand_in, "_standing", set())
+    yield
+    for name in [n for n in sys.modules if n.partition(".")[0] in stand_in.PACKAGES]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("module", KERNELS)
+def test_kernels_that_are_not_installed_are_written_out(write: Any, standing: None, module: str) -> None:
+    names = ", ".join(stand_in.TABLE[module])
+    (b,) = built(write(f"from {module} import {names}\n\nclass Net(Base):\n    def extra(self, x):\n        {KERNELS[module]}\n"))
+    assert runs(b) == ""
+
+
+def test_a_kernel_that_nothing_stands_in_for_is_named(write: Any, standing: None) -> None:
+    source = "import triton\nimport triton.language as tl\nfrom flash_attn.odd import odd\n\n@triton.jit\ndef kernel(x, N: tl.constexpr):\n    pass\n\n"
+    (b,) = built(write(source + "class Net(Base):\n    def extra(self, x):\n        kernel[(1,)](x, 2)\n        return x\n"))
+    assert "the kernel `kernel` needs `triton`" in runs(b)
+    (b,) = built(write(source + "class Net(Base):\n    def extra(self, x):\n        return odd(x)\n", "other.py"))
+    assert "`flash_attn.odd.odd` is not installed" in runs(b)
+
+
+# -- inputs --------------------------------------------------------------------------------------------------------------------------------
+
+INPUTS = {
+    "a dictionary": "def forward(self, batch):\n        return self.body(self.embed(batch['input_ids']) * batch['mask'][..., None])",
+    "lengths": "def forward(self, ids, lengths):\n"
+    "        return self.body(self.embed(ids)) * (torch.arange(ids.shape[1])[None] < lengths[:, None])[..., None]",
+    "an assertion": "def forward(self, ids, context=None):\n        assert context is not None, 'give it'\n        return self.body(self.embed(ids)) + context[:, :1]",
+    "a refusal": "def forward(self, ids, cond=None):\n        if cond is None:\n            raise ValueError('give it')\n"
+    "        return self.body(self.embed(ids)) + self.maps[0](cond)[:, None]",
+    "a refusal further in": "def forward(self, ids, cond=None):\n        return self.inner(ids, cond)\n\n"
+    "    def inner(self, ids, given):\n        assert given is not None\n        return self.body(self.embed(ids)) + self.maps[0](given)[:, None]",
+}
+
+
+@pytest.mark.parametrize("what", INPUTS)
+def test_inputs_that_a_forward_asks_for(write: Any, what: str) -> None:
+    (b,) = built(write(f"class Net(Base):\n    {INPUTS[what]}\n"))
+    assert runs(b) == ""
+
+
+def test_a_part_that_an_optional_argument_wakes_is_run(write: Any) -> None:
+    source = """
+    class Net(Base):
+        def __init__(self):
+            super().__init__()
+            self.cross = nn.MultiheadAttention(24, 3, batch_first=True)
+
+        def forward(self, ids, targets=None, memory=None):
+            x = self.body(self.embed(ids))
+            return x if memory is None else x + self.cross(x, memory, memory)[0]
+    """
+    (b,) = built(write(source))
+    assert set(b.kwargs) == {"ids", "memory"} and b.kwargs["memory"].shape[1] != b.kwargs["ids"].shape[1]
+
+
+def test_pictures_of_a_model_that_cuts_them_itself(write: Any) -> None:
+    source = """
+    class ViT(Base):
+        def __init__(self):
+            super().__init__(48)
+            self.patches = nn.Linear(3 * 8 * 8, 48)
+            self.places = nn.Parameter(torch.zeros(1, 17, 48))
+            self.first = nn.Parameter(torch.zeros(1, 1, 48))
+            del self.embed
+
+        def forward(self, pixels):
+            b, c, h, w = pixels.shape
+            x = pixels.reshape(b, c, h // 8, 8, w // 8, 8).permute(0, 2, 4, 3, 5, 1).reshape(b, -1, 192)
+            x = torch.cat([self.first.expand(b, -1, -1), self.patches(x)], dim=1)
+            return self.body(x + self.places)
+    """
+    (b,) = built(write(source))
+    assert tuple(b.kwargs["pixels"].shape) == (2, 3, 32, 32)
+
+
+PATTERN = """
+class Taken(nn.Module):
+    def __init__(self, pattern, **axes_lengths):
+        super().__init__()
+        self.pattern, self.axes_lengths = pattern, axes_lengths
+
+    def forward(self, x):
+        p, b = self.axes_lengths["p"], x.shape[0]
+        assert x.dim() == 3 and x.shape[1] == 3 and x.shape[2] % p == 0
+        return x.reshape(b, 3, -1, p).transpose(1, 2).flatten(2)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Sequential(Taken("b c (n p) -> b n (c p)", p=5), nn.LayerNorm(15), nn.Linear(15, 24))
+        self.places = nn.Parameter(torch.zeros(1, 12, 24))
+        self.base = Base()
+
+    def forward(self, series):
+        return self.base.body(self.patches(series) + self.places)
+"""
+
+
+def test_a_written_pattern_says_the_shape(write: Any) -> None:
+    (b,) = built(f"{write(PATTERN)}::Net")
+    assert tuple(b.kwargs["series"].shape) == (2, 3, 60)
+
+
+def test_inputs_as_they_are_stated(write: Any) -> None:
+    path = write("class Net(Base):\n    def forward(self, batch, lengths, on=False):\n        return self.body(self.embed(batch['ids'])) * lengths[:, None, None]\n")
+    (b,) = built(path, inputs=("batch.ids=int64[2,9]", "lengths=int64[2]=17", "on=true"))
+    assert b.kwargs["batch"]["ids"].shape == (2, 9) and b.kwargs["lengths"].tolist() == [17, 17] and b.kwargs["on"] is True and runs(b) == ""
+    for wrong in ("lengths=int64[2]=many", "lengths=1"):
+        with pytest.raises(ScreenError):
+            built(path, inputs=("batch.ids=int64[2,9]", "lengths=int64[2]", wrong, "lengths.x=1"))
