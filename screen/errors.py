@@ -8,6 +8,7 @@ other module may import it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 Stage = Literal["usage", "load", "trace", "limits", "internal"]
@@ -26,6 +27,14 @@ def swallowed(where: str, error: Exception) -> str:
     """Counts an exception of ours that ends nothing; its type and text."""
     SWALLOWED[f"{where}: {type(error).__name__}"] += 1
     return f"{type(error).__name__}: {error}"
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """An exception, what caused it, and what caused that."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__ or found.__context__
 
 
 class ScreenError(Exception):

@@ -278,7 +278,7 @@ def _config(value: Any, where: str) -> dict[str, Any]:
 
 def _yaml(text: str) -> Any:
     try:
-        import yaml
+        import yaml  # type: ignore[import-untyped]
     except ImportError:
         raise UsageError("a YAML file needs `pyyaml` to be read", "it is not installed", "Install it, or give JSON or TOML") from None
     try:

@@ -204,7 +204,10 @@ def test_a_table_of_the_file_is_a_configuration(write: Any) -> None:
 
 
 def test_arguments_are_those_of_a_call_in_the_file(write: Any) -> None:
-    source = "class Net(Base):\n    def __init__(self, d, n):\n        super().__init__(d, n)\n\nif __name__ == '__main__':\n    Net(d=8 * 4, n=2).train()\n"
+    source = (
+        "class Net(Base):\n    def __init__(self, d, n):\n        super().__init__(d, n)\n\n"
+        "if __name__ == '__main__':\n    Net(d=8 * 4, n=2).train()\n"
+    )
     (b,) = built(write(source))
     assert b.model.embed.embedding_dim == 32 and b.info.changed == {"d": [None, 32], "n": [None, 2]}  # type: ignore[union-attr]
 
@@ -233,7 +236,10 @@ def test_a_file_of_settings_is_for_classes(write: Any) -> None:
 
 
 def test_a_class_that_does_not_build_hides_nothing(write: Any) -> None:
-    path = write("class Net(Base):\n    pass\n\nclass Foo(nn.Module):\n    def __init__(self, d):\n        super().__init__()\n\n    def forward(self, x):\n        return x\n")
+    path = write(
+        "class Net(Base):\n    pass\n\nclass Foo(nn.Module):\n    def __init__(self, d):\n"
+        "        super().__init__()\n\n    def forward(self, x):\n        return x\n"
+    )
     (b,) = built(path)
     assert type(b.model).__name__ == "Net" and b.info.notes == ("not judged: `Foo` needs `d`: `--set Foo.d=…`",)
     assert len(built(path, **{"Foo.d": 3})) == 2
@@ -282,7 +288,10 @@ def test_a_neighbour_that_needs_a_package_is_read_without(write: Any) -> None:
 
 
 def test_a_module_without_forward_gives_way_to_the_one_inside(write: Any) -> None:
-    path = write("class Trained(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.net = Base()\n\n    def training_step(self, b):\n        return 0\n")
+    path = write(
+        "class Trained(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.net = Base()\n\n    def training_step(self, b):\n        return 0\n"
+    )
     (b,) = built(f"{path}::Trained")
     assert type(b.model).__name__ == "Base" and "its `net` is looked at" in b.info.notes[0]
 
@@ -297,7 +306,8 @@ def test_weights_are_never_loaded_and_the_line_is_the_users(write: Any) -> None:
 
 
 KERNELS = {
-    "flash_attn": "h = x.unflatten(-1, (3, 8))\n        return flash_attn_func(h, h[:, :, :1], h[:, :, :1], causal=True, window_size=(4, 0), softcap=5.0).flatten(2)",
+    "flash_attn": "h = x.unflatten(-1, (3, 8))\n"
+    "        return flash_attn_func(h, h[:, :, :1], h[:, :, :1], causal=True, window_size=(4, 0), softcap=5.0).flatten(2)",
     "flash_attn.bert_padding": "flat, where, starts, longest, _ = unpad_input(x, torch.ones(x.shape[:2], dtype=torch.bool))\n"
     "        h = flat.unflatten(-1, (3, 8))\n        from flash_attn import flash_attn_varlen_func\n"
     "        return pad_input(flash_attn_varlen_func(h, h, h, starts, starts, longest, longest).flatten(1), where, *x.shape[:2])",
@@ -327,7 +337,10 @@ def test_kernels_that_are_not_installed_are_written_out(write: Any, standing: No
 
 
 def test_a_kernel_that_nothing_stands_in_for_is_named(write: Any, standing: None) -> None:
-    source = "import triton\nimport triton.language as tl\nfrom flash_attn.odd import odd\n\n@triton.jit\ndef kernel(x, N: tl.constexpr):\n    pass\n\n"
+    source = (
+        "import triton\nimport triton.language as tl\nfrom flash_attn.odd import odd\n\n@triton.jit\n"
+        "def kernel(x, N: tl.constexpr):\n    pass\n\n"
+    )
     (b,) = built(write(source + "class Net(Base):\n    def extra(self, x):\n        kernel[(1,)](x, 2)\n        return x\n"))
     assert "the kernel `kernel` needs `triton`" in runs(b)
     (b,) = built(write(source + "class Net(Base):\n    def extra(self, x):\n        return odd(x)\n", "other.py"))
@@ -340,7 +353,8 @@ INPUTS = {
     "a dictionary": "def forward(self, batch):\n        return self.body(self.embed(batch['input_ids']) * batch['mask'][..., None])",
     "lengths": "def forward(self, ids, lengths):\n"
     "        return self.body(self.embed(ids)) * (torch.arange(ids.shape[1])[None] < lengths[:, None])[..., None]",
-    "an assertion": "def forward(self, ids, context=None):\n        assert context is not None, 'give it'\n        return self.body(self.embed(ids)) + context[:, :1]",
+    "an assertion": "def forward(self, ids, context=None):\n        assert context is not None, 'give it'\n"
+    "        return self.body(self.embed(ids)) + context[:, :1]",
     "a refusal": "def forward(self, ids, cond=None):\n        if cond is None:\n            raise ValueError('give it')\n"
     "        return self.body(self.embed(ids)) + self.maps[0](cond)[:, None]",
     "a refusal further in": "def forward(self, ids, cond=None):\n        return self.inner(ids, cond)\n\n"
@@ -418,7 +432,10 @@ def test_a_written_pattern_says_the_shape(write: Any) -> None:
 
 
 def test_inputs_as_they_are_stated(write: Any) -> None:
-    path = write("class Net(Base):\n    def forward(self, batch, lengths, on=False):\n        return self.body(self.embed(batch['ids'])) * lengths[:, None, None]\n")
+    path = write(
+        "class Net(Base):\n    def forward(self, batch, lengths, on=False):\n"
+        "        return self.body(self.embed(batch['ids'])) * lengths[:, None, None]\n"
+    )
     (b,) = built(path, inputs=("batch.ids=int64[2,9]", "lengths=int64[2]=17", "on=true"))
     assert b.kwargs["batch"]["ids"].shape == (2, 9) and b.kwargs["lengths"].tolist() == [17, 17] and b.kwargs["on"] is True and runs(b) == ""
     for wrong in ("lengths=int64[2]=many", "lengths=1"):

@@ -205,7 +205,8 @@ def _divided(job: Job, run: RuleRun) -> tuple[RuleRun, tuple[str, ...]]:
 def _asked(job: Job, model: Captured | None, *, alone: bool) -> Asked:
     """What the report repeats of the request. Of a target with several models each report names its own."""
     request, root = job.request, os.getcwd()
-    options = [word for key, value in request.set.items() if not key.startswith(OPTIONAL) for word in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")]
+    stated = {key: value for key, value in request.set.items() if not key.startswith(OPTIONAL)}
+    options = [word for key, value in stated.items() for word in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")]
     options += ["--config", request.set[OPTIONAL]] if OPTIONAL in request.set else []
     options += [word for text in request.inputs for word in ("--input", text)]
     options += ["--depth", str(request.depth)] if request.depth else []

@@ -66,7 +66,8 @@ def _narrowed(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...
 
 def _built(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> list[Built]:
     if OPTIONAL in settings and spec.kind not in ("file", "module"):
-        raise UsageError("`--config` says what a class of your own takes", f"`{spec.text}` is none", "Name a `config.json` as the target, or take `--set`")
+        advice = "Name a `config.json` as the target, or take `--set`"
+        raise UsageError("`--config` says what a class of your own takes", f"`{spec.text}` is none", advice)
     if spec.kind in ("hf", "config"):
         return [_hf(spec, settings, inputs, depth)]
     if spec.kind == "timm":
@@ -110,7 +111,12 @@ def _timm(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], d
 def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> list[Built]:
     """Models of a file or of a module."""
     module = _load(spec)
-    entries = dict(python_file.find(module, spec))
+
+    def found(values: Values) -> dict[str, Any]:
+        with workshop(values=values):  # a package may import what is asked for only now
+            return dict(python_file.find(module, spec))
+
+    entries = attempted(found)
     reading = python_file.reading_of(module)
     given = {name: _of_one(name, entries, settings) for name in entries}
     made, refused = _made(entries, given, module, reading)
@@ -168,10 +174,12 @@ def _none(errors: Mapping[str, Exception], module: ModuleType) -> Exception:
     if len(errors) == 1 and not isinstance(first, Needs):
         return first
     makers = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__ and not n.startswith("_")]
-    advice = f"Name one with what it needs, or a function that makes a model ({', '.join(f'`{n}`' for n in makers[:8])})" if makers else ""
-    if len(errors) == 1:
-        return UsageError(first.required, first.found, f"{first.try_.removesuffix('.')}; or name a function of it: {', '.join(f'`{n}`' for n in makers[:8])}") if makers else first  # type: ignore[attr-defined]
-    return UsageError("a model of the file must build without arguments, or with those of `--set`", "; ".join(_why_not(n, e) for n, e in errors.items()), advice)
+    listed = ", ".join(f"`{n}`" for n in makers[:8])
+    if isinstance(first, Needs) and len(errors) == 1:
+        return UsageError(first.required, first.found, f"{first.try_}; or name a function that makes a model: {listed}") if makers else first
+    required = "a model of the file must build without arguments, or with those of `--set`"
+    advice = f"Name one with what it needs, or a function that makes a model ({listed})" if makers else ""
+    return UsageError(required, "; ".join(_why_not(n, e) for n, e in errors.items()), advice)
 
 
 def _why_not(name: str, error: Exception) -> str:

@@ -169,7 +169,7 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
 
 def globals_of(entry: Any) -> dict[str, Any]:
     """The names that the code of a class or function sees."""
-    code = inspect.unwrap(entry.__init__ if isinstance(entry, type) else entry) if entry is not None else None
+    code = inspect.unwrap(entry.__init__ if isinstance(entry, type) else entry) if entry is not None else None  # type: ignore[misc]
     return dict(getattr(code, "__globals__", {}))
 
 
@@ -282,7 +282,7 @@ def build_config(cls: type[Any], settings: Mapping[str, Any], name: str, entry: 
     for key, value in settings.items():
         old = getattr(base, key, None)
         if isinstance(value, dict) and old is not None and not isinstance(old, dict | type) and _is_settings(type(old)):
-            given[key] = dataclasses.replace(old, **value) if dataclasses.is_dataclass(old) else type(old)(**value)
+            given[key] = dataclasses.replace(old, **value) if dataclasses.is_dataclass(old) else type(old)(**value)  # type: ignore[type-var]
     config = cls(**given)
     for key, value in late.items():
         object.__setattr__(config, key, value)
@@ -379,4 +379,21 @@ def needs(name: str, lacking: list[str]) -> Needs:
     return error
 
 
-__all__ = ["Given", "Missing", "Needs", "build_config", "config_of", "defaults_of", "entries_read", "fields_of", "fitted", "given_config", "globals_of", "is_config", "is_read_by_name", "literals_of", "needs", "reads"]
+__all__ = [
+    "Given",
+    "Missing",
+    "Needs",
+    "build_config",
+    "config_of",
+    "defaults_of",
+    "entries_read",
+    "fields_of",
+    "fitted",
+    "given_config",
+    "globals_of",
+    "is_config",
+    "is_read_by_name",
+    "literals_of",
+    "needs",
+    "reads",
+]

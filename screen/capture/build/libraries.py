@@ -14,7 +14,7 @@ import warnings
 from types import ModuleType
 from typing import Any
 
-from screen.errors import LoadError
+from screen.errors import LoadError, chain
 
 SCHEMAS = ("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 """Operators that `import torchvision` registers meta kernels for, in the namespace `torchvision`."""
@@ -60,7 +60,7 @@ def stub_torchvision() -> bool:
 
 def lacks_torchvision(error: Exception) -> bool:
     """Did an import fail for the C++ part of torchvision alone? Then it is worth another try."""
-    return isinstance(error, RuntimeError) and "operator torchvision::" in str(error) and stub_torchvision()
+    return any(isinstance(e, RuntimeError) and "operator torchvision::" in str(e) for e in chain(error)) and stub_torchvision()
 
 
 def transformers() -> ModuleType:

@@ -1,8 +1,8 @@
 """A file that does not run to its end, read statement by statement.
 
 A script that trains when it is imported stops where its data are missing, or never. Read so, what cannot run is left out: statements that need a file
-or a package that is not there, what needs the names that these would have made, and loops that train. Everything else that a statement raises ends the
-reading: what was defined above it is there. Which lines did not run is told.
+or a package that is not there, what needs the names that these would have made, and loops that train. Everything else that a statement raises ends
+the reading: what was defined above it is there. Which lines did not run is told.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ The name of an argument only orders the attempts (`mask`, `t`, `pos`); it never 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import math
@@ -43,8 +44,8 @@ IMAGE_SIDES = (224, 32, 64, 28, 256)
 def infer(model: nn.Module, look: Lookup, fixed: Inputs) -> Inputs:
     """Arguments with which the forward of `model` runs on meta; `fixed` ones are kept.
 
-    An optional argument that a forward turns out to need is made too. When it runs with none, those with which it came furthest: tracing them tells why
-    no further. Raises `TraceError` when there is nothing to try."""
+    An optional argument that a forward turns out to need is made too. When it runs with none, those with which it came furthest: tracing them tells
+    why no further. Raises `TraceError` when there is nothing to try."""
     twin = on_meta(model)
     phase.enter("trace")
     search = _Search(twin, fixed)
@@ -224,15 +225,26 @@ def _kinds(model: nn.Module, look: Lookup, widths: list[int], name: str) -> list
     if any(word in name.casefold() for word in ("ids", "idx", "token", "input_ids")):
         first.append("tokens")
     keys = entries_read(getattr(model.forward, "__func__", model.forward), name)
-    if not keys and "dict" in str(getattr(forward_parameters(model).get(name), "annotation", "")).casefold():
+    annotation = str(getattr(forward_parameters(model).get(name), "annotation", ""))
+    if not keys and "dict" in annotation.casefold():
         keys = list(look.first(nn.ModuleDict) or ())
     chosen = [kinds[k] for k in dict.fromkeys([*first, *kinds])]
-    return [lambda kind=kind: _dictionaries(keys, kind()) for kind in chosen] if keys else chosen
+    if "list[tensor" in annotation.replace("torch.", "").casefold():
+        chosen = [*(functools.partial(_lists, kind) for kind in chosen), *chosen]
+    return [functools.partial(_dictionaries, keys, kind) for kind in chosen] if keys else chosen
 
 
-def _dictionaries(keys: list[str], mains: Iterator[Any]) -> Iterator[dict[str, Any]]:
+def _lists(kind: Callable[[], Iterator[Any]]) -> Iterator[list[Tensor]]:
+    """The samples of a batch one by one, then two inputs."""
+    for main in kind():
+        if main.dim() > 1:
+            yield list(main.unbind(0))
+        yield [main, main]
+
+
+def _dictionaries(keys: list[str], kind: Callable[[], Iterator[Any]]) -> Iterator[dict[str, Any]]:
     """A dictionary with these keys: every entry the same input, masks of ones over its first two axes."""
-    for main in mains:
+    for main in kind():
         mask = torch.ones(main.shape[:2], dtype=torch.bool)
         yield {key: mask if "mask" in key.casefold() else main for key in keys}
 
@@ -309,6 +321,8 @@ def _pictures(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
         if patch > 1 and patch * patch * channels == features:
             for count in dict.fromkeys([*(n for n in tables if 1 < n < 4096 and math.isqrt(n) ** 2 == n), 16, 64, 196, 3136]):
                 yield look.floats(BATCH, channels, patch * math.isqrt(count), patch * math.isqrt(count))
+    for side in IMAGE_SIDES:
+        yield look.floats(BATCH, 3, side, side)
 
 
 def _signals(model: nn.Module, look: Lookup) -> Iterator[Tensor]:

@@ -2,8 +2,8 @@
 
     softmax(softcap(q kᵀ · scale) + bias) v
 
-with masks for causality, windows and packed sequences. Sources: the docstrings of `flash_attn_func` and `flash_attn_varlen_func` (flash-attention), and
-the pseudo code of `memory_efficient_attention` (xformers).
+with masks for causality, windows and packed sequences. Sources: the docstrings of `flash_attn_func` and `flash_attn_varlen_func` (flash-attention),
+and the pseudo code of `memory_efficient_attention` (xformers).
 """
 
 from __future__ import annotations
@@ -68,17 +68,20 @@ def flash_attn_func(
 
 def flash_attn_qkvpacked_func(qkv: Tensor, *args: Any, **kwargs: Any) -> Any:
     """qkv [B, L, 3, H, D]."""
-    return flash_attn_func(*qkv.unbind(2), *args, **kwargs)
+    q, k, v = qkv.unbind(2)
+    return flash_attn_func(q, k, v, *args, **kwargs)
 
 
 def flash_attn_kvpacked_func(q: Tensor, kv: Tensor, *args: Any, **kwargs: Any) -> Any:
     """kv [B, S, 2, H, D]."""
-    return flash_attn_func(q, *kv.unbind(2), *args, **kwargs)
+    k, v = kv.unbind(2)
+    return flash_attn_func(q, k, v, *args, **kwargs)
 
 
 def flash_attn_varlen_func(
     q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Tensor, max_seqlen_q: Any = None, max_seqlen_k: Any = None,
-    dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False, window_size: Window = EVERYTHING, softcap: float = 0.0, *_: Any, **__: Any,
+    dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False, window_size: Window = EVERYTHING, softcap: float = 0.0,
+    *_: Any, **__: Any,
 ) -> Tensor:  # fmt: skip
     """q [tokens, H, D]: sequences one behind the other, which begin at `cu_seqlens`."""
     of_q, of_k = _sequence(q.shape[0], cu_seqlens_q), _sequence(k.shape[0], cu_seqlens_k)
@@ -88,12 +91,14 @@ def flash_attn_varlen_func(
 
 def flash_attn_varlen_qkvpacked_func(qkv: Tensor, cu_seqlens: Tensor, max_seqlen: Any = None, *args: Any, **kwargs: Any) -> Tensor:
     """qkv [tokens, 3, H, D]."""
-    return flash_attn_varlen_func(*qkv.unbind(1), cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, *args, **kwargs)
+    q, k, v = qkv.unbind(1)
+    return flash_attn_varlen_func(q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, *args, **kwargs)
 
 
 def flash_attn_varlen_kvpacked_func(q: Tensor, kv: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """kv [tokens, 2, H, D]."""
-    return flash_attn_varlen_func(q, *kv.unbind(1), *args, **kwargs)
+    k, v = kv.unbind(1)
+    return flash_attn_varlen_func(q, k, v, *args, **kwargs)
 
 
 def _sequence(tokens: int, starts: Tensor) -> Tensor:
@@ -113,7 +118,7 @@ def pad_input(hidden_states: Tensor, indices: Tensor, batch: int, seqlen: int) -
     """The inverse of `unpad_input`."""
     out = torch.zeros(batch * seqlen, *hidden_states.shape[1:], dtype=hidden_states.dtype)
     out[indices] = hidden_states
-    return out.unflatten(0, (batch, seqlen))
+    return out.reshape(batch, seqlen, *hidden_states.shape[1:])
 
 
 def index_first_axis(x: Tensor, indices: Tensor) -> Tensor:
@@ -136,7 +141,8 @@ def memory_efficient_attention(
     if query.dim() == 3:
         return memory_efficient_attention(query[:, :, None], key[:, :, None], value[:, :, None], attn_bias, p, scale)[:, :, 0]
     if query.dim() == 5:
-        return memory_efficient_attention(query.flatten(2, 3), key.flatten(2, 3), value.flatten(2, 3), attn_bias, p, scale).unflatten(2, query.shape[2:4])
+        out = memory_efficient_attention(query.flatten(2, 3), key.flatten(2, 3), value.flatten(2, 3), attn_bias, p, scale)
+        return out.reshape(query.shape[:4] + value.shape[4:])
     bias = attn_bias if isinstance(attn_bias, Tensor) else None
     return attend(query, key, value, scale, isinstance(attn_bias, LowerTriangularMask), bias=bias)
 
@@ -144,7 +150,9 @@ def memory_efficient_attention(
 class SwiGLU(nn.Module):
     """w3(silu(w1 x) · w2 x), with w1 and w2 in one weight where `_pack_weights`."""
 
-    def __init__(self, in_features: int, hidden_features: int, out_features: int | None = None, bias: bool = True, *, _pack_weights: bool = True) -> None:
+    def __init__(
+        self, in_features: int, hidden_features: int, out_features: int | None = None, bias: bool = True, *, _pack_weights: bool = True
+    ) -> None:
         super().__init__()
         self.w12 = nn.Linear(in_features, 2 * hidden_features, bias=bias) if _pack_weights else None
         if not _pack_weights:

@@ -20,7 +20,7 @@ class RMSNorm(nn.RMSNorm):
         self.register_parameter("bias", None)
 
     def forward(self, x: Tensor, residual: Tensor | None = None, prenorm: bool = False, residual_in_fp32: bool = False) -> Any:
-        return rms_norm_fn(x, self.weight, self.bias, residual, prenorm=prenorm, residual_in_fp32=residual_in_fp32, eps=self.eps)
+        return rms_norm_fn(x, self.weight, None, residual, prenorm=prenorm, residual_in_fp32=residual_in_fp32, eps=self.eps)
 
 
 def _added(x: Tensor, residual: Tensor | None, in_fp32: bool) -> Tensor:

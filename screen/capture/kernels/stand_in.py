@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from torch import nn
 
 from screen.capture.kernels import attention, norms, scans
+from screen.errors import chain
 
 PACKAGES = frozenset({"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel"})
 """Packages whose import may be stood in for."""
@@ -58,8 +59,9 @@ class NotInstalled(ImportError):
 
 def stand_in(error: BaseException) -> bool:
     """Make the missing package of an import error importable; False where it is none of these, or already is."""
-    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    if package not in PACKAGES or package in _standing:
+    names = ((e.name or "").partition(".")[0] for e in chain(error) if isinstance(e, ModuleNotFoundError))
+    package = next((name for name in names if name in PACKAGES and name not in _standing), None)
+    if package is None:
         return False
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())
