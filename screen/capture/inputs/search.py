@@ -33,6 +33,9 @@ MOST = 1000
 """Of one model, whatever it asks for."""
 NARROW, WIDE = 8, 64
 """Values of the other arguments for each main input: likely ones, and all."""
+CLIMB = 1000
+EACH = 40
+"""Trials of one argument after the other, and values of each."""
 FEW = 6
 """Values of an optional argument that may make a part of the model run."""
 MORE = 4
@@ -59,6 +62,8 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs) -> Inputs:
         if not more:
             break
         wanted = [*wanted, *(p for p in more if p not in wanted)]
+    if len(wanted) > 1 and (found := search.climb(model, look, wanted)) is not None:
+        return fuller(model, twin, look, found)
     found = search.spread or search.furthest
     if found is not None:
         return found
@@ -130,6 +135,37 @@ class _Search:
                     break
             if len(self.asked) > before:
                 return None
+        return None
+
+    def climb(self, model: nn.Module, look: Lookup, wanted: list[inspect.Parameter]) -> Inputs | None:
+        """One argument after the other is changed where that brings the forward further: where they are many, their product is out of reach."""
+        widths, limit = widths_of(model), self.spent + CLIMB
+        choices: dict[str, list[Any]] = {}
+        values: dict[str, Any] = {}
+        led, improved = _led(model, self.fixed), True
+        while improved and self.spent < limit:
+            improved = False
+            for parameter in wanted:
+                name = parameter.name
+                main = values.get(wanted[0].name) if not led and name != wanted[0].name else None
+                first = not led and parameter is wanted[0]
+                choices[name] = list(itertools.islice(mains(model, look, widths, name) if first else seconds(name, model, look, widths, main), EACH))
+                if name not in values:
+                    given = {**self.furthest[1]} if self.furthest is not None else {}
+                    values[name] = given.get(name, choices[name][0])
+            for parameter in wanted:
+                for value in choices[parameter.name]:
+                    before = self.reached
+                    found, cost = self._try(wanted, tuple({**values, parameter.name: value}[p.name] for p in wanted))
+                    self.spent += cost
+                    if found is not None:
+                        return found
+                    if self.reached > before:
+                        values[parameter.name], improved = value, True
+                    if self.spent > limit:
+                        return None
+            more = [forward_parameters(model)[name] for name in self.asked if name not in values]
+            wanted, improved = [*wanted, *more], improved or bool(more)
         return None
 
     def _try(self, wanted: list[inspect.Parameter], values: tuple[Any, ...]) -> tuple[Inputs | None, int]:
@@ -347,6 +383,8 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
         yield from (None, torch.ones(length, length, dtype=torch.bool), look.floats(length, length), torch.ones(BATCH, length, dtype=torch.bool))
     if "len" in word:
         yield torch.full((BATCH,), length)
+    if word.endswith("ids") and isinstance(main, Tensor) and main.dtype.is_floating_point:  # places of patches and of words: time, row, column
+        yield from (look.floats(n, k) for n in (length, look.targets) for k in (3, 4, 2))
     if "pos" in word or "index" in word or word.endswith("idx"):
         yield from (torch.arange(length).repeat(BATCH, 1), torch.arange(length))
     if word in ("t", "time", "sigma", "label", "labels", "y") or "timestep" in word or "class" in word:
