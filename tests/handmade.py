@@ -228,6 +228,7 @@ class TargetInfo:
     dtype: str | None = "float32"
     block: bool = False
     changed: dict[str, tuple[object, object]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 ALL = {

@@ -168,7 +168,8 @@ def explain(error: BaseException, request: Request, doing: str) -> ScreenError:
         found = f"{os.path.basename(file)}:{line} calls `from_pretrained`, which reads weights, and these are never downloaded"
         return LoadError(f"`{request.target}` must build without weights", found, advice, file=file, line=line, details=_details(error))
     if doing == "trace":
-        return TraceError(f"`forward` of `{request.target}` must run to its end", what + where, "Call it yourself first", **at)
+        required = f"`forward` of `{request.target}` must run to its end"
+        return TraceError(required, what + where, "Call it yourself first, or give it inputs with `--input`", **at)
     return LoadError(f"`{request.target}` must be importable and build a model", what + where, _advice(error, request), **at)
 
 

@@ -16,6 +16,10 @@ from screen.command import console
 from screen.errors import INTERRUPTED, UsageError
 
 NOT_JUDGED = 2
+INPUT = (
+    "An input of forward, e.g. 'x=float32[1,16,512]', 'lengths=int64[2]=17' (one value for all entries), 'batch.ids=int64[2,16]' (an entry of a "
+    "dictionary); repeatable. In the file: `example_inputs`."
+)
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 click.rich_click.OPTION_GROUPS = {
@@ -97,7 +101,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--timeout", metavar="SECONDS", help="Time of capture of one target (default 120)."),
         click.option("--width", metavar="D", help="Hidden size that a config is built with; heads and sizes inside go with it."),
         click.option("--depth", metavar="N", help="How many times a target that is one block will be stacked (default 24)."),
-        click.option("--input", multiple=True, metavar="'NAME=DTYPE[SHAPE]'", help="An input of forward, e.g. 'x=float32[1,16,512]'; repeatable."),
+        click.option("--input", multiple=True, metavar="'NAME=DTYPE[SHAPE]'", help=INPUT),
         click.option("--config", metavar="FILE", help="A YAML, JSON or TOML file with values of the config; `--set` wins over it."),
         click.option("--set", multiple=True, metavar="KEY=VALUE", help="A value of the config or an argument of the class; repeatable."),
     ):

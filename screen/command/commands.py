@@ -160,7 +160,9 @@ def _complain(judged: list[Judged]) -> None:
             where = f" ({one.report.error.file}:{one.report.error.line})" if one.report.error.file else ""
             console.line(
                 f"error: `forward` of `{one.report.target.spec}` must run to its end; it raised `{one.report.error.message}`{where}. "
-                "Call it yourself first, or give it inputs with `--input`."
+                f"{'; '.join([n for n in one.report.target.notes if 'were tried' in n]) or 'Call it yourself first'}. "
+                "Give it inputs with `--input 'x=float32[2,16,512]'`, `example_inputs` in the file, or a function `build_model()` that returns what "
+                "runs."
             )
 
 

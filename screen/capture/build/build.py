@@ -6,6 +6,7 @@ Everything is built under `torch.device("meta")`: a model of 405 billion weights
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -132,7 +133,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
         notes = (f"`{name}` has no `forward`: its `{part}` is looked at",) if part else ()
         stated = explicit.of_file(module, model, (name, type(model).__name__))
         ready = _ready(label, model, spec.kind, stated, inputs, depth, record, changed)
-        info = replace(ready.info, notes=(*reading.lines, *refused, *notes))
+        info = replace(ready.info, notes=(*reading.lines, *refused, *notes, *ready.info.notes))
         built.append(replace(ready, info=info, integers=of_entry(entries[name], given[name], module)))
     return built
 
@@ -193,7 +194,9 @@ def _explained(name: str, error: NameError, reading: Reading) -> Exception:
     why = replaced(error, reading)
     if not why:
         return error
-    return LoadError(f"`{name}` must build from what stands in its file", f"it reads `{error.name}`, but {why}", f"Give it: `--set {error.name}=…`")
+    package = re.search(r"No module named '(\w+)", why)
+    advice = f"Install `{package[1]}`, or run `screen` where it can be imported" if package else f"Give it: `--set {error.name}=…`"
+    return LoadError(f"`{name}` must build from what stands in its file", f"it reads `{error.name}`, but {why}", advice)
 
 
 def _load(spec: TargetSpec) -> ModuleType:
@@ -227,11 +230,15 @@ def _ready(
     config: Any = None,
 ) -> Built:
     """A built model with inputs, and the plain facts about it."""
-    args, kwargs = _inputs(model, stated, inputs, config)
+    tried: list[str] = []
+    args, kwargs = _inputs(model, stated, inputs, config, tried)
     if depth is not None and depth > DEEPEST:
         raise UsageError(f"`--depth` is at most {DEEPEST:,}", f"it is {depth:,}", "Take a smaller one")
     found = looks(model, args, kwargs)
     info = info_of(model, kind, block=found.block, changed=changed, depth=depth)
+    if tried:
+        first = next((p.name for p in forward_signature(model)), "x")
+        info = replace(info, notes=(f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …",))
     if found.block:
         loop = as_loop(model, found.fed, depth)
         return Built(label, loop, args, kwargs, info, recorded(record, loop))
@@ -240,7 +247,7 @@ def _ready(
     return Built(label, model, args, kwargs, info, record)
 
 
-def _inputs(model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, ...], config: Any) -> explicit.Inputs:
+def _inputs(model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, ...], config: Any, tried: list[str]) -> explicit.Inputs:
     """`--input` over `example_inputs` over what the config says over what the weights say."""
     look = Lookup(model, config if config is not None else getattr(model, "config", None))
     args, kwargs = explicit.stated(texts, model, look)
@@ -253,7 +260,7 @@ def _inputs(model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, 
         return (), arguments(look, named)
     if (args or kwargs) and not required(model, (args, kwargs)):
         return args, kwargs
-    return infer(model, look, (args, kwargs))
+    return infer(model, look, (args, kwargs), tried)
 
 
 def _over(model: nn.Module, below: explicit.Inputs, above: explicit.Inputs) -> explicit.Inputs:

@@ -36,6 +36,8 @@ NARROW, WIDE = 8, 64
 CLIMB = 1000
 EACH = 40
 """Trials of one argument after the other, and values of each."""
+SHOWN = 12
+"""Inputs that did not run, as far as they are told."""
 FEW = 6
 """Values of an optional argument that may make a part of the model run."""
 MORE = 4
@@ -44,11 +46,11 @@ IMAGE_SIDES = (224, 32, 64, 28, 256)
 """Sides of square images to try when no grid of positions says better."""
 
 
-def infer(model: nn.Module, look: Lookup, fixed: Inputs) -> Inputs:
+def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None = None) -> Inputs:
     """Arguments with which the forward of `model` runs on meta; `fixed` ones are kept.
 
     An optional argument that a forward turns out to need is made too. When it runs with none, those with which it came furthest: tracing them tells
-    why no further. Raises `TraceError` when there is nothing to try."""
+    why no further, and `tried` is filled with the main inputs that were. Raises `TraceError` when there is nothing to try."""
     twin = on_meta(model)
     phase.enter("trace")
     search = _Search(twin, fixed)
@@ -65,6 +67,8 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs) -> Inputs:
     if len(wanted) > 1 and (found := search.climb(model, look, wanted)) is not None:
         return fuller(model, twin, look, found)
     found = search.spread or search.furthest
+    if search.spread is None and tried is not None:
+        tried += list(search.mains)[:SHOWN]
     if found is not None:
         return found
     names = ", ".join(f"`{p.name}`" for p in wanted) or "nothing"
@@ -106,6 +110,13 @@ def _idle(twin: nn.Module, given: Inputs) -> set[str] | None:
             hook.remove()
 
 
+def _said(value: Any) -> str:
+    """An input in words, as `--input` takes it."""
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}[{','.join(map(str, value.shape))}]"
+    return type(value).__name__
+
+
 class _Search:
     """The trials of one model."""
 
@@ -117,6 +128,8 @@ class _Search:
         self.reached: tuple[int, ...] = ()
         """Lines at which the furthest one failed, outer calls first."""
         self.spent = 0
+        self.mains: dict[str, None] = {}
+        """What was given as the first argument, in words."""
         self.asked: dict[str, None] = {}
         """Optional arguments that were missing where a forward failed."""
 
@@ -173,6 +186,8 @@ class _Search:
         args, fixed_kwargs = self.fixed
         kwargs = {**fixed_kwargs, **{p.name: v for p, v in zip(wanted, values, strict=True) if p.kind is not p.POSITIONAL_ONLY}}
         given = (*args, *(v for p, v in zip(wanted, values, strict=True) if p.kind is p.POSITIONAL_ONLY)), kwargs
+        if values:
+            self.mains[_said(values[0])] = None
         found = outcome(self.twin, *given)
         cost = TRACED if found.traced else 1
         if found.error is None:
