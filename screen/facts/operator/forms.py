@@ -349,7 +349,7 @@ def _accumulated(forms: Forms, node: Node) -> Form:
     source = forms.of(added.node)
     dim, shape = forms.flow.operand(node, 1, "dim"), forms.flow.graph.nodes[added.node].shape or (1,)
     meeting = shape[dim] if type(dim) is int else math.prod(shape)  # entries that may be added to one
-    part = of_atom(Atom(("added", node.index), "part")).scaled(math.sqrt(meeting))
+    part = of_atom(Atom(("added", node.index), "part")).scaled(float(meeting))
     terms = {(o, layouts.whole(forms._shape(o))): p * part for (o, _), p in source.terms.items()}
     return target.plus(Form(terms, source.rest, source.lost, source.trained))
 
