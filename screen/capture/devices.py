@@ -34,7 +34,7 @@ def told(func: Callable[..., Any], name: str, args: Any) -> Any:
     if name == "__get__":
         asked = getattr(func.__self__, "__name__", "")  # type: ignore[attr-defined]
         if asked == "device" and args[0].is_meta:
-            return NotImplemented if _asks().startswith(NESTED) else CPU
+            return NotImplemented if asks().startswith(NESTED) else CPU
         return True if asked == "is_cpu" and args[0].is_meta else NotImplemented
     if name == "get_device" and args[0].is_meta:
         return -1
@@ -43,7 +43,7 @@ def told(func: Callable[..., Any], name: str, args: Any) -> Any:
     return NotImplemented
 
 
-def _asks() -> str:
+def asks() -> str:
     """The file that asks."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(HERE):
@@ -105,4 +105,4 @@ class OnMeta(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-__all__ = ["OnMeta", "kept", "to_meta", "told"]
+__all__ = ["OnMeta", "asks", "kept", "to_meta", "told"]

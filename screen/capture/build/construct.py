@@ -30,6 +30,7 @@ from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.overrides import nest, plain, unknown
 from screen.capture.initial.buffers import buffers
 from screen.errors import LoadError, UsageError
+from screen.capture.trace.source_lines import TORCH
 from screen.graph import Initialiser
 from screen.graph.target import OPTIONAL
 
@@ -84,6 +85,8 @@ class _Devices(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
+        if name == "__get__" and func.__self__.__name__ == "is_meta" and not devices.asks().startswith(TORCH):
+            return False  # "build this table later, when there are values": nobody would
         device = kwargs.get("device")
         if name in ("cpu", "cuda", "to") and args and isinstance(args[0], torch.Tensor):
             if args[0].is_meta or name == "cuda" or (name == "to" and _elsewhere(args[1] if len(args) > 1 else device)):

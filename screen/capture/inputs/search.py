@@ -36,6 +36,8 @@ NARROW, WIDE = 8, 64
 CLIMB = 1000
 EACH = 40
 """Trials of one argument after the other, and values of each."""
+LONGEST = 4096
+"""Length of a mask: it is square, and has values."""
 SHOWN = 12
 """Inputs that did not run, as far as they are told."""
 FEW = 6
@@ -395,6 +397,7 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
     word = name.casefold()
     length = main.shape[1] if isinstance(main, Tensor) and main.dim() > 1 else look.tokens
     if "mask" in word:
+        length = min(length, LONGEST)
         yield from (None, torch.ones(length, length, dtype=torch.bool), look.floats(length, length), torch.ones(BATCH, length, dtype=torch.bool))
     if "len" in word:
         yield torch.full((BATCH,), length)
