@@ -233,8 +233,8 @@ def main(argv: list[str] | None = None) -> int:
                     print(f"{library:16} {result.name:28} {result.seconds:6.1f} s  {state}", flush=True)
             print(row(library, results), flush=True)
             found[library] = [r for r in found.get(library, []) if only and r.name not in only] + results
-    if options.json is not None:
-        options.json.write_text(json.dumps({name: [vars(r) for r in rows] for name, rows in found.items()}, indent=1), encoding="utf-8")
+            if options.json is not None:  # after each: a long run may be cut
+                options.json.write_text(json.dumps({name: [vars(r) for r in rows] for name, rows in found.items()}, indent=1), encoding="utf-8")
     if options.write:
         OUTPUT.write_text(page(found), encoding="utf-8")
     missed = [r for library in chosen for r in found[library] if not r.read]

@@ -271,6 +271,7 @@ def _kinds(model: nn.Module, look: Lookup, widths: list[int], name: str) -> list
         "sequence": lambda: _sequences(look, widths),
         "image": lambda: _images(model, look),
         "signal": lambda: _signals(model, look),
+        "video": lambda: _videos(model, look),
     }
     first = ["pattern", leading_kind(model)]
     if any(word in name.casefold() for word in ("img", "image", "pixel")):
@@ -376,6 +377,21 @@ def _pictures(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
                 yield look.floats(BATCH, channels, patch * math.isqrt(count), patch * math.isqrt(count))
     for side in IMAGE_SIDES:
         yield look.floats(BATCH, 3, side, side)
+    stated = look.get("in_channels", default=getattr(model, "in_channels", None))
+    if isinstance(stated, int) and stated != 3:
+        for side in (32, 16, 64):
+            yield look.floats(BATCH, stated, side, side)
+
+
+def _videos(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
+    """Images in a row, before or behind the channels."""
+    conv = look.first(nn.Conv2d, nn.Conv3d)
+    stated = look.get("in_channels", default=getattr(model, "in_channels", None))
+    for channels in dict.fromkeys([*([conv.in_channels] if conv is not None else []), stated, 3]):
+        if isinstance(channels, int):
+            for side in (32, 16, 64):
+                yield look.floats(BATCH, channels, 4, side, side)
+                yield look.floats(BATCH, 4, channels, side, side)
 
 
 def _signals(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
