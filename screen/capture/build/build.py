@@ -159,7 +159,7 @@ def _made(
         lost = {key: own[key] for key in own if key in reading.lost}
         vars(module).update(lost)
         try:
-            made.append((name, construct(name, entry, {k: v for k, v in own.items() if k not in lost}, module)))
+            made.append((name, construct(name, entry, {k: v for k, v in own.items() if k not in lost or _takes(entry, k)}, module)))
         except NameError as error:
             errors[name] = _explained(name, error, reading)
         except Exception as error:
@@ -167,6 +167,14 @@ def _made(
     if not made:
         raise _none(errors, module)
     return made, [f"not judged: {_why_not(name, error)}" for name, error in errors.items()]
+
+
+def _takes(entry: Any, key: str) -> bool:
+    """Is this the name of an argument?"""
+    try:
+        return key in inspect.signature(entry).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def _none(errors: Mapping[str, Exception], module: ModuleType) -> Exception:

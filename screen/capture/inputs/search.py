@@ -415,10 +415,12 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
     if "mask" in word:
         length = min(length, LONGEST)
         yield from (None, torch.ones(length, length, dtype=torch.bool), look.floats(length, length), torch.ones(BATCH, length, dtype=torch.bool))
+    if any(w in word for w in ("token", "text", "ids", "idx", "prev")):
+        yield look.ids(look.targets)
     if "len" in word:
         yield torch.full((BATCH,), length)
     if word.endswith("ids") and isinstance(main, Tensor) and main.dtype.is_floating_point:  # places of patches and of words: time, row, column
-        yield from (look.floats(n, k) for n in (length, look.targets) for k in (3, 4, 2))
+        yield from (look.floats(*batch, n, k) for k in (3, 4, 2) for n in (length, look.targets) for batch in ((), (BATCH,)))
     if "pos" in word or "index" in word or word.endswith("idx"):
         yield from (torch.arange(length).repeat(BATCH, 1), torch.arange(length))
     if word in ("t", "time", "sigma", "label", "labels", "y") or "timestep" in word or "class" in word:
