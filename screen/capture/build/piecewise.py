@@ -11,6 +11,7 @@ import __future__
 
 import ast
 import contextlib
+import errno
 import importlib.abc
 import importlib.machinery
 import os
@@ -21,6 +22,8 @@ from types import ModuleType
 
 LEFT_OUT = (OSError, ImportError)
 """What is not there on this machine: later statements may do without."""
+FULL = (errno.EFBIG, errno.ENOSPC)
+"""What a limit of this machine ended is not missing."""
 GUARD = 'guard it with `if __name__ == "__main__":`'
 
 
@@ -77,7 +80,8 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
             exec(compile(ast.Module([node], []), path, "exec", flags, dont_inherit=True), vars(module))
         except (Exception, SystemExit) as error:
             why = f"{type(error).__name__}: {error}".splitlines()[0]
-            missing = isinstance(error, LEFT_OUT) or (isinstance(error, NameError) and error.name in reading.lost)
+            full = isinstance(error, OSError) and error.errno in FULL
+            missing = (isinstance(error, LEFT_OUT) and not full) or (isinstance(error, NameError) and error.name in reading.lost)
             if not missing and not any(isinstance(v, type) and v.__module__ == module.__name__ for v in vars(module).values()):
                 raise
             _leave_out(node, path, why, reading)
