@@ -56,6 +56,10 @@ class Router:
         return run
 
 
+COUNTS = frozenset({"float", "to", "histc", "bincount", "cumsum"})
+"""How many tokens go to each expert, in whatever type."""
+
+
 class Routes(Maps):
     """Reads routers and experts."""
 
@@ -161,7 +165,8 @@ class Routes(Maps):
             made = self._map(node, node.inputs[0], node.inputs[1])
             self.experts[made.slot] = (self.graph.nodes[node.inputs[1]].shape or (1,))[0]
             return made
-        if all(isinstance(f, Order | Routed) for f in found) and not _is_float(node):
+        counts = node.op in COUNTS and all(isinstance(f, Order) for f in found)
+        if counts or (all(isinstance(f, Order | Routed) for f in found) and not _is_float(node)):
             return order
         raise Stop(f"`{node.op}` on an order of tokens has no row in the recursion", node.index)
 
