@@ -12,7 +12,7 @@ Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq
 
 from __future__ import annotations
 
-from screen.facts.queries import MODEST, gain_of, growth_of, is_output_bounded, normed_total, unproven
+from screen.facts.queries import MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, normed_total, unproven
 from screen.rule import Example, Facts, Number, Outcome, Result, Rule, Stream, Unknown, at, blame, or_not_applicable, scaled
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
 
@@ -118,7 +118,11 @@ def _kept(facts: Facts, stream: Stream, law: str, numbers: tuple[tuple[str, Numb
         lines = () if total is None else (*growth(total), *(growth_of_kan(total, stream.width) if stream.width else ()))
         theorem = "‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token" if total is None else "‖x_N‖ ≤ ‖x_0‖ + Σ s·(max|γ| + rms β) per token, in rms"
         return Outcome("holds", message, site, theorem=theorem, numbers=(*numbers, *lines))
-    message = f"`{stream.name}` grows at most linearly at fixed weights, with a slope that they set: every branch reads a bounded input."
+    if all(is_input_bounded(facts, s) is True for s in subs):
+        because = "every branch reads a bounded input"
+    else:
+        because = "a block hands on at most what it was given, and what it adds has a size of its own"
+    message = f"`{stream.name}` grows at most linearly at fixed weights, with a slope that they set: {because}."
     theorem = "‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token, b_l by docs/theory.md, slope"
     return Outcome("holds", message, site, theorem=theorem, numbers=(*numbers, *growth_of_kan_pre()))
 

@@ -38,7 +38,7 @@ STEEPER, SPREAD = 2.0, 4.0
 once; an exponential: four times), and what medians of so few draws may be off by."""
 NOISE = 1e-11
 """Rounding of a sum, relative to the stream."""
-SENTENCES = {"does not depend on depth": "size", "whatever the weights": "weights", "at fixed weights": "inputs"}
+SENTENCES = {"does not depend on depth": "size", "whatever the weights": "weights", "hands on": "largest", "at fixed weights": "inputs"}
 """What R301 says where it holds, and what is compared for it."""
 
 
@@ -71,6 +71,10 @@ def _grow(design: Design, about: str, sample: Sample, record: Record) -> None:
     sums = design.depth * (1 if design.parallel else len(design.parts))
     gain = 0.0 if about == "size" else 1.5**sums if design.alpha == "constant" else 1.0
     moved = design.carry or design.end  # what is carried on is a map of its own: the model without what branches add
+    if about == "largest":  # tokens may be exchanged: the largest one is what does not grow with the input
+        sizes = [_largest(model, f * x) - f * float(x.norm(dim=-1).amax()) for f in INPUTS]
+        record.compare(sample, "growth, largest", sizes[1], ALLOWED * max(sizes[0], 1.0), 0.0, NOISE * INPUTS[1] * float(x.norm(dim=-1).amax()))
+        return
     small = _beyond(model, x, INPUTS[0]) if moved else _gained(model, x, INPUTS[0], gain)
     if about == "weights":
         _raise(model, MATRICES)
@@ -102,6 +106,12 @@ def _gained(model: nn.Module, x: Tensor, factor: float, gain: float) -> Tensor:
     """How much more than `gain` times its input a token has at the end, at most."""
     with torch.no_grad():
         return ((model(factor * x).norm(dim=-1)) - gain * factor * x.norm(dim=-1)).amax()
+
+
+def _largest(model: nn.Module, x: Tensor) -> float:
+    """The size of the largest token at the end."""
+    with torch.no_grad():
+        return float(model(x).norm(dim=-1).amax())
 
 
 def _beyond(model: nn.Module, x: Tensor, factor: float) -> Tensor:

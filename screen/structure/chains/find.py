@@ -98,11 +98,10 @@ class Chains:
         return any(table[o].source == mine.source and table[o].length > mine.length and _leads_to(table, o, edge.source) for o in self.others(edge))
 
     def _is_before(self, table: Sequence[Best], new: Edge, old: Edge) -> bool:
-        """Of two chains of one length: where one source feeds both, the one that has passed fewer norms (a side path begins with one), but for parts
-        of one value side by side; else the one that has passed fewer weighted ops."""
+        """Of two chains of one length: at a sum of both that one source feeds, the one that has passed fewer norms (a side path begins with one);
+        else the one that has passed fewer weighted ops."""
         mine, other = table[new.source], table[old.source]
-        beside = self.flow.classes[new.node] == "join"
-        if not beside and mine.source == other.source and mine.norms != other.norms and mine.length and other.length:
+        if new.kind == old.kind == "add" and mine.source == other.source and mine.norms != other.norms and mine.length and other.length:
             return mine.norms < other.norms
         one, two = self.flow.keys[new.source], self.flow.keys[old.source]
         return one != two and one.bit_count() < two.bit_count()
