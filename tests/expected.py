@@ -3,7 +3,7 @@
     python -m tests.expected          # say which of them are out of date
     python -m tests.expected --write  # make them again
 
-`tests/test_expected.py` fails where one is out of date.
+`tests/whole/test_expected.py` fails where one is out of date.
 """
 
 from __future__ import annotations

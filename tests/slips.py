@@ -59,7 +59,7 @@ training and how people get there. `screen check` with its defaults (`--fail-on 
 screen check examples/slips/normed_skip.py::Slip
 ```
 
-This table is made by `python -m tests.slips --write`; `tests/test_slips.py` runs all of them.
+This table is made by `python -m tests.slips --write`; `tests/whole/test_slips.py` runs all of them.
 
 | code | slip | seen by |
 |---|---|---|

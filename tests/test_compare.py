@@ -9,8 +9,8 @@ import pytest
 
 from screen.command.cli import main
 from screen.report.compare import Comparison, compare, render
+from tests.report.test_report import EVIL, full, report_of
 from tests.shared import ROOT
-from tests.test_report import EVIL, full, report_of
 
 
 @pytest.fixture(autouse=True)

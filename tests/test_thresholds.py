@@ -26,7 +26,7 @@ from screen.verdict.summary import summarise
 from tests import handmade as h
 from tests.copies import ROOT
 from tests.rows.block import Call
-from tests.test_rules import check, initialised, outcomes
+from tests.rules.test_rules import check, initialised, outcomes
 
 CLOSE = 1e-6
 """Relative distance from the number on either side."""
@@ -301,7 +301,7 @@ WHOLE = (
 ELSEWHERE = {
     "rules.logits_at_start.KEYS": "FROZEN is made of it",
     "rules.identity_path.MOST_KINDS": "a matter of length", "rules.softmax_over_summed_axis.MOST": "ops that are followed",
-    "facts.FEW": "tests/test_loops.py", "facts.queries.ROUNDING": "of floats",
+    "facts.FEW": "tests/capture/test_loops.py", "facts.queries.ROUNDING": "of floats",
     "facts.output_map._LONGEST": "ops that are followed", "facts.operator.recurrence.EVEN": "of floats",
     "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",
     "facts.operator.steps.LOW": "where a slope is read off", "facts.operator.steps.HIGH": "where a slope is read off",

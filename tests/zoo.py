@@ -3,7 +3,7 @@
     python -m tests.zoo                       # all labels, two processes, a table at the end
     python -m tests.zoo --only gpt2,llama -v  # some, with what was found beside what was expected
 
-`tests/test_zoo.py` runs the same as tests.
+`tests/whole/test_zoo.py` runs the same as tests.
 """
 
 from __future__ import annotations

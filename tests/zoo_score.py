@@ -15,7 +15,7 @@ DISPUTES = ROOT / "tests" / "zoo_disputes.json"
 """Labels shown to be wrong: `{id: {field: {"found": value, "evidence": "file:lines …"}}}`; `found` then counts as right.
 
 The field `forward` says that the label's settings do not run in the library at all: `found` is then part of the message that real tensors
-get too, and what is not told because of it counts as right (`tests/test_zoo_disputes.py` runs these on real tensors)."""
+get too, and what is not told because of it counts as right (`tests/whole/test_zoo_disputes.py` runs these on real tensors)."""
 
 Label = dict[str, Any]
 

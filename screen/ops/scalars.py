@@ -1,7 +1,7 @@
 """Entry-wise functions: one row for each, from which every calculus reads. Adding an activation is adding a row.
 
 Numbers are those of torch's default arguments; a calculus that reads other arguments off a call corrects them itself. Suprema are rounded up in the
-last digit shown; `tests/test_scalars.py` redoes each on a grid.
+last digit shown; `tests/ops/test_scalars.py` redoes each on a grid.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from typing import Any
 
 from screen.capture.build.transformers import default_config
 from screen.probe.plan.types import Options
+from tests.capture.test_replay import SMALL, TYPES
 from tests.probe.common import measured
 from tests.shared import ROOT
-from tests.test_replay import SMALL, TYPES
 from tests.zoo_score import LABELS, labels
 
 TABLE = ROOT / "examples" / "table" / "designs.py"

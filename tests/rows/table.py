@@ -1,6 +1,6 @@
 """The calls: for every op that a calculus has a rule for at least one, as users write it. x: [2, 3, 4] where nothing else is said.
 
-An op has several calls where its rule reads arguments (axes, orders, factors). Nothing here is judged: see `tests/test_rows_*.py`.
+An op has several calls where its rule reads arguments (axes, orders, factors). Nothing here is judged: see `tests/**/test_rows_*.py`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,135 @@
+"""Blocks whose logits, first states or weights hold something stored or computed once: relative positions, temperatures, tables, weight norm."""
+
+from __future__ import annotations
+
+from tests.calculi.meanfield.covariance_models import BLOCK, FRAME, FUSED, HEAD
+
+MLP = FUSED[FUSED.index("class MLP") :]
+POST = "x = self.one(x + self.attention(x)); x = self.two(x + self.mlp(x))"
+PRE = "x = x + self.attention(self.one(x)); x = x + self.mlp(self.two(x))"
+
+ATTENTION = """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(D, D) for _ in range(4))
+        {more}
+
+    def forward(self, x):
+        b, n, _ = x.shape
+        q, k, v = (m(x).view(b, n, H, D // H).transpose(1, 2) for m in (self.q, self.k, self.v))
+        {logits}
+        return self.out((u.softmax(-1) @ v).transpose(1, 2).reshape(b, n, D))
+"""
+DISTANCES = "self.near = nn.Embedding(2 * N - 1, D // H)"
+BY_DISTANCE = """p = self.near(torch.arange(n)[None, :] - torch.arange(n)[:, None] + N - 1)
+        u = (q @ k.transpose(-2, -1) + torch.einsum('bhid,ijd->bhij', q, p)) / math.sqrt(D // H)"""
+SINES = """self.place = nn.Linear(D, D, bias=False)
+        t = torch.arange(N - 1, -N, -1)[:, None] * 100.0 ** (-torch.arange(0, D, 2) / D)
+        self.register_buffer('table', torch.cat((t.sin(), t.cos()), -1), persistent=False)"""
+SHIFTED = """p = self.place(self.table[N - n : N + n - 1]).view(1, 2 * n - 1, H, D // H).permute(0, 2, 3, 1)
+        u = F.pad(q @ p, (1, 0)).view(b, H, 2 * n, n)[:, :, 1:].reshape(b, H, n, 2 * n - 1)[..., :n]
+        u = (q @ k.transpose(-2, -1) + u) / math.sqrt(D // H)"""
+WARM = "self.heat = nn.Parameter(torch.full((H, 1, 1), math.log(25.0)))"
+BY_COSINE = "u = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * self.heat.clamp(max=math.log(100.0)).exp()"
+PLAIN = "u = q @ k.transpose(-2, -1) / math.sqrt(D // H)"
+EMPTY = "k, v = (torch.cat((torch.tensor([]), t), dim=-2) for t in (k, v)); " + PLAIN
+
+BUCKETS = "self.bias = nn.Embedding(2 * N - 1, H)"
+BY_BUCKET = PLAIN + """
+        t = torch.arange(n)[None, :] - torch.arange(n)[:, None]
+        u = u + self.bias(torch.where(t > 0, t + N - 1, t.abs())).permute(2, 0, 1)"""
+OFFSETS = """self.bias = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, H))
+        self.register_buffer('offsets', torch.rand(2 * N - 1, 2))
+        self.register_buffer('index', (torch.arange(N)[None, :] - torch.arange(N)[:, None] + N - 1).flatten())"""
+BY_OFFSET = PLAIN + """
+        u = u + self.bias(self.offsets)[self.index].view(N, N, H)[:n, :n].permute(2, 0, 1)"""
+LENGTHS = PLAIN + """
+        u = u.masked_fill((torch.arange(n) >= torch.full((b, 1), n))[:, None, None, :], -1e9)"""
+ORDERED = PLAIN + """
+        u = u.masked_fill(torch.arange(n)[None, :] > torch.arange(n)[:, None], -1e9)"""
+
+GATED = """
+class MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(D, 8 * D), nn.Linear(4 * D, D)
+
+    def forward(self, x):
+        return self.down(F.glu(self.up(x), dim=-1))
+"""
+RESPONSE = """
+class MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(D, 4 * D), nn.Linear(4 * D, D)
+        self.gain, self.bias = (nn.Parameter(torch.zeros(1, 1, 4 * D)) for _ in range(2))
+
+    def forward(self, x):
+        h = F.gelu(self.up(x))
+        size = torch.linalg.vector_norm(h, dim=1, keepdim=True)
+        return self.down(self.gain * (h * (size / (size.mean(-1, keepdim=True) + 1e-6))) + self.bias + h)
+"""
+TAPS = """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        taps = nn.Conv1d(D, D, 9, groups=4, bias=False)
+        nn.init.normal_(taps.weight, 0.0, 0.04)
+        self.taps = torch.nn.utils.parametrizations.weight_norm(taps, dim=2)
+
+    def forward(self, x):
+        return F.gelu(self.taps(F.pad(x.transpose(1, 2), (4, 4)))).transpose(1, 2)
+"""
+
+
+def _model(attention: str, body: str = PRE, mlp: str = MLP, frame: str = FRAME, std: str = "1 / math.sqrt(m.in_features)") -> str:
+    block = BLOCK.replace("{body}", body.replace("; ", "\n        "))
+    return HEAD + attention + mlp + block + frame.replace("{final}", "nn.LayerNorm(D)").replace("{std}", std)
+
+
+def _attention(more: str = "pass", logits: str = PLAIN) -> str:
+    return ATTENTION.replace("{more}", more).replace("{logits}", logits.replace("; ", "\n        "))
+
+
+EMBED, READ = "self.embed = nn.Embedding(VOCAB, D)", "x = self.embed(ids)"
+SCALED = FRAME.replace(EMBED, EMBED + """
+        self.register_buffer('times', torch.tensor(5.0))""").replace(READ, READ + " * self.times")
+TABLE = FRAME.replace(EMBED, EMBED + """
+        t = torch.arange(512)[:, None] * 10000.0 ** (-torch.arange(0, D, 2) / D)
+        self.register_buffer('table', 2 * torch.stack((t.sin(), t.cos()), -1).flatten(1))""").replace(READ, READ + " + self.table[: ids.shape[1]]")
+
+MASKS: dict[str, tuple[str, bool]] = {
+    "bias by bucket": (_model(_attention(BUCKETS, BY_BUCKET)), False),
+    "bias by stored offset": (_model(_attention(OFFSETS, BY_OFFSET)), False),
+    "lengths": (_model(_attention(logits=LENGTHS)), False),
+    "positions": (_model(_attention(logits=ORDERED)), True),
+}
+"""What is done to the logits -> a source, and whether it hides the future."""
+
+MODELS: dict[str, str] = {
+    "distances": _model(_attention(DISTANCES, BY_DISTANCE)),
+    "distances, post": _model(_attention(DISTANCES, BY_DISTANCE), POST, std="0.06"),
+    "shifted": _model(_attention(SINES, SHIFTED)),
+    "shifted, post": _model(_attention(SINES, SHIFTED), POST, std="0.06"),
+    "temperature": _model(_attention(WARM, BY_COSINE), POST, std="0.06"),
+    "empty cache": _model(_attention(logits=EMPTY)),
+    "glu": _model(_attention(), mlp=GATED),
+    "response norm": _model(_attention(), mlp=RESPONSE),
+    "weight norm": _model(TAPS),
+    "scaled embedding": _model(_attention(), frame=SCALED),
+    "stored positions": _model(_attention(), frame=TABLE),
+    "stored positions, post": _model(_attention(), POST, frame=TABLE, std="0.06"),
+}
+"""Design -> source of a module that holds `Model`."""
+MIXING = """
+class Attention(nn.Module):
+    def forward(self, x):
+        return torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real
+"""
+FOURIER: dict[str, str] = {
+    "post": _model(MIXING, POST, std="0.05"),
+    "post, large maps": _model(MIXING, POST, std="0.3"),
+    "pre": _model(MIXING),
+}
+"""Fourier mixing in place of attention."""

@@ -1,0 +1,367 @@
+"""The command line: exit codes, where things are written, what it does not import."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from screen.command import cli, commands
+from screen.errors import InternalError, LoadError, ScreenError, UsageError
+from screen.pipeline.stages import Judged
+from screen.report.build import Request, not_judged
+from screen.report.schema import Report
+from tests.shared import ROOT
+
+MODEL = """
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(32)
+        self.up, self.down = nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def forward(self, x):
+        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(3))
+        self.norm = nn.LayerNorm(32)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+"""
+
+
+def _screen(*words: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    return subprocess.run(
+        [sys.executable, "-m", "screen", *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+
+
+def _report(verdict: str = "unknown", error: ScreenError | None = None, spec: str = "model.py") -> Report:
+    blank = not_judged(error or LoadError("a must", "b is"), Request(spec))
+    return blank.model_copy(update={"verdict": verdict, "error": blank.error if error else None})
+
+
+# -- one way out ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (SystemExit(0), 2, "error: "),
+        (SystemExit(1), 2, "error: "),
+        (SystemExit(None), 2, "error: "),
+        (GeneratorExit(), 2, "error: "),
+        (KeyError("x"), 2, "fault of `screen`"),
+        (AssertionError(), 2, "fault of `screen`"),
+        (MemoryError(), 2, "fault of `screen`"),
+        (RecursionError("deep"), 2, "fault of `screen`"),
+        (InternalError("it broke"), 2, "fault of `screen`"),
+        (UsageError("a must", "b is", "Try c"), 2, "error: a must; b is. Try c."),
+        (PermissionError(13, "Permission denied", "x.json"), 2, "error: `x.json`"),
+        (BrokenPipeError(), 2, ""),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+def test_every_exception_becomes_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], raised: BaseException, code: int, said: str
+) -> None:
+    def fail(*_: object) -> int:
+        raise raised
+
+    monkeypatch.setattr(commands, "schema", fail)
+    monkeypatch.setattr("screen.command.console._discard_stdout", lambda: None)
+    assert cli.main(["schema"]) == code
+    out, err = capsys.readouterr()
+    assert out == "" and said in err and "Traceback" not in err
+
+
+def test_a_traceback_is_shown_only_on_demand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(*_: object) -> int:
+        raise KeyError("x")
+
+    monkeypatch.setattr(commands, "check", fail)
+    assert cli.main(["check", "x.py", "-v"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+    assert cli.main(["check", "x.py"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_stdout_that_cannot_be_written_to_is_exit_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert cli.main(["config"]) == 2
+
+
+def test_a_reader_that_leaves_early_is_exit_2(tmp_path: Path) -> None:
+    script = f"{sys.executable} -m screen schema | head -c 10 > /dev/null; echo ${{PIPESTATUS[0]}}"
+    for _ in range(3):
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+        )
+        assert done.stdout.strip() in ("0", "2") and done.stderr == ""  # 0: all was in the pipe before its reader left
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--nope"], "has no `--nope`"),
+        (["check", "x.py", "--fromat", "json"], "Did you mean `--format`?"),
+        (["check"], "TARGET"),
+        (["chekc", "x.py"], "Did you mean `screen check`?"),
+        (["model.py"], "Did you mean `screen check model.py`?"),
+        (["check", "x.py", "--depth"], "requires an argument"),
+        (["check", "x.py", "--depth", "0"], "above zero"),
+        (["check", "x.py", "--format", "html"], "not in this version"),
+        (["check", "x.py", "--report", "html=x"], "not in this version"),
+        (["check", "x.py", "--baseline", "x"], "Make it with `--update-baseline`"),
+        (["check", "x.py", "--update-baseline"], "`--baseline` is not given"),
+        (["check", "x.py", "--recipe", "x"], "not in this version"),
+        (["fix", "x.py"], "not in this version"),
+        (["sweep", "a.json", "b.json"], "not in this version"),
+        (["sweep", "space.toml"], "not in this version"),
+        (["check", "there/is/none.py"], "there is no file"),
+        (["check", "x.py", "-q", "-v"], "exclude each other"),
+        (["graph", "x.py", "--format", "dott"], "Did you mean `dot`?"),
+        (["rule", "G999"], "there is none called `G999`"),
+    ],
+)
+def test_usage_errors_say_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.py").write_text("")
+    assert cli.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error: ") and said in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(["--help"], 0), (["check", "--help"], 0), (["rule"], 0), (["rule", "--all"], 0), (["schema"], 0), (["config"], 0), (["check", "none.py"], 2)],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_needs_no_model_does_not_import_torch(tmp_path: Path, words: list[str], code: int) -> None:
+    script = (
+        "import sys; from screen.command.cli import main; code = main(sys.argv[1:]); "
+        "heavy = {'torch', 'transformers', 'matplotlib'} & set(sys.modules); print(code, sorted(heavy), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.splitlines()[-1] == f"{code} []"
+
+
+def test_help_loads_click_and_little_else() -> None:
+    script = "import sys; from screen.command.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True)
+    assert not {"pydantic", "networkx", "sympy", "jinja2", "screen.report.schema", "screen.pipeline.stages"} & set(done.stderr.split())
+
+
+# -- exit codes of several targets, and where reports go (what fails a single one: tests/pipeline/test_gate.py) --------------------------------------
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Sets what judging gives, so that no model is needed."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("")
+
+    def set_(*found: Judged) -> None:
+        monkeypatch.setattr(commands, "_judge", lambda specs, settings: list(found))
+
+    return set_
+
+
+def _good(verdict: str, spec: str = "a.py") -> Judged:
+    return Judged(_report(verdict, spec=spec), None, True)
+
+
+def _bad(spec: str = "b.py") -> Judged:
+    error = LoadError("`b.py` must be importable", "it raised `ValueError`")
+    return Judged(_report("unknown", error, spec), error, False)
+
+
+@pytest.mark.parametrize("format_", ["text", "markdown", "json"])
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        ([_good("conditional")], 0),
+        ([_good("unstable")], 1),
+        ([_good("unknown")], 2),
+        ([_bad()], 2),
+        ([_good("conditional"), _good("unstable")], 1),
+        ([_good("unstable"), _bad()], 2),
+        ([_bad(), _good("conditional")], 2),
+    ],
+)
+def test_2_wins_over_1_over_0_in_every_format(judged: Callable[..., None], found: list[Judged], code: int, format_: str) -> None:
+    judged(*found)
+    assert cli.main(["check", "a.py", "--format", format_]) == code
+
+
+def test_several_targets_are_one_object_in_the_order_given(judged: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    judged(_bad(), _good("unstable"))
+    cli.main(["check", "b.py", "a.py", "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["reports", "schema_version", "tool", "verdict"]
+    assert [r["target"]["spec"] for r in found["reports"]] == ["b.py", "a.py"]
+    assert found["reports"][0]["error"]["stage"] == "load"
+
+
+def test_without_a_graph_text_says_nothing_on_stdout_and_json_a_report(judged: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    judged(_bad())
+    cli.main(["check", "b.py"])
+    out, err = capsys.readouterr()
+    assert out == "" and err == "error: `b.py` must be importable; it raised `ValueError`.\n"
+    cli.main(["check", "b.py", "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["verdict"] == "unknown"
+
+
+def test_reports_go_where_they_are_wanted(
+    judged: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged(_good("conditional"))
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    cli.main(["check", "a.py", "-o", "main.txt", "--report", "json=r.json", "--report", "markdown=r.md"])
+    assert capsys.readouterr().out == ""
+    assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "conditional"
+    assert (tmp_path / "main.txt").read_text().startswith("conditional")
+    assert summary.read_text() == "before\n" + (tmp_path / "r.md").read_text()
+
+
+def test_a_report_that_cannot_be_written_is_said_before_the_work(judged: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    judged()
+    assert cli.main(["check", "a.py", "-o", "no/such/folder.txt"]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+    assert cli.main(["check", "a.py", "--report", "json=."]) == 2
+    assert "it is a folder" in capsys.readouterr().err
+
+
+def test_quiet_is_one_line_for_each(judged: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    judged(_good("conditional"), _good("unstable"))
+    cli.main(["check", "a.py", "b.py", "-q"])
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["conditional", "unstable"]
+
+
+@pytest.mark.parametrize(
+    ("when", "env", "terminal", "expected"),
+    [
+        ("auto", {}, True, True),
+        ("auto", {}, False, False),
+        ("auto", {"NO_COLOR": "1"}, True, False),
+        ("auto", {"FORCE_COLOR": "1"}, False, True),
+        ("always", {"NO_COLOR": "1"}, False, True),
+        ("never", {"FORCE_COLOR": "1"}, True, False),
+    ],
+)
+def test_colour(monkeypatch: pytest.MonkeyPatch, when: str, env: dict[str, str], terminal: bool, expected: bool) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert commands._color(when, terminal) is expected
+
+
+def test_progress_goes_to_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream, quiet, said in ((Terminal(), False, True), (Terminal(), True, False), (io.StringIO(), False, False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        progress = commands.Progress(quiet)
+        progress.of("a.py")("trace")
+        progress.clear()
+        assert bool(stream.getvalue()) is said
+
+
+# -- the real thing -------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "model.py").write_text(MODEL)
+    return folder
+
+
+def test_check_screens_a_file(project: Path) -> None:
+    done = _screen("check", "model.py", cwd=project)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("conditional")
+
+
+def test_what_a_target_prints_is_shown_on_demand_only(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("print('hello from the file')\n" + MODEL)
+    quiet, verbose = _screen("check", "model.py", cwd=tmp_path), _screen("check", "model.py", "-v", cwd=tmp_path)
+    assert quiet.returncode == verbose.returncode == 0
+    assert "hello" not in quiet.stdout + quiet.stderr + verbose.stdout and "hello from the file" in verbose.stderr
+
+
+def test_a_terminal_without_unicode_is_served_too(project: Path) -> None:
+    done = _screen("check", "model.py", cwd=project, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("conditional")
+
+
+def test_check_judges_several_targets_and_exits_with_the_worst(project: Path) -> None:
+    done = _screen("check", "model.py::Model", "model.py::Missing", "hf:gpt2", "--set", "n_layer=2", "--format", "json", cwd=project)
+    assert done.returncode == 2
+    found = json.loads(done.stdout)
+    assert len(found["reports"]) == 3 and [bool(r["error"]) for r in found["reports"]][1] is True
+
+
+def test_same_input_same_bytes(project: Path) -> None:
+    outputs = {_screen("check", "model.py", "--format", "json", cwd=project, env={"PYTHONHASHSEED": str(seed)}).stdout for seed in (0, 1, 2, 3, 4)}
+    assert len(outputs) == 1 and json.loads(outputs.pop())["streams"]
+    text = _screen("check", "model.py", "--format", "json", cwd=project).stdout
+    assert str(project) not in text
+
+
+def test_graph_prints_the_streams(project: Path) -> None:
+    for name in ("text", "mermaid", "dot", "json"):
+        done = _screen("graph", "model.py", "--format", name, cwd=project)
+        assert done.returncode == 0 and done.stdout and done.stderr == "", name
+
+
+def test_doctor_tells_versions_device_isolation_and_plugins(project: Path) -> None:
+    done = _screen("doctor", cwd=project)
+    assert done.returncode == 0 and done.stderr == ""
+    for word in ("screen", "imported from", "torch", "device", "isolation", "plugins", "sandbox"):
+        assert word in done.stdout
+
+
+def test_schema_accepts_a_real_report(project: Path) -> None:
+    import jsonschema
+
+    schema: dict[str, Any] = json.loads(_screen("schema", cwd=project).stdout)
+    jsonschema.validate(json.loads(_screen("check", "model.py", "--format", "json", cwd=project).stdout), schema)
+
+
+def test_settings_of_a_file_count(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "pyproject.toml").write_text('[tool.screen]\nfail-on = "conditional"\nformat = "json"\n')
+    done = _screen("check", "model.py", cwd=tmp_path)
+    assert done.returncode == 1 and json.loads(done.stdout)["verdict"] == "conditional"
