@@ -28,6 +28,7 @@ from screen.capture.inputs.search import infer, required
 from screen.capture.build.inner import inner
 from screen.capture.build.integers import of_config, of_entry
 from screen.capture.inputs.context import Lookup, config_parts, forward_signature
+from screen.capture.kernels import stand_in
 from screen.capture.trace.loop import DEEPEST, as_loop, recorded
 from screen.capture.initial.buffers import buffers
 from screen.capture.build.width import resized, sizes_of
@@ -133,7 +134,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
         notes = (f"`{name}` has no `forward`: its `{part}` is looked at",) if part else ()
         stated = explicit.of_file(module, model, (name, type(model).__name__))
         ready = _ready(label, model, spec.kind, stated, inputs, depth, record, changed)
-        info = replace(ready.info, notes=(*reading.lines, *refused, *notes, *ready.info.notes))
+        info = replace(ready.info, notes=(*stand_in.notes(), *reading.lines, *refused, *notes, *ready.info.notes))
         built.append(replace(ready, info=info, integers=of_entry(entries[name], given[name], module)))
     return built
 

@@ -24,7 +24,8 @@ def attend(
 ) -> Tensor:
     """[B, L, H, D]. `bias`, [B or 1, H or 1, L, S]: numbers that are added to the logits, or truth values that say what is seen."""
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-    seen = _seen(q.shape[-2], k.shape[-2], causal, window) if tuple(window) != EVERYTHING or (causal and bias is not None) else None
+    apart = causal and (bias is not None or q.shape[-2] != k.shape[-2])  # PyTorch aligns at the first query and the first key
+    seen = _seen(q.shape[-2], k.shape[-2], causal, window) if tuple(window) != EVERYTHING or apart else None
     if seen is not None and bias is not None:
         bias, seen = (bias & seen, None) if bias.dtype == torch.bool else (bias.masked_fill(~seen, float("-inf")), None)
     if not softcap:

@@ -73,6 +73,32 @@ class RMSNormGated(nn.RMSNorm):
         return out if z is None or not self.norm_before_gate else out * F.silu(z)
 
 
+class FusedRMSNorm(nn.RMSNorm):
+    """apex: with an ε of its own where none is given."""
+
+    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, **_: Any) -> None:
+        super().__init__(normalized_shape, eps, elementwise_affine)
+
+
+class LigerRMSNorm(nn.RMSNorm):
+    """x / rms(x) · (weight + offset)."""
+
+    def __init__(self, hidden_size: int, eps: float = 1e-6, offset: float = 0.0, *_: Any, **__: Any) -> None:
+        super().__init__(hidden_size, eps)
+        self.offset = offset
+        nn.init.constant_(self.weight, 1.0 - offset)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.normalized_shape, self.weight + self.offset if self.offset else self.weight, self.eps)
+
+
+class LigerLayerNorm(nn.LayerNorm):
+    """nn.LayerNorm with the defaults of Liger."""
+
+    def __init__(self, hidden_size: int, eps: float = 1e-6, bias: bool = False, *_: Any, **__: Any) -> None:
+        super().__init__(hidden_size, eps, bias=bias)
+
+
 class LigerSwiGLUMLP(nn.Module):
     """down(silu(gate x) · up x)."""
 
@@ -91,9 +117,9 @@ GATED: dict[str, Any] = {"RMSNorm": RMSNormGated}
 APEX: dict[str, Any] = {
     "FusedLayerNorm": nn.LayerNorm,
     "MixedFusedLayerNorm": nn.LayerNorm,
-    "FusedRMSNorm": nn.RMSNorm,
-    "MixedFusedRMSNorm": nn.RMSNorm,
+    "FusedRMSNorm": FusedRMSNorm,
+    "MixedFusedRMSNorm": FusedRMSNorm,
 }
-LIGER: dict[str, Any] = {"LigerRMSNorm": RMSNorm, "LigerSwiGLUMLP": LigerSwiGLUMLP, "LigerLayerNorm": nn.LayerNorm}
+LIGER: dict[str, Any] = {"LigerRMSNorm": LigerRMSNorm, "LigerSwiGLUMLP": LigerSwiGLUMLP, "LigerLayerNorm": LigerLayerNorm}
 
 __all__ = ["APEX", "GATED", "LAYER", "LIGER", "RMS"]

@@ -71,6 +71,11 @@ def stand_in(error: BaseException) -> bool:
     return True
 
 
+def notes() -> tuple[str, ...]:
+    """What a report says of packages that were stood in for in this process."""
+    return tuple(f"`{name}` is not installed: functions of the documented mathematics stand in for its own" for name in sorted(_standing))
+
+
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds every module below the packages that are stood in for; after the others, so that what is installed wins."""
 
@@ -122,4 +127,4 @@ class _Compiler:
         raise NotInstalled(f"the kernel `{self.name}` needs `triton`, which is not installed")
 
 
-__all__ = ["PACKAGES", "TABLE", "NotInstalled", "stand_in"]
+__all__ = ["PACKAGES", "TABLE", "NotInstalled", "notes", "stand_in"]
