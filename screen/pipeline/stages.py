@@ -95,7 +95,8 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
             if job.probe is not None and facts.graph.failure is None:
                 plans[model.name] = plan_of(facts)
         except Exception as error:  # whatever the model, an exception of facts or rules is ours
-            swallowed("judging", error)
+            if not isinstance(error, ScreenError):
+                swallowed("judging", error)
             judged.append(_refused(_ours(error), asked, model))
     if captured.error and all(model.graph for model in captured.models):  # it ended before the next model, or before the first
         judged.append(_refused(captured.error, _asked(job, None, alone=True), None))
@@ -126,7 +127,8 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
             elif (plan := spot_plan(facts)).streams:
                 plans[model.name] = plan
         except Exception as error:
-            swallowed("facts", error)
+            if not isinstance(error, ScreenError):
+                swallowed("facts", error)
             found[model.name] = error
     if not plans:
         return found

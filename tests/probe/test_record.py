@@ -51,7 +51,7 @@ def test_code_that_does_otherwise_on_meta_is_seen(tmp_path: Path) -> None:
     file.write_text(
         "import torch\nfrom torch import nn\n\n\nclass Block(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         "        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 64), nn.Linear(64, 32)\n"
-        "        nn.init.normal_(self.down.weight, std=0.02 if self.down.weight.is_meta else 0.2)\n\n"
+        "        nn.init.normal_(self.down.weight, std=0.02 if 'Meta' in torch._C._dispatch_keys(self.down.weight).__repr__() else 0.2)\n\n"
         "    def forward(self, x):\n        return x + self.down(torch.relu(self.up(self.norm(x))))\n"
     )
     found = measured(f"{file}::Block", {})

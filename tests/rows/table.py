@@ -170,7 +170,6 @@ call("view_as_real", lambda x: torch.view_as_real(torch.view_as_complex(x.unflat
 # -- views ----------------------------------------------------------------------------------------------------------------------------
 
 call("to", lambda x: x.to(torch.float16).to(torch.float32))
-call("type", lambda x: x.type(torch.float64))
 call("float", lambda x: x.double().float())
 call("half", Tensor.half)
 call("bfloat16", Tensor.bfloat16)
@@ -189,7 +188,6 @@ call("dropout2d", lambda x: F.dropout2d(x, 0.5, True, True), shape=IMAGE)
 call("dropout3d", lambda x: F.dropout3d(x, 0.5, True, True), shape=VOLUME)
 call("alpha_dropout", lambda x: F.alpha_dropout(x, 0.5, True, True))
 call("feature_dropout", lambda x: torch.feature_dropout_(x, 0.5, True))
-call("cpu", Tensor.cpu)
 call("lift_fresh", torch.ops.aten.lift_fresh_copy)
 call("view", lambda x: x.contiguous().view(2, 12))
 call("view", lambda x: x.contiguous().view(2, 3, 2, 2))

@@ -137,6 +137,8 @@ class Walk:
 
     def _by_one(self, node: Node, norm: Norm | None) -> Value | Multi:
         rule = ROWS.get(node.op)
+        if node.shape is not None and 0 in node.shape:
+            return self.lost(node, "a tensor without entries")
         if norm is not None:
             return self._attempt(node, lambda: PATTERNS.norm(self, node, norm))
         return self._attempt(node, lambda: rule(self, node) if rule is not None else self.lost(node, f"no bound for `{node.op}`"))

@@ -169,7 +169,7 @@ def find(module: ModuleType, spec: TargetSpec) -> list[Candidate]:
             return list(_listed(module, value, spec.text))
     found = _outermost(module)
     if not found:
-        found = [(n, v) for n, v in vars(module).items() if _is_own(v, module) and not _has_forward(v)]
+        found = [(n, v) for n, v in vars(module).items() if _is_own(v, module) and not _has_forward(v) and "__init__" in vars(v)]
     if not found:
         candidates = _candidates(module)
         raise LoadError(

@@ -55,6 +55,8 @@ class Session:
     """(file, line, what was assumed, number of nodes recorded before)."""
     on_meta: dict[int, Tensor] = field(default_factory=dict)
     sizes_are_guessed: bool = False
+    running: int = 0
+    """Aten calls that run now, one inside of the other."""
     assumptions: set[tuple[str, int]] = field(default_factory=set)
     """Lines that read a value known only if floats are finite and not zero."""
 
@@ -68,7 +70,7 @@ class Session:
     def function(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """One torch function call."""
         name = getattr(func, "__name__", "")
-        answer = devices.told(func, name, args)
+        answer = devices.told(func, name, args) if not self.running else NotImplemented
         if answer is not NotImplemented:
             return answer
         if name == "__get__" and getattr(getattr(func, "__self__", None), "__name__", "") not in KEPT_PROPERTIES:
@@ -147,6 +149,14 @@ class Session:
             self.recorder.written(target, node, region_of(target), origin)
 
     # -- aten level -------------------------------------------------------------------------------------------------------------------
+
+    def dispatched(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """One aten call. TorchScript makes it outside of every function, and what PyTorch asks inside of it is no question of the user's."""
+        self.running += 1
+        try:
+            return self.aten(func, args, kwargs)
+        finally:
+            self.running -= 1
 
     def aten(self, func: Any, args: Any, kwargs: Any) -> Any:
         """One aten call."""
@@ -242,7 +252,7 @@ class Aten(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self.session.aten(func, args, kwargs or {})
+        return self.session.dispatched(func, args, kwargs or {})
 
 
 def _written(func: Any, args: Any, kwargs: Any) -> list[Tensor]:

@@ -64,7 +64,10 @@ def _repeats(graph: Graph, call: int, members: list[int], adds: Sequence[Placed]
     """Whether a call holds several blocks: its branches repeat; in a member of a list their roles and the lines of code that add them (the last block
     of a stack may have the stack's own norm)."""
     if _is_member(graph, call):
-        return _period([(signatures[m][:1], line) for m, line in zip(members, _lines(graph, members, adds), strict=True)]) < len(members)
+        whole = [(signatures[m], line) for m, line in zip(members, _lines(graph, members, adds), strict=True)]
+        period = _period([(signature[:1], line) for signature, line in whole])
+        same = all(whole[i] == whole[i + period] for i in range(len(whole) - 2 * period))
+        return _period(whole) < len(whole) or (len(whole) > 2 * period and same)
     return _period([signatures[m] for m in members]) < len(members)
 
 

@@ -177,15 +177,23 @@ def mul(*factors: Expr) -> Expr:
 def power(base: Expr, exponent: float) -> Expr:
     """base ** exponent."""
     if base.kind == "num":
-        return num(base.value**exponent) if base.value > 0 or exponent > 0 else num(math.inf)
+        return num(_raised(base.value, exponent)) if base.value > 0 or exponent > 0 else num(math.inf)
     if base.kind == "mul":
         return _make_power(base, exponent)
     return _make("mul", 1.0, args=(base,), powers=(exponent,)) if exponent != 1.0 else base
 
 
+def _raised(value: float, exponent: float) -> float:
+    """value^exponent, infinite beyond the floats."""
+    try:
+        return float(value**exponent)
+    except OverflowError:
+        return math.inf
+
+
 def _make_power(base: Expr, exponent: float) -> Expr:
     kept = [(b, p * exponent) for b, p in zip(base.args, base.powers, strict=True)]
-    return mul(num(base.value**exponent), *(power(b, p) for b, p in kept))
+    return mul(num(_raised(base.value, exponent)), *(power(b, p) for b, p in kept))
 
 
 def root(e: Expr) -> Expr:
