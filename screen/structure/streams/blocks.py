@@ -66,8 +66,8 @@ def _repeats(graph: Graph, call: int, members: list[int], adds: Sequence[Placed]
     if _is_member(graph, call):
         whole = [(signatures[m], line) for m, line in zip(members, _lines(graph, members, adds), strict=True)]
         period = _period([(signature[:1], line) for signature, line in whole])
-        same = all(whole[i] == whole[i + period] for i in range(len(whole) - 2 * period))
-        return _period(whole) < len(whole) or (len(whole) > 2 * period and same)
+        compared = range(len(whole) - period - 1)  # all but the very last branch
+        return _period(whole) < len(whole) or (len(compared) > 0 and all(whole[i] == whole[i + period] for i in compared))
     return _period([signatures[m] for m in members]) < len(members)
 
 
