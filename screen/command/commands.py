@@ -239,13 +239,13 @@ def _check_writable(path: str | None) -> None:
 
 def _check_baseline(settings: Settings) -> None:
     """Before a minute of work: that it is named where it is to be written, can be written, and can be read."""
-    from screen.pipeline.known import read_baseline
-
     if settings.update_baseline:
         if settings.baseline is None:
             raise UsageError("`--update-baseline` must know which file", "`--baseline` is not given", "For example `--baseline screen-baseline.json`")
         _check_writable(settings.baseline)
     elif settings.baseline is not None:
+        from screen.pipeline.known import read_baseline  # not without need: the child is not started yet
+
         read_baseline(settings.baseline)
 
 
