@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from screen.errors import ScreenError as ScreenError
     from screen.report.schema import Report as Report
     from screen.report.schema import Reports as Reports
-    from screen.verdict.recipe import Recipe as Recipe
+    from screen.recipe import Recipe as Recipe
 
     __version__: str
 
@@ -21,7 +21,7 @@ _HOMES = {
     "ScreenError": "screen.errors",
     "Report": "screen.report.schema",
     "Reports": "screen.report.schema",
-    "Recipe": "screen.verdict.recipe",
+    "Recipe": "screen.recipe",
 }
 
 

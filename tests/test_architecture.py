@@ -15,24 +15,25 @@ from tests.shared import ROOT
 
 LAYERS: tuple[str, ...] = (
     "errors ops plugins theorems",
-    "graph settings",
-    "structure capture",
+    "graph settings recipe",
+    "structure capture designs",
     "calculi.bounds calculi.degrees calculi.meanfield",
     "calculi",
     "facts",
-    "rule probe.plan",
+    "rule probe.plan tolerance",
     "rules verdict probe",
     "child report",
     "testing pipeline",
     "command",
     "api __main__",
     "__init__",
+    "atlas outcomes",
 )
 """The rooms of `screen`, from the ground up: each imports from the lines before its own, and from no room beside it. Imports inside of functions
 count, and those under `TYPE_CHECKING`."""
 TORCH = frozenset({"torch", "torchvision", "torchaudio", "transformers", "timm"})
-TORCH_SIDE = frozenset({"capture", "child", "probe", "testing"})
-MAY_CAPTURE = frozenset({"capture", "child", "probe", "testing", "pipeline", "command", "api"})
+TORCH_SIDE = frozenset({"atlas", "capture", "child", "designs", "probe", "testing"})
+MAY_CAPTURE = frozenset({"atlas", "capture", "child", "outcomes", "probe", "testing", "pipeline", "command", "api"})
 """Who may import from `screen.capture` and `screen.child`; structure, calculi, facts, rules, verdict and reports see plain data only."""
 
 

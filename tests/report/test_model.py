@@ -14,7 +14,7 @@ from screen.facts.claims import claims_of
 from screen.report.build import tool
 from screen.report.paths import relative
 from screen.report.schema import Report
-from screen.verdict.recipe import Recipe
+from screen.recipe import Recipe
 from tests import handmade as h
 from tests.report.test_report import full, report_of
 
