@@ -6,20 +6,24 @@ back through all blocks (`propagate`), and reads off what rules ask for (`result
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 from screen.calculi.meanfield.causal import is_causal
+from screen.calculi.meanfield.first_update import FirstUpdate, first_update
 from screen.calculi.meanfield.head import start_of_words
-from screen.calculi.meanfield.moments import Moments
+from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
-from screen.calculi.meanfield.propagate import Stack, forward, value_gains
-from screen.calculi.meanfield.result import Law, Recursion, read
+from screen.calculi.meanfield.propagate import Forward, Stack, forward, value_gains
+from screen.calculi.meanfield.result import Law, Recursion, read, silent
 from screen.calculi.meanfield.stack_of_stream import Builder
 from screen.calculi.meanfield.start import Start
+from screen.calculi.meanfield.transfer import Begin
 from screen.calculi.meanfield.values import Stop
 from screen.graph import Graph
+from screen.ops.scalars import SCALARS
 from screen.structure.types import Norm, Stream, Unknown
 
 TOKENS = 64
@@ -50,13 +54,51 @@ def recursion_of(
             alone = Builder(stream, graph, 1, others=others, norms=norms)
             _compare_first(stream, stack, alone.stack(depth or stream.depth))
         found = read(stack, gains_of(stack), _assumptions(builder, tokens))
-        words = Unknown("weights serve at several depths") if stack.tied else start_of_words(builder, stack, forward(stack))
+        if stack.tied:
+            found = replace(found, words=Unknown("weights serve at several depths"))
+        else:
+            run = forward(stack)
+            words = start_of_words(builder, stack, run)
+            found = replace(found, words=words, first_update=_first_update(builder, stack, run, words))
     except Stop as stop:
         return stop.unknown
-    found = replace(found, words=words)
     if isinstance(stream.final_norm, Unknown):
         found = replace(found, last_gradient_exponent=stream.final_norm)
     return found
+
+
+def _first_update(builder: Builder, stack: Stack, run: Forward, words: Start | Unknown) -> FirstUpdate | Unknown:
+    reason = silent(stack, run)
+    if reason is not None or builder.stream.width is None:
+        return reason or Unknown("the width of the stream is not known")
+    if (learned := _other_weights(builder)) is not None:
+        return learned
+    spread = words.spread if isinstance(words, Start) else 0.0
+    return first_update(stack, run, builder.stream.width, entry=_entry(builder), spread=spread)
+
+
+def _other_weights(builder: Builder) -> Unknown | None:
+    """A weight whose step is not followed, if there is one: a scale on a branch that starts at zero (the branch behind it was not read), a number that
+    multiplies the stream itself or an activation (κ counts matrices, biases, tables, and gains of norms)."""
+    for sublayer in (s for kind in builder.stream.kinds for s in kind.sublayers):
+        if sublayer.branch.kind == "learned" and sublayer.branch.init == 0.0:
+            return Unknown(f"the first step of `{sublayer.branch.parameters[0]}`, which starts at zero, is not followed", (sublayer.output,))
+    states = frozenset(builder.stream.states)
+    for node in builder.graph.nodes:
+        others = [i for i in node.inputs if not builder.weights.is_trained(i)] if node.op == "mul" and len(node.inputs) == 2 else []
+        if len(others) == 1 and (others[0] in states or builder.graph.nodes[others[0]].op in SCALARS) and node.index < builder.stream.states[-1]:
+            return Unknown("the first step of a learned number that multiplies the stream or an activation is not followed", (node.index,))
+    return None
+
+
+def _entry(builder: Builder) -> float:
+    """Mean square of ∂x₀/∂(entry of a table), summed over the tables that the first state x₀ is made of; 1 where the way to it is not known."""
+    begun = builder.begun
+    if isinstance(begun, Unknown):
+        return 1.0
+    backs = begun.backward(begun.forward(Moments(1.0, 1.0)), Gradient(1.0, 0.0))
+    tables = [s for s in begun.steps if isinstance(s, Begin) and builder.graph.nodes[s.node].op != "input"]
+    return math.fsum(backs[s.target].power for s in tables)
 
 
 def _compare_first(stream: Stream, stack: Stack, alone: Stack) -> None:
@@ -97,4 +139,4 @@ def _assumptions(builder: Builder, tokens: int) -> tuple[str, ...]:
     return (*always, *((LIVE,) if live else ()), *sorted(builder.assumptions))
 
 
-__all__ = ["Law", "Recursion", "Start", "recursion_of"]
+__all__ = ["FirstUpdate", "Law", "Recursion", "Start", "recursion_of"]

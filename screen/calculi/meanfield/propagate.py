@@ -98,7 +98,7 @@ def forward(stack: Stack) -> Forward:
             adds.append(add)
             kept.append(slots)
             sums.append(total)
-            state = total if add.close is None else _normed(add.close, total)
+            state = total if add.close is None else normed(add.close, total)
         states.append(state)
         ends.append(len(adds))
         if not state.power < LARGEST:
@@ -112,13 +112,13 @@ def _sum(identity: Moments, terms: Sequence[Moments]) -> Moments:
     return Moments(math.fsum(t.power - t.mean**2 for t in every) + mean**2, math.fsum(t.gap for t in every), mean)
 
 
-def _normed(norm: Normalise, moments: Moments) -> Moments:
+def normed(norm: Normalise, moments: Moments) -> Moments:
     slots = [moments, moments]
     Normalise(0, 1, norm.centred, norm.eps, norm.gain).forward(slots)
     return slots[1]
 
 
-def _factor(norm: Normalise, moments: Moments) -> float:
+def norm_factor(norm: Normalise, moments: Moments) -> float:
     size = moments.power - moments.mean**2 if norm.centred else moments.power
     return norm.gain / (size + norm.eps) if size + norm.eps > 0 else 0.0
 
@@ -139,7 +139,7 @@ def backward(stack: Stack, run: Forward, depth: int, first: int = 0) -> Backward
     """A gradient of size one at the output of the first `depth` blocks (and the final norm), back to block `first`."""
     gradient = Gradient(1.0, 0.0)
     if stack.final is not None:
-        gradient = gradient.scaled(_factor(stack.final, run.states[depth - 1]))
+        gradient = gradient.scaled(norm_factor(stack.final, run.states[depth - 1]))
     streams, weights, lasts = list[float](), list[float](), list[float]()
     for block in reversed(range(first, depth)):
         total = found = 0.0
@@ -157,7 +157,7 @@ def _through(stack: Stack, run: Forward, position: int, gradient: Gradient) -> t
     """The gradient before one add, and the mean squares of those of all its weights, and of the weight nearest to the output of its last branch."""
     add, every, found = run.adds[position], 0.0, 0.0
     if add.close is not None:
-        gradient = gradient.scaled(_factor(add.close, run.sums[position]))
+        gradient = gradient.scaled(norm_factor(add.close, run.sums[position]))
     back = gradient.scaled(add.identity)
     for inlet, slots in zip(add.inlets, run.slots[position], strict=True):
         backs = inlet.program.backward(slots, gradient.scaled(inlet.square))

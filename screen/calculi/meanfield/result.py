@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from screen.calculi.meanfield import tied_weights
 from screen.calculi.meanfield.causal import is_causal, last_one_minus_cos
+from screen.calculi.meanfield.first_update import FirstUpdate
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.propagate import Backward, Block, Forward, Stack, backward, forward, value_gains
 from screen.calculi.meanfield.start import Start
@@ -73,6 +74,8 @@ class Recursion:
     """The loss at the start of a model of words."""
     last_weight_without_logits: float | Unknown = NOT_COMPUTED
     """The same with no gradient through the logits."""
+    first_update: FirstUpdate | Unknown = NOT_COMPUTED
+    """κ, how far Adam's first step moves the last normed state."""
 
 
 GRADIENTS = (
@@ -91,8 +94,7 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
     run, depth = tied_weights.forward(stack) if stack.tied else forward(stack), len(stack.blocks)
     rms = [math.sqrt(s.power) for s in run.states]
     rms += [math.inf] * (depth - len(rms))
-    blame = _blame(rms[-1])
-    silent = blame if blame is not None else _silent(stack)
+    blame, mute = _blame(rms[-1]), silent(stack, run)
     last = run.states[-1]
     apart, more = _apart(stack, last) if blame is None else (0.0, ())
     whole = math.isfinite(rms[-1]) and min(rms) > 0
@@ -109,7 +111,7 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         assumptions=(*assumptions, *more),
         tied=bool(stack.tied),
         logit_rms=MappingProxyType(_logits(run)),
-        **(_gradients(stack, run, depth) if silent is None else dict.fromkeys(GRADIENTS, silent)),
+        **(_gradients(stack, run, depth) if mute is None else dict.fromkeys(GRADIENTS, mute)),
     )
 
 
@@ -152,8 +154,11 @@ def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
     return dict(zip(GRADIENTS, found, strict=True))
 
 
-def _silent(stack: Stack) -> Unknown | None:
+def silent(stack: Stack, run: Forward) -> Unknown | None:
     """Why nothing can be told of gradients, if so."""
+    blame = _blame(math.sqrt(run.states[-1].power))
+    if blame is not None:
+        return blame
     steps = [s for b in {id(b): b for b in stack.blocks}.values() for a in b for i in a.inlets for s in i.program.steps]
     return DEPENDENT if stack.tied else MIRRORED if any(isinstance(s, Fourier) for s in steps) else None
 

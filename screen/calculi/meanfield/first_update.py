@@ -1,0 +1,297 @@
+"""κ: how far the first step of Adam moves what the head reads, per unit of learning rate (docs/theory/first_update.md).
+
+Adam's first step is δW = −η·sign(G), G = Σ_t g_t x_tᵀ over the T = B·n tokens of a batch. With h the last state, normed to mean square one, and
+gradients of h that are independent between tokens,
+
+    κ = lim rms(δh)/η        for η → 0.
+
+Three things that tokens share are kept apart, because steps of different weights add up in each of them: what all tokens of the batch share, what
+those of one sequence share beyond that, and the rest. With V_k the part of E G² (per entry and token) that comes from k, ‖δh‖ along the gradient
+follows from ⟨δh, g_h⟩ = η·Σ_W ‖G_W‖₁ (what a first-order step takes from the loss), of which weight W has
+
+    c_k = √(2/π)·entries·V_k/√(ΣV)·s_k/d,        s = 1, 1/√B, 1/√T.
+
+What is pushed along a gradient at depth l arrives as J Jᵀ g, J the map from there to h: along g and beside it, ‖J Jᵀ g‖² = M·⟨J Jᵀ g, g⟩²/‖g‖² with M
+the normalised second moment of the singular values of J. For a product of free maps M − 1 adds up: 2f(1−f) + (1−f)²·v for an add whose identity
+carries the share f of the gradient, v = Σ width/inputs over the maps of the branch. So |Σ_W|² = Σ_kl c_k c_l M_later. The signs of single entries
+are noise besides: entries·ΣV/d, added up as far as later layers still read the same x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from screen.calculi.meanfield.linear_steps import Average, give
+from screen.calculi.meanfield.moments import NO_GRADIENT, Gradient, Moments
+from screen.calculi.meanfield.program import Program
+from screen.calculi.meanfield.propagate import Add, Forward, Inlet, Stack, norm_factor, normed
+from screen.calculi.meanfield.transfer import Attend, Entrywise, Join, Linear, Mix, Normalise, Product, Slots, Step, Sum
+
+SEQUENCES = 16
+"""Sequences B of the batch that κ stands for; where tokens are alike across sequences it does not depend on B."""
+SIGN = math.sqrt(2 / math.pi)
+"""E|z| of a standard Gaussian z."""
+ONE = Moments(1.0, 0.0)
+"""What a bias is multiplied with."""
+NEAR = 0.1
+"""Correlation at which the slope of a kernel at zero is taken."""
+TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class FirstUpdate:
+    """How far one step of Adam moves the last normed state."""
+
+    kappa: float
+    """rms(δh)/η for a vanishing rate η."""
+    shares: Mapping[str, float]
+    """Sublayer -> its share of the moves along the gradient, over all its blocks; they sum to one."""
+
+    @property
+    def rate(self) -> float:
+        """1/κ, the learning rate at which one step without warm-up replaces the representation."""
+        return 1 / self.kappa if self.kappa > 0 else math.inf
+
+
+@dataclass(frozen=True)
+class _At:
+    """What is known at the output of a weight."""
+
+    gradient: Gradient
+    across: float
+    """Of E g·g', what two sequences share when all tokens of the batch have one gradient at h."""
+    excess: float = 0.0
+    """What the maps between the weight and the stream add to M."""
+
+
+@dataclass
+class _Tally:
+    """Sums over weights, the latest first."""
+
+    width: int
+    tokens: int
+    sequences: int
+    loud: tuple[float, float]
+    """How many times what the batch, and what a sequence, has in common of a gradient is larger than for independent tokens."""
+    moments: tuple[float, float] = (1.0, 1.0)
+    """M on the way to h, for what tokens have in common and for the rest."""
+    along: list[float] = field(default_factory=lambda: [0.0] * 3)
+    later: list[float] = field(default_factory=lambda: [0.0] * 3)
+    noise: float = 0.0
+    carried: float = 0.0
+    shares: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def weight(self, name: str, entries: int, at: _At, x: Moments, between: Moments, blow: float = 1.0) -> None:
+        """Add what one weight moves. `x`, `between`: its input, for two tokens of one sequence and of different ones; `blow`: how many times
+        two inputs are more alike by chance than independent features would be."""
+        n, g = self.tokens, at.gradient
+        common, apart = max(g.power + (n - 1) * g.shared, 0.0), max(g.power - g.shared, 0.0)
+        alike = between.power - between.gap
+        kept = min(at.across / common, 1.0) if common > 0 else 0.0
+        sequence = max(x.power - x.gap * (1 - 1 / n) - alike, 0.0) + alike * (1 - kept)
+        plain = (alike * kept * common, sequence * common, x.gap * (1 - 1 / n) * apart)
+        loud = plain[0] * self.loud[0], plain[1] * self.loud[1], plain[2]
+        if not (entries > 0 and math.fsum(loud) > 0):
+            return
+        unit = SIGN * entries / (math.sqrt(math.fsum(loud)) * self.width)
+        scales = self.loud[0] ** -0.5, (self.sequences * self.loud[1]) ** -0.5, (self.sequences * n) ** -0.5
+        for k in range(3):
+            moved, m = unit * loud[k] * scales[k], self.moments[k == 2] + at.excess
+            self.along[k] += moved * (moved * m + 2 * self.later[k])
+            self.later[k] += moved * m
+            self.shares[name] += moved
+        size = math.sqrt(entries * math.fsum(plain) / self.width * blow)
+        self.noise += size * (size + 2 * self.carried)
+        self.carried += size
+
+    def norm(self, name: str, at: _At, x: Moments, between: Moments) -> None:
+        """The gain and the bias of a norm whose output has the moments `x`."""
+        self.weight(name, self.width, at, x, between)
+        self.weight(name, self.width, at, ONE, ONE)
+
+    def kappa(self) -> float:
+        return math.sqrt(math.fsum(self.along) + self.noise)
+
+
+def first_update(stack: Stack, run: Forward, width: int, *, entry: float = 1.0, spread: float = 0.0, sequences: int = SEQUENCES) -> FirstUpdate:
+    """κ of a stack. `entry`: mean square of ∂x₀/∂(table entry), x₀ the first state; `spread`: standard deviation of the head's logits, through which
+    the loss pulls all tokens the same way (softmax(Wh) follows what all h share); 0 for gradients that are independent between tokens."""
+    if not run.adds:
+        return FirstUpdate(math.sqrt(entry), {})
+    between, sums = _between_sequences(stack, run)
+    end, far = run.states[-1], _behind(run.adds[-1], sums[-1])
+    tally = _Tally(width, stack.tokens, sequences, _loudness(end, far, stack.tokens, sequences, spread**2 / width))
+    factor = 1 / max(end.power, TINY)
+    gradient, across = Gradient(1.0, 0.0), 1.0
+    if stack.final is not None:
+        tally.norm("final norm", _At(gradient, across), end.scaled(factor), far.scaled(factor))
+    gradient, across = gradient.scaled(factor), factor
+    for place in reversed(range(len(run.adds))):
+        gradient, across = _through(tally, run, place, between[place], sums[place], gradient, across)
+    tally.noise += gradient.power * entry
+    whole = math.fsum(tally.shares.values())
+    return FirstUpdate(tally.kappa(), {name: found / whole for name, found in tally.shares.items()} if whole > 0 else {})
+
+
+def _loudness(end: Moments, far: Moments, tokens: int, sequences: int, slope: float) -> tuple[float, float]:
+    """∂L/∂h_t = Wᵀ(softmax(W h_t) − e_y): the first part is about σ²·h_t, of which all tokens have `far` in common."""
+    alike = (far.power - far.gap) / max(far.power, TINY)
+    sequence = max((end.power - end.gap * (1 - 1 / tokens)) / max(end.power, TINY) - alike, 0.0)
+    return 1 + sequences * tokens * slope * (alike + sequence / sequences), 1 + tokens * slope * sequence
+
+
+# -- two tokens of different sequences ---------------------------------------------------------------------------------------------------
+
+
+def _between_sequences(stack: Stack, run: Forward) -> tuple[list[list[Slots]], list[Moments]]:
+    """Of every add the slots of its branches and its sum before C, with the gap of two tokens of different sequences. Of the first state they
+    share no more than 1/n (some stand at the same position)."""
+    first = stack.start
+    state = Moments(first.power, min(first.gap, first.power * (1 - 1 / stack.tokens)), first.mean)
+    found: list[list[Slots]] = []
+    sums: list[Moments] = []
+    for add, every, own in zip(run.adds, run.slots, run.sums, strict=True):
+        slots = [_forward(inlet.program, mine, state) for inlet, mine in zip(add.inlets, every, strict=True)]
+        gap = state.gap * add.identity + math.fsum(s[i.program.output].gap * i.square for s, i in zip(slots, add.inlets, strict=True))
+        found.append(slots)
+        sums.append(_apart(own, gap))
+        state = _behind(add, sums[-1])
+    return found, sums
+
+
+def _behind(add: Add, total: Moments) -> Moments:
+    """The state behind an add."""
+    return total if add.close is None else normed(add.close, total)
+
+
+def _apart(own: Moments, gap: float) -> Moments:
+    """Tokens of different sequences are no more alike than those of one."""
+    return Moments(own.power, min(max(gap, own.gap), own.power), own.mean)
+
+
+def _forward(program: Program, own: Slots, state: Moments) -> Slots:
+    """Slots of a branch that reads `state`; powers are those of `own`. Rows of an attention sum to one: what it makes shares what the values do."""
+    if program.tokens:
+        return own
+    slots = list(own)
+    slots[0] = state
+    for step in program.steps:
+        step.forward(slots)
+        source = step.value if isinstance(step, Attend) else step.source if isinstance(step, Average) else None
+        target = own[step.target]
+        gap = slots[step.target].gap if source is None else target.power - (slots[source].power - slots[source].gap)
+        slots[step.target] = _apart(target, gap)
+    return slots
+
+
+def _backward(program: Program, slots: Slots, gradient: float) -> list[float]:
+    """At every slot what the gradients of two sequences share, when they share `gradient` at the output."""
+    backs = [NO_GRADIENT] * program.size
+    backs[program.output] = Gradient(gradient, gradient)
+    for step in reversed(program.steps):
+        if isinstance(step, Attend):
+            give(backs, step.value, backs[step.target])
+        elif isinstance(step, Average):
+            give(backs, step.source, backs[step.target])
+        else:
+            step.backward(slots, backs)
+    return [back.shared for back in backs]
+
+
+# -- one add -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _through(
+    tally: _Tally, run: Forward, place: int, between: Sequence[Slots], far: Moments, gradient: Gradient, across: float
+) -> tuple[Gradient, float]:
+    """Add what the weights at one add move; the gradient before it."""
+    add = run.adds[place]
+    if add.close is not None:
+        name = add.inlets[-1].name if add.inlets else "norm"
+        tally.norm(name, _At(gradient, across), normed(add.close, run.sums[place]), normed(add.close, far))
+        factor = norm_factor(add.close, run.sums[place])
+        gradient, across = gradient.scaled(factor), across * factor
+    kept = back = gradient.scaled(add.identity)
+    back_across, excess = across * add.identity, 0.0
+    for inlet, slots, others in zip(add.inlets, run.slots[place], between, strict=True):
+        entering, more, here = _branch(tally, inlet, slots, others, gradient, across)
+        back, back_across, excess = back.plus(entering), back_across + more, max(excess, here)
+    tally.moments = _moments(tally, kept, back, excess)
+    tally.carried *= _persistence(add, run, place)
+    return back, back_across
+
+
+def _branch(tally: _Tally, inlet: Inlet, slots: Slots, others: Slots, gradient: Gradient, across: float) -> tuple[Gradient, float, float]:
+    """Add what the weights of a branch move; what it gives back to the stream, and what its maps add to M."""
+    program = inlet.program
+    backs = program.backward(slots, gradient.scaled(inlet.square))
+    if program.tokens:
+        ratio = across / max(gradient.power + (tally.tokens - 1) * gradient.shared, TINY)
+        shared = [ratio * max(b.power + (tally.tokens - 1) * b.shared, 0.0) for b in backs]
+    else:
+        shared = _backward(program, others, across * inlet.square)
+    makers = {step.target: step for step in program.steps}
+    excess: dict[int, float] = defaultdict(float)
+    for step in reversed(program.steps):
+        at = _At(backs[step.target], shared[step.target], excess[step.target])
+        passed = at.excess
+        name = inlet.name_at(getattr(step, "node", -1)) if inlet.names else inlet.name
+        if isinstance(step, Linear):
+            inputs = _inputs(step)
+            blow = 1 + _linear_share(makers.get(step.source), slots) * inputs / tally.width
+            tally.weight(name, step.entries, at, slots[step.source], others[step.source], blow)
+            tally.weight(name, step.outputs, at, ONE, ONE)
+            passed += tally.width / inputs
+        elif isinstance(step, Normalise):
+            tally.norm(name, at, slots[step.target], others[step.target])
+        for source in _sources(step):
+            excess[source] = max(excess[source], passed)
+    return backs[0], shared[0], excess[0]
+
+
+def _moments(tally: _Tally, kept: Gradient, back: Gradient, excess: float) -> tuple[float, float]:
+    """M before an add, from M behind it."""
+    n = tally.tokens
+    pairs = (kept.power + (n - 1) * kept.shared, back.power + (n - 1) * back.shared), (kept.power - kept.shared, back.power - back.shared)
+    shares = [min(max(one / max(whole, TINY), 0.0), 1.0) for one, whole in pairs]
+    common, rest = (m + 2 * f * (1 - f) + (1 - f) ** 2 * excess for m, f in zip(tally.moments, shares, strict=True))
+    return common, rest
+
+
+def _persistence(add: Add, run: Forward, place: int) -> float:
+    """Share of the state behind an add that is the state before it."""
+    read = run.slots[place][0][0].power if run.slots[place] else run.sums[place].power
+    return min(add.identity * read / max(run.sums[place].power, TINY), 1.0)
+
+
+def _inputs(step: Linear) -> float:
+    """Inputs of a weight: σ²·in over σ²·out, times in·out."""
+    return math.sqrt(step.entries * step.forward_gain / step.backward_gain) if step.forward_gain > 0 and step.backward_gain > 0 else 1.0
+
+
+def _linear_share(maker: Step | None, slots: Slots) -> float:
+    """Square of the share that the linear part has in what differs between outputs of an activation: its features are as many as those that it
+    read, however many there are."""
+    if not isinstance(maker, Entrywise) or not slots[maker.source].power > 0:
+        return 0.0
+    power = slots[maker.source].power
+    free, near, equal = (maker.kernel.forward(Moments(power, power * gap)) for gap in (1.0, 1 - NEAR, 0.0))
+    base = free.power - free.gap
+    return (((near.power - near.gap - base) / NEAR) / (equal.power - base)) ** 2 if equal.power > base else 0.0
+
+
+def _sources(step: Step) -> tuple[int, ...]:
+    """The slots that a step reads."""
+    if isinstance(step, Mix):
+        return step.logits, *step.values
+    if isinstance(step, Attend):
+        return step.query, step.key, step.value
+    if isinstance(step, Product):
+        return step.left, step.right
+    return step.sources if isinstance(step, Sum | Join) else (step.source,)
+
+
+__all__ = ["SEQUENCES", "FirstUpdate", "first_update"]

@@ -1,0 +1,90 @@
+"""κ of the first step of Adam against networks that are moved by one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from examples.table.designs import GPT, Design
+from screen.calculi.meanfield import Recursion
+from screen.calculi.meanfield.first_update import FirstUpdate
+from screen.rule import Example
+from screen.structure.types import Unknown
+from screen.testing import facts_of
+
+SEQUENCES, TOKENS, VOCAB, DIM = 16, 64, 512, 64
+STEP = 1e-8
+"""Small enough for the limit in float64: κ of post-norm at 24 blocks is 1e4."""
+DESIGNS: dict[str, dict[str, Any]] = {
+    "pre": {"norms": "A"},
+    "peri_qk": {"norms": "AB", "qk_norm": True},
+    "output_only_qk": {"norms": "B", "qk_norm": True},
+    "post": {"norms": "C", "final_norm": False},
+    "input_and_sum": {"norms": "AC", "final_norm": False},
+    "layer_scale": {"norms": "A", "layer_scale": 0.1},
+    "parallel": {"norms": "A", "parallel": True},
+}
+
+
+def deepnorm(depth: int) -> dict[str, Any]:
+    """α and β for `depth` blocks."""
+    return {"norms": "C", "final_norm": False, "alpha": (2 * depth) ** 0.25, "beta": (8 * depth) ** -0.25}
+
+
+def update(design: dict[str, Any]) -> FirstUpdate | Unknown:
+    """κ from the code."""
+    words = ", ".join(f"{key}={value!r}" for key, value in design.items())
+    source = f"from examples.table.designs import GPT, Design\n\nclass Model(GPT):\n    def __init__(self):\n        super().__init__(Design({words}))\n"
+    found = facts_of(Example("a design", source, inputs=("ids=int64[2,16]",))).recursions[0]
+    assert isinstance(found, Recursion)
+    return found.first_update
+
+
+def derived(design: dict[str, Any]) -> FirstUpdate:
+    """κ where it is known."""
+    found = update(design)
+    assert isinstance(found, FirstUpdate)
+    return found
+
+
+def measured(design: dict[str, Any]) -> float:
+    """rms(δh)/rms(h)/η of one sign step in float64 on random words, of which nothing can be told."""
+    torch.manual_seed(0)
+    model = GPT(Design(**design)).double()
+    words, answers = torch.randint(VOCAB, (2, SEQUENCES, TOKENS))
+    seen: list[torch.Tensor] = []
+    model.norm.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    loss = F.cross_entropy(model(words).flatten(0, 1), answers.flatten())
+    weights = list(model.parameters())
+    gradients = torch.autograd.grad(loss, weights)
+    with torch.no_grad():
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight -= STEP * gradient.sign()
+        model(words)
+    before, after = seen[0].detach(), seen[1]
+    return float((after - before).norm() / before.norm() / STEP)
+
+
+@pytest.mark.parametrize("name", [*DESIGNS, "deepnorm"])
+def test_kappa_is_within_a_factor_of_two_of_what_a_network_does(name: str) -> None:
+    for depth in (4, 24) if name in ("pre", "post", "deepnorm") else (4,):
+        design = {**DESIGNS.get(name, deepnorm(depth)), "depth": depth, "dim": DIM, "vocab": VOCAB}
+        assert math.log2(derived(design).kappa / measured(design)) == pytest.approx(0, abs=1), depth
+
+
+@pytest.mark.parametrize("design", [{"norms": "A", "rezero": True}, {"norms": "", "tanh": True}])
+def test_steps_that_are_not_followed_are_unknown(design: dict[str, Any]) -> None:
+    found = update({**design, "depth": 4, "dim": DIM, "vocab": VOCAB})
+    assert isinstance(found, Unknown)
+    assert "is not followed" in found.reason
+
+
+def test_shares_are_of_the_moves_along_the_gradient() -> None:
+    found = derived({"norms": "A", "depth": 4, "dim": DIM, "vocab": VOCAB})
+    assert math.fsum(found.shares.values()) == pytest.approx(1)
+    assert found.shares["ffn"] > found.shares["attention"] > found.shares["final norm"]
+    assert found.rate == 1 / found.kappa
