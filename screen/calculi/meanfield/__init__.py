@@ -78,8 +78,8 @@ def _first_update(builder: Builder, stack: Stack, run: Forward, words: Start | U
 
 
 def _other_weights(builder: Builder) -> Unknown | None:
-    """A weight whose step is not followed, if there is one: a scale on a branch that starts at zero (the branch behind it was not read), a number that
-    multiplies the stream itself or an activation (κ counts matrices, biases, tables, and gains of norms)."""
+    """A weight whose step is not followed, if there is one: a scale on a branch that starts at zero (the branch behind it was not read), a number
+    that multiplies the stream itself or an activation (κ counts matrices, biases, tables, and gains of norms)."""
     for sublayer in (s for kind in builder.stream.kinds for s in kind.sublayers):
         if sublayer.branch.kind == "learned" and sublayer.branch.init == 0.0:
             return Unknown(f"the first step of `{sublayer.branch.parameters[0]}`, which starts at zero, is not followed", (sublayer.output,))
