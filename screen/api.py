@@ -31,18 +31,19 @@ def check(
     without weights: the model itself is never altered. `isolate=False` captures text in this process too, without limits;
     `isolate=True` with a module is refused, since a module cannot be sent elsewhere. `example_inputs`: a tensor, a tuple of positional
     arguments or a dict of named ones, for a module; text of the command line's `--input` form, or several, for a text target. `spot_check=False`
-    says everything without a run on real tensors.
+    says everything without a run on real tensors. `recipe`: a `screen.Recipe`, a dict of its fields, or text as `--recipe` takes it (a file, a name,
+    `FIELD=VALUE`), or a list of these, where later ones win.
 
     Raises `ScreenError` where the command would exit 2 without a graph.
     """
     from screen.pipeline.stages import judge
     from screen.probe.plan.types import Options
-    from screen.settings import later
+    from screen.recipe.read import recipe_of
 
-    if recipe is not None:
-        raise later("`recipe=`", "it was given")
-    job, capture = _prepare(target, example_inputs, depth, dict(set or {}), isolate)
-    job = replace(job, spot=spot_check)
+    stated = None if recipe is None else recipe_of(recipe, "`recipe=`")
+    stated_depth = stated.recipe.depth if stated is not None else None
+    job, capture = _prepare(target, example_inputs, stated_depth if depth is None else depth, dict(set or {}), isolate)
+    job = replace(job, spot=spot_check, recipe=stated)
     if probe or stress:
         job = replace(job, probe=Options(stress=stress))
     try:

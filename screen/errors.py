@@ -7,8 +7,9 @@ other module may import it.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Literal
 
 Stage = Literal["usage", "load", "trace", "limits", "internal"]
@@ -81,10 +82,18 @@ class UsageError(ScreenError):
     default_stage = "usage"
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`Did you mean `a` or `b`?` without the question mark; empty when nothing is near."""
+    names = sorted(set(known))
+    folded = {n.casefold(): n for n in reversed(names)}
+    near = difflib.get_close_matches(word.casefold(), list(folded), n=3, cutoff=0.6)
+    return "Did you mean " + " or ".join(f"`{folded[n]}`" for n in near) if near else ""
+
+
 def whole_model(label: str, depth: int) -> UsageError:
-    """`--depth` for what is not one block."""
+    """`--depth`, or a recipe's `depth`, for what is not one block."""
     found = f"`{label}` is a whole model" + (f" of depth {depth}" if depth else "")
-    return UsageError("`--depth` says how often one block is stacked", found, "Leave `--depth` out, or name the block's class")
+    return UsageError("`--depth` and a recipe's `depth` say how often one block is stacked", found, "Leave them out, or name the block's class")
 
 
 class LoadError(ScreenError):
@@ -142,5 +151,5 @@ def _trim(sentence: str) -> str:
 
 __all__ = [
     "INTERRUPTED", "InternalError", "Interrupted", "LimitError", "LoadError", "REPORT_IT", "ScreenError", "Stage", "TraceError", "UsageError",
-    "rebuild", "whole_model",
+    "did_you_mean", "rebuild", "whole_model",
 ]  # fmt: skip

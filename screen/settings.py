@@ -13,16 +13,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from screen import plugins
+from screen import plugins, tables
 from screen.errors import UsageError
+
+if TYPE_CHECKING:
+    from screen.recipe import Stated
 
 FORMATS = "screen.report.formats"
 """Where formats of a report are found (`screen.plugins`)."""
 LATER_FORMATS = ("html",)
-LATER = ("recipe",)
-"""Settings that the contract names and this version does not have."""
 FAIL_ON = ("slip", "unstable", "conditional", "never")
 """Words of `--fail-on`; what else stands there is the code of a rule or its beginning."""
 CODE = re.compile(r"[A-Z]\d{0,3}")
@@ -70,6 +71,8 @@ class Settings:
     probe_seconds: float = 60.0
     """Counted work of the probe."""
     stress: bool = False
+    recipe: Stated | None = None
+    """How the model will be trained; None: nothing is stated."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Key (as in a file) to `default`, the file's name, or `option`."""
 
@@ -90,7 +93,7 @@ def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
         if value is None or (value is False and name not in ("probe", "spot_check")) or value == ():
             continue
         key = name.replace("_", "-")
-        values[name] = read(key, value, f"`--{key}`")
+        values[name] = read(key, value, f"`--{key}`") if key != "recipe" else _recipe_over(values.get(name), value)
         origins[key] = "option"
     settings = Settings(**values, origins=origins)
     if settings.quiet and settings.verbose:
@@ -129,8 +132,6 @@ def check_key(key: str, where: str) -> str:
     dashed = key.replace("_", "-")
     if dashed in READERS:
         return dashed
-    if dashed in LATER:
-        raise later(f"the setting `{dashed}`", f"{where} sets it")
     hint = near(dashed, tuple(READERS)) or "The keys are the long options of `screen check`: " + ", ".join(f"`{k}`" for k in READERS)
     raise UsageError(f"every key of {where} must be a setting of `screen`", f"`{key}` is none", hint)
 
@@ -242,7 +243,7 @@ def _seed(value: Any, where: str) -> int:
 
 def _assignments(value: Any, where: str) -> dict[str, Any]:
     if isinstance(value, dict):
-        return dict(_flat(value))
+        return dict(tables.flat(value))
     found: dict[str, Any] = {}
     for item in _items(value, where):
         key, equals, text = str(item).partition("=")
@@ -255,39 +256,26 @@ def _assignments(value: Any, where: str) -> dict[str, Any]:
     return found
 
 
-def _flat(table: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Nested tables as dotted keys, as `--set` writes them."""
-    pairs: list[tuple[str, Any]] = []
-    for key, value in table.items():
-        pairs += _flat(value, f"{before}{key}.") if isinstance(value, dict) else [(before + key, value)]
-    return pairs
-
-
 def _config(value: Any, where: str) -> dict[str, Any]:
     """The table in a YAML, JSON or TOML file, as dotted keys."""
     path = Path(_path(value, where))
-    try:
-        text = path.read_text(encoding="utf-8")
-        table = _LOADERS.get(path.suffix, _yaml)(text)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{where} must be a readable YAML, JSON or TOML file", f"`{path}`: {error}") from None
-    if not isinstance(table, dict):
-        raise UsageError(f"{where} must hold a table", f"`{path}` holds a `{type(table).__name__}`")
-    return {"": str(path), **dict(_flat(table))}
+    return {"": str(path), **dict(tables.flat(tables.read(path, where)))}
 
 
-def _yaml(text: str) -> Any:
-    try:
-        import yaml  # type: ignore[import-untyped]
-    except ImportError:
-        raise UsageError("a YAML file needs `pyyaml` to be read", "it is not installed", "Install it, or give JSON or TOML") from None
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from None
+def _recipe(value: Any, where: str) -> Stated:
+    """Pydantic is loaded for the first one."""
+    from screen.recipe.read import recipe_of
+
+    return recipe_of(value, where)
 
 
-_LOADERS: dict[str, Callable[[str], Any]] = {".json": json.loads, ".toml": tomllib.loads}
+def _recipe_over(filed: Stated | None, given: Any) -> Stated:
+    """What `--recipe` says; over the recipe of the file of settings where it only changes fields."""
+    from screen.recipe.read import is_change
+    from screen.recipe.stated import over
+
+    stated = _recipe(given, "`--recipe`")
+    return over(filed, stated) if filed is not None and all(map(is_change, _items(given, "`--recipe`"))) else stated
 
 
 def _texts(value: Any, where: str) -> tuple[str, ...]:
@@ -321,6 +309,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "seed": _seed,
     "probe-seconds": _duration,
     "stress": _flag,
+    "recipe": _recipe,
 }
 """Key to how its value is read, in the order in which `screen config` shows them."""
 
@@ -328,14 +317,18 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
 def show(settings: Settings) -> str:
     """The settings in effect, one per line, each with its origin."""
     rows = [(key, json.dumps(_shown(getattr(settings, key.replace("-", "_")))), settings.origins[key]) for key in READERS]
+    if settings.recipe is not None:
+        rows += [(f"recipe.{key}", json.dumps(value), settings.recipe.origins[key]) for key, value in settings.recipe.recipe.stated.items()]
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     return "".join(f"{key:<{widths[0]}} = {value:<{widths[1]}}  # {origin}\n" for key, value, origin in rows)
 
 
 def _shown(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
+    from screen.recipe.stated import Stated
+
+    return dict(value) if isinstance(value, Mapping) else list(value.words) if isinstance(value, Stated) else value
 
 
 assert {f.name for f in fields(Settings)} == {key.replace("-", "_") for key in READERS} | {"origins"}, "a setting without a reader"
 
-__all__ = ["FAIL_ON", "FORMATS", "LATER", "READERS", "Settings", "check_key", "find", "later", "load", "near", "show"]
+__all__ = ["FAIL_ON", "FORMATS", "READERS", "Settings", "check_key", "find", "later", "load", "near", "show"]

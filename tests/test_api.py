@@ -116,7 +116,7 @@ def test_a_partial_graph_is_a_report_and_no_exception() -> None:
     ("call", "kind", "said"),
     [
         (lambda: screen.check("no/such/file.py"), UsageError, "there is no file"),
-        (lambda: screen.check(Block(), recipe={"lr": 1}), UsageError, "not in this version"),
+        (lambda: screen.check(Block(), recipe={"lr": -1}), UsageError, "must be greater than 0"),
         (lambda: screen.check(Block(), set={"a": 1}), UsageError, "built already"),
         (lambda: screen.check(Block(), isolate=True), UsageError, "live module"),
         (lambda: screen.check(Block(), depth=0), UsageError, "above zero"),

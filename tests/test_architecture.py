@@ -15,7 +15,9 @@ from tests.shared import ROOT
 
 LAYERS: tuple[str, ...] = (
     "errors ops plugins theorems",
-    "graph settings recipe",
+    "tables",
+    "recipe",
+    "graph settings",
     "structure capture designs",
     "calculi.bounds calculi.degrees calculi.meanfield",
     "calculi",

@@ -72,7 +72,7 @@ def test_the_nearest_file_counts_and_screen_toml_before_pyproject(tmp_path: Path
         ("fail_onn = 'unstable'", "Did you mean `fail-on`?"),
         ("zzz = 1", "The keys are"),
         ("base-line = 'x'", "Did you mean `baseline`"),
-        ("[recipe]\nlr = 1", "not in this version"),
+        ("[recipe]\nlrr = 1", "Did you mean `lr`"),
         ("format = 'serif'", "Did you mean `sarif`"),
         ("format = 'jsn'", "Did you mean `json`?"),
         ("fail-on = 'stable'", "`slip`, `unstable`, `conditional`, `never` or rule codes"),

@@ -20,11 +20,15 @@ INPUT = (
     "An input of forward, e.g. 'x=float32[1,16,512]', 'lengths=int64[2]=17' (one value for all entries), 'batch.ids=int64[2,16]' (an entry of a "
     "dictionary); repeatable. In the file: `example_inputs`."
 )
+RECIPE = (
+    "How it will be trained: a TOML, YAML or JSON file, a saved TrainingArguments, a nanoGPT-like config.py (read, never run), a name of "
+    "`screen recipe`, or one field, e.g. lr=3e-4; repeatable, later ones win."
+)
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 click.rich_click.OPTION_GROUPS = {
     "screen check": [
-        {"name": "What is screened", "options": ["--set", "--config", "--input", "--depth", "--width"]},
+        {"name": "What is screened", "options": ["--recipe", "--set", "--config", "--input", "--depth", "--width"]},
         {"name": "Rules and exit code",
          "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--baseline", "--update-baseline"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
@@ -64,21 +68,6 @@ def app(context: click.Context) -> int:
     return NOT_JUDGED
 
 
-def _later_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of the contract that this version does not have: hidden, and refused with a sentence."""
-    from screen.settings import LATER
-
-    def refuse(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
-        if value not in (None, False):
-            from screen.settings import later
-
-            raise later(f"`{parameter.opts[0]}`", "it was given")
-
-    for name in LATER:
-        command = click.option(f"--{name}", default=None, hidden=True, expose_value=False, callback=refuse)(command)
-    return command
-
-
 def _probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """How it is measured."""
     for option in (
@@ -100,6 +89,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--memory", metavar="SIZE", help="Address space of capture (default 8GiB, 0 is no limit)."),
         click.option("--timeout", metavar="SECONDS", help="Time of capture of one target (default 120)."),
         click.option("--width", metavar="D", help="Hidden size that a config is built with; heads and sizes inside go with it."),
+        click.option("--recipe", multiple=True, metavar="FILE|NAME|FIELD=VALUE", help=RECIPE),
         click.option("--depth", metavar="N", help="How many times a target that is one block will be stacked (default 24)."),
         click.option("--input", multiple=True, metavar="'NAME=DTYPE[SHAPE]'", help=INPUT),
         click.option("--config", metavar="FILE", help="A YAML, JSON or TOML file with values of the config; `--set` wins over it."),
@@ -128,7 +118,6 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--spot-check/--no-spot-check", default=None, help="Compare what is said with a short run on real tensors (default: on).")
 @click.option("--probe/--no-probe", default=None, help="Also measure what is predicted, on one block at a time.")
 @_probe_options
-@_later_options
 def check(targets: tuple[str, ...], **options: Any) -> int:
     """Trace, judge and report: the gate for CI.
 

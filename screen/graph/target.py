@@ -16,11 +16,10 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from screen.errors import UsageError
+from screen.errors import UsageError, did_you_mean
 
 Kind = Literal["file", "module", "config", "hf", "timm", "object"]
 
@@ -78,14 +77,6 @@ def parse(text: str) -> TargetSpec:
             raise UsageError("`package.module:attr` must name an attribute", f"`{stripped}` was given", FORMS)
         return TargetSpec(stripped, "module", module=path, name=name)
     raise UsageError(REQUIRED, f"`{stripped}` is none of the known forms" + _nearby(path), _advice(stripped, path))
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`Did you mean `a` or `b`?` without the question mark; empty when nothing is near."""
-    names = sorted(set(known))
-    folded = {n.casefold(): n for n in reversed(names)}
-    near = difflib.get_close_matches(word.casefold(), list(folded), n=3, cutoff=0.6)
-    return "Did you mean " + " or ".join(f"`{folded[n]}`" for n in near) if near else ""
 
 
 def _split(text: str) -> tuple[str, str | None]:

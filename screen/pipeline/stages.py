@@ -21,6 +21,7 @@ from screen.probe.plan.from_facts import plan_of
 from screen.probe.plan.spot import spot_plan
 from screen.probe.plan.spot_types import Found, SpotPlan, found_from_json
 from screen.probe.plan.types import Options, ProbePlan
+from screen.recipe import Recipe, Stated
 from screen.report.build import Request as Asked
 from screen.report.build import assemble, not_judged
 from screen.report.paths import relative
@@ -49,6 +50,13 @@ class Job:
     """How to measure; None: nothing is measured."""
     spot: bool = True
     """Whether claims are compared with the program on real tensors before anything is said."""
+    recipe: Stated | None = None
+    """How the model will be trained; None: nothing is stated."""
+
+    @property
+    def stated(self) -> Recipe | None:
+        """The recipe alone."""
+        return self.recipe.recipe if self.recipe is not None else None
 
 
 @dataclass(frozen=True)
@@ -87,10 +95,10 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
                 raise read
             model, facts = read
             run = run_rules(facts)
-            verdict = fold(facts, run, model.info, depth_assumed=model.info.block and job.request.depth is None)
+            verdict = fold(facts, run, model.info, job.stated, depth_assumed=model.info.block and job.request.depth is None)
             kept, left_out = _divided(job, run)
             report = assemble(facts, replace(kept, not_run=run.not_run), verdict, model.info, asked, left_out)
-            chosen = of_chosen(fold(facts, kept, model.info)) if left_out else None
+            chosen = of_chosen(fold(facts, kept, model.info, job.stated)) if left_out else None
             judged.append(Judged(report, captured.error, True, name=model.name, chosen=chosen))
             if job.probe is not None and facts.graph.failure is None:
                 plans[model.name] = plan_of(facts)
@@ -172,10 +180,11 @@ def job_of(target: str, settings: Settings) -> Job:
     """The job that the settings describe. Raises `UsageError` for codes that no rule has."""
     _check_codes(settings)
     given = {**{OPTIONAL + key: value for key, value in settings.config.items()}, **settings.set}
-    request = Request(target, given, settings.input, settings.depth, settings.timeout, settings.memory, width=settings.width)
+    depth = settings.depth or (settings.recipe.recipe.depth if settings.recipe is not None else None)
+    request = Request(target, given, settings.input, depth, settings.timeout, settings.memory, width=settings.width)
     measured = settings.probe or settings.stress
     options = Options(settings.seed, settings.device, settings.dtype, settings.probe_seconds, settings.memory, settings.stress)  # type: ignore[arg-type]
-    return Job(request, settings.select, settings.ignore, options if measured else None, settings.spot_check)
+    return Job(request, settings.select, settings.ignore, options if measured else None, settings.spot_check, settings.recipe)
 
 
 def _check_codes(settings: Settings) -> None:
@@ -211,10 +220,13 @@ def _asked(job: Job, model: Captured | None, *, alone: bool) -> Asked:
     options = [word for key, value in stated.items() for word in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")]
     options += ["--config", request.set[OPTIONAL]] if OPTIONAL in request.set else []
     options += [word for text in request.inputs for word in ("--input", text)]
-    options += ["--depth", str(request.depth)] if request.depth else []
+    options += [word for text in (job.recipe.words if job.recipe else ()) for word in ("--recipe", text)]
+    filed = job.stated is not None and job.stated.depth is not None and job.stated.depth == request.depth
+    options += ["--depth", str(request.depth)] if request.depth and not filed else []
     options += ["--width", str(request.width)] if request.width else []
     spec = request.target if alone or model is None else model.name
-    return Asked((relative(spec, root) or spec) if os.path.isabs(spec) else spec, tuple(options), request.depth, "option", root)
+    spec = (relative(spec, root) or spec) if os.path.isabs(spec) else spec
+    return Asked(spec, tuple(options), request.depth, "recipe" if filed else "option", root, job.recipe)
 
 
 def _refused(error: ScreenError, asked: Asked, model: Captured | None) -> Judged:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from screen.recipe.recipe import Recipe
+from screen.recipe.recipe import Recipe, of_cells
+from screen.recipe.stated import Stated
 
-__all__ = ["Recipe"]
+__all__ = ["Recipe", "Stated", "of_cells"]

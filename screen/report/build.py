@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from screen.errors import ScreenError
 from screen.facts.record import Facts
 from screen.graph import BLOCK_DEPTH
+from screen.recipe import Recipe, Stated
 from screen.report import schema
 from screen.report.build_claims import claim_part, spot_part
 from screen.report.build_streams import source_part, stream_part
@@ -60,6 +61,8 @@ class Request:
     """Where `depth` comes from."""
     root: str = "."
     """The working directory, which files are shown relative to."""
+    recipe: Stated | None = None
+    """How the model will be trained, where somebody says so."""
 
 
 def assemble(
@@ -77,7 +80,10 @@ def assemble(
         channels=[
             schema.Channel(id=c.id, state=c.state, reason=c.reason, codes=list(c.codes), conditions=list(c.conditions)) for c in verdict.channels
         ],
-        conditions=[schema.Condition(id=c.id, text=c.text, needed_by=list(c.needed_by)) for c in verdict.conditions],
+        conditions=[
+            schema.Condition(id=c.id, text=c.text, needed_by=list(c.needed_by), recipe=c.recipe, stated=c.stated) for c in verdict.conditions
+        ],
+        recipe=recipe_part(request.recipe),
         streams=[stream_part(facts, s, root) for s in facts.streams],
         findings=[_finding(f, root) for f in run.findings],
         claims=[claim_part(c, run, root) for c in facts.claims],
@@ -96,7 +102,26 @@ def not_judged(error: ScreenError, request: Request, info: Info | None = None) -
         summary=f"{request.spec}: not judged, {_lower(error.found)}",
         error=schema.ErrorPart(stage=error.stage, message=str(error), file=relative(error.file or "", root), line=error.line),
         target=_target(None, info, request) if info else schema.Target(spec=request.spec, options=list(request.options)),
+        recipe=recipe_part(request.recipe),
     )
+
+
+def recipe_part(stated: Stated | None) -> schema.RecipePart | None:
+    """What is stated of the training, with who states it."""
+    if stated is None:
+        return None
+    values = stated.recipe.model_dump(mode="json", exclude_none=True)
+    return schema.RecipePart(
+        values=values, origins=dict(stated.origins), sources=dict(stated.sources), unused=list(stated.unused), derived=_derived(stated.recipe)
+    )
+
+
+def _derived(recipe: Recipe) -> dict[str, schema.Real]:
+    """What follows from the fields by arithmetic."""
+    found = {
+        "warmup": recipe.warmup, "tokens": recipe.tokens, "decay_per_step": recipe.decay_per_step, "first_lr": recipe.first_lr,
+    }  # fmt: skip
+    return {name: float(value) for name, value in found.items() if value is not None}
 
 
 def several(reports: list[schema.Report]) -> schema.Reports:

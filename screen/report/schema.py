@@ -34,7 +34,7 @@ from screen.report.schema_streams import (
     Value,
 )
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 VerdictName = Literal["stable", "conditional", "unknown", "unstable"]
 State = Literal["closed", "guarded", "out_of_scope", "conditional", "unknown", "open"]
 
@@ -91,6 +91,23 @@ class Condition(Part):
     text: str
     needed_by: list[str] = Field(default_factory=list)
     recipe: Literal["met", "not_met", "not_stated"] = "not_stated"
+    stated: str = ""
+    """What the recipe states of it, in a sentence."""
+
+
+class RecipePart(Part):
+    """How the model will be trained, as far as it is stated (`screen.Recipe` has the fields and their units)."""
+
+    values: dict[str, JsonValue]
+    """Field -> value, of what is stated."""
+    origins: dict[str, str]
+    """Field -> the file, the preset or the option that states it."""
+    sources: dict[str, str] = Field(default_factory=dict)
+    """Field -> where in the literature it stands, for presets."""
+    derived: dict[str, Real] = Field(default_factory=dict)
+    """What follows by arithmetic: steps of warm-up, tokens, share of a weight that a step at the peak takes off, rate of the first step."""
+    unused: list[str] = Field(default_factory=list)
+    """Keys of another program's file that say nothing here."""
 
 
 class FindingPart(Part):
@@ -230,7 +247,7 @@ class SpotCheckPart(Part):
 class Report(Part):
     """What was found about one target."""
 
-    schema_version: Literal["2"] = "2"
+    schema_version: Literal["3"] = "3"
     tool: Tool
     verdict: VerdictName
     provisional: bool
@@ -239,6 +256,8 @@ class Report(Part):
     target: Target
     channels: list[Channel] = Field(default_factory=list)
     conditions: list[Condition] = Field(default_factory=list)
+    recipe: RecipePart | None = None
+    """None: nothing was stated."""
     streams: list[StreamPart] = Field(default_factory=list)
     findings: list[FindingPart] = Field(default_factory=list)
     claims: list[ClaimPart] = Field(default_factory=list)
@@ -263,7 +282,7 @@ class Report(Part):
 class Reports(Part):
     """Several targets, in the order given; the verdict is the worst."""
 
-    schema_version: Literal["2"] = "2"
+    schema_version: Literal["3"] = "3"
     tool: Tool
     verdict: VerdictName
     reports: list[Report] = Field(min_length=1)
@@ -280,6 +299,6 @@ def _dump(part: BaseModel) -> str:
 __all__ = [
     "SCHEMA_VERSION", "Channel", "ClaimPart", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart", "Growth",
     "GuessPart", "IdentityPathPart", "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "MeasuredPart", "NormPart",
-    "OutputSet", "Part", "Port", "ProbePart", "Real", "Report", "Reports", "Residual", "RuleNotRun", "Source", "SpotCheckPart", "Stamped",
-    "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
+    "OutputSet", "Part", "Port", "ProbePart", "Real", "RecipePart", "Report", "Reports", "Residual", "RuleNotRun", "Source", "SpotCheckPart",
+    "Stamped", "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
 ]  # fmt: skip

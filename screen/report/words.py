@@ -6,7 +6,7 @@ import unicodedata
 
 from screen.report import derived
 from screen.report.numbers import number as number
-from screen.report.schema import ClaimPart, IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart
+from screen.report.schema import ClaimPart, Condition, IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart
 from screen.verdict.summary import NORMS, ROLES
 
 PLACEMENTS = {"output_only": "output-only", "pre_post": "pre + post"}
@@ -21,6 +21,11 @@ MEANING = {
 QK = {"none": "none", "per_head": "per head", "full": "full width", "cosine": "cosine", "l2": "L2"}
 STATES = {"out_of_scope": "out of scope"}
 OUTCOMES = {"cannot_tell": "cannot tell", "not_applicable": "not applicable"}
+MET = {"met": "met", "not_met": "not met", "not_stated": "not stated"}
+DERIVED = {
+    "warmup": "steps of warm-up", "tokens": "tokens in all", "decay_per_step": "share of a weight that a step takes off at most",
+    "first_lr": "learning rate of the first step",
+}  # fmt: skip
 STEPS = {
     "structure": "Structure",
     "well_posedness": "Step 1, well-posedness",
@@ -96,6 +101,35 @@ def target_facts(report: Report) -> list[str]:
     parts.append("weights on meta" if target.weights == "meta" else "real weights")
     parts += [f"{key} {old} → {new}" for key, (old, new) in target.changed.items()]
     return parts
+
+
+def condition(condition: Condition) -> str:
+    """A condition, and what the recipe states of it."""
+    return f"{condition.text} ({MET[condition.recipe]}: {condition.stated})" if condition.stated else condition.text
+
+
+def recipe(report: Report) -> list[str]:
+    """What is stated of the training: a line for each place that states it, one for what follows, one for what nobody reads."""
+    if report.recipe is None:
+        return []
+    lines = []
+    for origin in dict.fromkeys(report.recipe.origins.values()):
+        said = [f"{name} {_setting(value)}" for name, value in report.recipe.values.items() if report.recipe.origins[name] == origin]
+        lines.append(f"{', '.join(said)} ({origin})")
+    if report.recipe.derived:
+        lines.append("so " + ", ".join(f"{DERIVED[name]} {number(value)}" for name, value in report.recipe.derived.items()))
+    if report.recipe.unused:
+        lines.append(f"not used: {', '.join(report.recipe.unused)}")
+    return lines or ["nothing is stated"]
+
+
+def _setting(value: object) -> str:
+    """A value of a recipe."""
+    if isinstance(value, list):
+        return f"({', '.join(_setting(v) for v in value)})"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def placement(sublayer: SublayerPart) -> str:

@@ -12,13 +12,15 @@ from typing import Literal, Protocol
 from screen.facts.queries import program_doubt
 from screen.facts.record import Facts
 from screen.graph import BLOCK_DEPTH
+from screen.recipe import Recipe
 from screen.rule import ChannelId, Finding, RuleRun, each_sublayer, first_reason
-from screen.verdict.conditions import CONDITIONS
+from screen.verdict.conditions import CONDITIONS, under
 from screen.verdict.discover import catalogue
+from screen.verdict.state import ChannelState, Condition, State
 from screen.verdict.summary import summarise
+from screen.verdict.under_recipe import under_recipe
 
 VerdictName = Literal["stable", "conditional", "unknown", "unstable"]
-State = Literal["closed", "guarded", "out_of_scope", "conditional", "unknown", "open"]
 ORDER: tuple[VerdictName, ...] = ("stable", "conditional", "unknown", "unstable")
 """Best to worst."""
 CHANNELS: dict[ChannelId, str] = {
@@ -45,26 +47,6 @@ class Info(Protocol):
 
 
 @dataclass(frozen=True)
-class Condition:
-    """Something that has to hold for the verdict, and which rules or channels need it."""
-
-    id: str
-    text: str
-    needed_by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ChannelState:
-    """One failure channel: closed by structure, open, or why neither."""
-
-    id: ChannelId
-    state: State
-    reason: str
-    codes: tuple[str, ...] = ()
-    conditions: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Verdict:
     """What the whole comes to."""
 
@@ -75,12 +57,14 @@ class Verdict:
     conditions: tuple[Condition, ...]
 
 
-def fold(facts: Facts, run: RuleRun, info: Info, *, depth_assumed: bool = False) -> Verdict:
-    """The verdict on one model. `depth_assumed`: a block target for which nobody said how often it is stacked."""
+def fold(facts: Facts, run: RuleRun, info: Info, recipe: Recipe | None = None, *, depth_assumed: bool = False) -> Verdict:
+    """The verdict on one model, under a recipe where one is stated. `depth_assumed`: a block target for which nobody said how often it is stacked."""
     channels = tuple(_channel(facts, run, c) for c in CHANNELS)
+    if recipe is not None:
+        channels = tuple(under_recipe(channel, facts, run, recipe) for channel in channels)
     doubts = reasons_not_to_judge(facts)
     name = _name(facts, channels, bool(doubts))
-    conditions = _conditions(run, channels)
+    conditions = _conditions(run, channels, recipe)
     if depth_assumed:
         conditions.append(Condition(ASSUMED_DEPTH, f"a block target, assumed to be stacked {BLOCK_DEPTH} times (`--depth N` says how often)"))
     summary = summarise(facts, info.model_class or "model", block=info.block)
@@ -108,10 +92,14 @@ def _because(name: VerdictName, channels: tuple[ChannelState, ...], doubts: tupl
     return ""
 
 
-def _conditions(run: RuleRun, channels: tuple[ChannelState, ...]) -> list[Condition]:
-    """Every condition that a channel names, with the rules that need it."""
-    named = dict.fromkeys(c for channel in channels for c in channel.conditions)
-    return [Condition(c, CONDITIONS.get(c, c), tuple(dict.fromkeys(f.rule.code for f in run.findings if _needs(f) == c))) for c in named]
+def _conditions(run: RuleRun, channels: tuple[ChannelState, ...], recipe: Recipe | None) -> list[Condition]:
+    """Every condition that a channel names, with the rules that need it and whether the recipe meets it."""
+    found = []
+    for name in dict.fromkeys(c for channel in channels for c in channel.conditions):
+        codes = tuple(dict.fromkeys(f.rule.code for f in run.findings if _needs(f) == name))
+        answer = under(name, recipe or Recipe())
+        found.append(Condition(name, CONDITIONS.get(name, name), codes, answer.recipe, answer.stated))
+    return found
 
 
 def _needs(finding: Finding) -> str:

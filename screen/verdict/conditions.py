@@ -5,6 +5,14 @@ A recipe states such things; without one each is listed as not stated.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from screen.recipe import Recipe
+
+Met = Literal["met", "not_met", "not_stated"]
+
 CONDITIONS = {
     "bounded-weights": "the weights stay bounded in training: decoupled weight decay on the maps of the branches, or small and few updates",
     "bounded-logits": "the attention logits stay bounded: a learning rate below the onset of logit growth, weight decay on Q and K, or σReparam",
@@ -22,4 +30,68 @@ CONDITIONS = {
 }
 """id -> text."""
 
-__all__ = ["CONDITIONS"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether a recipe meets a condition, and what it states of it; the sentence is empty where it states nothing."""
+
+    recipe: Met = "not_stated"
+    stated: str = ""
+
+
+NOT_STATED = Answer()
+
+
+def under(condition: str, recipe: Recipe) -> Answer:
+    """Whether the recipe meets a condition. Most are about the model or the run and no recipe states them."""
+    judge = JUDGES.get(condition)
+    return judge(recipe) if judge else NOT_STATED
+
+
+def _decay(recipe: Recipe) -> Answer:
+    """Weights are bounded by decay of any strength: the bound grows as it falls."""
+    if recipe.decays is None:
+        return NOT_STATED
+    if not recipe.decays:
+        return Answer("not_met", "the recipe states that weights do not decay (`weight_decay` 0)")
+    size = "on" if recipe.weight_decay is None else f"{recipe.weight_decay:g}"
+    kind = {True: ", decoupled", False: ", as a part of the gradient (L2)", None: ""}[recipe.is_decoupled]
+    step = "" if recipe.decay_per_step is None else f", {recipe.decay_per_step:.2g} of a weight per step at the peak"
+    return Answer("met", f"the recipe states weight decay {size}{kind}{step}")
+
+
+def _logits(recipe: Recipe) -> Answer:
+    """A cap on the logits holds them; weight decay on Q and K bounds them."""
+    if recipe.qk_clip is not None:
+        return Answer("met", f"the recipe states QK-clip at {recipe.qk_clip:g}")
+    return _decay(recipe)
+
+
+def _warm_up(recipe: Recipe) -> Answer:
+    if recipe.warms_up is None:
+        return NOT_STATED
+    if not recipe.warms_up:
+        return Answer("not_met", f"the recipe states no warm-up ({recipe.warmup} steps)")
+    steps = f"{recipe.warmup:,} steps" if recipe.warmup is not None else f"{recipe.warmup_fraction:g} of all steps"
+    rate = "" if recipe.lr is None else f" to a peak of {recipe.lr:g}"
+    return Answer("met", f"the recipe states a warm-up of {steps}{rate}")
+
+
+def _range(recipe: Recipe) -> Answer:
+    """float16 alone among the types that are trained in has a range that activations leave; FP8 is scaled."""
+    if recipe.precision is None:
+        return NOT_STATED
+    return Answer("not_met" if recipe.precision == "float16" else "met", f"the recipe states activations in {recipe.precision}")
+
+
+JUDGES: dict[str, Callable[[Recipe], Answer]] = {
+    "bounded-weights": _decay,
+    "bounded-logits": _logits,
+    "warm-up": _warm_up,
+    "learned-scale": _decay,
+    "float16-range": _range,
+}
+"""Condition -> what a recipe says of it. What is not here no recipe states: it is about the model or the run."""
+
+__all__ = ["CONDITIONS", "JUDGES", "NOT_STATED", "Answer", "Met", "under"]

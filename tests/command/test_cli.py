@@ -135,7 +135,7 @@ def test_a_reader_that_leaves_early_is_exit_2(tmp_path: Path) -> None:
         (["check", "x.py", "--report", "html=x"], "not in this version"),
         (["check", "x.py", "--baseline", "x"], "Make it with `--update-baseline`"),
         (["check", "x.py", "--update-baseline"], "`--baseline` is not given"),
-        (["check", "x.py", "--recipe", "x"], "not in this version"),
+        (["check", "x.py", "--recipe", "x"], "no recipe called `x`"),
         (["fix", "x.py"], "not in this version"),
         (["sweep", "a.json", "b.json"], "not in this version"),
         (["sweep", "space.toml"], "not in this version"),

@@ -58,6 +58,7 @@ def _report(report: Report, verbose: bool, width: int | None) -> Iterator[Render
     yield Text.assemble((words.headline(report), COLOURS[report.verdict]), (f"  {clean(report.summary)}", "bold"))
     yield Text(f"  {clean(' · '.join(words.target_facts(report)))}", "dim")
     yield from (Text(f"  {clean(note)}", "yellow") for note in report.target.notes)
+    yield from (Text(f"  {'' if place else 'recipe: '}{clean(line)}", "dim") for place, line in enumerate(words.recipe(report)))
     if report.error:
         yield Text("")
         yield _error(report)
@@ -206,7 +207,7 @@ def _channels(report: Report) -> Iterator[RenderableType]:
         table.add_row(Text(" ".join(ids), "bold"), shown, Text(clean(reason)))
     yield Padding(table, (0, 0, 0, 2), expand=False)
     for condition in report.conditions:
-        yield Text(f"  condition: {clean(condition.text)}")
+        yield Text(f"  condition: {clean(words.condition(condition))}")
 
 
 def _coverage(report: Report) -> Iterator[RenderableType]:

@@ -1,0 +1,51 @@
+"""Tables that users write in files: TOML, YAML or JSON by the suffix, and nested tables as dotted keys."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from screen.errors import UsageError
+
+
+def read(path: Path, where: str) -> dict[str, Any]:
+    """The table in a file. `where`: what names the file, for errors. Raises `UsageError`."""
+    try:
+        return parse(path.read_text(encoding="utf-8"), path.suffix)
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{where} must be a readable YAML, JSON or TOML file", f"`{path}`: {error}") from None
+
+
+def parse(text: str, suffix: str) -> dict[str, Any]:
+    """The table in a text; YAML where the suffix is neither `.json` nor `.toml`. Raises `ValueError`; `UsageError` where YAML cannot be read here."""
+    table = _LOADERS.get(suffix, _yaml)(text)
+    if not isinstance(table, dict):
+        raise ValueError(f"it holds a `{type(table).__name__}`, not a table")
+    return table
+
+
+def flat(table: Mapping[Any, Any], before: str = "") -> list[tuple[str, Any]]:
+    """Nested tables as dotted keys, as `--set` writes them."""
+    pairs: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        pairs += flat(value, f"{before}{key}.") if isinstance(value, dict) else [(f"{before}{key}", value)]
+    return pairs
+
+
+def _yaml(text: str) -> Any:
+    try:
+        import yaml  # type: ignore[import-untyped]
+    except ImportError:
+        raise UsageError("a YAML file needs `pyyaml` to be read", "it is not installed", "Install it, or give JSON or TOML") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+_LOADERS: dict[str, Callable[[str], Any]] = {".json": json.loads, ".toml": tomllib.loads}
+
+__all__ = ["flat", "parse", "read"]
