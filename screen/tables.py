@@ -10,6 +10,9 @@ from typing import Any
 
 from screen.errors import UsageError
 
+MOST = 100_000
+"""Keys of a table."""
+
 
 def read(path: Path, where: str) -> dict[str, Any]:
     """The table in a file. `where`: what names the file, for errors. Raises `UsageError`."""
@@ -28,9 +31,11 @@ def parse(text: str, suffix: str) -> dict[str, Any]:
 
 
 def flat(table: Mapping[Any, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Nested tables as dotted keys, as `--set` writes them."""
+    """Nested tables as dotted keys, as `--set` writes them. Raises `UsageError` for too many: YAML can write 2ⁿ of them in n lines."""
     pairs: list[tuple[str, Any]] = []
     for key, value in table.items():
+        if len(pairs) > MOST:
+            raise UsageError("a table must have few keys", f"there are more than {MOST:,}", "Name the file that holds the settings alone")
         pairs += flat(value, f"{before}{key}.") if isinstance(value, dict) else [(f"{before}{key}", value)]
     return pairs
 

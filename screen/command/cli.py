@@ -188,6 +188,16 @@ def rule(code: str | None, everything: bool) -> int:
 
 
 @app.command(context_settings=CONTEXT)
+@click.argument("name", required=False)
+@click.option("--fields", is_flag=True, help="What a recipe can state, each with its unit.")
+def recipe(name: str | None, fields: bool) -> int:
+    """A named recipe with its sources, or what a file is read as, as TOML; without NAME a list of all names."""
+    from screen.command import commands
+
+    return commands.recipe(name, fields)
+
+
+@app.command(context_settings=CONTEXT)
 @click.argument("term", nargs=-1)
 def explain(term: tuple[str, ...]) -> int:
     """What a word of a report means, or a channel's letter, or a rule's code; without TERM all words."""

@@ -358,6 +358,26 @@ def rule(code: str | None, everything: bool) -> int:
     return 0
 
 
+def recipe(name: str | None, fields: bool) -> int:
+    """`screen recipe`: the names, the fields, or one recipe as TOML."""
+    from screen.recipe import presets
+    from screen.recipe.read import recipe_of
+    from screen.recipe.recipe import Recipe
+    from screen.recipe.write import toml
+
+    if fields:
+        width = max(map(len, Recipe.model_fields))
+        sys.stdout.writelines(f"{field:<{width}}  {said.description}\n" for field, said in Recipe.model_fields.items())
+    elif name is None:
+        width = max(map(len, presets.names()))
+        sys.stdout.writelines(f"{known:<{width}}  {presets.title(known)}\n" for known in presets.names())
+    elif not Path(name).is_file() and (file := presets.find(name)) is not None:
+        sys.stdout.write(file.read_text(encoding="utf-8"))
+    else:
+        sys.stdout.write(toml(recipe_of(name, "`screen recipe`")))
+    return 0
+
+
 def explain(word: str) -> int:
     """`screen explain`: an entry of the glossary, or the page of a rule; without a word all that there are."""
     from screen.report import glossary
@@ -401,4 +421,4 @@ def doctor() -> int:
     return 0
 
 
-__all__ = ["Progress", "check", "compare", "config", "doctor", "exit_code", "explain", "graph", "probe", "rule", "schema"]
+__all__ = ["Progress", "check", "compare", "config", "doctor", "exit_code", "explain", "graph", "probe", "recipe", "rule", "schema"]

@@ -57,15 +57,12 @@ class Document:
         except (RecursionError, ValueError):
             raise UsageError(f"{self.origin} must be a table of finite depth", "it holds itself, or too much", file=self.name) from None
 
-    def lines(self, *keys: str) -> dict[str, int]:
-        """The line of each dotted key whose last word begins exactly one line."""
-        found = {}
-        for key in keys:
-            word = re.escape(key.rpartition(".")[2])
-            at = [n for n, line in enumerate(self.text.splitlines(), 1) if re.match(rf"""\s*[{{,]?\s*["']?(?:[\w.-]+\.)?{word}["']?\s*[:=]""", line)]
-            if len(at) == 1:
-                found[key] = at[0]
-        return found
+    def line(self, key: str) -> int | None:
+        """The line of a dotted key, where exactly one begins with its last word."""
+        word = re.escape(key.rpartition(".")[2])
+        begins = re.compile(rf"""\s*[{{,-]?\s*["']?(?:[\w.-]+\.)?{word}["']?\s*[:=]""")
+        at = [number for number, line in enumerate(self.text.splitlines(), 1) if begins.match(line)]
+        return at[0] if len(at) == 1 else None
 
 
 def document(name: str) -> Document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,8 +41,8 @@ class Where:
     file: str | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
     """Field -> its key there, where that is another word."""
-    lines: Mapping[str, int] = field(default_factory=dict)
-    """Key -> line, from 1."""
+    line: Callable[[str], int | None] = lambda key: None
+    """Line of a key, from 1, where it can be told."""
 
 
 def state(values: Mapping[str, Any], where: Where, unused: Iterable[str] = (), sources: Mapping[str, str] | None = None) -> Stated:
@@ -65,7 +65,7 @@ def _refusal(error: ValidationError, where: Where) -> UsageError:
         return UsageError(f"the recipe of {where.origin} must not contradict itself", said, file=where.file)
     name = str(fault["loc"][0])
     key = where.keys.get(name, name)
-    line = where.lines.get(key)
+    line = where.line(key)
     at = f"`{key}` in {where.origin}" + (f", line {line}," if line else "")
     shown = repr(fault["input"])
     found = f"it is `{shown if len(shown) < 60 else shown[:56] + ' …'}`"

@@ -26,6 +26,8 @@ DERIVED = {
     "warmup": "steps of warm-up", "tokens": "tokens in all", "decay_per_step": "share of a weight that a step takes off at most",
     "first_lr": "learning rate of the first step",
 }  # fmt: skip
+UNUSED = 6
+"""Keys that are not used and are named; the JSON names all."""
 STEPS = {
     "structure": "Structure",
     "well_posedness": "Step 1, well-posedness",
@@ -119,7 +121,8 @@ def recipe(report: Report) -> list[str]:
     if report.recipe.derived:
         lines.append("so " + ", ".join(f"{DERIVED[name]} {number(value)}" for name, value in report.recipe.derived.items()))
     if report.recipe.unused:
-        lines.append(f"not used: {', '.join(report.recipe.unused)}")
+        more = len(report.recipe.unused) - UNUSED
+        lines.append(f"not used: {', '.join(report.recipe.unused[:UNUSED])}" + (f" and {more} more" if more > 0 else ""))
     return lines or ["nothing is stated"]
 
 

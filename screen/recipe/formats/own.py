@@ -45,7 +45,7 @@ def of_leaves(leaves: Mapping[str, Any], origin: str, document: Document | None 
             raise UsageError(f"{origin} must state `{name}` once", f"`{keys[name]}` and `{key}` both do", file=document.name if document else None)
         if value is not None:
             values[name], keys[name] = value, key
-    where = Where(origin, document.name if document else None, keys, document.lines(*keys.values()) if document else {})
+    where = Where(origin, document.name, keys, document.line) if document else Where(origin, keys=keys)
     general = str(leaves.get("source") or "")
     named = {key.removeprefix(SOURCES): str(value) for key, value in leaves.items() if key.startswith(SOURCES)}
     sources = {name: named.get(name, general) for name in values if named.get(name, general)}
@@ -54,7 +54,7 @@ def of_leaves(leaves: Mapping[str, Any], origin: str, document: Document | None 
 
 def _unknown(key: str, origin: str, document: Document | None) -> UsageError:
     bare = key.removeprefix("recipe.")
-    file, line = (document.name, document.lines(key).get(key)) if document else (None, None)
+    file, line = (document.name, document.line(key)) if document else (None, None)
     word = ALIASES.get(bare.rpartition(".")[2])
     hint = f"Did you mean `{word}`" if word else did_you_mean(bare, [*Recipe.model_fields, *CELLS]) or "`screen recipe --fields` lists them"
     found = f"`{key}`" + (f" (line {line})" if line else "") + " is none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -18,4 +19,9 @@ def find(name: str) -> Path | None:
     return next((FOLDER / f"{known}.toml" for known in names() if known == wanted), None)
 
 
-__all__ = ["find", "names"]
+def title(name: str) -> str:
+    """What a preset is of, in a line."""
+    return str(tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))["title"])
+
+
+__all__ = ["find", "names", "title"]
