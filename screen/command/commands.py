@@ -370,11 +370,10 @@ def recipe(name: str | None, fields: bool) -> int:
         sys.stdout.writelines(f"{field:<{width}}  {said.description}\n" for field, said in Recipe.model_fields.items())
     elif name is None:
         width = max(map(len, presets.names()))
-        sys.stdout.writelines(f"{known:<{width}}  {presets.title(known)}\n" for known in presets.names())
-    elif not Path(name).is_file() and (file := presets.find(name)) is not None:
-        sys.stdout.write(file.read_text(encoding="utf-8"))
+        sys.stdout.writelines(f"{known:<{width}}  {presets.about(known)[0]}\n" for known in presets.names())
     else:
-        sys.stdout.write(toml(recipe_of(name, "`screen recipe`")))
+        file = None if Path(name).is_file() else presets.find(name)
+        sys.stdout.write(toml(recipe_of(name, "`screen recipe`"), *(presets.about(file.stem) if file is not None else ())))
     return 0
 
 

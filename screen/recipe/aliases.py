@@ -45,7 +45,7 @@ ALIASES = {
     "warmup_ratio": "warmup_fraction", "warmup_frac": "warmup_fraction", "warmup_proportion": "warmup_fraction",
     "lr_warmup_fraction": "warmup_fraction", "pct_start": "warmup_fraction",
     "warmup": "@warmup",
-    "warmup_epochs": "@epochs", "num_train_epochs": "@epochs", "max_epochs": "@epochs", "epochs": "@epochs", "warmup_tokens": "@epochs",
+    "warmup_epochs": "@epochs", "num_train_epochs": "@epochs", "max_epochs": "@epochs", "epochs": "@epochs",
     "max_steps": "total_steps", "max_iters": "total_steps", "num_steps": "total_steps", "train_steps": "total_steps", "train_iters": "total_steps",
     "num_train_steps": "total_steps", "max_train_steps": "total_steps", "num_training_steps": "total_steps", "total_num_steps": "total_steps",
     "training_steps": "total_steps", "total_iters": "total_steps", "total_iterations": "total_steps", "max_update": "total_steps",
@@ -66,7 +66,8 @@ ALIASES = {
 """Word -> field or part. No word here is a field's own name: a table that holds one is another program's."""
 
 SAME = (
-    "lr", "optimizer", "betas", "weight_decay", "grad_clip", "schedule", "warmup_steps", "warmup_fraction", "total_steps", "min_lr", "z_loss", "fp8",
+    "lr", "optimizer", "betas", "weight_decay", "grad_clip", "schedule", "warmup_steps", "warmup_fraction", "warmup_tokens",
+    "total_steps", "min_lr", "z_loss", "fp8",
 )  # fmt: skip
 """Fields whose own names mean the same in other programs. Not `depth`, `init`, `dropout` (the model's), `batch_size` (sequences, with them),
 `precision` (with mixtures), `eps` (a norm's)."""

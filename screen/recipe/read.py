@@ -81,7 +81,8 @@ def _named(text: str, where: str) -> Stated:
 def _nothing(text: str, where: str) -> UsageError:
     if "/" in text or os.sep in text or Path(text).suffix in (".toml", ".yaml", ".yml", ".json", ".py", ".bin"):
         return UsageError(f"{where} must name a file that exists", f"there is no file `{text}`", did_you_mean(text, presets.names()))
-    hint = did_you_mean(text, presets.names()) or FORMS
+    inside = [f"`{name}`" for name in sorted(presets.names(), key=len) if len(text) > 2 and text.lower() in name]
+    hint = f"Did you mean {' or '.join(inside[:3])}" if inside else did_you_mean(text, presets.names()) or FORMS
     return UsageError(f"{where} must be a file or the name of a recipe", f"there is no recipe called `{text}`", hint)
 
 

@@ -79,11 +79,12 @@ class Recipe(BaseModel):
     schedule: Schedule | None = Field(default=None, description="how the learning rate goes after warm-up")
     warmup_steps: Steps | None = Field(default=None, description="optimiser steps of learning-rate warm-up")
     warmup_fraction: Share | None = Field(default=None, description="warm-up as a share of all steps")
+    warmup_tokens: Steps | None = Field(default=None, description="tokens of warm-up; at the final batch size at least so many steps")
     total_steps: Count | None = Field(default=None, description="optimiser steps")
     min_lr: NonNegative | None = Field(default=None, description="learning rate at the end of the schedule, per step")
     batch_size: Count | None = Field(default=None, description="tokens per optimiser step (sequences where there are no tokens)")
     precision: Precision | None = Field(default=None, description="dtype of activations in training")
-    params_precision: Precision | None = Field(default=None, description="dtype in which the weights are kept")
+    params_precision: Precision | None = Field(default=None, description="dtype of the model's own weights, whatever copy the optimiser keeps")
     attention_output_precision: Precision | None = Field(default=None, description="dtype in which the attention's output is accumulated")
     reductions_precision: Precision | None = Field(default=None, description="dtype of softmaxes, norms and sums over devices")
     optimizer_state_precision: Precision | None = Field(default=None, description="dtype of the optimiser's averages")
@@ -120,17 +121,21 @@ class Recipe(BaseModel):
 
     @property
     def warmup(self) -> int | None:
-        """Steps of warm-up, 0 where it is stated that there is none; None where neither steps nor share and length are stated."""
+        """Steps of warm-up, 0 where it is stated that there is none; None where they do not follow from what is stated.
+
+        Of tokens: as many as there are at the final batch size, which is too few where the batch grows."""
         if self.warmup_steps is not None:
             return self.warmup_steps
-        if self.warmup_fraction == 0:
+        if self.warmup_fraction == 0 or self.warmup_tokens == 0:
             return 0
-        return None if self.warmup_fraction is None or self.total_steps is None else round(self.warmup_fraction * self.total_steps)
+        if self.warmup_fraction is not None and self.total_steps is not None:
+            return round(self.warmup_fraction * self.total_steps)
+        return None if self.warmup_tokens is None or self.batch_size is None else self.warmup_tokens // self.batch_size
 
     @property
     def warms_up(self) -> bool | None:
         """Whether there is more than one step of warm-up."""
-        return self.warmup > 1 if self.warmup is not None else True if self.warmup_fraction else None
+        return self.warmup > 1 if self.warmup is not None else True if self.warmup_fraction or self.warmup_tokens else None
 
     @property
     def decays(self) -> bool | None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from screen.errors import UsageError
 from screen.recipe.recipe import Recipe
 
-ALTERNATIVES = (("warmup_steps", "warmup_fraction"), ("weight_decay", "weight_decay_on"))
+ALTERNATIVES = (("warmup_steps", "warmup_fraction", "warmup_tokens"), ("weight_decay", "weight_decay_on"))
 """Fields that say the same in two ways: what is stated later takes back the other one."""
 
 

@@ -8,10 +8,11 @@ from typing import Any
 from screen.recipe.stated import Stated
 
 
-def toml(stated: Stated) -> str:
-    """Field by field, with who states it above all or behind each; what was not used stands below in comments."""
+def toml(stated: Stated, title: str = "", source: str = "") -> str:
+    """Field by field, with who states it behind each, or above all where it is one file; what was not used stands below in comments."""
     origins = set(stated.origins.values())
-    lines = [f"# {_comment(origin)}" for origin in origins if len(origins) == 1]
+    lines = [f"{key} = {_value(text)}" for key, text in (("title", title), ("source", source)) if text]
+    lines += [f"# {_comment(origin)}" for origin in origins if len(origins) == 1 and not title]
     for name, value in stated.recipe.stated.items():
         said = stated.sources.get(name) or (stated.origins.get(name, "") if len(origins) > 1 else "")
         lines.append(f"{name} = {_value(value)}" + (f"  # {_comment(said)}" if said else ""))

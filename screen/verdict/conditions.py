@@ -73,7 +73,10 @@ def _warm_up(recipe: Recipe) -> Answer:
         return NOT_STATED
     if not recipe.warms_up:
         return Answer("not_met", f"the recipe states no warm-up ({recipe.warmup} steps)")
-    steps = f"{recipe.warmup:,} steps" if recipe.warmup is not None else f"{recipe.warmup_fraction:g} of all steps"
+    if recipe.warmup is not None:
+        steps = f"{recipe.warmup:,} steps"
+    else:
+        steps = f"{recipe.warmup_fraction:g} of all steps" if recipe.warmup_fraction is not None else f"{recipe.warmup_tokens:,} tokens"
     rate = "" if recipe.lr is None else f" to a peak of {recipe.lr:g}"
     return Answer("met", f"the recipe states a warm-up of {steps}{rate}")
 

@@ -19,9 +19,10 @@ def find(name: str) -> Path | None:
     return next((FOLDER / f"{known}.toml" for known in names() if known == wanted), None)
 
 
-def title(name: str) -> str:
-    """What a preset is of, in a line."""
-    return str(tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))["title"])
+def about(name: str) -> tuple[str, str]:
+    """What a preset is of, in a line, and where it is published."""
+    table = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    return table["title"], table["source"]
 
 
-__all__ = ["find", "names", "title"]
+__all__ = ["about", "find", "names"]
