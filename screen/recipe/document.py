@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ LONGEST = 10_000_000
 
 @dataclass(frozen=True)
 class Document:
-    """One file, as it was named."""
+    """One file. Its name is relative to the working directory: it stands in reports."""
 
     name: str
     data: bytes
@@ -74,7 +75,15 @@ def document(name: str) -> Document:
         raise UsageError("a recipe must be a file that can be read", str(error), file=name) from None
     if len(data) > LONGEST:
         raise UsageError("a recipe must be a short file", f"`{name}` has more than {LONGEST // 10**6} MB", file=name)
-    return Document(name, data)
+    return Document(shown(name), data)
 
 
-__all__ = ["Document", "document"]
+def shown(name: str) -> str:
+    """The name as a report may show it: the way from the working directory."""
+    try:
+        return os.path.relpath(name).replace(os.sep, "/") if os.path.isabs(name) else name
+    except ValueError:  # another drive on Windows
+        return os.path.basename(name)
+
+
+__all__ = ["Document", "document", "shown"]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from screen import plugins, tables
 from screen.errors import UsageError, did_you_mean
 from screen.recipe import presets
-from screen.recipe.document import Document, document
+from screen.recipe.document import Document, document, shown
 from screen.recipe.formats import own
 from screen.recipe.recipe import Recipe
 from screen.recipe.stated import Stated, over
@@ -75,7 +75,7 @@ def _named(text: str, where: str) -> Stated:
         found = _read(Document(preset.name, preset.read_bytes()), "own", f"preset `{preset.stem}`")
     else:
         raise _nothing(text, where)
-    return Stated(found.recipe, found.origins, found.sources, found.unused, (text,))
+    return Stated(found.recipe, found.origins, found.sources, found.unused, (shown(text),))
 
 
 def _nothing(text: str, where: str) -> UsageError:

@@ -142,6 +142,10 @@ def test_a_reader_that_leaves_early_is_exit_2(tmp_path: Path) -> None:
         (["check", "there/is/none.py"], "there is no file"),
         (["check", "x.py", "-q", "-v"], "exclude each other"),
         (["graph", "x.py", "--format", "dott"], "Did you mean `dot`?"),
+        (["check", "x.py", "--recipe", "lrr=1"], "Did you mean `lr`"),
+        (["check", "x.py", "--recipe", "learning_rate=1"], "Did you mean `lr`"),
+        (["check", "x.py", "--recipe", "lr=-1"], "`lr` in `--recipe` must be greater than 0"),
+        (["recipe", "bert-bas"], "Did you mean `bert-base`"),
         (["rule", "G999"], "there is none called `G999`"),
     ],
 )
@@ -157,7 +161,8 @@ def test_usage_errors_say_what_to_do(
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [(["--help"], 0), (["check", "--help"], 0), (["rule"], 0), (["rule", "--all"], 0), (["schema"], 0), (["config"], 0), (["check", "none.py"], 2)],
+    [(["--help"], 0), (["check", "--help"], 0), (["rule"], 0), (["rule", "--all"], 0), (["schema"], 0), (["config"], 0), (["check", "none.py"], 2),
+     (["recipe"], 0), (["recipe", "bert-base"], 0), (["recipe", "--fields"], 0), (["check", "none.py", "--recipe", "bert-base"], 2)],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_what_needs_no_model_does_not_import_torch(tmp_path: Path, words: list[str], code: int) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from screen import plugins
 from screen.errors import UsageError
 from screen.recipe import presets
-from screen.recipe.read import recipe_of
-from screen.recipe.recipe import Recipe
+from screen.recipe.read import FORMATS, recipe_of
+from screen.recipe.recipe import CELLS, Recipe
 from screen.recipe.write import toml
+from tests.shared import ROOT
 
 WANTED = (
     "gpt2-small gpt2-xl nanogpt-gpt2 gpt3-175b llama-7b llama-2-7b llama-3-8b bert-base bert-large roberta-base t5-base opt-175b "
@@ -64,3 +66,12 @@ def test_a_wrong_name_is_answered_with_near_ones(word: str, near: str) -> None:
     with pytest.raises(UsageError) as caught:
         recipe_of(word, "x")
     assert (f"`{near}`" if near else "a name that `screen recipe` lists") in str(caught.value)
+
+
+def test_the_page_names_every_field_format_and_preset() -> None:
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    cells = {field: cell for cell, field in CELLS.items()}
+    for name, field in Recipe.model_fields.items():
+        assert f"| `{name}` | {field.description} | {f'`{cells[name]}`' if name in cells else ''} |" in page
+    assert f"{', '.join(f'`{name}`' for name in presets.names())}." in page
+    assert all(f"| `{name}` |" in page for name in plugins.own(FORMATS))
