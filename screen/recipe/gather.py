@@ -29,7 +29,7 @@ class Gathered:
     why: dict[str, str] = field(default_factory=dict)
     """Key -> why it was not used, where that is not plain."""
     torn: set[str] = field(default_factory=set)
-    """Fields and parts of which two keys say different things."""
+    """Fields and parts of which something is said that is not known: two keys differ, or a value cannot be read."""
 
     def take(self, name: str) -> Any:
         """Takes a value out that is used elsewhere."""
@@ -62,11 +62,14 @@ def meaning(key: str) -> str | None:
     return INSIDE[inside].get(word) or INSIDE[""].get(word) or ALIASES.get(word) or (word if word in SAME else None)
 
 
-def gather(leaves: Mapping[str, Any], where: Where, *, devices: int | None = None, unread: Mapping[str, str] | None = None) -> Stated:
-    """The recipe of a table. `devices`: over how many a pass is spread, None where it is not said. `unread`: keys without a value, and why.
+def gather(
+    leaves: Mapping[str, Any], where: Where, *, devices: int | None = None, autocast: bool = False, unread: Mapping[str, str] | None = None
+) -> Stated:
+    """The recipe of a table. `devices`: over how many a pass is spread, None where it is not said. `autocast`: whether `bf16` and `fp16` mean it;
+    else they may mean that the model itself is of that type. `unread`: keys without a value, and why.
 
     Raises `UsageError` for a value that its field cannot have."""
-    found = Gathered(why=dict(unread or {}))
+    found = Gathered(why=dict(unread or {}), torn={part for key in unread or {} if (part := meaning(key) or "").startswith("@")})
     plain: list[str] = []
     for key, value in leaves.items():
         name = meaning(key)
@@ -76,6 +79,7 @@ def gather(leaves: Mapping[str, Any], where: Where, *, devices: int | None = Non
             _take(found, name, key, value)
     for compose in COMPOSED:
         compose(found)
+    _precision(found, autocast)
     _batch(found, devices)
     for name in [name for name in found.values if name.startswith("@")]:
         found.drop(name, "there is no field for it")
@@ -90,6 +94,8 @@ def _take(found: Gathered, name: str, key: str, value: Any) -> None:
         found.why[key] = "keys of the same meaning differ"
     elif not _can_be(name, value):
         found.why[key] = "no value that can be read stands there"
+        if name not in WORDS:
+            found.torn.add(name)
     elif name not in found.values:
         found.values[name], found.keys[name] = value, key
     elif found.values[name] != value:
@@ -100,6 +106,8 @@ def _take(found: Gathered, name: str, key: str, value: Any) -> None:
 
 def _can_be(name: str, value: Any) -> bool:
     """Whether a value is of the kind that a field or part takes: `auto` and `${model.lr}` are no numbers."""
+    if name == "@dtype":
+        return _type(value) is not None
     if name in WORDS or name in FLAGS:
         return isinstance(value, str | bool | int)
     if name == "betas":
@@ -202,32 +210,32 @@ def _min_lr(found: Gathered) -> None:
             found.drop("@min_lr_ratio", "the peak is not stated")
 
 
-def _precision(found: Gathered) -> None:
+def _precision(found: Gathered, autocast: bool) -> None:
     flags = {"@bfloat16": "bfloat16", "@float16": "float16", "@tf32": "tf32"}
     stated = {part: _flag(found.values[part]) for part in flags if part in found.values}
     on = [part for part, flag in stated.items() if flag]
     if on:
-        if on[0] != "@tf32":
+        if autocast and on[0] != "@tf32":
             found.values["autocast"], found.keys["autocast"] = True, found.keys[on[0]]
         found.use("precision", on[0], flags[on[0]])
-    elif stated.get("@bfloat16") is False and stated.get("@float16") is False:
+    elif autocast and stated.get("@bfloat16") is False and stated.get("@float16") is False:
         found.values["autocast"], found.keys["autocast"] = False, found.keys["@bfloat16"]
     for part in flags:
         if part in found.values:
             found.take(part)
     if "@dtype" in found.values:
-        _mixture(found, str(found.values["@dtype"]).lower().removeprefix("torch."))
+        _mixture(found)
 
 
-def _mixture(found: Gathered, word: str) -> None:
+def _type(word: Any) -> str | None:
+    """The type in a word for one, however it is mixed."""
+    return TYPES.get(str(word).lower().removeprefix("torch.").removeprefix("amp_").removesuffix("-mixed").removesuffix("-true"))
+
+
+def _mixture(found: Gathered) -> None:
     """`bf16-mixed` and `amp_bf16` are autocast over weights in float32, `bf16-true` is none."""
-    mixed = word.endswith("-mixed") or word.startswith("amp_")
-    true = word.endswith("-true")
-    name = TYPES.get(word.removeprefix("amp_").removesuffix("-mixed").removesuffix("-true"))
-    if name is None:
-        found.drop("@dtype", "no type that is known here")
-        return
-    key = found.keys["@dtype"]
+    word, key = str(found.values["@dtype"]).lower(), found.keys["@dtype"]
+    mixed, true, name = word.endswith("-mixed") or word.startswith("amp_"), word.endswith("-true"), _type(word)
     found.use("precision", "@dtype", name)
     for other, value in (("autocast", mixed), ("params_precision", "float32" if mixed else name)):
         if (mixed or true) and other not in found.values:
@@ -238,9 +246,10 @@ def _batch(found: Gathered, devices: int | None) -> None:
     """Tokens per step, where all that they are made of is stated."""
     names = ("@sequences", "@micro", "@passes", "@length")
     numbers = {name: _count(found.values.get(name)) for name in names}
-    sequences, length = numbers["@sequences"], numbers["@length"]
-    if sequences is None and devices is not None and numbers["@micro"] is not None:
-        sequences = numbers["@micro"] * (numbers["@passes"] or 1) * devices
+    sequences, length, micro = numbers["@sequences"], numbers["@length"], numbers["@micro"]
+    passes = 1 if "@passes" not in found.values and "@passes" not in found.torn else numbers["@passes"]
+    if sequences is None and devices is not None and micro is not None and passes is not None:
+        sequences = micro * passes * devices
     parts = [name for name in names if name in found.values]
     if sequences is not None and length is not None and "batch_size" not in found.values:
         found.use("batch_size", "@length", sequences * length)
@@ -257,7 +266,7 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**12 else None
 
 
-COMPOSED: tuple[Callable[[Gathered], None], ...] = (_betas, _optimizer, _schedule, _warm_up, _length, _clip, _min_lr, _precision)
+COMPOSED: tuple[Callable[[Gathered], None], ...] = (_betas, _optimizer, _schedule, _warm_up, _length, _clip, _min_lr)
 """What is made of parts, in this order."""
 
 assert set(SAME) <= set(Recipe.model_fields)

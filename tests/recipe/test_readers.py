@@ -110,6 +110,18 @@ def test_a_file_like_nanogpts_is_read(tmp_path: Path) -> None:
     assert [entry.partition("`")[2].partition("`")[0] for entry in stated.unused] == ["decay_lr", "lr_decay_iters", "dropout"]
 
 
+@pytest.mark.parametrize("line", ["if ddp:\n    gradient_accumulation_steps //= 8", "gradient_accumulation_steps = world()", "batch_size = auto"])
+def test_a_batch_of_parts_that_are_not_all_known_is_not_stated(tmp_path: Path, line: str) -> None:
+    stated = read(tmp_path, "c.py", f"batch_size = 12\nblock_size = 1024\ngradient_accumulation_steps = 40\n{line}\nbeta1 = 0.9\nbeta2 = beta()")
+    assert stated.recipe.stated == {}
+
+
+def test_a_name_that_a_loop_binds_takes_no_other_name_back(tmp_path: Path) -> None:
+    text = "learning_rate = 6e-4\nif lr_known:\n    max_iters = 3\nwhile True:\n    lr = get_lr(learning_rate)\n    break"
+    stated = read(tmp_path, "train.py", text)
+    assert stated.recipe.stated == {"lr": 6e-4} and len(stated.unused) == 2
+
+
 def test_without_decay_the_rate_is_constant(tmp_path: Path) -> None:
     assert read(tmp_path, "c.py", "decay_lr = False").recipe.schedule == "constant"
 
@@ -170,13 +182,19 @@ interpolated: {learning_rate: "${optimizer.lr}"}
   "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": "auto"}},
   "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_min_lr": 0, "warmup_max_lr": 1e-4, "warmup_num_steps": 500, "total_num_steps": 9000}}
 }""", {"optimizer": "adamw", "lr": 1e-4, "betas": (0.9, 0.95), "eps": 1e-8, "grad_clip": 1.0, "schedule": "linear", "warmup_steps": 500,
-       "total_steps": 9000, "precision": "bfloat16", "autocast": True}),
+       "total_steps": 9000, "precision": "bfloat16"}),
     ("argparse.yml", "max-lr: 0.001\nadam-betas: (0.9, 0.98)\nclip-norm: 0.0\nlr-scheduler: inverse_sqrt\nwarmup-updates: 4000\nmax-update: 100000\n"
      "adam_eps: 1e-6\nglobal_batch_size: 64\nseq_length: 2048\nfp16: true\n",
      {"lr": 1e-3, "betas": (0.9, 0.98), "eps": 1e-6, "schedule": "inverse_sqrt", "warmup_steps": 4000, "total_steps": 100_000,
-      "batch_size": 131_072, "precision": "float16", "autocast": True}),
+      "batch_size": 131_072, "precision": "float16"}),
     ("fast.toml", "opt = 'sgd'\nlr = 0.1\nepochs = 90\nsched = 'step'\nclip_grad = 1.0\nclip_mode = 'value'\nbatch_size = 256\n",
      {"optimizer": "sgd", "lr": 0.1}),
+    ("neox.yml", "{\n 'seq-length': 2048, 'train_micro_batch_size_per_gpu': 8, 'weight-decay': 0.1, 'warmup': 0.01,\n 'lr-decay-style': 'cosine',"
+     "'optimizer': {'type': 'Adam', 'params': {'lr': 0.00012, 'eps': 1.0e-8,}},\n 'fp16': {'fp16': true, 'enabled': true}, 'train-iters': 1000,\n}",
+     {"optimizer": "adam", "lr": 1.2e-4, "eps": 1e-8, "weight_decay": 0.1, "schedule": "cosine", "warmup_fraction": 0.01, "total_steps": 1000,
+      "precision": "float16"}),
+    ("composer.yaml", "precision: amp_bf16\nfsdp: {precision: mixed}\nmax_grad_norm: 1.0\nscheduler: {name: cosine_with_warmup, alpha_f: 0.1}",
+     {"grad_clip": 1.0, "schedule": "cosine", "precision": "bfloat16", "params_precision": "float32", "autocast": True}),
     ("two.yaml", "gan: {learning_rate: 1e-4}\ncritic: {learning_rate: 4e-4}\nlr: 1e-4\nmax_iters: -1\nbeta1: 0.5", {}),
     ("amp.json", '{"learning_rate": 0.001, "mixed_precision": "amp_bf16", "warmup": 100, "param_dtype": "bfloat16"}',
      {"lr": 1e-3, "warmup_steps": 100, "precision": "bfloat16", "params_precision": "bfloat16", "autocast": True}),

@@ -36,7 +36,7 @@ def read(document: Document) -> Stated:
     if all(key in table for key in OF_STATE):
         hint = 'Save the arguments: `open("training_args.json", "w").write(args.to_json_string())`'
         raise UsageError("a recipe must say how a model is trained", f"{document.origin} is the record of a run", hint, file=document.name)
-    return gather(document.leaves, Where(document.origin, document.name, line=document.line))
+    return gather(document.leaves, Where(document.origin, document.name, line=document.line), autocast=True)
 
 
 __all__ = ["ORDER", "fits", "read"]
