@@ -194,8 +194,6 @@ def _length(found: Gathered) -> None:
 
 def _clip(found: Gathered) -> None:
     by = str(found.values.get("@clip_by", "norm")).lower()
-    if "@clip_by" in found.values:
-        found.drop("@clip_by", "it says how gradients are clipped")
     if "grad_clip" in found.values and _number(found, "grad_clip") == 0:
         found.drop("grad_clip", "gradients are not clipped")
     elif "grad_clip" in found.values and by != "norm":

@@ -59,11 +59,11 @@ def test_pyproject_has_it_too(tmp_path: Path) -> None:
 
 
 def test_changes_are_laid_over_the_file_and_another_recipe_takes_its_place(tmp_path: Path) -> None:
-    folder = _file(tmp_path, "[recipe]\nlr = 1e-3\nwarmup_steps = 10")
+    folder = _file(tmp_path, "[recipe]\nlr = 1e-3\nwarmup_steps = 10\nqk_clip = 100")
     changed = config.load({"recipe": ("lr=2e-3", "dropout=0.1")}, folder)
-    assert _recipe(changed) == {"lr": 2e-3, "warmup_steps": 10, "dropout": 0.1} and changed.origins["recipe"] == "option"
+    assert _recipe(changed) == {"lr": 2e-3, "warmup_steps": 10, "qk_clip": 100, "dropout": 0.1} and changed.origins["recipe"] == "option"
     other = config.load({"recipe": ("gpt3-125m", "lr=2e-3")}, folder)
-    assert _recipe(other)["lr"] == 2e-3 and _recipe(other)["warmup_tokens"] == 375_000_000 and "warmup_steps" not in _recipe(other)
+    assert _recipe(other)["lr"] == 2e-3 and _recipe(other)["warmup_tokens"] == 375_000_000 and not {"warmup_steps", "qk_clip"} & set(_recipe(other))
 
 
 def test_screen_config_shows_every_field_with_who_states_it(tmp_path: Path) -> None:

@@ -258,6 +258,7 @@ def test_every_cell_is_read(tmp_path: Path) -> None:
         ("r.toml", "total_steps = " + "9" * 400, "must be less than", 1),
         ("r.toml", "lr = 1e-3\nlr = 1e-4", "Cannot overwrite a value", None),
         ("r.toml", "lr = 1e-3\n[optimizer]\nlr = 1e-4", "must state `lr` once", None),
+        ("r.toml", "[sources]\nlr = 'page 3'\n[optimizer]\nlr = -1\n", "must be greater than 0", None),
         ("r.toml", "lr = ", "must be readable TOML", None),
         ("r.json", "[1]", "not a table", None),
         ("r.json", "{" * 10, "must be readable JSON", None),
