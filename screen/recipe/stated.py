@@ -80,6 +80,8 @@ def over(first: Stated, second: Stated) -> Stated:
             for name in names:
                 values.pop(name, None)
     values |= second.recipe.stated
+    if "min_lr" not in second.origins and "lr" in second.origins and values.get("min_lr", 0) > values["lr"]:
+        del values["min_lr"]  # it was the end of a schedule with another peak
     for name in second.origins:
         sources.pop(name, None)
     origins = {name: second.origins.get(name, origins.get(name, "")) for name in values}

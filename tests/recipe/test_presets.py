@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -11,9 +12,9 @@ from screen import plugins
 from screen.errors import UsageError
 from screen.recipe import presets
 from screen.recipe.read import FORMATS, recipe_of
-from screen.recipe.recipe import CELLS, Recipe
+from screen.recipe.recipe import CELLS, Recipe, of_cells
 from screen.recipe.write import toml
-from tests.shared import ROOT
+from tests.shared import ROOT, shared
 
 WANTED = (
     "gpt2-small gpt2-xl nanogpt-gpt2 gpt3-175b llama-7b llama-2-7b llama-3-8b bert-base bert-large roberta-base t5-base opt-175b "
@@ -75,3 +76,13 @@ def test_the_page_names_every_field_format_and_preset() -> None:
         assert f"| `{name}` | {field.description} | {f'`{cells[name]}`' if name in cells else ''} |" in page
     assert f"{', '.join(f'`{name}`' for name in presets.names())}." in page
     assert all(f"| `{name}` |" in page for name in plugins.own(FORMATS))
+
+
+@pytest.mark.parametrize(
+    ("row", "name"), [("opt-12", "opt-175b"), ("glm-deepnorm", "glm-130b"), ("palm-540B", "palm-540b"), ("kimi-k2-clip", "kimi-k2")]
+)
+def test_presets_agree_with_the_record_of_the_same_run(row: str, name: str) -> None:
+    rows = {r["id"]: r for r in map(json.loads, shared("outcomes", "outcomes.jsonl").read_text(encoding="utf-8").splitlines())}
+    recorded, preset = of_cells(rows[row]).stated, recipe_of(name, "x").recipe.stated
+    both = set(recorded) & set(preset)
+    assert len(both) >= 3 and {field: recorded[field] for field in both} == {field: preset[field] for field in both}

@@ -116,6 +116,12 @@ def test_what_is_stated_later_wins_and_takes_back_what_says_the_same_otherwise()
     assert both.origins == {"lr": "second", "weight_decay": "second", "warmup_steps": "second", "total_steps": "first"}
 
 
+def test_the_end_of_a_schedule_goes_with_its_peak() -> None:
+    first = recipe_of({"lr": 1e-3, "min_lr": 1e-4}, "first")
+    assert over(first, recipe_of({"lr": 1e-5}, "second")).recipe.stated == {"lr": 1e-5}
+    assert over(first, recipe_of({"lr": 5e-4}, "second")).recipe.stated == {"lr": 5e-4, "min_lr": 1e-4}
+
+
 def test_what_contradicts_itself_over_two_places_names_both() -> None:
     with pytest.raises(UsageError, match="of first and second must not contradict itself"):
         over(recipe_of({"lr": 1e-3}, "first"), recipe_of({"min_lr": 1e-2}, "second"))
