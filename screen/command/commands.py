@@ -372,7 +372,7 @@ def recipe(name: str | None, fields: bool) -> int:
         width = max(map(len, presets.names()))
         sys.stdout.writelines(f"{known:<{width}}  {presets.about(known)[0]}\n" for known in presets.names())
     else:
-        file = None if Path(name).is_file() else presets.find(name)
+        file = None if os.path.isfile(name) else presets.find(name)
         sys.stdout.write(toml(recipe_of(name, "`screen recipe`"), *(presets.about(file.stem) if file is not None else ())))
     return 0
 

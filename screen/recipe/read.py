@@ -62,14 +62,14 @@ def _named(text: str, where: str) -> Stated:
     kind, colon, rest = text.partition(":")
     if colon and plugins.find(FORMATS, kind):
         return _read(document(rest), kind)
-    if is_change(text) and not Path(text).is_file():
+    if is_change(text) and not os.path.isfile(text):
         key, _, value = text.partition("=")
         try:
             given = json.loads(value)
         except ValueError:
             given = value
         found = own.of_leaves({key.strip(): given}, where)
-    elif Path(text).is_file():
+    elif os.path.isfile(text):
         found = _read(document(text))
     elif (preset := presets.find(text)) is not None:
         found = _read(Document(preset.name, preset.read_bytes()), "own", f"preset `{preset.stem}`")
@@ -109,7 +109,7 @@ def _with_base(stated: Stated, base: Any, where: str) -> Stated:
         return stated
     if not isinstance(base, str) or is_change(base):
         raise UsageError(f"`base` in {where} must be the name of a recipe or a file", f"it is `{base}`", FORMS)
-    if Path(base).is_file() and (document(base).table or {}).get("base") is not None:
+    if os.path.isfile(base) and (document(base).table or {}).get("base") is not None:
         raise UsageError(f"`base` in {where} must be a recipe without a `base`", f"`{base}` has one", "Name the first one")
     under = _named(base, f"`base` in {where}")
     return over(Stated(under.recipe, under.origins, under.sources, under.unused), stated)
