@@ -17,6 +17,8 @@ from screen.graph import Graph, ops_digest
 from screen.probe.budget.allocation import Want
 from screen.probe.budget.budget import RATES, Budget, device_of, dtype_of, room_of
 from screen.probe.experiments import blocks, branches, initialisers, width_scaling
+from screen.probe.experiments.curvature import curvatures
+from screen.probe.experiments.update import updates
 from screen.probe.measure.determinism import settled
 from screen.probe.measure.leaves import Watch
 from screen.probe.measure.session import Session
@@ -45,6 +47,9 @@ def experiments(plan: ProbePlan, built: Built, watch: Watch, options: Options, m
             yield from map(asdict, initialisers.recorded(session, make))
         for found in in_order(plan, session):
             yield asdict(found)
+        for measured in (updates, curvatures) if make is not None else ():
+            if plan.asks(measured.__name__.removesuffix("s"), "", "", ""):
+                yield from map(asdict, measured(plan, session, make))
         if options.stress and make is not None:
             for found in stress(plan, session, make):
                 yield asdict(found)

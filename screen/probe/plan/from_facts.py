@@ -13,6 +13,8 @@ from screen.graph import ops_digest
 from screen.probe.plan.blocks import block_plan, cuts_of
 from screen.probe.plan.quantities import norm_plan, quantity_plan
 from screen.probe.plan.types import BoundPlan, DegreePlan, HamiltonianPlan, NormPlan, ProbePlan, Program, SpreadPlan, SublayerPlan
+from screen.probe.plan.update import update_plan
+from screen.recipe import Recipe
 from screen.structure.branches.attention import Attention
 from screen.structure.branches.branch import Branch
 from screen.structure.chains.find import Chains
@@ -25,8 +27,8 @@ from screen.structure.types import Kind, Stream, Sublayer, Unknown
 NAMES = ("magnitude", "lipschitz", "lipschitz_local", "internal")
 
 
-def plan_of(facts: Facts) -> ProbePlan:
-    """What is to be measured of one model."""
+def plan_of(facts: Facts, recipe: Recipe | None = None, kappa: float | None = None) -> ProbePlan:
+    """What is to be measured of one model. `recipe`: how it will be trained; `kappa`: κ as it is derived, where it is."""
     flow = Flow(facts.graph)
     readers = readers_of(Chains(flow, Edges(flow, Norms(flow))))
     branches = {(b.add, b.output): (reader, b) for reader in readers for _, b in reader.branches}
@@ -37,7 +39,8 @@ def plan_of(facts: Facts) -> ProbePlan:
             sublayers += [_sublayer(facts, stream, kind, s, b) for s, (_, b) in found]
             if found:
                 blocks.append(block_plan(facts, stream, kind, found[0][1][0], [b for _, (_, b) in found]))
-    return ProbePlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(sublayers), tuple(blocks), loop=facts.is_loop)
+    return ProbePlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(sublayers), tuple(blocks), loop=facts.is_loop,
+                     update=update_plan(facts, blocks, recipe, kappa))  # fmt: skip
 
 
 def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, branch: Branch) -> SublayerPlan:

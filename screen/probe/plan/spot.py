@@ -63,7 +63,7 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
 def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch) -> frozenset[int]:
     """Which of the parameters of a branch, in order, "over all weights" leaves as they are; all branches of a kind have them at the same places."""
     graph = branch.flow.graph
-    names = [graph.nodes[i].name for i in sorted(_parameters(branch))]
+    names = [graph.nodes[i].name for i in sorted(parameters_of(branch))]
     sub = next((s for k in stream.kinds for s in k.sublayers if (k.id, s.name) == (kind, sublayer)), None)
     analysis = None if sub is None or (sub.add, sub.output) != (branch.add, branch.output) else facts.analysis(sub)
     held = frozenset(graph.frozen) if analysis is None or isinstance(analysis, Unknown) else analysis.bounds.held
@@ -72,7 +72,7 @@ def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch
 
 def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozenset[int]) -> SpotBranch:
     graph, flow = branch.flow.graph, branch.flow
-    read = _parameters(branch)
+    read = parameters_of(branch)
     names = tuple(graph.nodes[i].name for i in sorted(read))
     moving = [i for place, i in enumerate(sorted(read)) if place not in held and numel(graph.nodes[i].shape or ()) > 1]
     free = tuple(graph.nodes[i].name for i in moving if any(_is_free(branch, *site) for site in read[i]))
@@ -80,7 +80,7 @@ def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozen
     return SpotBranch(kind, sublayer, branch.output, names, free, softmaxes)
 
 
-def _parameters(branch: Branch) -> dict[int, set[tuple[int, int]]]:
+def parameters_of(branch: Branch) -> dict[int, set[tuple[int, int]]]:
     """Parameters that a branch reads, through functions of weights -> (node of the branch, what it reads there)."""
     flow, graph = branch.flow, branch.flow.graph
     found: dict[int, set[tuple[int, int]]] = {}
@@ -130,4 +130,4 @@ def after_first(facts: Facts, stream: Stream) -> int:
     return 0 if found == len(nodes) - 1 else found  # all is one block
 
 
-__all__ = ["after_first", "spot_plan"]
+__all__ = ["after_first", "parameters_of", "spot_plan"]

@@ -209,6 +209,30 @@ class BlockPlan:
     """The residual add of each of `outputs`."""
 
 
+@dataclass(frozen=True)
+class UpdatePlan:
+    """The first update and the curvature of the whole model at its start, under what a recipe says of the optimiser."""
+
+    state: int | None = None
+    """The node of the last normed state; of a stream that ends without a norm its last state. None: the output of the model stands for it."""
+    normed: bool = False
+    """Whether a norm made that state."""
+    axis: int = -1
+    """Its feature axis."""
+    groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """(group of weights, names of its parameters), by what they do."""
+    frozen: tuple[str, ...] = ()
+    """Parameters that ask for no gradient."""
+    eps: float = 1e-8
+    """ε of Adam's denominator."""
+    beta1: float = 0.9
+    """Adam's first decay rate."""
+    rate: float | None = None
+    """Peak learning rate of the recipe."""
+    predicted: float | None = None
+    """κ as it is derived (`screen.tolerance`); None where it is not."""
+
+
 Place = tuple[str, str, str, str]
 """(name of an experiment, stream, kind, sublayer); empty where it belongs to none."""
 
@@ -226,6 +250,7 @@ class ProbePlan:
     """What is to be measured; None: everything."""
     loop: bool = False
     """The model is the loop of one block."""
+    update: UpdatePlan = field(default_factory=UpdatePlan)
 
     def asks(self, *place: str) -> bool:
         """Whether an experiment is to be made: (name, stream, kind, sublayer)."""
@@ -295,5 +320,5 @@ def rounded(value: float) -> float | str:
 
 __all__ = [
     "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "HamiltonianPlan", "MadePlan", "NormPlan", "Options", "Outcome", "PartPlan",
-    "Place", "ProbePlan", "Program", "QuantityPlan", "SpreadPlan", "SublayerPlan", "from_json", "rounded", "to_json",
+    "Place", "ProbePlan", "Program", "QuantityPlan", "SpreadPlan", "SublayerPlan", "UpdatePlan", "from_json", "rounded", "to_json",
 ]  # fmt: skip

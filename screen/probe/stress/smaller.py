@@ -41,13 +41,14 @@ class Smaller:
     words: str
 
 
-def smaller(plan: ProbePlan, session: Session) -> Iterator[Smaller]:
-    """Models, from the largest to the smallest."""
+def smaller(plan: ProbePlan, session: Session, depth: bool = True) -> Iterator[Smaller]:
+    """Models, from the largest to the smallest. `depth`: whether the depth may be changed too."""
     if session.built.again is None:
         return
     same, any_depth = each_once(session), each_once(session, same=False)
     settings, words = Settings(), tuple[str, ...]()
-    for steps, made in ((_tables(session), same), (_pictures(session), same), (_widths(plan, session), same), (_depths(plan, session), any_depth)):
+    every = [(_tables(session), same), (_pictures(session), same), (_widths(plan, session), same), (_depths(plan, session), any_depth)]
+    for steps, made in every if depth else every[:-1]:
         before = settings, words
         for more, said in steps:
             wanted = {**before[0], **more}

@@ -12,6 +12,8 @@ All of them ask for the same two things: find out which of a few maps is meant (
 * `image`, floats [b, c, h, w] → [b, C], or [b, n, C] or [b, C, h', w'], of which the mean is taken: one of C (at most 8) fixed patterns of N(0, 1) on
   a 4 × 4 grid with noise of 0.5 on each of its fields and 0.3 on every pixel; the label is the pattern. Floor about 0; the best constant answer has
   ln C.
+* `noise`, for a model that none of these fits, and never trained on: its own inputs (floats drawn anew), and the mean square distance of its first
+  output of floats from N(0, 1).
 """
 
 from __future__ import annotations
@@ -100,6 +102,27 @@ def task_of(built: Built, model: nn.Module, seed: int) -> Task:
     if main.is_floating_point() and main.dim() == 4 and len(shape) in (2, 3, 4) and shape[0] == main.shape[0] and _width(shape) > 1:
         return _image(call, shape, seed)
     raise Missing(f"no task fits an input {list(main.shape)} ({str(main.dtype).removeprefix('torch.')}) and an output {list(shape)}")
+
+
+def noise_of(built: Built, model: nn.Module, seed: int) -> Task:
+    """A loss for any model. Raises `Missing` where it gives no floats."""
+    call = _Call(built, seed)
+    main = call.leaves[call.main]
+
+    def answer(model: nn.Module, x: Tensor) -> Tensor:
+        found = [t for t in tree_leaves(_plain(call.output(model, x))) if isinstance(t, Tensor) and t.is_floating_point()]
+        if not found:
+            raise Missing("its output holds no tensor of floats")
+        return found[0]
+
+    with torch.no_grad():
+        shape = answer(model, main).shape
+
+    def batch(g: torch.Generator) -> Batch:
+        x = torch.randn(main.shape, generator=g) if main.is_floating_point() else main
+        return x, torch.randn(shape, generator=g)
+
+    return Task("its own inputs, and outputs that are N(0, 1)", 1.0, 1.0, batch, answer, lambda out, y: (out.float() - y).square().mean())
 
 
 def _value(value: Any, g: torch.Generator) -> Any:
@@ -211,4 +234,4 @@ def _generator(seed: int, place: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed * 1009 + 7 + place)
 
 
-__all__ = ["BATCH", "Task", "task_of"]
+__all__ = ["BATCH", "Task", "noise_of", "task_of"]
