@@ -11,7 +11,7 @@ from typing import Any
 from screen.child.protocol import Request
 from screen.child.results import Capture, Captured, Progress
 from screen.probe.budget.narrower import advised, filled, is_lost, reduced, without_the_rest
-from screen.probe.plan.types import Options, ProbePlan, to_json
+from screen.probe.plan.types import WHOLE, Options, ProbePlan, to_json
 from screen.report.schema import ExperimentPart, ProbePart, Report
 
 GRACE = 2.0
@@ -22,7 +22,7 @@ def probe_request(request: Request, plans: Mapping[str, ProbePlan], options: Opt
     """The same target once more, to be measured. A GPU reserves far more addresses than it uses: there the limit on address space is lifted."""
     may_open_gpu = options.device == "cuda" or (options.device == "auto" and bool(glob.glob("/dev/nvidia[0-9]*")))
     wanted = {"plans": {name: to_json(plan) for name, plan in plans.items()}, "options": asdict(options)}
-    seconds = options.seconds * (2 if options.stress else 1)
+    seconds = options.seconds * (1 + WHOLE + (1 if options.stress else 0))
     return replace(request, timeout=request.timeout + GRACE * seconds, memory=0 if may_open_gpu else request.memory, probe=wanted)
 
 

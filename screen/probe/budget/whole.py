@@ -1,15 +1,15 @@
 """At which size the whole model is measured: its own, or the largest narrower one of the same depth of which the budget affords the least.
 
-Counted work, before anything is built: a forward takes 2 operations for a weight and a token and a third of what values take; a backward pass twice as
-many; `CALL` for each call and pass. Arithmetic on all weights waits for memory and is counted by `TOUCH`.
+Counted work, before anything is built: a forward takes 2 operations for a weight and a token and a third of what values take; a backward pass twice
+as many; `CALL` for each call and pass. Arithmetic on all weights waits for memory and is counted by `TOUCH`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -20,17 +20,11 @@ from screen.probe.measure.leaves import Missing
 from screen.probe.measure.session import Session
 from screen.probe.plan.types import ProbePlan
 from screen.probe.stress.smaller import smaller
-from screen.probe.stress.sweep import stacked
+from screen.probe.stress.sweep import Make, stacked
 
 TOUCH = 40.0
 """Operations for one weight in one pass over all of them: 1 ns."""
 Form = TypeVar("Form")
-
-
-class Make(Protocol):
-    """The model with weights from a seed, and with more settings where it is to be a smaller one."""
-
-    def __call__(self, seed: int, more: Mapping[str, Any] | None = None) -> nn.Module: ...
 
 
 @dataclass(frozen=True)
@@ -48,12 +42,13 @@ class Size:
 
     def seconds(self, rows: float, touches: float, passes: float) -> float:
         """Counted work of forwards of so many rows in all, in so many passes, and of so many passes over the weights."""
-        return (rows * self.row + touches * TOUCH * self.weights) / (RATES[self.session.budget.device] * FASTER[torch.float32]) + CALL * self.calls * passes
+        rate = RATES[self.session.budget.device] * FASTER[torch.float32]
+        return (rows * self.row + touches * TOUCH * self.weights) / rate + CALL * self.calls * passes
 
 
 def fullest(sizes: Iterator[Size], forms: Sequence[Form], cost: Callable[[Size, Form], float], seconds: float, bytes_each: int) -> tuple[Size, Form]:
     """The largest size that fits with `bytes_each` for a weight, in the fullest form that is affordable. Raises `Missing`."""
-    least, lost = 0.0, ""
+    lost = ""
     for size in sizes:
         device, need = size.session.budget.device, size.weights * bytes_each
         there = torch.cuda.get_device_properties(0).total_memory if device == "cuda" else size.session.options.memory
@@ -63,17 +58,26 @@ def fullest(sizes: Iterator[Size], forms: Sequence[Form], cost: Callable[[Size, 
         costs = [cost(size, form) for form in forms]
         if (found := next((form for form, c in zip(forms, costs, strict=True) if c <= seconds), None)) is not None:
             return size, found
-        least = costs[-1]
-        lost = f"it takes {least:.2g} s of counted work, and `--probe-seconds` leaves {seconds:.2g} s for it"
+        lost = f"it takes {costs[-1]:.2g} s of counted work, and `--probe-seconds` leaves {seconds:.2g} s for it"
     raise Missing(f"{lost}: make it smaller with `--width` (a config) or `--set`")
 
 
 def sizes_of(plan: ProbePlan, session: Session, make: Make) -> Iterator[Size]:
-    """The model itself, then smaller ones of the same depth."""
-    copies = max((b.depth for b in plan.blocks), default=1) if session.built.info.block and session.built.original is None else 1
-    yield _size(plan, session, make, copies, "")
+    """The model itself, then smaller ones of the same depth, each found once for the session."""
+    found, more = session.kept.setdefault("sizes", ([], _sizes(plan, session, make)))
+    yield from found
+    for size in more:
+        found.append(size)
+        yield size
+
+
+def _sizes(plan: ProbePlan, session: Session, make: Make) -> Iterator[Size]:
+    is_block, is_live = session.built.info.block and plan.loop, session.built.original is not None
+    copies = max((b.depth for b in plan.blocks), default=1) if is_block and not is_live else 1
+    words = "" if not is_block else "of one block" if is_live else f"{copies} blocks stacked"
+    yield _size(plan, session, make, copies, words)
     for other in smaller(plan, session, depth=False):
-        yield _size(plan, other.session, partial(make, more=other.settings), copies, other.words)
+        yield _size(plan, other.session, partial(make, more=other.settings), copies, "; ".join(w for w in (words, other.words) if w))
 
 
 def _size(plan: ProbePlan, session: Session, make: Callable[[int], nn.Module], copies: int, words: str) -> Size:
@@ -99,4 +103,4 @@ def _tokens(shape: tuple[int, ...] | None) -> int:
     return found
 
 
-__all__ = ["Make", "Size", "fullest", "sizes_of"]
+__all__ = ["Size", "fullest", "sizes_of"]

@@ -1,16 +1,16 @@
 """Experiment `curvature`: how sharp the loss is at the start as Adam sees it, and the learning rate at its edge of stability.
 
-λ is the largest eigenvalue of D^(−1/2) H D^(−1/2), H the Hessian of the loss of a synthetic task on one batch, D = √(mean g²) + ε over `BATCHES` others: what
-Adam divides by. With decay β₁ of its first average, Adam at a rate η is at the edge of its stability along that direction where
+λ is the largest eigenvalue of D^(−1/2) H D^(−1/2), H the Hessian of the loss of a synthetic task on one batch, D = √(mean g²) + ε over `BATCHES`
+others: what Adam divides by. With decay β₁ of its first average, Adam at a rate η is at the edge of its stability along that direction where
 
     λ = (2 + 2β₁)/((1 − β₁)·η),   38/η at β₁ = 0.9
 
-(Cohen et al. 2022, "Adaptive Gradient Methods at the Edge of Stability", equation 2, of which D is frozen at the start; Gilmer et al. 2021, "A Loss Curvature
-Perspective on Training Instability in Deep Learning", on curvature, warm-up and architecture). Above it the first steps overshoot; training may find a
-flatter place by that, and warm-up gives it the time.
+(Cohen et al. 2022, "Adaptive Gradient Methods at the Edge of Stability"; here D is frozen at the start; Gilmer et al. 2021, "A Loss Curvature
+Perspective on Training Instability in Deep Learning", on curvature, warm-up and architecture). Above it the first steps overshoot; training may find
+a flatter place by that, and warm-up gives it the time.
 
-H is met through products alone: the gradient of ⟨g, v⟩ (Pearlmutter 1994). Weights whose gradient is 0 on every batch do not move in the first step and are
-left out. See `screen.probe.measure.lanczos` for both ends and their intervals.
+H is met through products alone: the gradient of ⟨g, v⟩ (Pearlmutter 1994). Entries of weights whose gradient is 0 on every batch do not move in the
+first step and are left out. See `screen.probe.measure.lanczos` for both ends and their intervals.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ import torch
 from torch import Tensor
 
 from screen.capture import phase
-from screen.probe.budget.whole import Make, Size, fullest, sizes_of
+from screen.probe.budget.whole import Size, fullest, sizes_of
 from screen.probe.measure.lanczos import End, Vector, ends
 from screen.probe.measure.session import Session, said
 from screen.probe.measure.whole import Weights, Whole
-from screen.probe.plan.types import Experiment, ProbePlan, rounded
+from screen.probe.plan.types import CURVATURE, Experiment, ProbePlan, rounded
+from screen.probe.stress.sweep import Make
 
-SHARE = 1 / 4
-"""Of the seconds of the whole probe, beside them."""
 BATCHES = 4
-PRODUCTS = 15
+PRODUCTS = 10
 CONVERGED = 0.02
 """Share of λ that its residual may have."""
-TOLD = 0.1
+TOLD = 0.2
 """Share of it beyond which λ has not converged."""
 BYTES = 44
 """Of a weight: itself, two gradients, D, four vectors, and what a product makes."""
@@ -55,9 +54,11 @@ class Sharpness:
 def curvatures(plan: ProbePlan, session: Session, make: Make) -> Iterator[Experiment]:
     """λ and the rate at its edge, or why they were not measured."""
     empty = Experiment("curvature", "λ: largest curvature of the loss at the start, as Adam scales it", "not_measured")
+    if not plan.asks("curvature", "", "", ""):
+        return
     phase.measure("curvature", 1.0)
     try:
-        size, _ = fullest(sizes_of(plan, session, make), ("",), _cost, SHARE * session.options.seconds, BYTES)
+        size, _ = fullest(sizes_of(plan, session, make), ("",), _cost, CURVATURE * session.options.seconds, BYTES)
         whole = Whole(size.build(), size.session, replace(plan.update, state=None))
         words = "; ".join(w for w in (size.words, f"batches of 8, {whole.task.words}, without dropout") if w)
         found = sharpness(whole, plan.update.eps)
@@ -68,7 +69,7 @@ def curvatures(plan: ProbePlan, session: Session, make: Make) -> Iterator[Experi
 
 def _cost(size: Size, form: str) -> float:
     """Gradients of all batches, one of them with its graph, and the products: each a backward pass through a forward and a backward one."""
-    return size.seconds(8.0 * (3 * (BATCHES + 1) + 4 * PRODUCTS), 5.0 * BATCHES + 10 * PRODUCTS, 3 * BATCHES + 6 * PRODUCTS)
+    return size.seconds(8.0 * (3 * (BATCHES + 1) + 4 * PRODUCTS), 5.0 * BATCHES + 10 * PRODUCTS, BATCHES + 1 + 3 * PRODUCTS)
 
 
 def sharpness(whole: Whole, eps: float) -> Sharpness | None:
@@ -82,8 +83,7 @@ def sharpness(whole: Whole, eps: float) -> Sharpness | None:
     scales = {n: torch.where(s > 0, ((s / BATCHES).sqrt_() + eps).rsqrt_(), 0.0) for n, s in squares.items()}
     with torch.enable_grad():
         gradient = {n: g for n, g in whole.gradients(whole.batch(), create_graph=True).items() if n in scales}
-        linear = [n for n, g in gradient.items() if not g.requires_grad]
-    names = [n for n in gradient if n not in linear]
+    names = [n for n, g in gradient.items() if g.requires_grad]
     scale = [scales[n] for n in names]
     left_out, entries = sum(int((s == 0).sum()) for s in scales.values()), sum(s.numel() for s in scales.values())
     if not names:
@@ -112,11 +112,13 @@ def _told(found: Sharpness | None, beta1: float, words: str, empty: Experiment) 
         return
     top, bottom = found.top, found.bottom
     numbers: dict[str, float | str] = {
-        "before": rounded(top.before), "residual": rounded(top.residual), "smallest": rounded(bottom.value), "smallest_residual": rounded(bottom.residual),
+        "before": rounded(top.before), "residual": rounded(top.residual),
+        "smallest": rounded(bottom.value), "smallest_residual": rounded(bottom.residual),
         "entries_without_a_gradient": float(found.left_out), "entries": float(found.entries), "beta1": beta1,
     }  # fmt: skip
     state = "converged" if top.has_converged(TOLD) else "not converged"
-    change = f"{state}: {top.before:.3g}, then {top.value:.3g} in {found.products} products" if found.products else "the loss is linear in the weights"
+    change = f"{state}: {top.before:.3g}, then {top.value:.3g} in {found.products} products"
+    change = change if found.products else "the loss is linear in the weights"
     sign = "; the curvature is larger downwards" if bottom.value < -abs(top.value) else ""
     lost = f"; {found.left_out / found.entries:.0%} of the weights have no gradient and are left out" if found.left_out else ""
     high = top.value + top.residual

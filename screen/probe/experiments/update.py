@@ -4,34 +4,33 @@ At the first step both averages of Adam are those of one gradient, so that every
 
     κ = lim rms(δh)/(η·rms(h)),  η → 0
 
-and 1/κ is the rate at which one such step moves h by as much as h is large: the representation is replaced. g is the gradient of the loss of a synthetic
-task (`screen.probe.stress.tasks`) over some batches; δh is taken on the first of them, by one pass of forward differentiation, or, where an op has no
-such derivative, by central differences at a step that is small enough to be linear. κ of a group is that of its weights alone: they add like vectors,
-not like numbers. η/rms(W) says by which share of itself a weight moves.
+and 1/κ is the rate at which one such step moves h by as much as h is large: the representation is replaced. g is the gradient of the loss of a
+synthetic task (`screen.probe.stress.tasks`) over some batches; δh is taken on the first of them, by one pass of forward differentiation, or, where
+an op has no such derivative, by central differences at a step that is small enough to be linear. κ of a group is that of its weights alone: they add
+like vectors, not like numbers. η/rms(W) says by which share of itself a weight moves.
 
-Far from the limit h cannot move further than it is large, and less where its softmaxes are saturated: `numbers` has rms(δh)/η of whole steps of 1e-4 and
-1e-3, and of the recipe's rate.
+Far from the limit h cannot move further than it is large, and it moves less where softmaxes are saturated: `numbers` has rms(δh)/(η·rms(h)) of whole
+steps of 1e-4 and 1e-3, and of the recipe's rate.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from screen.capture import phase
-from screen.probe.budget.whole import Make, Size, fullest, sizes_of
+from screen.probe.budget.whole import Size, fullest, sizes_of
 from screen.probe.measure.session import Session, said
 from screen.probe.measure.whole import Weights, Whole
-from screen.probe.plan.types import Experiment, ProbePlan, rounded
+from screen.probe.plan.types import UPDATE, Experiment, ProbePlan, rounded
+from screen.probe.stress.sweep import Make
 
-SHARE = 1 / 12
-"""Of the seconds of the whole probe, beside them."""
-FORMS = (8, 4, 2, 1)
-"""Batches that the gradient is the mean of."""
+FORMS = ((8, 8), (4, 8), (4, 2), (2, 2), (1, 2))
+"""(batches that the gradient is the mean of, rows on which δh is taken)."""
 STEPS = (1e-4, 1e-3)
 BYTES = 24
 """Of a weight: itself, two gradients, its direction, a moved copy and what is made on the way."""
@@ -52,10 +51,12 @@ class Kappa:
 def updates(plan: ProbePlan, session: Session, make: Make) -> Iterator[Experiment]:
     """κ, the rate that belongs to it, and κ of every group of weights; or why they were not measured."""
     empty = Experiment("update", "κ: change of the last state in one Adam step, over its rate", "not_measured", predicted=_predicted(plan))
+    if not plan.asks("update", "", "", ""):
+        return
     phase.measure("update", 1.0)
     try:
-        size, batches = fullest(sizes_of(plan, session, make), FORMS, _cost(plan), SHARE * session.options.seconds, BYTES)
-        yield from _measured(plan, Whole(size.build(), size.session, plan.update), size, batches, empty)
+        size, form = fullest(sizes_of(plan, session, make), FORMS, _cost(plan), UPDATE * session.options.seconds, BYTES)
+        yield from _measured(plan, Whole(size.build(), size.session, plan.update), size, form, empty)
     except Exception as error:  # the user's own code runs here
         yield replace(empty, reason=said(error).replace("the replay raised", "it raised"))
 
@@ -64,15 +65,15 @@ def _predicted(plan: ProbePlan) -> float | str | None:
     return None if plan.update.predicted is None else rounded(plan.update.predicted)
 
 
-def _cost(plan: ProbePlan) -> Callable[[Size, int], float]:
-    """Of so many gradients, of one derivative along each group and all of them, and of the whole steps."""
-    groups = len(plan.update.groups) + 1
-    return lambda size, batches: size.seconds(8.0 * (3 * batches + 3 * groups + 2), 4.0 * batches + 4 * groups, 3 * batches + 3 * groups + 2)
+def _cost(plan: ProbePlan) -> Callable[[Size, tuple[int, int]], float]:
+    """Of the gradients, of a derivative along each group (two forwards) and along all of them, and of whole steps."""
+    passes = 2 * (len(plan.update.groups) + 1) + len(STEPS) + 2
+    return lambda size, form: size.seconds(8.0 * 3 * form[0] + form[1] * passes, 4.0 * form[0] + 8, form[0] + passes / 2)
 
 
-def _measured(plan: ProbePlan, whole: Whole, size: Size, batches: int, empty: Experiment) -> Iterator[Experiment]:
-    first = whole.batch()
-    x = first[0]
+def _measured(plan: ProbePlan, whole: Whole, size: Size, form: tuple[int, int], empty: Experiment) -> Iterator[Experiment]:
+    first, batches = whole.batch(), form[0]
+    x = first[0][: form[1]]
     total: Weights = {}
     for place in range(batches):
         for name, g in whole.gradients(first if place == 0 else whole.batch()).items():
@@ -96,9 +97,12 @@ def _measured(plan: ProbePlan, whole: Whole, size: Size, batches: int, empty: Ex
     yield Experiment("update", "learning rate at which one unwarmed step replaces the last state, 1/κ", "observed", measured=rounded(1 / found.value))
     for group, names in _groups(plan, whole):
         alone = {n: direction[n] for n in names if n in direction}
-        mine = [weights[n] for n in names]
-        part = kappa(whole, x, alone).value if alone else 0.0
-        yield _group(group, part, found.value, math.sqrt(math.fsum(float(w.detach().double().square().sum()) for w in mine) / sum(w.numel() for w in mine)))
+        yield _group(group, kappa(whole, x, alone).value if alone else 0.0, found.value, _rms([weights[n].detach() for n in names]))
+
+
+def _rms(weights: Sequence[Tensor]) -> float:
+    """Over all entries of some weights."""
+    return math.sqrt(math.fsum(float(w.double().square().sum()) for w in weights) / max(sum(w.numel() for w in weights), 1))
 
 
 def _group(group: str, part: float, whole: float, size: float) -> Experiment:

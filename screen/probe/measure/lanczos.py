@@ -1,9 +1,9 @@
 """Both ends of the spectrum of a symmetric map by Lanczos from a random start, with two vectors kept: w ← A v_k − β_{k−1} v_{k−1} − α_k v_k.
 
-No earlier vector is kept, so that eigenvalues that have converged may come again; the ends of the spectrum are right all the same (Paige 1980). An end is
-a Rayleigh quotient θ, so that the largest eigenvalue is at least θ; with s the last entry of its eigenvector in the k × k matrix some eigenvalue
-lies within r = β_k |s| of θ (Parlett 1980, theorem 4.5.1). Power iteration takes the same products, forgets all but the last two, and tells nothing
-where the two ends are of about one size.
+No earlier vector is kept, so that eigenvalues that have converged may come again; the ends of the spectrum are right all the same (Paige 1980). An
+end θ is a Rayleigh quotient, so that the largest eigenvalue is at least θ; with s the last entry of its eigenvector in the k × k matrix some
+eigenvalue lies within r = β_k |s| of θ (Parlett, "The Symmetric Eigenvalue Problem", section 13.2). Power iteration takes the same products, forgets
+all but the last two, and tells nothing where the two ends are of about one size.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+NOTHING = 1e-6
+"""Length of a new vector, over the map's size, at which rounding is all that it holds."""
 Vector = list[Tensor]
 """One tensor for each weight."""
 
@@ -49,7 +51,8 @@ def ends(product: Callable[[Vector], Vector], start: Sequence[Tensor], most: int
                 t.sub_(last[i], alpha=beside[-1])
         length = _length(w)
         top, bottom = _end(diagonal, beside, length, -1, top.value), _end(diagonal, beside, length, 0, bottom.value)
-        if top.has_converged(share) and top.value > 0 or length <= 1e-6 * max(abs(top.value), abs(bottom.value)) or not math.isfinite(length):
+        nothing_left = length <= NOTHING * max(abs(top.value), abs(bottom.value)) or not math.isfinite(length)
+        if nothing_left or (top.value > 0 and top.has_converged(share)):
             break
         beside.append(length)
         last, v = v, _scaled(w, 1 / length)

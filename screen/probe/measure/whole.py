@@ -1,7 +1,7 @@
 """The model itself, with weights that its own code made, on batches of a task: its loss, its last normed state, and their derivatives in the weights.
 
-Not the replayed graph: the user's module runs, with its hooks. It runs as in evaluation (no dropout), but batch norms take the statistics of the batch,
-as in training. Weights are float32.
+Not the replayed graph: the user's module runs, with its hooks. It runs as in evaluation (no dropout), but batch norms take the statistics of the
+batch, as in training. Weights are float32.
 
 The last normed state is found in the run by what the trace says of its node: which function made it, of how many axes and features, and how many such
 calls come behind it. Where the run makes another number of such calls than the trace, nothing is taken for it.
@@ -151,13 +151,15 @@ class Whole:
         """The last normed state with some weights in place of the model's: of a stream that ends without a norm divided by its rms, token by token.
         Raises `Missing`."""
         if self.mark is None:
-            found = functional_call(self.module, dict(weights), (x,))
+            found: Tensor = functional_call(self.module, dict(weights), (x,))
         else:
             with _Watch(self.mark) as watch:
                 functional_call(self.module, dict(weights), (x,))
             found = watch.state
-        found = found.float() if not found.is_floating_point() else found
-        return found if self.mark is not None and self.plan.normed else found / found.square().mean(self.plan.axis, keepdim=True).sqrt()
+        if self.mark is not None and self.plan.normed:
+            return found
+        size: Tensor = found.square().mean(self.plan.axis, keepdim=True).sqrt()
+        return found / size
 
     def move(self, x: Tensor, direction: Mapping[str, Tensor], step: float) -> Tensor:
         """The state after one step along a direction."""
@@ -166,7 +168,7 @@ class Whole:
             return self.state(x, {n: weights[n].detach() + step * d for n, d in direction.items()})
 
     def derivative(self, x: Tensor, direction: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """(state, its derivative along a direction of the weights), in one pass forward. What an op without such a derivative raises passes through."""
+        """(state, its derivative along a direction of the weights), in one pass forward. An op without such a derivative raises `RuntimeError`."""
         weights = self.weights
         with torch.no_grad(), forward.dual_level():
             duals = {n: forward.make_dual(weights[n].detach(), d) for n, d in direction.items()}

@@ -233,6 +233,9 @@ class UpdatePlan:
     """κ as it is derived (`screen.tolerance`); None where it is not."""
 
 
+UPDATE, CURVATURE = 0.12, 0.26
+"""Seconds that the experiments on the whole model may take, over those of all others, beside them."""
+WHOLE = UPDATE + CURVATURE
 Place = tuple[str, str, str, str]
 """(name of an experiment, stream, kind, sublayer); empty where it belongs to none."""
 
@@ -319,6 +322,7 @@ def rounded(value: float) -> float | str:
 
 
 __all__ = [
-    "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "HamiltonianPlan", "MadePlan", "NormPlan", "Options", "Outcome", "PartPlan",
-    "Place", "ProbePlan", "Program", "QuantityPlan", "SpreadPlan", "SublayerPlan", "UpdatePlan", "from_json", "rounded", "to_json",
+    "CURVATURE", "UPDATE", "WHOLE", "BlockPlan", "BoundPlan", "DegreePlan", "Experiment", "HamiltonianPlan", "MadePlan", "NormPlan", "Options",
+    "Outcome", "PartPlan", "Place", "ProbePlan", "Program", "QuantityPlan", "SpreadPlan", "SublayerPlan", "UpdatePlan", "from_json", "rounded",
+    "to_json",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from screen.facts.record import Facts
-from screen.graph import Graph, Node
+from screen.graph import Graph, Node, Ref
 from screen.probe.plan.spot import parameters_of
 from screen.probe.plan.types import BlockPlan, UpdatePlan
 from screen.recipe import Recipe
@@ -14,9 +14,8 @@ from screen.structure.branches.branch import Branch
 from screen.structure.branches.weights import weights_of
 from screen.structure.types import Role
 
-BIASES = {"linear": 2, "layer_norm": 3, "group_norm": 3, "batch_norm": 4, "instance_norm": 4, "addmm": 0, "baddbmm": 0, "conv1d": 2, "conv2d": 2,
-          "conv3d": 2, "add": 0, "sub": 0}  # fmt: skip
-"""Position of an addend among the tensors that a call reads; of a sum any position."""
+ADDENDS = {"linear": 2, "layer_norm": 2, "group_norm": 2, "batch_norm": 4, "addmm": 0, "baddbmm": 0, "conv1d": 2, "conv2d": 2, "conv3d": 2}
+"""Position of what is added among the tensors that a call reads, where no name says so."""
 SHORT: dict[Role, str] = {"ffn": "FFN", "gated_ffn": "FFN"}
 """Words for a role, where they are others than its name."""
 
@@ -26,11 +25,10 @@ def update_plan(facts: Facts, blocks: Sequence[BlockPlan], recipe: Recipe | None
     inner = {s.name for s in facts.streams if s.role == "inner"}
     last = max((b for b in blocks if b.stream not in inner), key=lambda b: b.end, default=None)
     state = last.end if last is not None and not facts.is_loop else None
-    stated = recipe or Recipe()
     return UpdatePlan(
         state=state, normed=state in {n.node for n in facts.norms}, axis=last.axis if last is not None else -1, groups=_groups(facts),
-        frozen=facts.graph.frozen, eps=1e-8 if stated.eps is None else stated.eps, beta1=0.9 if stated.betas is None else stated.betas[0],
-        rate=stated.lr, predicted=predicted,
+        frozen=facts.graph.frozen, eps=1e-8 if recipe is None or recipe.eps is None else recipe.eps,
+        beta1=0.9 if recipe is None or recipe.betas is None else recipe.betas[0], rate=None if recipe is None else recipe.lr, predicted=predicted,
     )  # fmt: skip
 
 
@@ -64,9 +62,9 @@ def _vectors(graph: Graph) -> Iterator[tuple[bool, str]]:
 
 def _adds(call: Node, source: int) -> bool:
     """Whether a call adds one of the values that it reads."""
-    if call.op in ("add", "sub") or call.kwarg("bias") is not None and source in call.inputs and call.inputs[-1] == source:
+    if call.op in ("add", "sub") or call.kwarg("bias") == Ref(source):
         return True
-    place = BIASES.get(call.op)
+    place = ADDENDS.get(call.op)
     return place is not None and call.inputs[place : place + 1] == (source,)
 
 
