@@ -1,16 +1,20 @@
 """Settings: what the command line says over `screen.toml` or `[tool.screen]` of `pyproject.toml` over the defaults, each with its origin.
 
 The nearest of the two files counts, looked for from the working directory upwards; `screen.toml` wins where both stand in one folder.
-An unknown key is an error that names the nearest known one.
+An unknown key is an error that names the nearest known one. Paths in a file are meant from that file's folder.
+
+Targets with settings of their own stand in `[[targets]]` (`[[tool.screen.targets]]`): what an entry says wins over what the file says for all,
+and the command line over both. `set` is joined key by key, and a recipe field by field where only fields are said; every other setting is replaced.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +35,10 @@ UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mi
 SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 
+OF_TARGET = ("set", "config", "input", "depth", "width", "select", "ignore", "fail-on", "recipe")
+"""Settings that an entry of `[[targets]]` may have of its own."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Everything that changes what `screen check` does; one field per option."""
@@ -49,6 +57,8 @@ class Settings:
     update_baseline: bool = False
     """Write that file anew."""
     allow_unknown: bool = False
+    jobs: int = 1
+    """Targets that are judged at the same time."""
     timeout: float = 120.0
     """Seconds."""
     memory: int = 8 << 30
@@ -75,6 +85,26 @@ class Settings:
     """How the model will be trained; None: nothing is stated."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Key (as in a file) to `default`, the file's name, or `option`."""
+    targets: tuple[Target, ...] = ()
+    """What a bare `screen check` judges."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One entry of `[[targets]]`."""
+
+    spec: str
+    """As the file writes it: a path in it is meant from the file's folder."""
+    name: str
+    """What it may be called on the command line beside its spec; empty: nothing."""
+    file: str
+    """The file of settings, from the working directory."""
+    where: str
+    """The entry and its file, in words."""
+    own: tuple[str, ...]
+    """Keys that the entry itself says."""
+    settings: Settings
+    """In effect for it."""
 
 
 def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
@@ -83,22 +113,81 @@ def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
     Raises `UsageError`.
     """
     file, table = find(start or Path.cwd())
-    values: dict[str, Any] = {}
-    origins: dict[str, str] = dict.fromkeys(READERS, "default")
-    for key, value in table.items():
-        key = check_key(key, f"`{file}`")
-        values[key.replace("-", "_")] = read(key, value, f"`{key}` in `{file}`")
-        origins[key] = str(file)
+    common = (file, _read_table({key: value for key, value in table.items() if key != "targets"}, f"`{file}`", os.path.dirname(file)))
+    said: dict[str, Any] = {}
     for name, value in options.items():
         if value is None or (value is False and name not in ("probe", "spot_check")) or value == ():
             continue
         key = name.replace("_", "-")
-        values[name] = read(key, value, f"`--{key}`") if key != "recipe" else _recipe_over(values.get(name), value)
-        origins[key] = "option"
+        said[key] = _layered(key, value, f"`--{key}`")
+    targets = tuple(
+        Target(spec, name, file, where, tuple(own), _merged([common, (f"{file}, entry {place}", own), ("option", said)]))
+        for place, (spec, name, where, own) in enumerate(_entries(table.get("targets", []), file), start=1)
+    )
+    return replace(_merged([common, ("option", said)]), targets=targets)
+
+
+def _merged(layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Settings:
+    """Settings of layers (origin, key -> value): a later one wins, and `set` is joined key by key. Raises `UsageError`."""
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = dict.fromkeys(READERS, "default")
+    for origin, layer in layers:
+        for key, value in layer.items():
+            name = key.replace("-", "_")
+            values[name] = _recipe_over(values.get(name), *value) if key == "recipe" else {**values.get(name, {}), **value} if key == "set" else value
+            origins[key] = origin
     settings = Settings(**values, origins=origins)
     if settings.quiet and settings.verbose:
         raise UsageError("`--quiet` and `--verbose` exclude each other", "both are set", "Leave one out")
     return settings
+
+
+def _read_table(table: Mapping[str, Any], where: str, folder: str, known: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Key -> checked value. `folder`: what paths are meant from. `known`: the keys that may stand there; empty: all."""
+    found: dict[str, Any] = {}
+    for written, value in table.items():
+        key = check_key(written, where, known)
+        found[key] = _layered(key, _from_folder(folder, key, value), f"`{key}` in {where}")
+    return found
+
+
+def _from_folder(folder: str, key: str, value: Any) -> Any:
+    """The value with paths as they are called from the working directory."""
+    if not folder or not value:
+        return value
+    if key in ("config", "baseline", "output") and isinstance(value, str):
+        return os.path.join(folder, value)
+    if key == "recipe" and isinstance(value, str | list):  # a file, among names and fields
+        return [os.path.join(folder, item) if os.path.isfile(os.path.join(folder, item)) else item for item in _items(value, key)]
+    if key == "report" and isinstance(value, dict):
+        return {name: os.path.join(folder, str(path)) for name, path in value.items()}
+    if key == "report" and isinstance(value, str | list):
+        pairs = [str(item).partition("=") for item in ([value] if isinstance(value, str) else value)]
+        return [f"{name}={os.path.join(folder, path)}" if path else name for name, _, path in pairs]
+    return value
+
+
+def _entries(entries: Any, file: str) -> list[tuple[str, str, str, dict[str, Any]]]:
+    """Every entry of `[[targets]]`: spec, name, where it stands, and its settings. Raises `UsageError`."""
+    title = "`[[tool.screen.targets]]`" if file.endswith("pyproject.toml") else "`[[targets]]`"
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UsageError(f"{title} in `{file}` must be tables, one for each target", "it is a value", 'For example `spec = "model.py"` below it')
+    found: list[tuple[str, str, str, dict[str, Any]]] = []
+    for place, entry in enumerate(entries, start=1):
+        spec, name = entry.get("spec"), entry.get("name", "")
+        where = f"entry {place} of {title} in `{file}`"
+        if not isinstance(spec, str) or not spec.strip():
+            said = f"Is `{typo[0]}` meant to be `spec`?" if "spec" not in entry and (typo := get_close_matches("spec", entry, 1, 0.5)) else ""
+            raise UsageError(f"{where} must have `spec`, the target", f"it is `{spec}`" if "spec" in entry else "there is none", said)
+        where += f" (`{spec}`)"
+        if not isinstance(name, str):
+            raise UsageError(f"`name` in {where} must be text", f"it is `{name}`")
+        earlier = next((other for other in found if name and other[1] == name), None)
+        if earlier is not None:
+            raise UsageError(f"`name` in {where} must be its own", f"`{name}` is the name of {earlier[2]} too", "Give it another one")
+        own = {key: value for key, value in entry.items() if key not in ("spec", "name")}
+        found.append((spec, name, where, _read_table(own, where, os.path.dirname(file), ("spec", "name", *OF_TARGET))))
+    return found
 
 
 def find(start: Path) -> tuple[str, dict[str, Any]]:
@@ -127,13 +216,16 @@ def _table(path: Path, name: str) -> dict[str, Any] | None:
     return table
 
 
-def check_key(key: str, where: str) -> str:
-    """The key as it is written in a file. Raises `UsageError` with the nearest known key."""
+def check_key(key: str, where: str, known: tuple[str, ...] = ()) -> str:
+    """The key as it is written in a file. `known`: the keys that may stand there; empty: all. Raises `UsageError` with the nearest known key."""
     dashed = key.replace("_", "-")
-    if dashed in READERS:
+    if dashed in (known or READERS):
         return dashed
-    hint = near(dashed, tuple(READERS)) or "The keys are the long options of `screen check`: " + ", ".join(f"`{k}`" for k in READERS)
-    raise UsageError(f"every key of {where} must be a setting of `screen`", f"`{key}` is none", hint)
+    if dashed in READERS:
+        raise UsageError(f"every key of {where} must be a setting of one target", f"`{key}` is one of the whole run", "Write it for all targets")
+    names = known or (*READERS, "targets")
+    said = "The keys are " + ("" if known else "the long options of `screen check`: ") + ", ".join(f"`{k}`" for k in names)
+    raise UsageError(f"every key of {where} must be a setting of `screen`", f"`{key}` is none", near(dashed, names) or said)
 
 
 def later(what: str, found: str) -> UsageError:
@@ -235,6 +327,14 @@ def _count(value: Any, where: str) -> int:
     return int(value)
 
 
+def _jobs(value: Any, where: str) -> int:
+    if value == "auto":
+        return os.cpu_count() or 1
+    if isinstance(value, bool) or not re.fullmatch(r"\d{1,4}", str(value)) or int(value) < 1:
+        raise UsageError(f"{where} must be a whole number above zero, or `auto`", f"it is `{value}`")
+    return int(value)
+
+
 def _seed(value: Any, where: str) -> int:
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value)):
         raise UsageError(f"{where} must be a whole number from 0 to 999999999", f"it is `{value}`")
@@ -269,13 +369,19 @@ def _recipe(value: Any, where: str) -> Stated:
     return recipe_of(value, where)
 
 
-def _recipe_over(filed: Stated | None, given: Any) -> Stated:
-    """What `--recipe` says; over the recipe of the file of settings where it only changes fields."""
+def _layered(key: str, value: Any, where: str) -> Any:
+    """One value of a layer, checked; of a recipe also whether it only changes fields of one that stands before it. Raises `UsageError`."""
+    if key != "recipe":
+        return read(key, value, where)
     from screen.recipe.read import is_change
+
+    return _recipe(value, where), isinstance(value, Mapping) or all(map(is_change, _items(value, where)))
+
+
+def _recipe_over(before: Stated | None, stated: Stated, is_change: bool) -> Stated:
     from screen.recipe.stated import over
 
-    stated = _recipe(given, "`--recipe`")
-    return over(filed, stated) if filed is not None and all(map(is_change, _items(given, "`--recipe`"))) else stated
+    return over(before, stated) if before is not None and is_change else stated
 
 
 def _texts(value: Any, where: str) -> tuple[str, ...]:
@@ -292,6 +398,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "baseline": _path,
     "update-baseline": _flag,
     "allow-unknown": _flag,
+    "jobs": _jobs,
     "timeout": _duration,
     "memory": _size,
     "depth": _count,
@@ -315,10 +422,20 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
 
 
 def show(settings: Settings) -> str:
-    """The settings in effect, one per line, each with its origin."""
-    rows = [(key, json.dumps(_shown(getattr(settings, key.replace("-", "_")))), settings.origins[key]) for key in READERS]
-    if settings.recipe is not None:
-        rows += [(f"recipe.{key}", json.dumps(value), settings.recipe.origins[key]) for key, value in settings.recipe.recipe.stated.items()]
+    """The settings in effect, one per line, each with its origin; then every target with what its entry says."""
+    text = _rows({key: getattr(settings, key.replace("-", "_")) for key in READERS}, settings.origins)
+    for place, target in enumerate(settings.targets, start=1):
+        said = {"spec": target.spec, **({"name": target.name} if target.name else {})}
+        own = {key: getattr(target.settings, key.replace("-", "_")) for key in OF_TARGET if key in target.own}
+        origins = {**target.settings.origins, **dict.fromkeys(said, f"{target.file}, entry {place}")}
+        text += f"\n[[targets]]\n{_rows({**said, **own}, origins)}"
+    return text
+
+
+def _rows(values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+    rows = [(key, json.dumps(_shown(value)), origins[key]) for key, value in values.items()]
+    if (stated := values.get("recipe")) is not None:
+        rows += [(f"recipe.{key}", json.dumps(value), stated.origins[key]) for key, value in stated.recipe.stated.items()]
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
     return "".join(f"{key:<{widths[0]}} = {value:<{widths[1]}}  # {origin}\n" for key, value, origin in rows)
 
@@ -329,6 +446,6 @@ def _shown(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else list(value.words) if isinstance(value, Stated) else value
 
 
-assert {f.name for f in fields(Settings)} == {key.replace("-", "_") for key in READERS} | {"origins"}, "a setting without a reader"
+assert {f.name for f in fields(Settings)} == {key.replace("-", "_") for key in READERS} | {"origins", "targets"}, "a setting without a reader"
 
-__all__ = ["FAIL_ON", "FORMATS", "READERS", "Settings", "check_key", "find", "later", "load", "near", "show"]
+__all__ = ["FAIL_ON", "FORMATS", "OF_TARGET", "READERS", "Settings", "Target", "check_key", "find", "later", "load", "near", "show"]

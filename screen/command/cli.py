@@ -33,7 +33,7 @@ click.rich_click.OPTION_GROUPS = {
          "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--baseline", "--update-baseline"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
         {"name": "Measuring", "options": ["--spot-check", "--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress"]},
-        {"name": "Limits", "options": ["--timeout", "--memory"]},
+        {"name": "Limits", "options": ["--timeout", "--memory", "--jobs"]},
         {"name": "Help", "options": ["--help"]},
     ]
 }
@@ -100,8 +100,9 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @app.command(context_settings=CONTEXT)
-@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@click.argument("targets", metavar="[TARGET...]", nargs=-1)
 @_target_options
+@click.option("-j", "--jobs", metavar="N", help="Targets that are judged at the same time (default 1; auto: one for each core).")
 @click.option("--format", metavar="FORMAT", help="text (default), concise, markdown, json, sarif, github, gitlab or junit.")
 @click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Also write a report there, its folders made; repeatable.")
 @click.option("--select", multiple=True, metavar="CODES", help="Only rules whose codes start so, e.g. G1,R201.")
@@ -122,7 +123,8 @@ def check(targets: tuple[str, ...], **options: Any) -> int:
     """Trace, judge and report: the gate for CI.
 
     A TARGET is `path/to/model.py`, `path/to/model.py::Name`, `package.module:attr`, a Hugging Face `config.json` or its folder,
-    `hf:TYPE[:ClassName]`, or `timm:NAME`. Nothing is downloaded, and no weights are made.
+    `hf:TYPE[:ClassName]`, `timm:NAME`, or the name of an entry of the file of settings. Without one, every entry of `[[tool.screen.targets]]` is
+    checked (`[[targets]]` in screen.toml). Nothing is downloaded, and no weights are made.
     """
     from screen.command import commands
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,8 +15,9 @@ from screen import settings as configuration
 from screen.child.host import Host
 from screen.command import console
 from screen.command.progress import Progress
+from screen.command.targets import Wanted, named, wanted
 from screen.errors import INTERRUPTED, UsageError
-from screen.graph.target import TargetSpec, did_you_mean, parse
+from screen.graph.target import TargetSpec, did_you_mean
 from screen.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,25 +25,34 @@ if TYPE_CHECKING:
     from screen.pipeline.stages import Judged
     from screen.report.schema import Report, Reports
 
-RARELY = (100_000, 50, 1000)
-"""Thresholds of the garbage collector: this process is short, and a graph is no garbage."""
 GRAPH_FORMATS: tuple[Literal["text", "mermaid", "dot", "json", "graphml"], ...] = ("text", "mermaid", "dot", "json", "graphml")
 
 
 def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """`screen check`: the exit code of the contract's table, 2 over 1 over 0."""
     settings = _settings(options)
-    specs = [parse(text) for text in targets]
+    asked = wanted(targets, settings)
     _check_baseline(settings)
     for _, path in settings.report:
         _make_folder(path)
     for place in (settings.output, *(path for _, path in settings.report)):
         _check_writable(place)
-    judged = _judge(specs, settings)
-    _complain(judged)
-    report = _one(judged)
-    _deliver(report, judged, settings)
-    return INTERRUPTED if _interrupted(judged) else exit_code(judged, settings)
+    judged: list[Judged] = []
+    streamed = settings.format == "text" and settings.output is None and len(asked) > 1
+    ended = False
+    try:
+        for found in _judge(asked, settings):
+            _complain(found)
+            if streamed:
+                _print_next(found, judged, settings)
+            judged += found
+    except KeyboardInterrupt:
+        if not judged:
+            raise
+        console.line(f"interrupted: the report holds what was judged before, of {len(asked)} targets")
+        ended = True
+    _deliver(judged, settings, printed=streamed)
+    return INTERRUPTED if ended or _interrupted(judged) else exit_code(judged, settings)
 
 
 def probe(target: str, options: Mapping[str, Any]) -> int:
@@ -48,7 +60,7 @@ def probe(target: str, options: Mapping[str, Any]) -> int:
     settings = _settings({**options, "probe": True})
     _check_measurements(settings.format)
     _check_writable(settings.output)
-    judged = _judge([parse(target)], settings)
+    judged = _all(_judge(named(target, settings), settings))
     _complain(judged)
     from screen.report import render_probe
 
@@ -94,7 +106,8 @@ def exit_code(judged: list[Judged], settings: Settings) -> int:
     from screen.pipeline.gate import decide
 
     known = _known([j.report for j in judged], settings)
-    found = [(j, decide(j.report, settings.fail_on, allow_unknown=settings.allow_unknown, verdict=j.chosen, known=known)) for j in judged]
+    unknown = settings.allow_unknown
+    found = [(j, decide(j.report, j.fail_on or settings.fail_on, allow_unknown=unknown, verdict=j.chosen, known=known)) for j in judged]
     for complaint in known.complaints():
         console.line(f"warning: {complaint}")
     if known.count and not settings.quiet:
@@ -102,7 +115,7 @@ def exit_code(judged: list[Judged], settings: Settings) -> int:
     code = max(decision.code for _, decision in found)
     for one, decision in found:
         if code == decision.code == 1:
-            of = f"`{one.report.target.spec}`: " if len(found) > 1 else ""
+            of = f"`{one.report.target.name or one.report.target.spec}`: " if len(found) > 1 else ""
             console.line(f"exit 1: {of}{decision.why}")
     return code
 
@@ -118,25 +131,48 @@ def _known(reports: list[Report], settings: Settings) -> Known:
     return Known(read_baseline(settings.baseline) if settings.baseline else frozenset(), comments, faults)
 
 
-def _judge(specs: list[TargetSpec], settings: Settings) -> list[Judged]:
+def _judge(asked: list[Wanted], settings: Settings) -> Iterator[list[Judged]]:
+    """The reports on each target, in their order, as they come."""
+    progress = Progress(settings.quiet, len(asked), settings.probe_seconds)
+    run = _one_by_one if settings.jobs == 1 or len(asked) == 1 else _side_by_side
+    with contextlib.closing(run(asked, settings, progress)) as reports, progress:
+        for one, found in zip(asked, reports, strict=False):
+            if len(asked) == len(found) == 1 and found[0].error is not None and found[0].error.stage == "usage":
+                raise found[0].error
+            progress.clear()
+            yield [_named(j, one) for j in found]
+            if any(j.interrupted for j in found):
+                break
+
+
+def _one_by_one(asked: list[Wanted], settings: Settings, progress: Progress) -> Generator[list[Judged], None, None]:
     """Start the child first: it imports torch while this process imports what it needs itself."""
-    with Host(preload=preload(specs)) as host:
-        from screen.pipeline.stages import job_of, judge
+    with Host(preload=preload([one.spec for one in asked])) as host:
+        from screen.pipeline.stages import job_of
+        from screen.pipeline.workers import RARELY, safely
 
         gc.freeze()
         gc.set_threshold(*RARELY)
-        progress = Progress(settings.quiet, len(specs), settings.probe_seconds)
-        judged: list[Judged] = []
-        try:
-            for spec in specs:
-                judged += judge(job_of(spec.text, settings), host.capture, progress.of(spec.text))
-                if any(j.interrupted for j in judged):
-                    break
-        finally:
-            progress.clear()
-    if len(specs) == 1 and len(judged) == 1 and judged[0].error is not None and judged[0].error.stage == "usage":
-        raise judged[0].error
-    return judged
+        for one, job in [(one, job_of(one.spec.text, one.settings)) for one in asked]:
+            yield safely(job, host.capture, progress.of(one.spec.text))
+
+
+def _side_by_side(asked: list[Wanted], settings: Settings, progress: Progress) -> Generator[list[Judged], None, None]:
+    from screen.pipeline.stages import job_of
+    from screen.pipeline.workers import in_order
+
+    jobs = [job_of(one.spec.text, one.settings) for one in asked]
+    yield from in_order(jobs, settings.jobs, preload([one.spec for one in asked]), progress.of)
+
+
+def _named(judged: Judged, asked: Wanted) -> Judged:
+    """With the name and the gate of its target."""
+    target = judged.report.target.model_copy(update={"name": asked.name or None})
+    return replace(judged, report=judged.report.model_copy(update={"target": target}), fail_on=asked.settings.fail_on)
+
+
+def _all(found: Iterable[list[Judged]]) -> list[Judged]:
+    return [one for some in found for one in some]
 
 
 def preload(specs: list[TargetSpec]) -> list[str]:
@@ -172,10 +208,11 @@ def _one(judged: list[Judged]) -> Report | Reports:
     return judged[0].report if len(judged) == 1 else several([j.report for j in judged])
 
 
-def _deliver(report: Report | Reports, judged: list[Judged], settings: Settings) -> None:
-    """The report to stdout or `--output`, and wherever else it is wanted."""
+def _deliver(judged: list[Judged], settings: Settings, *, printed: bool) -> None:
+    """The report to stdout or `--output`, and wherever else it is wanted. `printed`: it went to stdout as it came, but for its end."""
     from screen.report import render
 
+    report = _one(judged)
     every = [j.report for j in judged]
     for name, path in settings.report:
         _write(path, render(report, name, plots=_plots(name, path, every)))
@@ -186,13 +223,39 @@ def _deliver(report: Report | Reports, judged: list[Judged], settings: Settings)
         shown = [j.report for j in judged if j.captured or settings.output]  # without a graph the text would only repeat stderr
         if not shown:
             return
-        text = "".join(f"{r.verdict}: {r.summary}\n" for r in shown) if settings.quiet else _text(shown, settings)
+        if printed:
+            _print_total(shown, settings)
+            return
+        text = "".join(_line(r) for r in shown) if settings.quiet else _text(shown, settings)
     else:
         text = render(report, settings.format, plots=_plots(settings.format, settings.output, every))
     if settings.output:
         _write(settings.output, text)
     else:
         sys.stdout.write(text)
+
+
+def _line(report: Report) -> str:
+    """What `-q` says."""
+    return f"{report.verdict}: {report.summary}\n"
+
+
+def _print_next(found: list[Judged], before: list[Judged], settings: Settings) -> None:
+    """The next target of several, as it comes."""
+    for report in [j.report for j in found if j.captured]:
+        if settings.quiet:
+            sys.stdout.write(_line(report))
+        else:
+            sys.stdout.write("\n" if any(j.captured for j in before) or report is not found[0].report else "")
+            sys.stdout.write(_text([report], settings))
+    console.flush()
+
+
+def _print_total(shown: list[Report], settings: Settings) -> None:
+    """What stands below several targets."""
+    if len(shown) > 1 and not settings.quiet:
+        whole, last = _text(shown, settings), _text(shown[-1:], settings)
+        sys.stdout.write(whole[whole.rindex(last) + len(last) :])
 
 
 def _plots(format: str, path: str | None, reports: list[Report]) -> list[list[tuple[str, str]]]:
@@ -271,9 +334,9 @@ def graph(target: str, options: Mapping[str, Any]) -> int:
         near = configuration.near(wanted, GRAPH_FORMATS)
         raise UsageError("`--format` must be one of " + ", ".join(f"`{f}`" for f in GRAPH_FORMATS), f"it is `{wanted}`", near)
     settings = _settings(options)
-    spec = parse(target)
+    asked = named(target, settings)
     _check_writable(settings.output)
-    judged = _judge([spec], settings)
+    judged = _all(_judge(asked, settings))
     _complain(judged)
     from screen.report.graph import render
 
@@ -300,7 +363,8 @@ def compare(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
         raise UsageError("`screen compare` must be given two targets or reports, or more", f"there is {len(targets)}")
     _check_writable(settings.output)
     read = {place: report for place, text in enumerate(targets) if (report := _saved(text)) is not None}
-    judged = _judge([parse(text) for place, text in enumerate(targets) if place not in read], settings) if len(read) < len(targets) else []
+    asked = [found for place, text in enumerate(targets) if place not in read for found in named(text, settings)]
+    judged = _all(_judge(asked, settings)) if asked else []
     _complain(judged)
     made = iter(j.report for j in judged)
     reports = [read[place] if place in read else next(made) for place in range(len(targets))] if len(judged) + len(read) == len(targets) else []

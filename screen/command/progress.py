@@ -40,6 +40,12 @@ class Progress:
 
         return hear
 
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
     def clear(self) -> None:
         """Leave nothing behind."""
         if self._bars is not None:

@@ -79,6 +79,24 @@ def parse(text: str) -> TargetSpec:
     raise UsageError(REQUIRED, f"`{stripped}` is none of the known forms" + _nearby(path), _advice(stripped, path))
 
 
+def from_folder(text: str, folder: str) -> str:
+    """The target as it is called from the working directory, where `text` means a path from `folder`."""
+    path, name = _split(text.strip())
+    if not folder or not (path.endswith((".py", ".json")) or os.path.isdir(os.path.join(folder, path))):
+        return text
+    return os.path.join(folder, path) + ("" if name is None else f"::{name}")
+
+
+def same(a: TargetSpec, b: TargetSpec) -> bool:
+    """Whether two texts name one target: `./model.py:Net` is `model.py::Net`."""
+
+    def key(spec: TargetSpec) -> tuple[object, ...]:
+        path = None if spec.path is None else os.path.abspath(spec.path)
+        return spec.kind, path, spec.module, spec.name, spec.model_type, spec.class_name
+
+    return key(a) == key(b)
+
+
 def _split(text: str) -> tuple[str, str | None]:
     """Path and name: at `::`, else at the last `:` that is not of a Windows drive."""
     if "::" in text:
@@ -140,4 +158,4 @@ def _advice(text: str, path: str) -> str:
     return FORMS
 
 
-__all__ = ["FORMS", "OPTIONAL", "Kind", "TargetSpec", "did_you_mean", "parse"]
+__all__ = ["FORMS", "OPTIONAL", "Kind", "TargetSpec", "did_you_mean", "from_folder", "parse", "same"]

@@ -75,6 +75,8 @@ class Judged:
     """The verdict of the rules that `--select` and `--ignore` leave, for the exit code; None where no rule was left out."""
     interrupted: bool = False
     """Ctrl-C ended its probe; the report holds what was measured before."""
+    fail_on: tuple[str, ...] | None = None
+    """What fails this target, where it has a gate of its own."""
 
 
 def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judged]:
@@ -233,6 +235,11 @@ def _refused(error: ScreenError, asked: Asked, model: Captured | None) -> Judged
     return Judged(not_judged(error, asked, model.info if model else None), error, False)
 
 
+def unjudged(job: Job, error: Exception) -> Judged:
+    """A target of which nothing is known but why."""
+    return _refused(_ours(error), _asked(job, None, alone=True), None)
+
+
 def _missing(model: Captured) -> ScreenError:
     return InternalError(f"the graph of `{model.name}` never came")
 
@@ -243,4 +250,4 @@ def _ours(error: Exception) -> ScreenError:
     return InternalError(f"judging raised `{type(error).__name__}: {error}`", details="".join(traceback.format_exception(error)))
 
 
-__all__ = ["Job", "Judged", "job_of", "judge"]
+__all__ = ["Capturer", "Job", "Judged", "job_of", "judge", "unjudged"]

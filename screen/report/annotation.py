@@ -48,16 +48,17 @@ class Annotation:
 def annotations_of(report: Report) -> list[Annotation]:
     """Of one target, gravest first; a target that was not judged has one that says why."""
     spec = clean(report.target.spec)
+    whose = f"{spec} ({clean(report.target.name)})" if report.target.name else spec
     found: list[Annotation] = []
     if report.error is not None:
         error = report.error
-        key = _fingerprint(spec, NOT_JUDGED, error.stage)
+        key = _fingerprint(whose, NOT_JUDGED, error.stage)
         file, line = error.file or file_of(spec), error.line or 1
         found.append(Annotation("error", NOT_JUDGED, error.stage, "error", clean(error.message), "", file, line, key))
     seen: Counter[str] = Counter()
     for group in worth_reading(report):
         f = group.first
-        key = _fingerprint(spec, f.code, f.stream, f.sublayer, re.sub(r"\d+", "#", f.module or ""))
+        key = _fingerprint(whose, f.code, f.stream, f.sublayer, re.sub(r"\d+", "#", f.module or ""))
         seen[key] += 1
         if seen[key] > 1:  # a second finding of a rule at one place
             key = _fingerprint(key, seen[key])

@@ -63,6 +63,8 @@ class ErrorPart(Part):
 
 class Target(Part):
     spec: str
+    name: str | None = None
+    """Of its entry in the file of settings."""
     kind: str | None = None
     model_class: str | None = None
     parameters: int | None = None

@@ -92,7 +92,7 @@ def headline(report: Report) -> str:
 def target_facts(report: Report) -> list[str]:
     """What the target is, in a few words each."""
     target = report.target
-    parts = [target.spec]
+    parts = [f"{target.name}: {target.spec}" if target.name else target.spec]
     if target.parameters is not None:
         parts.append(f"{count(target.parameters)} parameters")
     if target.dtype:

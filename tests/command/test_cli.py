@@ -193,7 +193,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Non
         (tmp_path / name).write_text("")
 
     def set_(*found: Judged) -> None:
-        monkeypatch.setattr(commands, "_judge", lambda specs, settings: list(found))
+        monkeypatch.setattr(commands, "_judge", lambda asked, settings: [[one] for one in found])
 
     return set_
 

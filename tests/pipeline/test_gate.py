@@ -112,7 +112,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Non
         (tmp_path / name).write_text("")
 
     def set_(*found: Report) -> None:
-        monkeypatch.setattr(commands, "_judge", lambda specs, settings: [Judged(r, None, True) for r in found])
+        monkeypatch.setattr(commands, "_judge", lambda asked, settings: [[Judged(r, None, True)] for r in found])
 
     return set_
 
