@@ -225,6 +225,16 @@ def config() -> int:
 
 
 @app.command(context_settings=CONTEXT)
+@click.option("--dry-run", is_flag=True, help="Show the changes as a diff, and write nothing.")
+@click.option("--install", metavar="REQUIREMENT", help="What pip installs in CI to have screen, e.g. 'git+https://…'.")
+def init(dry_run: bool, install: str | None) -> int:
+    """Settings, a workflow and a hook for this repository, from the models that are found by reading it. Nothing is executed or overwritten."""
+    from screen.command.init import init
+
+    return init(dry_run, install)
+
+
+@app.command(context_settings=CONTEXT)
 def doctor() -> int:
     """Versions, device, isolation, plugins, and which `screen` this is: what a report of a fault needs."""
     from screen.command import commands
