@@ -70,6 +70,19 @@ def test_an_entry_wins_over_the_file_and_the_command_line_over_both(project: Pat
     assert {one.fail_on for one in (small, large, gpt2)} == {("never",)} and {one.depth for one in (small, large, gpt2)} == {5}
 
 
+def test_a_recipe_is_joined_field_by_field_and_a_file_of_it_is_meant_from_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "run.toml").write_text("lr = 0.5\n")
+    entries = "{ warmup_steps = 7 }", '["lr=0.25"]', '"run.toml"'
+    common = "[recipe]\nlr = 0.1\nwarmup_steps = 3\n"
+    (tmp_path / "screen.toml").write_text(common + "".join(f"[[targets]]\nspec = 'hf:gpt2'\nrecipe = {entry}\n" for entry in entries))
+    monkeypatch.chdir(tmp_path / "sub")
+    stated = [one.settings.recipe.recipe.stated for one in wanted((), config.load({})) if one.settings.recipe]
+    assert [(s["lr"], s.get("warmup_steps")) for s in stated] == [(0.1, 7), (0.25, 3), (0.5, None)]
+    stated = [one.settings.recipe.recipe.stated for one in wanted((), config.load({"recipe": ("lr=2",)})) if one.settings.recipe]
+    assert [(s["lr"], s.get("warmup_steps")) for s in stated] == [(2, 7), (2, 3), (2, None)]
+
+
 @pytest.mark.parametrize("text", ["src/model.py::Net", "./src/model.py::Net", "src/../src/model.py:Net"])
 def test_a_target_that_is_an_entry_has_its_settings(project: Path, text: str) -> None:
     found = wanted((text,), config.load({}))
