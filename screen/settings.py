@@ -57,6 +57,8 @@ class Settings:
     update_baseline: bool = False
     """Write that file anew."""
     allow_unknown: bool = False
+    skip_without_model: bool = False
+    """Whether a Python file in which no model can be read is no error."""
     jobs: int = 1
     """Targets that are judged at the same time."""
     timeout: float = 120.0
@@ -398,6 +400,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "baseline": _path,
     "update-baseline": _flag,
     "allow-unknown": _flag,
+    "skip-without-model": _flag,
     "jobs": _jobs,
     "timeout": _duration,
     "memory": _size,

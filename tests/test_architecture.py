@@ -29,7 +29,7 @@ LAYERS: tuple[str, ...] = (
     "command",
     "api __main__",
     "__init__",
-    "atlas outcomes",
+    "atlas outcomes pytest_plugin",
 )
 """The rooms of `screen`, from the ground up: each imports from the lines before its own, and from no room beside it. Imports inside of functions
 count, and those under `TYPE_CHECKING`."""

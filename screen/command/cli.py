@@ -6,6 +6,7 @@ stderr; Ctrl-C becomes 130. Modules are imported where they are used, so that `-
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from screen.command import console
 from screen.errors import INTERRUPTED, UsageError
 
 NOT_JUDGED = 2
+COMPLETE = "_SCREEN_COMPLETE"
+"""Variable of the environment with which a shell asks for completions, e.g. `bash_source`."""
 INPUT = (
     "An input of forward, e.g. 'x=float32[1,16,512]', 'lengths=int64[2]=17' (one value for all entries), 'batch.ids=int64[2,16]' (an entry of a "
     "dictionary); repeatable. In the file: `example_inputs`."
@@ -28,7 +31,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 click.rich_click.OPTION_GROUPS = {
     "screen check": [
-        {"name": "What is screened", "options": ["--recipe", "--set", "--config", "--input", "--depth", "--width"]},
+        {"name": "What is screened", "options": ["--recipe", "--set", "--config", "--input", "--depth", "--width", "--skip-without-model"]},
         {"name": "Rules and exit code",
          "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--baseline", "--update-baseline"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
@@ -68,6 +71,13 @@ def app(context: click.Context) -> int:
     return NOT_JUDGED
 
 
+def _files(context: click.Context, parameter: click.Parameter, begun: str) -> list[Any]:
+    """What a shell completes a target with: files."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(begun, type="file")]
+
+
 def _probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """How it is measured."""
     for option in (
@@ -100,9 +110,10 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @app.command(context_settings=CONTEXT)
-@click.argument("targets", metavar="[TARGET...]", nargs=-1)
+@click.argument("targets", metavar="[TARGET...]", nargs=-1, shell_complete=_files)
 @_target_options
 @click.option("-j", "--jobs", metavar="N", help="Targets that are judged at the same time (default 1; auto: one for each core).")
+@click.option("--skip-without-model", is_flag=True, help="Files in which no model can be read are left out (for hooks).")
 @click.option("--format", metavar="FORMAT", help="text (default), concise, markdown, json, sarif, github, gitlab or junit.")
 @click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Also write a report there, its folders made; repeatable.")
 @click.option("--select", multiple=True, metavar="CODES", help="Only rules whose codes start so, e.g. G1,R201.")
@@ -132,7 +143,7 @@ def check(targets: tuple[str, ...], **options: Any) -> int:
 
 
 @app.command(context_settings=CONTEXT)
-@click.argument("target")
+@click.argument("target", shell_complete=_files)
 @_target_options
 @click.option("--format", metavar="FORMAT", help="text (default), mermaid, dot, json or graphml.")
 def graph(target: str, **options: Any) -> int:
@@ -143,7 +154,7 @@ def graph(target: str, **options: Any) -> int:
 
 
 @app.command(context_settings=CONTEXT)
-@click.argument("target")
+@click.argument("target", shell_complete=_files)
 @_target_options
 @_probe_options
 @click.option("--format", metavar="FORMAT", help="text (default), markdown or json.")
@@ -162,7 +173,7 @@ def _compare(name: str, hidden: bool) -> None:
     """The command under one of its two names."""
 
     @app.command(name, context_settings=CONTEXT, hidden=hidden)
-    @click.argument("targets", metavar="A B [C ...]", nargs=-1)
+    @click.argument("targets", metavar="A B [C ...]", nargs=-1, shell_complete=_files)
     @_target_options
     @click.option("--format", metavar="FORMAT", help="text (default), markdown or json.")
     def compare(targets: tuple[str, ...], **options: Any) -> int:
@@ -263,6 +274,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.verbose = any(word in ("-v", "--verbose") for word in words)
     console.tolerate()
     try:
+        if COMPLETE in os.environ:  # a shell asks, or sets itself up: click's own way ends in `SystemExit(0)`
+            from click.shell_completion import shell_complete
+
+            if shell_complete(app, {}, "screen", COMPLETE, os.environ[COMPLETE]) == 0:
+                console.flush()
+                return 0
+            raise UsageError(f"`{COMPLETE}` must be `bash_source`, `zsh_source` or `fish_source`", f"it is `{os.environ[COMPLETE]}`")
         code = app.main(args=words, prog_name="screen", standalone_mode=False)
         console.flush()
         return code if isinstance(code, int) else 0

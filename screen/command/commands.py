@@ -15,7 +15,7 @@ from screen import settings as configuration
 from screen.child.host import Host
 from screen.command import console
 from screen.command.progress import Progress
-from screen.command.targets import Wanted, named, wanted
+from screen.command.targets import Wanted, named, wanted, without_models
 from screen.errors import INTERRUPTED, UsageError
 from screen.graph.target import TargetSpec, did_you_mean
 from screen.settings import Settings
@@ -32,6 +32,11 @@ def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """`screen check`: the exit code of the contract's table, 2 over 1 over 0."""
     settings = _settings(options)
     asked = wanted(targets, settings)
+    for one in without_models(asked) if settings.skip_without_model else []:
+        console.line(f"skipped `{one.spec.text}`: no model can be read in it")
+        asked.remove(one)
+    if not asked:
+        return 0
     _check_baseline(settings)
     for _, path in settings.report:
         _make_folder(path)
@@ -102,8 +107,8 @@ def _settings(options: Mapping[str, Any]) -> Settings:
 
 
 def exit_code(judged: list[Judged], settings: Settings) -> int:
-    """0, 1 or 2 by `screen.pipeline.gate`, 2 over 1 over 0; a 1 is explained on stderr."""
-    from screen.pipeline.gate import decide
+    """0, 1 or 2 by `screen.report.gate`, 2 over 1 over 0; a 1 is explained on stderr."""
+    from screen.report.gate import decide
 
     known = _known([j.report for j in judged], settings)
     unknown = settings.allow_unknown

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
+from screen.command.models import has_model
 from screen.errors import UsageError
 from screen.graph.target import TargetSpec, did_you_mean, from_folder, parse, same
 from screen.settings import Settings, Target
@@ -30,6 +32,11 @@ def wanted(texts: tuple[str, ...], settings: Settings) -> list[Wanted]:
         advice = "For example `screen check model.py`; `screen init` writes down the models that it finds"
         raise UsageError("`screen check` must be given a TARGET", found, advice)
     return [Wanted(_of_entry(target), target.settings, target.name) for target in settings.targets]
+
+
+def without_models(asked: list[Wanted]) -> list[Wanted]:
+    """Those of them that are Python files in which no model can be read."""
+    return [one for one in asked if one.spec.kind == "file" and one.spec.name is None and not has_model(Path(one.spec.path or ""))]
 
 
 def named(text: str, settings: Settings) -> list[Wanted]:
@@ -60,4 +67,4 @@ def _of_entry(target: Target) -> TargetSpec:
         raise UsageError(error.required, f"{error.found}, which is {target.where}", error.try_) from None
 
 
-__all__ = ["Wanted", "named", "wanted"]
+__all__ = ["Wanted", "named", "wanted", "without_models"]

@@ -14,7 +14,7 @@ from screen.errors import InternalError, Interrupted, ScreenError, UsageError, s
 from screen.facts import derive
 from screen.facts.record import Facts
 from screen.graph.target import OPTIONAL, did_you_mean
-from screen.pipeline.gate import of_chosen
+from screen.report.gate import of_chosen
 from screen.pipeline.probe import probe_request, with_narrower, with_probe
 from screen.pipeline.spot import spot_request, with_spot
 from screen.probe.plan.from_facts import plan_of

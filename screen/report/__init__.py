@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from screen import plugins
+from screen.errors import UsageError
 
 FORMATS = "screen.report.formats"
 """Where formats are found: the folder, and the group of entry points."""
+SUFFIXES = {".txt": "text", ".md": "markdown", ".json": "json", ".sarif": "sarif", ".xml": "junit", ".html": "html"}
 
 
 def render(report: BaseModel, format: str, **options: object) -> str:
@@ -35,6 +38,20 @@ def has_probe(format: str) -> bool:
     return hasattr(_format(format), "render_probe")
 
 
+def format_for(path: str) -> str:
+    """The format that a file's ending stands for. Raises `UsageError`."""
+    suffix = os.path.splitext(path)[1]
+    if suffix not in SUFFIXES or plugins.find(FORMATS, SUFFIXES[suffix]) is None:
+        known = ", ".join(f"`{ending}`" for ending, name in SUFFIXES.items() if plugins.find(FORMATS, name) is not None)
+        raise UsageError(f"`{path}` must end in {known}", f"it ends in `{suffix}`", "Or name the format: `report.save(path, format=…)`")
+    return SUFFIXES[suffix]
+
+
+def gate(report: BaseModel, fail_on: tuple[str, ...]) -> Any:
+    """What a gate makes of a `Report`: exit code and reason (`screen.report.gate.decide`)."""
+    return import_module("screen.report.gate").decide(report, fail_on)
+
+
 def _format(name: str) -> ModuleType:
     module = plugins.find(FORMATS, name)
     if module is None:
@@ -52,4 +69,4 @@ def formulas_of(sublayer: BaseModel) -> Any:
     return import_module("screen.report.formulas").formulas_of(sublayer)
 
 
-__all__ = ["FORMATS", "formulas_of", "has_probe", "render", "render_probe", "stream_graph"]
+__all__ = ["FORMATS", "format_for", "formulas_of", "gate", "has_probe", "render", "render_probe", "stream_graph"]

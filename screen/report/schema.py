@@ -8,11 +8,12 @@ yet; it never means no.
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from screen.report import render, stream_graph
+from screen.report import format_for, gate, render, stream_graph
 from screen.report.schema_streams import (
     Degree,
     Growth,
@@ -246,7 +247,66 @@ class SpotCheckPart(Part):
     """Why it did not run, or not on everything."""
 
 
-class Report(Part):
+class Shown(Part):
+    """What a report and several of them have in common: how they are shown, and what a gate says."""
+
+    def to_json(self) -> str:
+        """The JSON text that `--format json` prints, with a line feed at its end."""
+        return _dump(self)
+
+    def to_text(self) -> str:
+        """What `screen check` prints."""
+        return render(self, "text")
+
+    def to_markdown(self) -> str:
+        """What `--format markdown` prints."""
+        return render(self, "markdown")
+
+    def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
+        """Write it to a file, in the format of its ending (`.txt`, `.md`, `.json`, `.sarif`, `.xml` for JUnit) or in the one named.
+
+        Raises `UsageError` for an ending that stands for none, `OSError`."""
+        text = render(self, format or format_for(os.fspath(path)))
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+
+    @property
+    def exit_code(self) -> int:
+        """What `screen check` ends with under its own gate: 1 for what is unstable or a slip, 2 where it was not judged, else 0."""
+        codes: list[int] = [gate(one, ("slip",)).code for one in self.each]
+        return max(codes)
+
+    def assert_stable(self) -> None:
+        """Raises `AssertionError` unless every verdict is `stable`; what is conditional is not."""
+        __tracebackhide__ = True
+        if any(one.verdict != "stable" for one in self.each):
+            raise AssertionError(f"the verdict must be stable:\n{render(self, 'concise')}")
+
+    def assert_no_slips(self) -> None:
+        """Raises `AssertionError` unless the gate of `screen check` passes: nothing is unstable or unknown, no warning or error is violated."""
+        __tracebackhide__ = True
+        failing = [found for one in self.each if (found := gate(one, ("slip",))).code]
+        if failing:
+            why = "; ".join(dict.fromkeys(found.why or "it was not judged" for found in failing))
+            raise AssertionError(f"there must be no slip: {why}\n{render(self, 'concise')}")
+
+    @property
+    def each(self) -> list[Report]:
+        """Of each target."""
+        raise NotImplementedError
+
+    def _repr_markdown_(self) -> str:
+        """Shows itself in a notebook."""
+        return self.to_markdown()
+
+    def __repr__(self) -> str:
+        return "<" + "; ".join(f"{one.target.spec}: {one.verdict}, {one.summary}" for one in self.each) + ">"
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+class Report(Shown):
     """What was found about one target."""
 
     schema_version: Literal["3"] = "3"
@@ -267,21 +327,18 @@ class Report(Part):
     coverage: CoveragePart = CoveragePart()
     probe: ProbePart | None = None
 
-    def to_json(self) -> str:
-        """The JSON text that `--format json` prints, with a line feed at its end."""
-        return _dump(self)
+    @property
+    def each(self) -> list[Report]:
+        """Itself."""
+        return [self]
 
     def stream_graph(self) -> Any:
         """The residual streams as a `networkx.DiGraph`: boxes of each kind of block, and which kind follows which (attributes in
         `screen.report.network.stream_graph`)."""
         return stream_graph(self)
 
-    def _repr_markdown_(self) -> str:
-        """Shows itself in a notebook."""
-        return render(self, "markdown")
 
-
-class Reports(Part):
+class Reports(Shown):
     """Several targets, in the order given; the verdict is the worst."""
 
     schema_version: Literal["3"] = "3"
@@ -289,9 +346,10 @@ class Reports(Part):
     verdict: VerdictName
     reports: list[Report] = Field(min_length=1)
 
-    def to_json(self) -> str:
-        """As `Report.to_json`."""
-        return _dump(self)
+    @property
+    def each(self) -> list[Report]:
+        """Of each target, in their order."""
+        return self.reports
 
 
 def _dump(part: BaseModel) -> str:

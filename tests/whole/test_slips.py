@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import screen
-from screen.pipeline.gate import Decision, decide
+from screen.report.gate import Decision, decide
 from screen.report.schema import Report
 from screen.rule import PRELUDE, STACK
 from screen.settings import Settings

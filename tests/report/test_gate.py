@@ -12,7 +12,7 @@ import pytest
 from screen import settings as config
 from screen.command import cli, commands
 from screen.errors import LoadError, UsageError
-from screen.pipeline.gate import decide
+from screen.report.gate import decide
 from screen.pipeline.stages import Judged, job_of, judge
 from screen.report.build import Request, not_judged
 from screen.report.schema import FindingPart, Report

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from screen.pipeline.known import Known
     from screen.report.annotation import Annotation
     from screen.report.schema import Report
     from screen.verdict.channels import Verdict, VerdictName
@@ -21,6 +20,12 @@ LEFT_OUT = "rules-left-out"
 """The condition of a channel of which rules were left out and the others found nothing."""
 SHOWN = 4
 """Codes that are named in one line; of more only how many there are."""
+
+
+class Known(Protocol):
+    """What does not fail the gate (`screen.pipeline.known`)."""
+
+    def holds(self, found: Annotation) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -97,4 +102,4 @@ def _listed(reasons: list[str]) -> str:
     return ", ".join(reasons[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-__all__ = ["Decision", "decide", "of_chosen"]
+__all__ = ["Decision", "Known", "decide", "of_chosen"]
