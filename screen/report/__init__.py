@@ -47,7 +47,7 @@ def format_for(path: str) -> str:
     return SUFFIXES[suffix]
 
 
-def gate(report: BaseModel, fail_on: tuple[str, ...]) -> Any:
+def decision(report: BaseModel, fail_on: tuple[str, ...]) -> Any:
     """What a gate makes of a `Report`: exit code and reason (`screen.report.gate.decide`)."""
     return import_module("screen.report.gate").decide(report, fail_on)
 
@@ -69,4 +69,4 @@ def formulas_of(sublayer: BaseModel) -> Any:
     return import_module("screen.report.formulas").formulas_of(sublayer)
 
 
-__all__ = ["FORMATS", "format_for", "formulas_of", "gate", "has_probe", "render", "render_probe", "stream_graph"]
+__all__ = ["FORMATS", "decision", "format_for", "formulas_of", "has_probe", "render", "render_probe", "stream_graph"]

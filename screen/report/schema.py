@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from screen.report import format_for, gate, render, stream_graph
+from screen.report import decision, format_for, render, stream_graph
 from screen.report.schema_streams import (
     Degree,
     Growth,
@@ -273,7 +273,7 @@ class Shown(Part):
     @property
     def exit_code(self) -> int:
         """What `screen check` ends with under its own gate: 1 for what is unstable or a slip, 2 where it was not judged, else 0."""
-        codes: list[int] = [gate(one, ("slip",)).code for one in self.each]
+        codes: list[int] = [decision(one, ("slip",)).code for one in self.each]
         return max(codes)
 
     def assert_stable(self) -> None:
@@ -285,7 +285,7 @@ class Shown(Part):
     def assert_no_slips(self) -> None:
         """Raises `AssertionError` unless the gate of `screen check` passes: nothing is unstable or unknown, no warning or error is violated."""
         __tracebackhide__ = True
-        failing = [found for one in self.each if (found := gate(one, ("slip",))).code]
+        failing = [found for one in self.each if (found := decision(one, ("slip",))).code]
         if failing:
             why = "; ".join(dict.fromkeys(found.why or "it was not judged" for found in failing))
             raise AssertionError(f"there must be no slip: {why}\n{render(self, 'concise')}")
