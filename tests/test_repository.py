@@ -43,6 +43,14 @@ def test_readme_names_real_files_and_commands() -> None:
     assert links and all((ROOT / link).exists() for link in links), links
 
 
+def test_readme_names_every_command_and_where_settings_stand() -> None:
+    from screen.command.cli import app
+
+    shown = [name for name, command in app.commands.items() if not command.hidden and "Not in this version" not in (command.help or "")]
+    words = [*(f"`screen {name}" for name in shown), "[tool.screen]", "$GITHUB_STEP_SUMMARY", "example_inputs", "build_model", "# screen: ignore["]
+    assert len(shown) > 8 and [word for word in words if word not in README] == []
+
+
 def test_no_path_of_a_machine() -> None:
     """Absolute paths of whoever wrote a file do not belong in it."""
     pattern = re.compile(rb"/work/(main|shared|env)|/root/")
