@@ -36,7 +36,7 @@ click.rich_click.OPTION_GROUPS = {
          "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--baseline", "--update-baseline"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
         {"name": "Measuring", "options": ["--spot-check", "--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress"]},
-        {"name": "Limits", "options": ["--timeout", "--memory", "--jobs"]},
+        {"name": "Limits", "options": ["--timeout", "--memory", "--jobs", "--watch"]},
         {"name": "Help", "options": ["--help"]},
     ]
 }
@@ -112,6 +112,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @app.command(context_settings=CONTEXT)
 @click.argument("targets", metavar="[TARGET...]", nargs=-1, shell_complete=_files)
 @_target_options
+@click.option("--watch", is_flag=True, help="Judge again whenever a file changes that the targets stand in or import; Ctrl-C ends.")
 @click.option("-j", "--jobs", metavar="N", help="Targets that are judged at the same time (default 1; auto: one for each core).")
 @click.option("--skip-without-model", is_flag=True, help="Files in which no model can be read are left out (for hooks).")
 @click.option("--format", metavar="FORMAT", help="text (default), concise, markdown, json, sarif, github, gitlab or junit.")
@@ -130,7 +131,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--spot-check/--no-spot-check", default=None, help="Compare what is said with a short run on real tensors (default: on).")
 @click.option("--probe/--no-probe", default=None, help="Also measure what is predicted, on one block at a time.")
 @_probe_options
-def check(targets: tuple[str, ...], **options: Any) -> int:
+def check(targets: tuple[str, ...], watch: bool, **options: Any) -> int:
     """Trace, judge and report: the gate for CI.
 
     A TARGET is `path/to/model.py`, `path/to/model.py::Name`, `package.module:attr`, a Hugging Face `config.json` or its folder,
@@ -139,6 +140,10 @@ def check(targets: tuple[str, ...], **options: Any) -> int:
     """
     from screen.command import commands
 
+    if watch:
+        from screen.command.watch import watch as again
+
+        return again(lambda: commands.check(targets, options), targets)
     return commands.check(targets, options)
 
 

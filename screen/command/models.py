@@ -56,6 +56,19 @@ def has_model(file: Path) -> bool:
     return source is None or source.has_entry or any(source.kind(name) for name in source.classes)
 
 
+def imported_by(file: Path) -> set[Path]:
+    """The files of the repository that a Python file leads to through imports, itself left out."""
+    repository = _Repository(Path.cwd())
+    found: set[Path] = set()
+    waiting = [Path(os.path.abspath(file))]
+    while waiting:
+        source = repository.source(waiting.pop())
+        new = (source.imported if source is not None else set()) - found
+        found |= new
+        waiting += new
+    return found - {Path(os.path.abspath(file))}
+
+
 def _python_files(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(f for f in folders if f not in SKIPPED and not f.startswith(".") and not Path(folder, f, "pyvenv.cfg").exists())
@@ -131,6 +144,13 @@ class _Source:
                 for alias in node.names:
                     found[alias.asname or alias.name] = (node.module or "", node.level, alias.name)
         return found
+
+    @property
+    def imported(self) -> set[Path]:
+        """Files of the repository that it imports."""
+        modules = {(module, level) for module, level, _ in self.imports.values()}
+        modules |= {(".".join(filter(None, [module, what])), level) for module, level, what in self.imports.values()}  # what may be a file, too
+        return {path for module, level in modules if (path := self.repository.file_of(module, level, self.path)) is not None}
 
     @property
     def has_entry(self) -> bool:
@@ -235,4 +255,4 @@ def _without_annotations(node: ast.AST) -> Iterator[ast.AST]:
                 yield from _without_annotations(child)
 
 
-__all__ = ["Model", "find", "has_model"]
+__all__ = ["Model", "find", "has_model", "imported_by"]
