@@ -22,9 +22,14 @@ def foreign(group: str) -> dict[str, str]:
     return {point.name: point.value for point in sorted(entry_points(group=group), key=lambda point: point.value)}
 
 
+def distributions(group: str) -> dict[str, str]:
+    """Module of every entry point -> the distribution that registers it; empty text where that has no name."""
+    return {point.value: point.dist.name if point.dist is not None else "" for point in entry_points(group=group)}
+
+
 def find(group: str, name: str) -> str | None:
     """The module of that name, the folder's own first; entry points are asked when none of these is meant."""
     return own(group).get(name) or foreign(group).get(name)
 
 
-__all__ = ["find", "foreign", "own"]
+__all__ = ["distributions", "find", "foreign", "own"]

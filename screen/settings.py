@@ -57,6 +57,8 @@ class Settings:
     update_baseline: bool = False
     """Write that file anew."""
     allow_unknown: bool = False
+    strict_rules: bool = False
+    """Whether a rule that does not load, or whose check raises, is exit 2."""
     skip_without_model: bool = False
     """Whether a Python file in which no model can be read is no error."""
     jobs: int = 1
@@ -400,6 +402,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "baseline": _path,
     "update-baseline": _flag,
     "allow-unknown": _flag,
+    "strict-rules": _flag,
     "skip-without-model": _flag,
     "jobs": _jobs,
     "timeout": _duration,

@@ -33,7 +33,7 @@ click.rich_click.OPTION_GROUPS = {
     "screen check": [
         {"name": "What is screened", "options": ["--recipe", "--set", "--config", "--input", "--depth", "--width", "--skip-without-model"]},
         {"name": "Rules and exit code",
-         "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--baseline", "--update-baseline"]},
+         "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--strict-rules", "--baseline", "--update-baseline"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
         {"name": "Measuring", "options": ["--spot-check", "--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress"]},
         {"name": "Limits", "options": ["--timeout", "--memory", "--jobs", "--watch"]},
@@ -124,6 +124,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="What exits 1: slip (default: unstable, or a warning or error that is violated), unstable, conditional, never, or rule codes.",
 )  # fmt: skip
 @click.option("--allow-unknown", is_flag=True, help="The verdict `unknown` exits 0 (an error still exits 2).")
+@click.option("--strict-rules", is_flag=True, help="A rule that does not load or raises exits 2; else it is named in the report.")
 @click.option("--baseline", metavar="FILE", help="Findings that stand in this file do not fail: only what is new does.")
 @click.option("--update-baseline", is_flag=True, help="Write everything that is found to the file of --baseline.")
 @click.option("--color", metavar="WHEN", help="auto (default), always or never.")

@@ -118,6 +118,10 @@ def exit_code(judged: list[Judged], settings: Settings) -> int:
     if known.count and not settings.quiet:
         console.line(f"{known.count} known finding{'s do' if known.count > 1 else ' does'} not count")
     code = max(decision.code for _, decision in found)
+    raised = {f"`{rule.rule}` {rule.reason}" for j in judged for rule in j.report.coverage.rules_not_run} if settings.strict_rules else set()
+    if raised:
+        console.line(f"exit 2: every rule must run with `--strict-rules`; {'; '.join(sorted(raised))}")
+        return 2
     for one, decision in found:
         if code == decision.code == 1:
             of = f"`{one.report.target.name or one.report.target.spec}`: " if len(found) > 1 else ""

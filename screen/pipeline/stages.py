@@ -190,7 +190,10 @@ def job_of(target: str, settings: Settings) -> Job:
 
 
 def _check_codes(settings: Settings) -> None:
-    """Every code names a rule, and the gate asks for no rule that is left out. Raises `UsageError`."""
+    """Every code names a rule, and the gate asks for no rule that is left out; with `--strict-rules` every rule loads. Raises `UsageError`."""
+    if settings.strict_rules and (faults := catalogue().faults):
+        found = "; ".join(f"`{fault.rule}` did not: {fault.reason}" for fault in faults)
+        raise UsageError("every rule must load with `--strict-rules`", found, "Mend or remove the distribution that it comes from")
     named = [code for code in settings.fail_on if code not in FAIL_ON]
     known = [r.rule.code for r in catalogue().rules] if settings.select or settings.ignore or named else []
     for what, codes in (("`--select` and `--ignore`", (*settings.select, *settings.ignore)), ("`--fail-on`", named)):

@@ -2,17 +2,18 @@
 
 Rules are the modules of the package `screen.rules` and whatever other distributions register as entry points of the group
 `screen.rules` (each naming a module). Nothing lists them: adding a file adds a rule. A rule that does not load, that has another
-rule's code, or whose check raises, is a result (`RuleRun.not_run`) that stands in every report.
+rule's code, or whose check raises, is a result (`RuleRun.not_run`) that stands in every report. Codes from X900 to X999 of each letter are
+reserved for other distributions, which have no others: no rule of ours will ever have them.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
 from screen import plugins
 from screen.errors import swallowed
@@ -20,6 +21,8 @@ from screen.facts.record import Facts
 from screen.rule import Example, Finding, LoadedRule, Outcome, Rule, RuleFault, RuleRun
 
 CODE = re.compile(r"[DRLOINSG]\d{3}")
+RESERVED = re.compile(r"[DRLOINSG]9\d{2}")
+"""Codes of rules of other distributions."""
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 GROUP = "screen.rules"
 QUOTED, DIGITS = re.compile(r"`[\w.]*`|^[\w.]+$"), re.compile(r"(?<![^.`])\d+(?=[.`]|$)")
@@ -37,17 +40,20 @@ class Catalogue:
 @cache
 def catalogue() -> Catalogue:
     """All rules that this installation has; found once per process."""
-    return collect((*plugins.own(GROUP).values(), *dict.fromkeys(plugins.foreign(GROUP).values())))
+    return collect((*plugins.own(GROUP).values(), *dict.fromkeys(plugins.foreign(GROUP).values())), plugins.distributions(GROUP))
 
 
-def collect(modules: Iterable[str]) -> Catalogue:
-    """The catalogue of the named modules."""
+def collect(modules: Iterable[str], foreign: Mapping[str, str] = MappingProxyType({})) -> Catalogue:
+    """The catalogue of the named modules. `foreign`: those of other distributions, with these."""
     loaded: dict[str, LoadedRule] = {}
     faults: list[RuleFault] = []
     for module in modules:
         found = _load(module)
+        if module in foreign and isinstance(found, LoadedRule) and not RESERVED.fullmatch(found.rule.code):
+            found = RuleFault(found.rule.code, f"its code is not reserved for other distributions, as `{found.rule.code[0]}900` to `999` are")
         if isinstance(found, RuleFault):
-            faults.append(found)
+            whose = f"of the distribution `{foreign[module]}`: " if foreign.get(module) else ""
+            faults.append(replace(found, reason=f"{whose}{found.reason}"))
         elif found.rule.code in loaded:
             faults.append(RuleFault(found.rule.code, f"`{module}` has the code of the rule `{loaded[found.rule.code].rule.name}`"))
         else:

@@ -1,0 +1,1 @@
+"""Rules and a format of one house."""
