@@ -13,6 +13,7 @@ Source: Wang et al. 2022 (DeepNet), section 4.
 
 from __future__ import annotations
 
+from screen.facts.advice import deepnorm_code
 from screen.facts.queries import UPDATE_LIMIT, branches, is_renormalised
 from screen.facts.weight_gains import smallest_pair, through_decoder
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
@@ -93,5 +94,6 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = f"{name}: α = {alpha:.4g} and the recorded weights fit together: {what} = {update:.3g}."
         return Outcome("holds", message, **common)  # type: ignore[arg-type]  # one dictionary for three fields' types
     message = f"{name} multiplies the stream by {alpha:.4g} without weights that start smaller: {what} = {update:.3g}, not about 1."
-    remedy = "scale V and O, or both maps of the FFN, by β = (8N)^(-1/4) after their usual initialisation"
+    constants = deepnorm_code(facts, stream)
+    remedy = f"scale V and O, or both maps of the FFN, by β = {constants[1] if constants else '(8N)^(-1/4)'} after their usual initialisation"
     return Outcome("violated", message, remedy=remedy, condition="warm-up", **common)  # type: ignore[arg-type]  # as above

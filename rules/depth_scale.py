@@ -77,12 +77,15 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     assumes = ("(c): independent weights in different layers",)
     if found := [v for k, v in numbers if k == "start" and isinstance(v, float) and v > LARGE]:
         remedy = f"divide the weights of the branch at the start, until their product is {c ** least:.3g} and not {found[0]:.3g}"
-        return Outcome("violated", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, remedy=remedy)
+        plain = f"{name}: its weights, multiplied, start at {found[0]:.3g}: the branch gives more than it reads, and {count} branches add up."
+        return Outcome("violated", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, remedy=remedy, plain=plain)
     if any(k == "start" and isinstance(v, float) and v > count**-0.5 for k, v in numbers):
         if is_scale_free(facts, sublayer) or is_renormalised(sublayer) or starts_at_zero(sublayer):
             message = f"{message} Nothing asks for them here: a norm, or a scale that starts at zero, keeps the sum of the products small."
             return Outcome("not_applicable", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes)
-        return Outcome("conditional", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, condition="small-gain")
+        start = next(v for k, v in numbers if k == "start")
+        plain = f"{name}: its weights, multiplied, start at {start:.3g}, where {count} branches that add up ask for at most {count**-0.5:.3g}."
+        return Outcome("conditional", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, condition="small-gain", plain=plain)
     return Outcome("holds", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from screen.facts.advice import depth_scaled
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
 from screen.structure.initial.laws import deviations
 
@@ -109,7 +110,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = _fault(parameter, law, base, depth, carried or parameter in last, "B" in sublayer.positions)
         if message:
             numbers = (("depth", depth), ("last", law[-1]), ("others", base))
-            remedy = "scale the last map of each branch once, after every other initialisation"
+            scaled = depth_scaled(facts, stream, base)
+            remedy = "scale the last map of each branch once, after every other initialisation" + (f": {scaled}" if scaled else "")
+            remedy = "leave the scale out, as the norm behind it divides it out" if "B" in sublayer.positions else remedy
             return Outcome("violated", f"{name}: {message}.", site, "declared", numbers=numbers, remedy=remedy, condition="initialisation")
     return Outcome("holds", f"{name}: no scale for depth is lost, doubled or misplaced in the recorded initialisation.", site, "declared")
 

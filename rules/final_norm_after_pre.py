@@ -14,11 +14,11 @@ Source: Xiong et al. 2020, section 3 (the final norm of Pre-LN).
 
 from __future__ import annotations
 
+from screen.facts.advice import norm_code
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame
 
 RULE = Rule("G103", "final-norm-after-pre", "forward", "O", "warning", ("streams.final_norm",), "Xiong et al. 2020, section 3")
 
-REMEDY = "normalise the stream once after the last block"
 BLOCK = """
 class Block(nn.Module):
     def __init__(self):
@@ -95,16 +95,20 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if stream.states[-1] in facts.graph.outputs:
         message = f"`{stream.name}` leaves the model without a final norm: whatever reads it has to normalise it."
         numbers = (("depth", stream.depth),)
-        return Outcome("conditional", message, at(stream, place=last.place), numbers=numbers, remedy=REMEDY, condition="final-norm")
+        return Outcome("conditional", message, at(stream, place=last.place), numbers=numbers, remedy=_remedy(stream), condition="final-norm")
     return Outcome(
         "violated",
         f"`{stream.name}` reaches what follows it without a final norm: its growth over {stream.depth} blocks is not hidden from the head.",
         at(stream, place=last.place),
         assumptions=("what follows the stream is a head",),
         numbers=(("depth", stream.depth),),
-        remedy=REMEDY,
+        remedy=_remedy(stream),
         condition="final-norm",
     )
+
+
+def _remedy(stream: Stream) -> str:
+    return f"`x = norm(x)` once behind the last block, `norm = {norm_code(stream)}`"
 
 
 def _heir(facts: Facts, stream: Stream) -> str | None:

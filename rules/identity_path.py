@@ -114,5 +114,6 @@ def _broken(stream: Stream) -> Outcome:
         at(stream, place=breaks[0] if breaks else last),
         theorem="Xiong et al. 2020, theorem 1: at the same initialisation the last block's gradient does not fall with depth",
         numbers=(("norms_crossed", crossed), ("depth", stream.depth)),
+        plain=f"No skip of `{stream.name}` hands gradients on as they are: {what}. D201 judges whether scales or initialisation make up for it.",
         remedy="move the norm into the branch (pre or peri), or scale stream and branch as DeepNorm does; else warm up and lower the rate",
     )

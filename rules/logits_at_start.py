@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 
+from screen.facts.advice import head_width, qk_norm_code
 from screen.facts.queries import has_softmax
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
@@ -68,5 +69,6 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if large <= FROZEN:
         return Outcome("holds", f"{name}: its logits start with a root mean square of {large:.3g}.", site, "declared", THEOREM, numbers=numbers)
     message = f"{name}: its logits start with a root mean square of {large:.3g}, where a few of {KEYS} keys hold the softmax from {FROZEN:.3g} on."
-    remedy = "logits divided by √d_h, smaller initial Q and K, or a norm on queries and keys"
+    head = head_width(facts, sublayer)
+    remedy = f"logits divided by √d_h{f' = {math.sqrt(head):.3g}' if head else ''}, smaller initial Q and K, or {qk_norm_code(facts, sublayer)}"
     return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy=remedy)

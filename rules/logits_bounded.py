@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 
+from screen.facts.advice import ONE_KEY, logit_growth, qk_norm_code
 from screen.facts.queries import are_logits_bounded, do_logits_stay, growth_of, has_softmax, reads_grown_state, starts_at_zero
 from screen.rule import Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
@@ -97,17 +98,29 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = (
             f"{name}: the logits scale with {_scaled_by(facts, sublayer)}, and with the first state of the stream where no norm stands before it."
         )
-        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy="a norm on queries and keys", condition="bounded-logits")
+        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=qk_norm_code(facts, sublayer), condition="bounded-logits")
     if raw and _is_silent(facts, stream):
         message = f"{name}: the logits are made of a stream that no norm bounds, and to which every branch adds nothing at the start."
-        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy="a norm on queries and keys", condition="learned-scale")
+        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=qk_norm_code(facts, sublayer), condition="learned-scale")
     if raw:
         message = f"{name}: the logits are made of a stream that no norm bounds: they grow with its square over depth, and with W_Q and W_K."
     else:
         message = f"{name}: the logits still scale with {_scaled_by(facts, sublayer)}; nothing in the structure bounds them."
-    remedy = "a norm on queries and keys" + ("" if raw else ", or a logit cap")
+    remedy = qk_norm_code(facts, sublayer) + ("" if raw else "; or a logit cap")
     result: Result = "violated" if raw else "conditional"
-    return Outcome(result, message, site, theorem=BOUND, numbers=numbers, remedy=remedy, condition="bounded-logits")
+    plain = "" if raw else _in_words(facts, sublayer, name)
+    return Outcome(result, message, site, theorem=BOUND, numbers=numbers, remedy=remedy, condition="bounded-logits", plain=plain)
+
+
+def _in_words(facts: Facts, sublayer: Sublayer, name: str) -> str:
+    """How far the weights have to grow, where that is known."""
+    by = _scaled_by(facts, sublayer)
+    message = f"{name}: attention logits grow with {by}, and nothing in the code limits them"
+    found = logit_growth(facts, sublayer)
+    if found is None:
+        return f"{message}."
+    start, factor = found
+    return f"{message}: they start at {start:.3g} (root mean square) and reach {ONE_KEY:.0f} when {by} have each grown about {factor:.2g} times."
 
 
 def _is_silent(facts: Facts, stream: Stream) -> bool:

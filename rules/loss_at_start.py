@@ -83,7 +83,8 @@ def _told(stream: Stream, site: Site, words: Start) -> Outcome:
         return Outcome("holds", f"`{stream.name}`: {size}.", site, "declared", THEOREM, numbers=numbers)
     own = words.own is not None and words.own > words.spread**2 / 2
     why = "the word at the input has a logit of its own in a tied head" if own else f"logits have the deviation {words.spread:.3g}"
-    remedy = "a smaller initial table or head (deviation 0.02, or width^(-1/2)), or logits divided by √width"
+    width = f" = {stream.width**-0.5:.3g}" if stream.width else ""
+    remedy = f"a smaller initial table or head (deviation 0.02, or width^(-1/2){width}), or logits divided by √width"
     return Outcome("violated", f"`{stream.name}`: {size}: {why}.", site, "declared", THEOREM, numbers=numbers, remedy=remedy)
 
 

@@ -68,8 +68,10 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
         times = "once" if op.count == 1 else f"{op.count} times"
         if op.on_stream:
             message = f"`{op.op}` ({times}) has no row in the op table and lies on a stream: what depends on it is not told."
-            found.append(Outcome("cannot_tell", message, Site(place=op.place)))
+            plain = f"`screen` does not know the operation `{op.op}` ({times}), which the residual stream passes: what depends on it is not told."
+            found.append(Outcome("cannot_tell", message, Site(place=op.place), plain=plain))
         else:
             message = f"`{op.op}` ({times}) has no row in the op table; it lies on no stream, so nothing that is said depends on it."
-            found.append(Outcome("violated", message, Site(place=op.place)))
+            plain = f"`screen` does not know the operation `{op.op}` ({times}); no residual stream passes it, so nothing that is said depends on it."
+            found.append(Outcome("violated", message, Site(place=op.place), plain=plain))
     return tuple(found) or (Outcome("holds", f"all {facts.coverage.ops} ops have a row."),)

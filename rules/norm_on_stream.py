@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 
+from screen.facts.advice import norm_code
 from screen.facts.queries import EXPLOSIVE, basis_of, branches, growth_of, number_of
 from screen.facts.self_division import divides
 from screen.facts.weight_gains import start_product
@@ -136,7 +137,7 @@ def _grown(facts: Facts, stream: Stream, site: Site) -> Outcome:
         theorem="‖x_N‖ ≤ (1 + L)^N ‖x_0‖, and (1 + g²)^(N/2) in mean square at initialisation",
         assumptions=("the weights of different blocks are independent at the start",),
         numbers=numbers,
-        remedy="normalise each branch's input and output, or multiply each branch by a learned scale that starts at zero",
+        remedy=f"`x = x + f(norm(x))` with `norm = {norm_code(stream)}` in every branch; or a learned scale on each branch that starts at zero",
     )
 
 

@@ -86,7 +86,8 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
                     site,
                     theorem="x' = N(x) + F(N(x)) has the Jacobian (I + J_F)·J_N: no path goes around N",
                     condition="warm-up",
-                    remedy="keep the value before the norm for the add: `x = x + F(norm(x))`",
+                    remedy="add to the value before the norm: `x = x + f(norm(x))`, and not `x = norm(x); x = x + f(x)`",
+                    plain=f"{name} is added to a value that was just normalised: no skip leads past that norm, as in post-norm.",
                 )
             )
         elif sublayer.placement == "unknown":

@@ -12,6 +12,7 @@ quadratic penalty makes it finite only for branches of degree 1, or 2 below a th
 
 from __future__ import annotations
 
+from screen.facts.advice import norm_code
 from screen.facts.queries import (
     free_weight, grows_with_stream, growth_of, is_output_bounded, is_sum_normed, reads_grown_state, starts_at_zero, unproven,
 )  # fmt: skip
@@ -56,9 +57,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     grows = grows_with_stream(facts, sublayer) and reads_grown_state(facts, stream, kind, sublayer)
     if grows and not starts_at_zero(sublayer) and not _is_held(facts, stream):
         message = f"{name}: nothing bounds what the branch reads or adds; it is unbounded in its weights and grows with the stream."
-        remedy = "a norm on the branch's output, or on its input"
+        remedy = f"`x = x + f(norm(x))` with `norm = {norm_code(stream)}`, or that norm on the branch's output"
         return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, condition="bounded-weights")
-    return _unbounded(facts, sublayer, name, site)
+    return _unbounded(facts, stream, sublayer, name, site)
 
 
 def _is_held(facts: Facts, stream: Stream) -> bool:
@@ -79,7 +80,7 @@ def _bounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outcome
     return Outcome("holds", message, site, theorem=THEOREM, assumptions=given, numbers=numbers)
 
 
-def _unbounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outcome:
+def _unbounded(facts: Facts, stream: Stream, sublayer: Sublayer, name: str, site: Site) -> Outcome:
     analysis = facts.analysis(sublayer)
     breaker = None if isinstance(analysis, Unknown) else analysis.bounds.breaker
     weight = free_weight(facts, sublayer)
@@ -92,9 +93,13 @@ def _unbounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outco
         message,
         site,
         theorem=THEOREM,
-        assumptions=("decoupled decay bounds weights; a quadratic penalty is not enough from degree 3 on, at degree 2 only above a threshold",),
+        assumptions=(
+            "decoupled decay bounds weights, |W| ≤ max(|W₀|, U*/λ) under AdamW; a quadratic penalty is not enough from degree 3 on, at degree 2 only "
+            "above a threshold",
+        ),
         numbers=numbers,
-        remedy="a norm on the branch's output, or decoupled weight decay: |W| ≤ max(|W₀|, U*/λ) under AdamW",
+        remedy=f"a norm on what the branch adds, `x = x + norm(f(x))` with `norm = {norm_code(stream)}`; or decoupled weight decay (AdamW)",
+        plain=f"{name}: nothing in the code limits what it adds ({by}); it stays bounded only where training keeps the weights so.",
         condition="learned-scale" if starts_at_zero(sublayer) else "bounded-weights",
     )
 

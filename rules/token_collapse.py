@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from screen.facts.advice import deepnorm_code
 from screen.facts.output_map import last_map
 from screen.facts.queries import COLLAPSED, UPDATE_LIMIT, basis_of, has_identity_path, number_of, program_doubt
 from screen.facts.rank_collapse import least_one_minus_cos
@@ -70,7 +71,23 @@ CANNOT_TELL = (_example("weights that no initialiser fills", "linear.weight = nn
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per stream without an identity path."""
     streams = [s for s in facts.streams if has_identity_path(facts, s) is not True and any(k.sublayers for k in s.kinds)]
-    return or_not_applicable([_with_last_map(facts, s, _judge(facts, s)) for s in streams], "every stream has an identity path.")
+    outcomes = [_in_words(facts, s, _with_last_map(facts, s, _judge(facts, s))) for s in streams]
+    return or_not_applicable(outcomes, "every stream has an identity path.")
+
+
+def _in_words(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
+    """The message in plain words, and what to write, where the recursion decided."""
+    apart, crossed = (dict(outcome.numbers).get(name) for name in ("one_minus_cos", "norms_crossed"))
+    if outcome.result not in ("violated", "conditional") or not isinstance(apart, float) or not crossed:
+        return outcome
+    skip = f"Every skip of `{stream.name}` passes through a norm ({crossed} on the way)"
+    size = f"1 − cos between tokens is {apart:.2g} after {facts.depth(stream)} blocks at the start (0: all alike)"
+    last = "warm-up and a lower learning rate have to make up for that" if outcome.condition == "warm-up" else "there is little left to learn from"
+    constants = None if any(s.alpha.kind != "none" for k in stream.kinds for s in k.sublayers) else deepnorm_code(facts, stream)
+    options = ["norms inside the branches, `x = x + f(norm(x))`, and one behind the last block"]
+    if constants is not None:
+        options.append(f"`x = norm(α * x + f(x))` with α = {constants[0]}, and V, O and both maps of the FFN × {constants[1]} (DeepNorm)")
+    return replace(outcome, plain=f"{skip}, and {size}: {last}.", remedy=outcome.remedy or "; or ".join(options))
 
 
 def _with_last_map(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
@@ -133,7 +150,8 @@ def _compensated(facts: Facts, stream: Stream, number: float | Unknown) -> Outco
         message = f"{name}: α and the recorded weights compensate for {depth} blocks: {what} = {number:.3g}."
         return Outcome("holds", message, site, "declared", UPDATE, numbers=numbers)
     message = f"{name} is multiplied by α without weights that start smaller: {what} = {number:.3g} over {depth} blocks, not about 1."
-    remedy = "scale V and O, and both maps of the FFN, by β = (8N)^(-1/4)"
+    constants = deepnorm_code(facts, stream)
+    remedy = f"scale V and O, and both maps of the FFN, by β = {constants[1] if constants else '(8N)^(-1/4)'}"
     return Outcome("conditional", message, site, "declared", UPDATE, numbers=numbers, condition="warm-up", remedy=remedy)
 
 

@@ -104,9 +104,11 @@ class Outcome:
     assumptions: tuple[str, ...] = ()
     numbers: tuple[tuple[str, Number], ...] = ()
     remedy: str = ""
-    """An option, not yet tried on the rewritten graph."""
+    """An option, not yet tried on the rewritten graph. Code stands in backticks, with the numbers of this model where the facts hold them."""
     condition: str = ""
     """Of a `conditional` outcome, the id of what has to hold in training (`screen.verdict.conditions`)."""
+    plain: str = ""
+    """The message for somebody who has trained one transformer, where it needs more words than those; else empty."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ from screen.recipe import Recipe, Stated
 from screen.report import schema
 from screen.report.build_claims import claim_part, spot_part
 from screen.report.build_streams import source_part, stream_part
+from screen.report.groups import TELLING
 from screen.report.paths import relative
+from screen.report.source import excerpt
 from screen.rule import Finding, RuleRun
 from screen.verdict.channels import Verdict, worst
 
@@ -213,6 +215,8 @@ def _finding(finding: Finding, root: str) -> schema.FindingPart:
         assumptions=list(outcome.assumptions),
         numbers=dict(outcome.numbers),
         remedy=outcome.remedy,
+        plain=_one_stop(outcome.plain),
+        excerpt=excerpt(place.file, place.line, root) if place and outcome.result in TELLING else [],
     )
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from screen.report.schema import FindingPart, Report
 
+TELLING = ("violated", "conditional", "cannot_tell")
+"""Outcomes that a reader should act on or know, gravest first."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -66,9 +69,21 @@ def tally(report: Report) -> str:
 
 
 def worth_reading(report: Report) -> list[Group]:
-    """The findings that say something a reader should act on or know, alike ones together, gravest first."""
-    found = grouped([f for f in report.findings if f.outcome in ("violated", "conditional", "cannot_tell")])
-    return sorted(found, key=lambda g: ("error", "warning", "note").index(g.first.severity))
+    """The findings that say something a reader should act on or know, alike ones together: mere notes last, what is violated first, by severity."""
+    found = grouped([f for f in report.findings if f.outcome in TELLING])
+    severities = ("error", "warning", "note")
+    order = sorted(found, key=lambda g: (TELLING.index(g.first.outcome), severities.index(g.first.severity)))
+    return sorted(order, key=lambda g: g.first.severity == "note")
+
+
+def families(report: Report) -> list[list[Group]]:
+    """What is worth reading, in the same order; findings of one rule that differ in names and numbers alone stand together, and what one would do
+    about them is the same."""
+    found: dict[tuple[object, ...], list[Group]] = {}
+    for group in worth_reading(report):
+        f = group.first
+        found.setdefault((f.code, f.outcome, f.remedy, re.sub(r"`[^`]*`|\d+", "#", f.said)), []).append(group)
+    return list(found.values())
 
 
 def quiet(report: Report) -> list[FindingPart]:
@@ -76,4 +91,4 @@ def quiet(report: Report) -> list[FindingPart]:
     return [f for f in report.findings if f.outcome in ("holds", "not_applicable")]
 
 
-__all__ = ["Group", "folded", "grouped", "quiet", "ranges", "tally", "worth_reading"]
+__all__ = ["Group", "families", "folded", "grouped", "quiet", "ranges", "tally", "worth_reading"]

@@ -133,6 +133,16 @@ class FindingPart(Part):
     assumptions: list[str] = Field(default_factory=list)
     numbers: dict[str, Value] = Field(default_factory=dict)
     remedy: str = ""
+    plain: str = ""
+    """The message for somebody who has trained one transformer; empty where it needs no other words."""
+
+    excerpt: list[tuple[int, str]] = Field(default_factory=list)
+    """Lines of the user's code around `line`, (number, text), of a finding that says something."""
+
+    @property
+    def said(self) -> str:
+        """The message in plain words."""
+        return self.plain or self.message
 
 
 class ExperimentPart(Part):

@@ -1,0 +1,96 @@
+"""What to write, with the numbers of the model at hand: code for remedies of rules. A formula is used only where its assumptions apply; None, or the
+general words, where a number is not known."""
+
+from __future__ import annotations
+
+import math
+
+from screen.facts.queries import branches, claim_of
+from screen.facts.record import Facts
+from screen.structure.softmaxes import FUSED
+from screen.structure.types import Stream, Sublayer, Unknown
+from screen.theorems.depth_scale import deepnorm
+
+ONE_KEY = 50.0
+"""Root mean square of logits at which a softmax holds on one key, however many there are: Gaussian logits do so from √(2·ln n) on, 3.9 for 2,048 keys
+and 6.4 for 10⁹ (random energy model, Derrida 1981). Our own choice, far beyond both."""
+MODULES = {"layernorm": "nn.LayerNorm", "rmsnorm": "nn.RMSNorm"}
+
+
+def norm_code(stream: Stream) -> str:
+    """`nn.LayerNorm(96)`: the norm that the stream has elsewhere, of its width."""
+    types = [norm.type for kind in stream.kinds for s in kind.sublayers for place, norm in s.norms if place in ("A", "B", "C")]
+    name = next((MODULES[t] for t in types if t in MODULES), MODULES["layernorm"])
+    return f"{name}({stream.width if stream.width is not None else 'width'})"
+
+
+def head_width(facts: Facts, sublayer: Sublayer) -> int | None:
+    """Features of a query that its logits are sums over, where attention is one call."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return None
+    nodes = [facts.graph.nodes[s.node] for s in analysis.bounds.softmaxes if s.role == "attention"]
+    widths = {(facts.graph.nodes[n.inputs[0]].shape or (0,))[-1] if n.op in FUSED and n.inputs else 0 for n in nodes}
+    return widths.pop() or None if len(widths) == 1 else None
+
+
+def qk_norm_code(facts: Facts, sublayer: Sublayer) -> str:
+    """`q, k = norm_q(q), norm_k(k)` with the norm over a head where that is known."""
+    width = head_width(facts, sublayer)
+    return f"norms on queries and keys, `q, k = norm_q(q), norm_k(k)`{f' with `nn.RMSNorm({width})` each' if width else ''}"
+
+
+def logit_growth(facts: Facts, sublayer: Sublayer) -> tuple[float, float] | None:
+    """(root mean square of the logits at the start in the block where they are largest, the factor on W_Q and on W_K at which it is `ONE_KEY`). None
+    where that start is not known, or where the logits are not made of two maps, of degree 1 in each."""
+    analysis, claim = facts.analysis(sublayer), claim_of(facts, sublayer, "logit_rms", "start")
+    if isinstance(analysis, Unknown) or not isinstance(claim.known, float) or sublayer.qk_norm != "none":
+        return None
+    start = max(claim.known, claim.high or 0.0)
+    maps = [d for d in analysis.degrees.groups if d.status == "bound" and d.predicted > 0]
+    matrices = all(sum(size > 1 for size in facts.graph.parameters[d.parameters[0]].shape or ()) > 1 for d in maps)
+    if len(maps) != 2 or not matrices or any(d.predicted != 1 for d in maps) or not 0 < start < ONE_KEY:
+        return None
+    return start, math.sqrt(ONE_KEY / start)
+
+
+def deepnorm_code(facts: Facts, stream: Stream) -> tuple[str, str] | None:
+    """(α, β) as `2.21` and `(8·6)^(-1/4) = 0.38`; None where the stream is not made of blocks of two sublayers with a norm on each sum, or another
+    one is read beside it (an encoder and its decoder share other constants)."""
+    plain = all(len(k.sublayers) == 2 and all("C" in s.positions and s.role != "cross_attention" for s in k.sublayers) for k in stream.kinds)
+    if not plain or len(facts.streams) > 1 or not stream.kinds:
+        return None
+    depth = facts.depth(stream)
+    alpha, beta = deepnorm(depth)
+    return f"(2·{depth})^(1/4) = {alpha:.3g}", f"(8·{depth})^(-1/4) = {beta:.3g}"
+
+
+def depth_scaled(facts: Facts, stream: Stream, base: float) -> str | None:
+    """`std=0.02/√(2·12) = 0.00408` for the last map of each branch. None where a norm divides it out, or where no map ends one."""
+    subs = [s for k in stream.kinds for s in k.sublayers]
+    if base <= 0 or any("B" in s.positions or "C" in s.positions for s in subs):
+        return None
+    names = [name for s in subs if (name := last_map(facts, s)) is not None]
+    if len(names) != len(subs):
+        return None
+    count, depth = branches(facts, stream), facts.depth(stream)
+    root = f"(2·{depth})" if count == 2 * depth else f"{count}"
+    shown = ", ".join(f"`{n}`" for n in dict.fromkeys(_short(n) for n in names))
+    return f"`std={base:.3g}/√{root} = {base / math.sqrt(count):.3g}` for {shown}"
+
+
+def last_map(facts: Facts, sublayer: Sublayer) -> str | None:
+    """The weight that ends the branch's smallest product."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown) or not analysis.degrees.orders.smallest_path:
+        return None
+    return analysis.degrees.orders.smallest_path[-1].partition("[")[0]
+
+
+def _short(parameter: str) -> str:
+    """`c_proj` of `h.0.mlp.c_proj.weight`; a name that says nothing but a place keeps what stands before it."""
+    words = parameter.removesuffix(".weight").split(".")
+    return ".".join(words[-2:] if words[-1].isdigit() else words[-1:])
+
+
+__all__ = ["ONE_KEY", "deepnorm_code", "depth_scaled", "head_width", "last_map", "logit_growth", "norm_code", "qk_norm_code"]
