@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 FORMATS = "screen.report.formats"
 """Where formats of a report are found (`screen.plugins`)."""
-LATER_FORMATS = ("html",)
 FAIL_ON = ("slip", "unstable", "conditional", "never")
 """Words of `--fail-on`; what else stands there is the code of a rule or its beginning."""
 CODE = re.compile(r"[A-Z]\d{0,3}")
@@ -75,6 +74,8 @@ class Settings:
     input: tuple[str, ...] = ()
     color: str = "auto"
     quiet: bool = False
+    short: bool = False
+    """Markdown without tables and details, no longer than a comment on GitHub may be."""
     verbose: bool = False
     spot_check: bool = True
     """Whether claims are compared with the program on real tensors."""
@@ -260,8 +261,6 @@ def near(value: Any, choices: tuple[str, ...]) -> str:
 
 
 def _format(value: Any, where: str) -> str:
-    if value in LATER_FORMATS:
-        raise later(f"the format `{value}`", f"{where} asks for it")
     known = plugins.own(FORMATS)
     return str(value) if value in known or value in plugins.foreign(FORMATS) else _choice(*known)(value, where)
 
@@ -414,6 +413,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "input": _texts,
     "color": _choice("auto", "always", "never"),
     "quiet": _flag,
+    "short": _flag,
     "verbose": _flag,
     "spot-check": _flag,
     "probe": _flag,

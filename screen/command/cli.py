@@ -34,7 +34,7 @@ click.rich_click.OPTION_GROUPS = {
         {"name": "What is screened", "options": ["--recipe", "--set", "--config", "--input", "--depth", "--width", "--skip-without-model"]},
         {"name": "Rules and exit code",
          "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--strict-rules", "--baseline", "--update-baseline"]},
-        {"name": "Reports", "options": ["--format", "--report", "--output", "--color", "--quiet", "--verbose"]},
+        {"name": "Reports", "options": ["--format", "--report", "--output", "--short", "--color", "--quiet", "--verbose"]},
         {"name": "Measuring", "options": ["--spot-check", "--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress"]},
         {"name": "Limits", "options": ["--timeout", "--memory", "--jobs", "--watch"]},
         {"name": "Help", "options": ["--help"]},
@@ -115,7 +115,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--watch", is_flag=True, help="Judge again whenever a file changes that the targets stand in or import; Ctrl-C ends.")
 @click.option("-j", "--jobs", metavar="N", help="Targets that are judged at the same time (default 1; auto: one for each core).")
 @click.option("--skip-without-model", is_flag=True, help="Files in which no model can be read are left out (for hooks).")
-@click.option("--format", metavar="FORMAT", help="text (default), concise, markdown, json, sarif, github, gitlab or junit.")
+@click.option("--format", metavar="FORMAT", help="text (default), concise, markdown, html, json, sarif, github, gitlab or junit.")
 @click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Also write a report there, its folders made; repeatable.")
 @click.option("--select", multiple=True, metavar="CODES", help="Only rules whose codes start so, e.g. G1,R201.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="No rules whose codes start so.")
@@ -128,7 +128,8 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--baseline", metavar="FILE", help="Findings that stand in this file do not fail: only what is new does.")
 @click.option("--update-baseline", is_flag=True, help="Write everything that is found to the file of --baseline.")
 @click.option("--color", metavar="WHEN", help="auto (default), always or never.")
-@click.option("-q", "--quiet", is_flag=True, help="One line per target.")
+@click.option("--short", is_flag=True, help="Markdown without tables and details, short enough for a comment on GitHub.")
+@click.option("-q", "--quiet", is_flag=True, help="`path:line: verdict: reason` for each target, and nothing else.")
 @click.option("--spot-check/--no-spot-check", default=None, help="Compare what is said with a short run on real tensors (default: on).")
 @click.option("--probe/--no-probe", default=None, help="Also measure what is predicted, on one block at a time.")
 @_probe_options

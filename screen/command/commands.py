@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from screen.pipeline.stages import Judged
     from screen.report.schema import Report, Reports
 
+STEP_SUMMARY = 1 << 20
+"""Bytes that GitHub takes for the summary of a step."""
 GRAPH_FORMATS: tuple[Literal["text", "mermaid", "dot", "json", "graphml"], ...] = ("text", "mermaid", "dot", "json", "graphml")
 
 
@@ -42,22 +44,56 @@ def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
         _make_folder(path)
     for place in (settings.output, *(path for _, path in settings.report)):
         _check_writable(place)
+    live = _Live(settings, several=len(asked) > 1)
     judged: list[Judged] = []
-    streamed = settings.format == "text" and settings.output is None and len(asked) > 1
     ended = False
     try:
         for found in _judge(asked, settings):
-            _complain(found)
-            if streamed:
-                _print_next(found, judged, settings)
+            live(found)
             judged += found
     except KeyboardInterrupt:
         if not judged:
             raise
         console.line(f"interrupted: the report holds what was judged before, of {len(asked)} targets")
         ended = True
-    _deliver(judged, settings, printed=streamed)
+    live.end(judged)
+    _deliver(judged, settings)
     return INTERRUPTED if ended or _interrupted(judged) else exit_code(judged, settings)
+
+
+class _Live:
+    """What is said while targets are judged: errors, and the text of each report on stdout. A format that is one document waits for the last."""
+
+    def __init__(self, settings: Settings, *, several: bool) -> None:
+        self._settings, self._several = settings, several
+        self._begun = False
+
+    def __call__(self, found: list[Judged]) -> None:
+        """Everything about one target, or several."""
+        _complain(found)
+        if not self._prints:
+            return
+        for one in found:  # without a graph the text would only repeat stderr; in a list of lines none is missing
+            if one.captured or (self._settings.quiet and self._several):
+                self._print(_text([one.report], self._settings))
+
+    def end(self, judged: list[Judged]) -> None:
+        """How many of each verdict, where there are several."""
+        if self._prints and len(judged) > 1 and not self._settings.quiet:
+            from screen.report.formats.text import totals
+
+            self._print(totals([j.report for j in judged], **_terminal(self._settings)))
+
+    @property
+    def _prints(self) -> bool:
+        return self._settings.format == "text" and self._settings.output is None
+
+    def _print(self, text: str) -> None:
+        if self._begun and not self._settings.quiet:
+            sys.stdout.write("\n")
+        self._begun = True
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 def probe(target: str, options: Mapping[str, Any]) -> int:
@@ -93,10 +129,10 @@ def _check_measurements(format: str) -> None:
 
 
 def _interrupted(judged: list[Judged]) -> bool:
-    """Whether Ctrl-C ended a probe; what was measured before it was printed."""
+    """Whether Ctrl-C ended the work; what was found before it was printed."""
     if not any(j.interrupted for j in judged):
         return False
-    console.line("interrupted: the report holds what was measured before")
+    console.line("interrupted: the report holds what was found before")
     return True
 
 
@@ -217,54 +253,33 @@ def _one(judged: list[Judged]) -> Report | Reports:
     return judged[0].report if len(judged) == 1 else several([j.report for j in judged])
 
 
-def _deliver(judged: list[Judged], settings: Settings, *, printed: bool) -> None:
-    """The report to stdout or `--output`, and wherever else it is wanted. `printed`: it went to stdout as it came, but for its end."""
+def _deliver(judged: list[Judged], settings: Settings) -> None:
+    """The report to stdout or `--output`, and wherever else it is wanted."""
     from screen.report import render
 
     report = _one(judged)
     every = [j.report for j in judged]
     for name, path in settings.report:
-        _write(path, render(report, name, plots=_plots(name, path, every)))
+        _write(path, render(report, name, plots=_plots(name, path, every), short=settings.short))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(summary, "a", encoding="utf-8") as file:
-            file.write(render(report, "markdown"))
-    if settings.format == "text":
-        shown = [j.report for j in judged if j.captured or settings.output]  # without a graph the text would only repeat stderr
-        if not shown:
-            return
-        if printed:
-            _print_total(shown, settings)
-            return
-        text = "".join(_line(r) for r in shown) if settings.quiet else _text(shown, settings)
-    else:
-        text = render(report, settings.format, plots=_plots(settings.format, settings.output, every))
+            file.write(_summary(report, settings))
+    if settings.format == "text" and settings.output is None:
+        return  # it stands there already
+    plots = _plots(settings.format, settings.output, every)
+    text = _text(every, settings) if settings.format == "text" else render(report, settings.format, plots=plots, short=settings.short)
     if settings.output:
         _write(settings.output, text)
     else:
         sys.stdout.write(text)
 
 
-def _line(report: Report) -> str:
-    """What `-q` says."""
-    return f"{report.verdict}: {report.summary}\n"
+def _summary(report: Report | Reports, settings: Settings) -> str:
+    """The report for the page of a job, short where GitHub would refuse the whole one."""
+    from screen.report import render
 
-
-def _print_next(found: list[Judged], before: list[Judged], settings: Settings) -> None:
-    """The next target of several, as it comes."""
-    for report in [j.report for j in found if j.captured]:
-        if settings.quiet:
-            sys.stdout.write(_line(report))
-        else:
-            sys.stdout.write("\n" if any(j.captured for j in before) or report is not found[0].report else "")
-            sys.stdout.write(_text([report], settings))
-    console.flush()
-
-
-def _print_total(shown: list[Report], settings: Settings) -> None:
-    """What stands below several targets."""
-    if len(shown) > 1 and not settings.quiet:
-        whole, last = _text(shown, settings), _text(shown[-1:], settings)
-        sys.stdout.write(whole[whole.rindex(last) + len(last) :])
+    whole = render(report, "markdown", short=settings.short)
+    return whole if len(whole.encode()) < STEP_SUMMARY else render(report, "markdown", short=True)
 
 
 def _plots(format: str, path: str | None, reports: list[Report]) -> list[list[tuple[str, str]]]:
@@ -284,10 +299,15 @@ def _text(shown: list[Report], settings: Settings) -> str:
     from screen.report import render
     from screen.report.build import several
 
+    report = shown[0] if len(shown) == 1 else several(shown)
+    return render(report, "text", **_terminal(settings), verbose=settings.verbose, quiet=settings.quiet)
+
+
+def _terminal(settings: Settings) -> dict[str, Any]:
+    """Whether text has colours, and how wide it is, where stdout is a terminal."""
     terminal = settings.output is None and sys.stdout.isatty()
     width = os.get_terminal_size(sys.stdout.fileno()).columns or None if terminal else None
-    report = shown[0] if len(shown) == 1 else several(shown)
-    return render(report, "text", color=settings.output is None and _color(settings.color, terminal), width=width, verbose=settings.verbose)
+    return {"color": settings.output is None and _color(settings.color, terminal), "width": width}
 
 
 def _color(when: str, terminal: bool) -> bool:

@@ -6,7 +6,9 @@ import unicodedata
 
 from screen.report import derived
 from screen.report.numbers import number as number
-from screen.report.schema import ClaimPart, Condition, IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart
+from screen.report.schema import (
+    ClaimPart, Condition, FindingPart, IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart,
+)  # fmt: skip
 from screen.verdict.summary import NORMS, ROLES
 
 PLACEMENTS = {"output_only": "output-only", "pre_post": "pre + post"}
@@ -28,6 +30,51 @@ DERIVED = {
 }  # fmt: skip
 UNUSED = 6
 """Keys that are not used and are named; the JSON names all."""
+RISKS = {
+    "D": "gradients over depth",
+    "R": "size of activations",
+    "L": "attention logits",
+    "O": "output logits",
+    "I": "scales at the start",
+    "N": "number formats",
+    "S": "first updates",
+}
+"""Channel -> what it is about, in plain words."""
+FAILURES = {
+    "D": "gradients shrink or blow up over depth, or all tokens become alike",
+    "R": "activations grow without limit",
+    "L": "attention logits grow until each token attends to one other alone",
+    "O": "the logits of the head start or grow too large",
+    "I": "weights start at a scale that does not fit the model",
+    "N": "numbers leave the range of their type",
+    "S": "the first updates are too large",
+}
+"""Channel -> what happens when it fails, as a clause."""
+RISK_STATES = {
+    "closed": "kept in check by the code",
+    "guarded": "kept in check by the recipe",
+    "out_of_scope": "not judged",
+    "conditional": "depends on training",
+    "unknown": "could not be told",
+    "open": "expected to fail",
+}
+"""State of a channel -> the same in plain words."""
+CONDITIONS = {
+    "bounded-weights": "the weights stay bounded",
+    "bounded-logits": "the attention logits stay bounded",
+    "warm-up": "the learning rate warms up to a low value",
+    "initialisation": "it starts from the recorded initialisation",
+    "run-time-scale": "the scale that is set at run time fits the depth",
+    "stream-gain": "the factors on the residual stream stay near 1",
+    "learned-scale": "the learned scales that start at zero stay small",
+    "small-gain": "the branches without norms stay small",
+    "converged-iteration": "the estimated norms of weights follow the weights",
+    "float16-range": "activations stay inside the range of float16",
+    "final-norm": "the head reads a stream of bounded size",
+    "rules-left-out": "the rules that were left out would find nothing",
+    "declared-structure": "what the rules found is meant",
+}
+"""Condition of a verdict (`screen.verdict.conditions`) -> the same as a clause behind "if"."""
 STEPS = {
     "structure": "Structure",
     "well_posedness": "Step 1, well-posedness",
@@ -82,6 +129,23 @@ def refuted(claim: ClaimPart) -> str:
 def value_of(value: bool | float | str | None) -> str:
     """A value of a claim."""
     return yes_no(value) if value is None or isinstance(value, bool) else value if isinstance(value, str) else number(value)
+
+
+def listed(parts: list[str], last: str = " and ") -> str:
+    """`a, b and c`, each once."""
+    *before, end = dict.fromkeys(parts)
+    return f"{', '.join(before)}{last}{end}" if before else end
+
+
+def place(finding: FindingPart) -> str:
+    """`file:line` of a finding, else its module; empty where neither is known."""
+    return f"{finding.file}:{finding.line}" if finding.file and finding.line else finding.file or finding.module or ""
+
+
+def subject(finding: FindingPart) -> str:
+    """What a finding is about: `ffn` of `k0`, or a stream."""
+    site = [name for name in (finding.sublayer, finding.kind if finding.sublayer else None, finding.stream) if name and name != "stream"]
+    return " of ".join(f"`{name}`" for name in site) or (f"`{finding.module}`" if finding.module else "another place")
 
 
 def headline(report: Report) -> str:

@@ -131,7 +131,7 @@ def test_a_reader_that_leaves_early_is_exit_2(tmp_path: Path) -> None:
         (["model.py"], "Did you mean `screen check model.py`?"),
         (["check", "x.py", "--depth"], "requires an argument"),
         (["check", "x.py", "--depth", "0"], "above zero"),
-        (["check", "x.py", "--format", "html"], "not in this version"),
+        (["check", "x.py", "--format", "htm"], "Did you mean `html`"),
         (["check", "x.py", "--report", "html=x"], "not in this version"),
         (["check", "x.py", "--baseline", "x"], "Make it with `--update-baseline`"),
         (["check", "x.py", "--update-baseline"], "`--baseline` is not given"),
@@ -268,7 +268,33 @@ def test_a_report_that_cannot_be_written_is_said_before_the_work(judged: Callabl
 def test_quiet_is_one_line_for_each(judged: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     judged(_good("conditional"), _good("unstable"))
     cli.main(["check", "a.py", "b.py", "-q"])
-    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["conditional", "unstable"]
+    assert [line.split(": ")[:2] for line in capsys.readouterr().out.splitlines()] == [["a.py", "conditional"], ["a.py", "unstable"]]
+    cli.main(["check", "a.py", "b.py", "--color", "never"])
+    assert capsys.readouterr().out.splitlines()[-1] == "2 targets: 1 unstable, 1 conditional"
+
+
+def test_targets_are_told_as_they_come_and_ctrl_c_keeps_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import screen.pipeline.stages
+
+    heard: list[str] = []
+
+    def one(job: object, capture: object, progress: object) -> list[Judged]:
+        heard.append(capsys.readouterr().out)
+        if len(heard) == 3:
+            raise KeyboardInterrupt
+        return [_good("conditional", f"m{len(heard)}.py")]
+
+    monkeypatch.setattr(screen.pipeline.stages, "judge", one)
+    words = [f"m{n}.py" for n in (1, 2, 3, 4)]
+    for name in words:
+        (tmp_path / name).write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["check", *words, "-q", "--report", "json=r.json"]) == 130
+    assert [line.split(":")[0] for line in "".join(heard).splitlines()] == ["m1.py", "m2.py"]
+    assert "interrupted" in capsys.readouterr().err
+    assert [r["target"]["spec"] for r in json.loads((tmp_path / "r.json").read_text())["reports"]] == ["m1.py", "m2.py"]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
-"""The report for a terminal or a log.
+"""The report for a terminal or a log: what `screen.report.answer` says, findings, channels in words, then tables.
 
-On a terminal (`width` given) lines wrap at its width; elsewhere every line is as long as it is, so that the text does not depend on a
-width. Colour only on request. Text from the model goes through `Text`, never through rich's markup, and without control characters.
+On a terminal (`width` given) lines wrap at its width, what belongs to a line below its beginning; elsewhere every line is as long as it is, so that
+the text does not depend on a width. Colour only on request, and none that is hard to read on a light or a dark ground. Text from the model goes
+through `Text`, never through rich's markup, and without control characters.
 """
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from io import StringIO
 
@@ -14,26 +17,36 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from screen.report import answer as first
 from screen.report import derived, groups, probe, words
 from screen.report.schema import FindingPart, KindPart, Report, Reports, Source, StreamPart, SublayerPart
 from screen.report.words import clean
+from screen.verdict.channels import ORDER
 
 UNLIMITED = 10_000
+INDENT = 7
+"""Columns before what belongs to a finding."""
 COLOURS = {
-    "stable": "bold green", "conditional": "bold yellow", "unknown": "bold magenta", "unstable": "bold red",
-    "error": "bold red", "warning": "yellow", "note": "cyan",
+    "stable": "bold green", "conditional": "bold magenta", "unknown": "bold reverse", "unstable": "bold red",
+    "error": "bold red", "warning": "magenta", "note": "bold",
     "closed": "green", "guarded": "green", "open": "bold red", "out_of_scope": "dim",
 }  # fmt: skip
+"""No yellow, blue, cyan or white: each is hard to read on one of the two grounds."""
 
 
-def render(report: Report | Reports, *, color: bool = False, width: int | None = None, verbose: bool = False, **_: object) -> str:
-    """The report as text. `width`: columns of the terminal, None when there is none. `verbose`: also what holds, with assumptions."""
+def render(
+    report: Report | Reports, *, color: bool = False, width: int | None = None, verbose: bool = False, quiet: bool = False, **_: object
+) -> str:
+    """The report as text. `width`: columns of the terminal, None when there is none. `verbose`: also what holds, with assumptions, formulas and the
+    reasons of channels. `quiet`: `path:line: verdict: reason` for each target and nothing else."""
+    reports = report.reports if isinstance(report, Reports) else [report]
+    if quiet:
+        return "".join(f"{first.line(one)}\n" for one in reports)
     out = StringIO()
     console = Console(
         file=out, width=width or UNLIMITED, color_system="standard" if color else None, force_terminal=color, no_color=False,
         legacy_windows=False, highlight=False, markup=False, emoji=False, soft_wrap=width is None,
     )  # fmt: skip
-    reports = report.reports if isinstance(report, Reports) else [report]
     for i, one in enumerate(reports):
         if i:
             console.print()
@@ -41,8 +54,33 @@ def render(report: Report | Reports, *, color: bool = False, width: int | None =
             console.print(item)
     if isinstance(report, Reports):
         console.print()
-        console.print(Text(f"{len(reports)} targets, the worst verdict is ").append(report.verdict, COLOURS[report.verdict]))
+        console.print(_totals(reports, width))
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def totals(reports: list[Report], *, color: bool = False, width: int | None = None, **_: object) -> str:
+    """The last line under several reports: how many of each verdict."""
+    out = StringIO()
+    console = Console(file=out, width=width or UNLIMITED, color_system="standard" if color else None, force_terminal=color, highlight=False)
+    console.print(_totals(reports, width))
+    return out.getvalue()
+
+
+def _totals(reports: list[Report], width: int | None) -> Text:
+    counts = Counter(r.verdict for r in reports)
+    each = ", ".join(f"{counts[v]} {v}" for v in reversed(ORDER) if counts[v])
+    return _hang(f"{len(reports)} targets: {each}", "", 2, width)
+
+
+def _hang(head: str, body: str, indent: int, width: int | None, *, style: str = "", rest: str = "") -> Text:
+    """A line that begins with `head` in a style; where it is too wide for the terminal it goes on further to the right."""
+    text = head + body
+    if width is not None and len(text) > width:
+        text = "\n".join(textwrap.wrap(text, max(width, indent + 8), subsequent_indent=" " * indent, break_on_hyphens=False))
+    found = Text(text, rest)
+    if style:
+        found.stylize(style, 0, len(head))
+    return found
 
 
 def render_probe(reports: list[Report], *, quiet: bool = False, **_: object) -> str:
@@ -55,30 +93,56 @@ def render_probe(reports: list[Report], *, quiet: bool = False, **_: object) -> 
 
 
 def _report(report: Report, verbose: bool, width: int | None) -> Iterator[RenderableType]:
-    yield Text.assemble((words.headline(report), COLOURS[report.verdict]), (f"  {clean(report.summary)}", "bold"))
-    yield Text(f"  {clean(' · '.join(words.target_facts(report)))}", "dim")
-    yield from (Text(f"  {clean(note)}", "yellow") for note in report.target.notes)
-    yield from (Text(f"  {'' if place else 'recipe: '}{clean(line)}", "dim") for place, line in enumerate(words.recipe(report)))
+    said = first.answer(report)
+    yield _hang(words.headline(report), f": {clean(said.verdict)}", 2, width, style=COLOURS[report.verdict], rest="bold")
     if report.error:
-        yield Text("")
-        yield _error(report)
+        yield _error(report, width)
+    elif said.reason:
+        yield _hang(f"  {clean(said.reason)}", "", 2, width)
+    yield _hang(f"  {clean(report.summary)}", "", 4, width)
+    yield _hang(f"  {clean(' · '.join(words.target_facts(report)))}", "", 4, width, rest="dim")
+    yield from (_hang(f"  {clean(note)}", "", 4, width) for note in report.target.notes)
+    yield from (_hang("  " if place else "  recipe: ", clean(line), 4, width, rest="dim") for place, line in enumerate(words.recipe(report)))
+    yield from _first(said, width)
+    yield from _findings(report, verbose, width)
+    if report.streams:
+        yield from _channels(report, said, verbose, width)
     for stream in report.streams:
         yield Text("")
         yield from _stream(stream, width, verbose)
-    yield from _findings(report, verbose)
-    if report.streams:
-        yield from _channels(report)
     if report.probe is not None:
         yield Text("")
         yield from (Text(line) for line in probe.text(report.probe))
-    yield from _coverage(report)
+    yield from _coverage(report, width)
+    if report.streams or report.findings:
+        yield Text("")
+        yield _hang("`screen explain TERM` says what a word means, `screen rule CODE` what a check looks for.", "", 2, width, rest="dim")
 
 
-def _error(report: Report) -> Text:
+def _first(said: first.Answer, width: int | None) -> Iterator[RenderableType]:
+    """The learning rate, and what to change."""
+    for place, tolerated in enumerate(said.rates):
+        if not place:
+            yield Text("")
+        head = "learning rate" if not place else ""
+        yield _hang(f"{head:<15}", f"{'' if place else 'expected to train '}{clean(tolerated)}", 17, width, style="bold")
+    if said.changes:
+        yield Text("")
+        yield Text("what would help most", "bold")
+    for number, change in enumerate(said.changes, 1):
+        where = clean(", ".join(change.places))
+        yield _hang(f"  {number}. {where}{': ' if where else ''}", clean(_aimed(change.what, change.against)), 5, width, style="bold")
+
+
+def _aimed(what: str, against: str) -> str:
+    return f"{what} (for: {against})" if against else what
+
+
+def _error(report: Report, width: int | None) -> Text:
     error = report.error
     assert error is not None
     where = f" ({clean(error.file)}:{error.line})" if error.file else ""
-    return Text.assemble((f"not judged, {error.stage}: ", COLOURS["error"]), f"{clean(error.message)}{where}")
+    return _hang(f"  not judged, {error.stage}: ", f"{clean(error.message)}{where}", 4, width, style=COLOURS["error"])
 
 
 def _stream(stream: StreamPart, width: int | None, verbose: bool) -> Iterator[RenderableType]:
@@ -165,72 +229,80 @@ def _where(source: Source) -> str:
     return clean(f"{source.file or '?'}:{source.line}" if source.line else source.file or source.module or "?")
 
 
-def _findings(report: Report, verbose: bool) -> Iterator[RenderableType]:
+def _findings(report: Report, verbose: bool, width: int | None) -> Iterator[RenderableType]:
     if not report.findings:
         return
     yield Text("")
-    yield Text.assemble(("findings", "bold"), f"  {len(groups.worth_reading(report))} to read; {groups.tally(report)}")
-    for group in groups.worth_reading(report):
-        yield from _finding(group.first, verbose)
-        if group.others:
-            yield Text(f"       and {group.count - 1} like it: {clean(', '.join(groups.folded(list(group.others))))}", "dim")
+    yield _hang("findings", f"  {len(groups.worth_reading(report))} to read; {groups.tally(report)}", 2, width, style="bold")
+    for family in groups.families(report):
+        yield from _finding(family[0].first, verbose, width)
+        for group in family[1:]:
+            at = words.place(group.first)
+            yield _hang(" " * INDENT, clean(f"also {words.subject(group.first)}{f' at {at}' if at else ''}"), INDENT + 2, width, rest="dim")
+        for group in family:
+            if group.others:
+                more = f"and {group.count - 1} like it: {clean(', '.join(groups.folded(list(group.others))))}"
+                yield _hang(" " * INDENT, more, INDENT + 2, width, rest="dim")
     if verbose:
         for finding in groups.quiet(report):
-            yield from _finding(finding, verbose)
+            yield from _finding(finding, verbose, width)
 
 
-def _finding(finding: FindingPart, verbose: bool) -> Iterator[RenderableType]:
+def _finding(finding: FindingPart, verbose: bool, width: int | None) -> Iterator[RenderableType]:
     outcome = words.OUTCOMES.get(finding.outcome, finding.outcome)
-    name = (f"  {clean(finding.code)} {clean(finding.name)}", COLOURS[finding.severity])
-    yield Text.assemble(name, f"  {outcome}: {clean(finding.message)}")
+    head = f"  {clean(finding.code)} {clean(finding.name)}"
+    yield _hang(head, f"  {outcome}: {clean(finding.said)}", INDENT, width, style=COLOURS[finding.severity])
     if finding.file:
-        yield Text(f"       {clean(finding.file)}:{finding.line}", "dim")
+        yield Text(f"{' ' * INDENT}{clean(finding.file)}:{finding.line}", "dim")
     if finding.remedy and finding.outcome != "holds":
-        yield Text(f"       option: {clean(finding.remedy)}")
+        yield _hang(" " * INDENT, f"option: {clean(finding.remedy)}", INDENT + 2, width)
     if verbose:
-        extra = [f"{k} = {words.number(v)}" for k, v in finding.numbers.items()]
+        extra = [finding.message] if finding.plain else []
+        extra += [f"{k} = {words.number(v)}" for k, v in finding.numbers.items()]
         extra += [finding.theorem] if finding.theorem else []
         extra += [f"assumes {a}" for a in finding.assumptions]
         if extra:
-            yield Text("       " + clean(f"{finding.basis}; " + "; ".join(extra)), "dim")
+            yield _hang(" " * INDENT, clean(f"{finding.basis}; " + "; ".join(extra)), INDENT + 2, width, rest="dim")
 
 
-def _channels(report: Report) -> Iterator[RenderableType]:
+def _channels(report: Report, said: first.Answer, verbose: bool, width: int | None) -> Iterator[RenderableType]:
+    """What can go wrong, in words; `verbose`: also the reason of each state."""
     yield Text("")
-    yield Text("channels", "bold")
+    yield Text("what can go wrong", "bold")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False, show_edge=False)
-    same: dict[tuple[str, str], list[str]] = {}
-    for channel in report.channels:
-        same.setdefault((channel.state, channel.reason), []).append(channel.id)
-    for (state, reason), ids in same.items():
-        shown = Text(words.STATES.get(state, state), COLOURS.get(state, "yellow"))
-        table.add_row(Text(" ".join(ids), "bold"), shown, Text(clean(reason)))
+    reasons: dict[str, str] = {c.id: c.reason for c in report.channels}
+    for risk in said.risks:
+        words_ = [clean(risk.said), *(dict.fromkeys(clean(reasons[i]) for i in risk.ids) if verbose else ())]
+        table.add_row(Text(" ".join(risk.ids), "bold"), Text(risk.name), Text("\n".join(words_), COLOURS.get(risk.state, "")))
     yield Padding(table, (0, 0, 0, 2), expand=False)
-    for condition in report.conditions:
-        yield Text(f"  condition: {clean(words.condition(condition))}")
+    for text in said.assumed:
+        yield _hang("  assumed: ", clean(text), 4, width)
 
 
-def _coverage(report: Report) -> Iterator[RenderableType]:
+def _coverage(report: Report, width: int | None) -> Iterator[RenderableType]:
     coverage = report.coverage
     if not coverage.ops and not coverage.rules_not_run:
         return
     yield Text("")
     yield Text.assemble(("coverage", "bold"), f"  {coverage.ops_modelled} of {coverage.ops} ops modelled")
     for place, line in enumerate(words.spot_check(report)):
-        yield Text(f"  {'' if place else 'spot check: '}{clean(line)}", COLOURS["warning"] if place else "")
+        yield _hang(f"  {'' if place else 'spot check: '}", clean(line), 4, width, rest=COLOURS["warning"] if place else "")
     for op in coverage.unmodelled:
         where = "on a stream" if op.on_stream else "off the streams"
-        yield Text(f"  without a row: {clean(op.op)}, {op.count} time{'' if op.count == 1 else 's'}, {where}, first at {_where(op.source)}")
+        times = f"{op.count} time{'' if op.count == 1 else 's'}"
+        yield _hang("", f"  without a row: {clean(op.op)}, {times}, {where}, first at {_where(op.source)}", 4, width)
     for guess in coverage.guesses:
-        yield Text(f"  guessed at {clean(guess.file or '?')}:{guess.line}: {clean(guess.assumed)}")
+        yield _hang("", f"  guessed at {clean(guess.file or '?')}:{guess.line}: {clean(guess.assumed)}", 4, width)
     for part in coverage.stamped:
-        yield Text(f"  {clean(part.container)}: {len(part.ran)} of {part.members} equal members ran, the others are taken to be like them")
+        ran = f"{len(part.ran)} of {part.members} equal members ran, the others are taken to be like them"
+        yield _hang("", f"  {clean(part.container)}: {ran}", 4, width)
     for module in groups.folded(coverage.modules_uncalled):
-        yield Text(f"  never called: {clean(module)}")
+        yield _hang("", f"  never called: {clean(module)}", 4, width)
     if coverage.rules_left_out:
-        yield Text(f"  left out by choice, counted for the verdict and not for the exit code: {clean(', '.join(coverage.rules_left_out))}")
+        left_out = clean(", ".join(coverage.rules_left_out))
+        yield _hang("", f"  left out by choice, counted for the verdict and not for the exit code: {left_out}", 4, width)
     for rule in coverage.rules_not_run:
-        yield Text(f"  rule not run: {clean(rule.rule)}, {clean(rule.reason)}", COLOURS["warning"])
+        yield _hang("", f"  rule not run: {clean(rule.rule)}, {clean(rule.reason)}", 4, width, rest=COLOURS["warning"])
 
 
-__all__ = ["render", "render_probe"]
+__all__ = ["render", "render_probe", "totals"]

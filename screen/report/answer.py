@@ -1,0 +1,200 @@
+"""The first screen of a report as data: verdict, reason, learning rate, what to change first, and what can go wrong, in words for somebody who has
+trained one transformer. Every format shows it in this order, before anything else. Words follow from outcomes, states and claims, never from names.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from screen.report import words
+from screen.report.annotation import file_of
+from screen.report.groups import worth_reading
+from screen.report.schema import Channel, ClaimPart, FindingPart, Report
+from screen.report.words import clean
+from screen.verdict.channels import lower
+
+MOST = 3
+"""Changes that are shown."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something to change, at all places where it would help."""
+
+    what: str
+    """The option of a finding: code in backticks."""
+    places: tuple[str, ...]
+    """`file:line`, first first; empty where no line is known."""
+    against: str
+    """What it is aimed at."""
+    codes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Channels that are in one state for one reason."""
+
+    ids: tuple[str, ...]
+    name: str
+    state: str
+    """A word of the schema."""
+    said: str
+    """The state in words, with what it hangs on."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the first screen says."""
+
+    verdict: str
+    """What the verdict means for this model, to be read behind its word."""
+    reason: str
+    rates: tuple[str, ...]
+    """Learning rates that are expected to be tolerated, the smallest first; empty where none was derived."""
+    changes: tuple[Change, ...]
+    risks: tuple[Risk, ...]
+    assumed: tuple[str, ...]
+    """Conditions that belong to no channel."""
+
+
+def answer(report: Report) -> Answer:
+    """The first screen of one report."""
+    named = {c for channel in report.channels for c in channel.conditions}
+    assumed = tuple(words.condition(c) for c in report.conditions if c.id not in named)
+    return Answer(_verdict(report), _reason(report), _rates(report), _changes(report), _risks(report), assumed)
+
+
+def line(report: Report) -> str:
+    """`path:line: verdict: reason`, as linters write it; behind the path the model's name where the target says one."""
+    spec = clean(report.target.spec)
+    path = file_of(spec)
+    name = spec[len(path) :].lstrip(":")
+    part = report.error or _deciding(report)
+    where = f"{path}:{part.line}" if part is not None and part.line and part.file in (path, None) else path
+    beside = f" ({part.file}:{part.line})" if part is not None and part.line and part.file not in (path, None) else ""
+    reason = report.error.message if report.error is not None else _reason(report)
+    return f"{where}: {words.headline(report)}: {f'{name}: ' if name else ''}{clean(reason)}{clean(beside)}"
+
+
+def _verdict(report: Report) -> str:
+    """What the verdict comes to."""
+    if report.error is not None:
+        return "it was not judged to its end, which is no pass"
+    if report.verdict == "unknown":
+        return "part of it could not be told, which is no pass"
+    if report.verdict == "unstable":
+        return "expected to diverge, or to learn nothing, as it stands"
+    if report.verdict == "stable":
+        return "expected to train" + (" with this recipe" if any(c.state == "guarded" for c in report.channels) else "")
+    needs = _needs(report, [c for channel in report.channels if channel.state == "conditional" for c in channel.conditions])
+    return f"expected to train if {words.listed(needs)}" if needs else "expected to train under the conditions below"
+
+
+def _needs(report: Report, ids: list[str]) -> list[str]:
+    """Conditions as clauses, without those that the recipe meets."""
+    texts = {c.id: c.text for c in report.conditions if c.recipe != "met"}
+    return [words.CONDITIONS.get(i) or texts[i].partition(":")[0] for i in dict.fromkeys(ids) if i in texts]
+
+
+def _reason(report: Report) -> str:
+    """Why, in one sentence or two."""
+    if report.error is not None:
+        return report.error.message
+    found = _deciding(report)
+    if found is not None and (report.verdict in ("unstable", "unknown") or (found.outcome == "violated" and found.severity != "note")):
+        return f"A slip: {lower(found.said)}" if report.verdict in ("stable", "conditional") else found.said
+    if report.verdict == "unknown":
+        lost = next((c.reason for c in report.channels if c.state == "unknown"), report.summary.rpartition("; ")[2])
+        return lost[:1].upper() + lost[1:]
+    if report.verdict == "conditional":
+        left = [words.FAILURES[c.id] for c in report.channels if c.state == "conditional"]
+        return f"Nothing in the code rules out that {words.listed(left, ', or that ')}." if left else ""
+    held = [words.FAILURES[c.id] for c in report.channels if c.state in ("closed", "guarded")]
+    return f"Nothing was found by which {words.listed(held, ', or by which ')}." if held else ""
+
+
+def _deciding(report: Report) -> FindingPart | None:
+    """The finding that the verdict hangs on: of the worst channel, else the first that is worth reading."""
+    state = {"unstable": "open", "unknown": "unknown"}.get(report.verdict)
+    if state is not None:
+        told = (_finding(report, c) for c in report.channels if c.state == state)
+        return next((f for f in told if f is not None), None)
+    return next((g.first for g in worth_reading(report)), None)
+
+
+def _finding(report: Report, channel: Channel) -> FindingPart | None:
+    """The finding whose message a channel's reason is."""
+    mine = [f for f in report.findings if f.channel == channel.id and f.outcome not in ("holds", "not_applicable")]
+    return next((f for f in mine if channel.reason.startswith(f.message)), None)
+
+
+def _changes(report: Report) -> tuple[Change, ...]:
+    """The options of the gravest findings, alike ones once; what mere notes propose is left out where something graver is there."""
+    open_ = [g.first for g in worth_reading(report) if g.first.remedy and g.first.outcome != "cannot_tell"]
+    grave = [f for f in open_ if f.severity != "note"]
+    found: dict[str, list[FindingPart]] = {}
+    for f in grave or open_:
+        found.setdefault(f.remedy, []).append(f)
+    return tuple(_change(what, same) for what, same in list(found.items())[:MOST])
+
+
+def _change(what: str, same: list[FindingPart]) -> Change:
+    places = dict.fromkeys(words.place(f) for f in same)
+    against = dict.fromkeys(words.RISKS[f.channel] for f in same if f.channel)
+    return Change(what, tuple(p for p in places if p), ", ".join(against), tuple(dict.fromkeys(f.code for f in same)))
+
+
+def _risks(report: Report) -> tuple[Risk, ...]:
+    """The channels in words, those of one state and one reason together."""
+    found: dict[tuple[str, str], list[Channel]] = {}
+    for channel in report.channels:
+        found.setdefault((channel.state, _because(report, channel)), []).append(channel)
+    return tuple(
+        Risk(tuple(c.id for c in same), ", ".join(words.RISKS[c.id] for c in same), state, words.RISK_STATES[state] + (f": {why}" if why else ""))
+        for (state, why), same in found.items()
+    )
+
+
+def _because(report: Report, channel: Channel) -> str:
+    """What a state hangs on: conditions, or a reason."""
+    if channel.state in ("closed", "guarded"):
+        return ""
+    needs = _needs(report, channel.conditions) if channel.state == "conditional" else []
+    if needs:
+        return f"safe if {words.listed(needs)}"
+    found = _finding(report, channel)
+    return lower((found.said if found is not None else channel.reason).rstrip("."))
+
+
+def _rates(report: Report) -> tuple[str, ...]:
+    """Claims `lr_max`, one for each channel (`group`): an interval, and what limits it in words."""
+    known = [(most, c) for c in report.claims if c.claim == "lr_max" and (most := _estimate(c)) is not None]
+    known.sort(key=lambda pair: pair[0])
+    return tuple(
+        f"{f'{words.RISKS[c.group]}: ' if place and c.group in words.RISKS else ''}up to {_interval(c, most)}{f' ({c.reason})' if c.reason else ''}"
+        for place, (most, c) in enumerate(known)
+    )
+
+
+def _estimate(claim: ClaimPart) -> float | None:
+    """The rate that an interval is summed up by: its value, else the middle of its ends by their logarithms, else its one end."""
+    if claim.status == "unknown" or (claim.measured is not None and claim.measured.agrees is False):
+        return None
+    numbers = (v if isinstance(v, int | float) and not isinstance(v, bool) and v > 0 else None for v in (claim.value, claim.low, claim.high))
+    value, low, high = (None if v is None else float(v) for v in numbers)
+    return value or (math.sqrt(low * high) if low and high else low or high)
+
+
+def _interval(claim: ClaimPart, most: float) -> str:
+    ends = [v for v in (claim.low, claim.high) if isinstance(v, int | float)]
+    return f"about {rate(most)}" + (f", between {rate(ends[0])} and {rate(ends[1])}" if len(ends) == 2 and ends[0] < ends[1] else "")
+
+
+def rate(value: float) -> str:
+    """`3e-3`, `1.5e-4`: a learning rate as people write it."""
+    digits, _, power = f"{value:.1e}".partition("e")
+    return f"{digits.removesuffix('.0')}e{int(power)}"
+
+
+__all__ = ["Answer", "Change", "Risk", "answer", "line", "rate"]
