@@ -50,14 +50,15 @@ def report_of(target: str, settings: dict[str, object] | None = None) -> screen.
 def first_line(name: str) -> str:
     """The line of the README's table for one famous model."""
     target, settings = next((t, s) for n, t, s in FAMOUS if n == name)
-    line = render(report_of(target, settings), "text").splitlines()[0]
+    report = report_of(target, settings)
+    line = f"{report.verdict}: {report.summary}"
     options = "".join(f" --set {key}={value}" for key, value in settings.items())
     return f"| {name} | `screen check {target}{options}` | {line.replace('|', chr(92) + '|')} |"
 
 
 def famous() -> str:
     """The README's table."""
-    return "\n".join(["| model | command | first line of the report |", "|---|---|---|", *(first_line(name) for name, _, _ in FAMOUS)])
+    return "\n".join(["| model | command | verdict and what it is |", "|---|---|---|", *(first_line(name) for name, _, _ in FAMOUS)])
 
 
 def quickstart() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
+from screen.report.links import Links
 from screen.report.words import clean
 
 SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
@@ -19,10 +20,15 @@ def text(value: object) -> str:
     """A value as Markdown on one line: `…` becomes a code span, everything else is escaped, `&`, `<` and `>` as entities."""
     if isinstance(value, Safe):
         return value
-    return "".join(code(part) if inside else _escaped(part) for inside, part in _parts(value))
+    return "".join(code(part) if inside else _escaped(part) for inside, part in parts(value))
 
 
-def _parts(value: object) -> list[tuple[bool, str]]:
+def linked(value: object, links: Links) -> Safe:
+    """The same, and words of the glossary lead to their entry on the same page."""
+    return Safe(links.joined(parts(value), _escaped, code, lambda shown, anchor: f"[{shown}](#{anchor})"))
+
+
+def parts(value: object) -> list[tuple[bool, str]]:
     """The text in pieces: (whether it stood between backticks, the piece without them)."""
     return [(i % 2 == 1, part) for i, part in enumerate(SPAN.split(str(value)))]
 
@@ -41,11 +47,11 @@ def code(value: object) -> Safe:
 
 def html(value: object) -> Safe:
     """Text inside an HTML element, on one line, where Markdown's signs must not count either; `…` becomes `<code>`."""
-    return Safe("".join(f"<code>{_entities(part)}</code>" if inside else _entities(part) for inside, part in _parts(value)))
+    return Safe("".join(f"<code>{_entities(part)}</code>" if inside else _entities(part) for inside, part in parts(value)))
 
 
 def _entities(part: str) -> str:
     return re.sub(r"[`*_\[\]|~$\\]", lambda m: f"&#{ord(m.group())};", escape(clean(part)))
 
 
-__all__ = ["Safe", "code", "html", "text"]
+__all__ = ["Safe", "code", "html", "linked", "parts", "text"]

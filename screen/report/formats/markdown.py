@@ -1,4 +1,4 @@
-"""The report as Markdown (GitHub's), with a Mermaid picture of each block kind.
+"""The report as Markdown (GitHub's): what `screen.report.answer` says, findings, then tables, with a Mermaid picture of each block kind.
 
 Every value that the template prints is escaped, unless a filter says what it is instead: `code` (a code span) or `html` (inside an HTML
 element). A name from the model can therefore never become markup. Formulas are LaTeX (`screen.report.printers`): a `math` fence for each, which
@@ -14,8 +14,10 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from screen.report import derived, groups, probe, words
-from screen.report.escape import Safe, code, html, text
+from screen.report.answer import answer
+from screen.report.escape import Safe, code, html, linked, text
 from screen.report.graph import mermaid
+from screen.report.links import Links
 from screen.report.picture import draw
 from screen.report.schema import ErrorPart, FindingPart, GuessPart, KindPart, Report, Reports, Source, StreamPart
 from screen.report.words import clean
@@ -25,12 +27,39 @@ PICTURES = 12
 """Kinds per stream that get a picture; the others are named."""
 
 
-def render(report: Report | Reports, *, plots: Sequence[probe.Pictures] = (), **_: object) -> str:
-    """The report as Markdown. `plots`: for each model the pictures of what was measured, files beside the report."""
+LIMIT = 65_536
+"""Characters of a comment or an issue on GitHub."""
+CUT = "\n\n*Cut here: the whole report is longer than what GitHub takes.*\n"
+
+
+def render(report: Report | Reports, *, plots: Sequence[probe.Pictures] = (), short: bool = False, **_: object) -> str:
+    """The report as Markdown. `plots`: for each model the pictures of what was measured, files beside the report. `short`: without tables and
+    details, and never longer than `LIMIT`."""
+    links = Links()
     if isinstance(report, Report):
-        return _one(report, 1, *plots[:1])
-    models = [_one(r, 2, *plots[i : i + 1]) for i, r in enumerate(report.reports)]
-    return "\n".join([f"# {report.verdict.capitalize()}: {len(report.reports)} targets\n", *models])
+        made = _one(report, 1, links, *plots[:1], short=short)
+    else:
+        models = [f'<a id="target-{i + 1}"></a>\n\n' + _one(r, 2, links, *plots[i : i + 1], short=short) for i, r in enumerate(report.reports)]
+        made = "\n".join([_summary(report), *models])
+    if not short:
+        return made + _words(links)
+    return made if len(made) <= LIMIT else made[: made.rindex("\n", 0, LIMIT - len(CUT))] + CUT
+
+
+def _summary(report: Reports) -> str:
+    """Several targets as one table whose names lead to their reports."""
+    lines = [f"# {report.verdict.capitalize()}: {len(report.reports)} targets", "", "| target | verdict | why |", "|---|---|---|"]
+    for place, one in enumerate(report.reports, 1):
+        lines.append(f"| [{code(one.target.spec)}](#target-{place}) | {words.headline(one)} | {text(answer(one).reason)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _words(links: Links) -> str:
+    """The entries of the glossary that the first screens lead to."""
+    if not links.used:
+        return ""
+    entries = [f'- <a id="{anchor}"></a>**{text(term.name)}**: {text(term.text)}' for anchor, term in sorted(links.used.items())]
+    return "\n".join(["\n## Words\n", *entries, "", "`screen explain TERM` prints an entry, and there are more of them.", ""])
 
 
 def render_probe(reports: list[Report], *, pictures: Sequence[probe.Pictures] = (), **_: object) -> str:
@@ -42,11 +71,12 @@ def render_probe(reports: list[Report], *, pictures: Sequence[probe.Pictures] = 
     return "\n".join(made)
 
 
-def _one(report: Report, level: int, plots: probe.Pictures = ()) -> str:
+def _one(report: Report, level: int, links: Links, plots: probe.Pictures = (), *, short: bool = False) -> str:
     formulas = {written for stream in report.streams for kind in stream.kinds for s in kind.sublayers for _, written in derived.expressions(s)}
     made = _template().render(
-        report=report, words=words, derived=derived, groups=groups, probe=probe, channels=CHANNELS,
-        h1=Safe("#" * level), h2=Safe("#" * (level + 1)), mermaid=_mermaid,
+        report=report, said=answer(report), words=words, derived=derived, groups=groups, probe=probe, channels=CHANNELS, short=short,
+        h1=Safe("#" * level), h2=Safe("#" * (level + 1)), mermaid=_mermaid, linked=lambda value: linked(value, links),
+        letter=lambda word: Safe(f"[{word}](#{links.letter(word)})"),
         where=_where, pictures=PICTURES, plots=plots, formulas=formulas,
     )
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"

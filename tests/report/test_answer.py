@@ -1,0 +1,147 @@
+"""The first screen: what it says, in which order, in whose words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from screen.errors import LoadError
+from screen.report import render, words
+from screen.report.answer import answer, line, rate
+from screen.report.build import Request, not_judged, several
+from screen.report.formats import text as text_format
+from screen.report.formats.markdown import LIMIT
+from screen.report.schema import ClaimPart, MeasuredPart, Report, State
+from screen.structure.types import HollowNorm
+from screen.verdict.channels import CHANNELS
+from screen.verdict.conditions import CONDITIONS
+from tests import handmade as h
+from tests.report.test_report import evil_report, full, report_of
+
+JARGON = re.compile(r"Hamiltonian|identity path|‖|σ|row in the op table|N\^|Lipschitz|mean square|well-posed|\bλ\b")
+
+
+def first_screen(report: Report) -> str:
+    """The text above the tables."""
+    return re.split(r"\n\n(?=stream |[^\n]*  width |coverage)", render(report, "text"))[0]
+
+
+def test_every_channel_state_and_condition_has_plain_words() -> None:
+    assert set(words.RISKS) == set(words.FAILURES) == set(CHANNELS)
+    assert set(words.RISK_STATES) == set(get_args(State))
+    assert set(words.CONDITIONS) == set(CONDITIONS)
+
+
+@pytest.mark.parametrize("make", [h.pre, h.post, h.peri, h.none, h.parallel, h.llama])
+def test_the_order_is_the_same_in_text_and_markdown(make: object) -> None:
+    report = report_of(make())  # type: ignore[operator]
+    said = answer(report)
+    for format, parts in (
+        ("text", ["what would help most", "findings", "what can go wrong", "\nstream", "\ncoverage"]),
+        ("markdown", ["What would help most", "## Findings", "## What can go wrong", "## The four steps", "## Stream", "## Coverage"]),
+    ):
+        shown = render(report, format)
+        parts = parts if said.changes else parts[1:]
+        assert shown.lstrip("# ").lower().startswith(f"{report.verdict}: {said.verdict}".lower())
+        places = [shown.index(part) for part in parts]
+        assert places == sorted(places), (format, parts)
+
+
+@pytest.mark.parametrize("name", h.ALL)
+def test_the_first_screen_has_no_jargon_and_folds_nothing(name: str) -> None:
+    report = report_of(h.ALL[name]())
+    if report.verdict != "unknown":  # why something cannot be told speaks of ops and of what is derived
+        assert not JARGON.findall(re.sub(r"`[^`]*`", "", first_screen(report)))
+    above = render(report, "markdown").partition("## The four steps")[0]
+    assert "<details>" not in above and "<summary>" not in above
+
+
+def test_reasons_follow_from_states() -> None:
+    conditional, unstable, unknown = (report_of(make()) for make in (h.pre, h.none, h.unknown))
+    assert [r.verdict for r in (conditional, unstable, unknown)] == ["conditional", "unstable", "unknown"]
+    assert answer(conditional).reason.startswith("Nothing in the code rules out that ")
+    opened = next(c for c in unstable.channels if c.state == "open")
+    assert answer(unstable).reason == next(f.said for f in unstable.findings if f.channel == opened.id and f.outcome == "violated")
+    assert "no pass" in answer(unknown).verdict
+    met = conditional.model_copy(update={"conditions": [c.model_copy(update={"recipe": "met"}) for c in conditional.conditions]})
+    assert answer(met).verdict == "expected to train under the conditions below"
+
+
+def test_a_slip_is_the_reason_and_the_first_change() -> None:
+    report = report_of(replace(h.pre(), hollow=(HollowNorm("it only multiplies", h.place(9, "blocks.3.nonorm")),)))
+    said = answer(report)
+    assert said.reason.startswith("A slip: ") and "it only multiplies" in said.reason
+    assert said.changes[0].codes == ("G105",) and said.changes[0].places == ("model.py:19",)
+    assert 1 < len(said.changes) <= 3
+
+
+def test_a_change_stands_once_with_all_its_places() -> None:
+    changes = answer(report_of(h.pre())).changes
+    assert len({c.what for c in changes}) == len(changes)
+    assert max(len(c.places) for c in changes) > 1
+    text = render(report_of(h.pre()), "text")
+    assert text.count("R201 output-set-bounded") == 1 and "also `ffn` of `k0` at model.py:" in text
+
+
+def _rate(group: str, low: float, high: float, **fields: object) -> ClaimPart:
+    return ClaimPart(id=group, claim="lr_max", group=group, low=low, high=high, weights="start", status="proved", **fields)  # type: ignore[arg-type]
+
+
+def test_tolerated_rates_are_told_smallest_first_and_only_where_they_are_known() -> None:
+    report = report_of(h.pre())
+    assert answer(report).rates == () and "learning rate  " not in render(report, "text")
+    claims = [
+        _rate("L", 8e-3, 8e-3, reason="logit growth"),
+        _rate("S", 1e-3, 9e-3, reason="first update, 24 blocks"),
+        _rate("D", 1e-9, 1e-9, measured=MeasuredPart(value=1.0, agrees=False)),
+        _rate("R", 1e-9, 1e-9).model_copy(update={"status": "unknown"}),
+    ]
+    report = report.model_copy(update={"claims": claims})
+    rates = ("up to about 3e-3, between 1e-3 and 9e-3 (first update, 24 blocks)", "attention logits: up to about 8e-3 (logit growth)")
+    assert answer(report).rates == rates
+    assert "learning rate  expected to train up to about 3e-3" in render(report, "text")
+    assert "**Learning rate:** expected to train up to about 3e-3" in render(report, "markdown")
+    assert [rate(v) for v in (3e-3, 1.5e-4, 0.1)] == ["3e-3", "1.5e-4", "1e-1"]
+
+
+def test_a_line_begins_with_the_path_and_its_line() -> None:
+    report = report_of(h.pre(), spec="model.py")
+    assert re.fullmatch(r"model\.py:\d+: conditional: Nothing in the code .+\.", line(report))
+    assert re.match(r"model\.py:\d+: conditional: Net: ", line(report_of(h.pre(), spec="model.py::Net")))
+    other = report_of(h.pre(), spec="other.py")
+    assert re.fullmatch(r"other\.py: conditional: .+ \(model\.py:\d+\)", line(other))
+    assert line(report_of(h.pre(), spec="hf:gpt2")).startswith("hf:gpt2: conditional: ")
+    failed = not_judged(LoadError("a `m.py` must load", "it does not", file="/m.py", line=3), Request("m.py", root="/"))
+    assert line(failed).startswith("m.py:3: unknown: a `m.py` must load")
+    assert "\x1b" not in line(evil_report()) and "\n" not in line(evil_report())
+
+
+def test_lines_hang_under_their_beginning() -> None:
+    lines = render(report_of(full()), "text", width=80).splitlines()
+    at = next(i for i, one in enumerate(lines) if one.startswith("  L201"))
+    assert lines[at + 1].startswith(" " * text_format.INDENT) and max(map(len, lines)) <= 80
+
+
+def test_colours_are_legible_on_both_grounds() -> None:
+    assert not re.search(r"yellow|white|cyan|blue|bright", " ".join(text_format.COLOURS.values()))
+    assert not re.search(r"\x1b\[[\d;]*(33|34|36|37|9\d)m", render(report_of(full()), "text", color=True, width=100))
+
+
+def test_words_lead_to_entries_of_the_same_page() -> None:
+    shown = render(several([report_of(h.pre()), report_of(h.post())]), "markdown")
+    targets, anchors = re.findall(r"\]\(#([\w-]+)\)", shown), re.findall(r'<a id="([\w-]+)">', shown)
+    assert set(targets) == set(anchors) and len(set(anchors)) == len(anchors) > 5
+    assert len(re.findall(r"\]\(#[\w-]+\)", re.sub(r"`[^`\n]*`", "", re.sub(r"```.*?```", "", shown, flags=re.DOTALL)))) == len(targets)
+
+
+def test_several_targets_begin_with_a_table_of_links_and_short_fits_a_comment() -> None:
+    many = several([report_of(h.ALL[name](), spec=f"m{n}.py") for n in range(8) for name in h.ALL])
+    whole, short = render(many, "markdown"), render(many, "markdown", short=True)
+    assert len(whole) > LIMIT >= len(short) and "Cut here" in short and "<details>" not in short
+    assert whole.splitlines()[2] == "| target | verdict | why |"
+    assert "[`m0.py`](#target-1)" in whole and '<a id="target-1"></a>' in whole
+    alone = render(report_of(h.pre()), "markdown", short=True)
+    assert "## Findings" in alone and "## Stream" not in alone and "Cut here" not in alone and "Reproduce" in alone
