@@ -35,7 +35,7 @@ def failed() -> Report:
 
 
 def test_all_formats_are_found_and_none_is_listed() -> None:
-    assert set(screen.plugins.own(FORMATS)) == {"text", "markdown", "json", *NEW}
+    assert set(screen.plugins.own(FORMATS)) == {"text", "markdown", "html", "json", *NEW}
     assert [name for name in screen.plugins.own(FORMATS) if has_probe(name)] == ["json", "markdown", "text"]
 
 
