@@ -96,4 +96,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     message = f"{name} multiplies the stream by {alpha:.4g} without weights that start smaller: {what} = {update:.3g}, not about 1."
     constants = deepnorm_code(facts, stream)
     remedy = f"scale V and O, or both maps of the FFN, by β = {constants[1] if constants else '(8N)^(-1/4)'} after their usual initialisation"
-    return Outcome("violated", message, remedy=remedy, condition="warm-up", **common)  # type: ignore[arg-type]  # as above
+    plain = (
+        f"{name} multiplies the stream by {alpha:.4g}, and its weights do not start smaller: updates count {update:.3g} times as much as this depth "
+        "is known to bear (DeepNorm's condition)."
+    )
+    return Outcome("violated", message, remedy=remedy, condition="warm-up", plain=plain, **common)  # type: ignore[arg-type]  # as above

@@ -71,4 +71,6 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     message = f"{name}: its logits start with a root mean square of {large:.3g}, where a few of {KEYS} keys hold the softmax from {FROZEN:.3g} on."
     head = head_width(facts, sublayer)
     remedy = f"logits divided by √d_h{f' = {math.sqrt(head):.3g}' if head else ''}, smaller initial Q and K, or {qk_norm_code(facts, sublayer)}"
-    return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy=remedy)
+    few = f"from {FROZEN:.3g} on, a softmax over {KEYS} keys rests on a few of them and hands on next to no gradient"
+    plain = f"{name}: its logits start at {large:.3g} (root mean square); {few}."
+    return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy=remedy, plain=plain)

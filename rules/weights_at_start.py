@@ -61,4 +61,5 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     linear = len(shape) == 2 and all(graph.nodes[user].op == "linear" for user in graph.users[graph.parameters[name].index])
     remedy = f"entries of deviation 1/√{shape[1]} = {shape[1] ** -0.5:.3g}" if linear else "entries of deviation 1/√fan_in"
     blamed = at(stream, place=place_of(facts, graph.parameters[name].index))
-    return Outcome("violated", message, blamed, "declared", THEOREM, numbers=numbers, remedy=remedy)
+    plain = f"`{name}` starts so large that what it maps grows about {gain**0.5:.3g} times."
+    return Outcome("violated", message, blamed, "declared", THEOREM, numbers=numbers, remedy=remedy, plain=plain)

@@ -91,7 +91,7 @@ def test_the_nearest_file_counts_and_screen_toml_before_pyproject(tmp_path: Path
         ("select = 'G1x'", "rule codes"),
         ("select = 3", "text or a list"),
         ("report = 'markdown'", "FORMAT=PATH"),
-        ("report = 'html=x'", "not in this version"),
+        ("report = 'htm=x'", "Did you mean `html`"),
         ("set = 'a'", "KEY=VALUE"),
         ("output = ''", "a path"),
         ("quiet = true\nverbose = true", "exclude each other"),

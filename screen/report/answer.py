@@ -86,7 +86,8 @@ def _verdict(report: Report) -> str:
     if report.verdict == "unstable":
         return "expected to diverge, or to learn nothing, as it stands"
     if report.verdict == "stable":
-        return "expected to train" + (" with this recipe" if any(c.state == "guarded" for c in report.channels) else "")
+        guarded = any(c.state == "guarded" for c in report.channels)
+        return "expected to train with this recipe" if guarded else "nothing in the code stands in the way of stable training"
     needs = _needs(report, [c for channel in report.channels if channel.state == "conditional" for c in channel.conditions])
     return f"expected to train if {words.listed(needs)}" if needs else "expected to train under the conditions below"
 
@@ -102,16 +103,20 @@ def _reason(report: Report) -> str:
     if report.error is not None:
         return report.error.message
     found = _deciding(report)
-    if found is not None and (report.verdict in ("unstable", "unknown") or (found.outcome == "violated" and found.severity != "note")):
-        return f"A slip: {lower(found.said)}" if report.verdict in ("stable", "conditional") else found.said
+    slip = next((f"A slip: {lower(g.first.said)}" for g in worth_reading(report) if g.first.outcome == "violated" and g.first.severity != "note"), "")
+    if report.verdict == "unstable" and found is not None:
+        return found.said
     if report.verdict == "unknown":
         lost = next((c.reason for c in report.channels if c.state == "unknown"), report.summary.rpartition("; ")[2])
-        return lost[:1].upper() + lost[1:]
+        why = found.said if found is not None else lost[:1].upper() + lost[1:]
+        return f"{why.rstrip('.')}. {slip}".rstrip()
+    if slip:
+        return slip
     if report.verdict == "conditional":
         left = [words.FAILURES[c.id] for c in report.channels if c.state == "conditional"]
-        return f"Nothing in the code rules out that {words.listed(left, ', or that ')}." if left else ""
+        return f"Nothing in the code rules out that {words.listed(left, ', or that ', ', that ')}." if left else ""
     held = [words.FAILURES[c.id] for c in report.channels if c.state in ("closed", "guarded")]
-    return f"Nothing was found by which {words.listed(held, ', or by which ')}." if held else ""
+    return f"Nothing was found by which {words.listed(held, ', or by which ', ', by which ')}." if held else ""
 
 
 def _deciding(report: Report) -> FindingPart | None:

@@ -16,6 +16,8 @@ LETTER, LINE, PAD = 7.2, 16.0, 10.0
 """Width of a letter and height of a line at 12 px, and what is left around text."""
 GAP, ROW = 34.0, 26.0
 """Between columns and between rows."""
+SIDE = 6.0
+"""How far beside the middle of a sum a branch comes in, and the next one leaves: two ways that meet would look like one."""
 LONGEST = 40
 """Characters of a line of a box; a longer one loses its end."""
 
@@ -118,17 +120,19 @@ def _arrow(arrow: Arrow, spots: dict[str, Spot], rows: dict[str, int]) -> str:
     if not down and not up:
         points = [(tail.x + tail.width / 2, tail.y), (head.x - head.width / 2, head.y)]
     elif down:  # a branch leaves the stream
-        points = [(tail.x, tail.y + tail.height / 2), (tail.x, head.y), (head.x - head.width / 2, head.y)]
+        x = tail.x + SIDE
+        points = [(x, tail.y + tail.height / 2 - 2), (x, head.y), (head.x - head.width / 2, head.y)]
     elif rows[arrow.head] == 0:  # and comes back to it
-        points = [(tail.x + tail.width / 2, tail.y), (head.x, tail.y), (head.x, head.y + head.height / 2)]
+        x = head.x - SIDE
+        points = [(tail.x + tail.width / 2, tail.y), (x, tail.y), (x, head.y + head.height / 2 - 1)]
     else:  # a memory feeds a branch from below
-        points = [(tail.x, tail.y - tail.height / 2), (tail.x, head.y + head.height / 2 + ROW / 2), (head.x, head.y + head.height / 2 + ROW / 2),
-                  (head.x, head.y + head.height / 2)]  # fmt: skip
+        turn = head.y + head.height / 2 + ROW / 2
+        points = [(tail.x, tail.y - tail.height / 2), (tail.x, turn), (head.x, turn), (head.x, head.y + head.height / 2)]
     way = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     label = ""
     if arrow.label:
-        (x0, y0), (x1, y1) = points[0], points[1]
-        label = f'<text class="label" x="{(x0 + x1) / 2:.1f}" y="{(y0 + y1) / 2 - 5:.1f}">{_text(arrow.label)}</text>'
+        (x0, y0), (x1, _) = points[0] if len(points) < 4 else (tail.x, points[1][1] + 20), points[1] if len(points) < 4 else points[2]
+        label = f'<text class="label" x="{(x0 + x1) / 2:.1f}" y="{y0 - 6:.1f}">{_text(arrow.label)}</text>'
     kind = "stream" if arrow.stream else "way"
     return f'<polyline class="{kind}" points="{way}"/>{_tip(points[-2], points[-1], kind)}{label}'
 

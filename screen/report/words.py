@@ -41,7 +41,7 @@ RISKS = {
 }
 """Channel -> what it is about, in plain words."""
 FAILURES = {
-    "D": "gradients shrink or blow up over depth, or all tokens become alike",
+    "D": "gradients vanish or explode over depth",
     "R": "activations grow without limit",
     "L": "attention logits grow until each token attends to one other alone",
     "O": "the logits of the head start or grow too large",
@@ -131,10 +131,10 @@ def value_of(value: bool | float | str | None) -> str:
     return yes_no(value) if value is None or isinstance(value, bool) else value if isinstance(value, str) else number(value)
 
 
-def listed(parts: list[str], last: str = " and ") -> str:
+def listed(parts: list[str], last: str = " and ", between: str = ", ") -> str:
     """`a, b and c`, each once."""
     *before, end = dict.fromkeys(parts)
-    return f"{', '.join(before)}{last}{end}" if before else end
+    return f"{between.join(before)}{last}{end}" if before else end
 
 
 def place(finding: FindingPart) -> str:

@@ -299,6 +299,7 @@ WHOLE = (
 )  # fmt: skip
 """Numbers of things: at most so many, and one more."""
 ELSEWHERE = {
+    "facts.advice.ONE_KEY": "a number that advice speaks of, no threshold",
     "rules.logits_at_start.KEYS": "FROZEN is made of it",
     "rules.identity_path.MOST_KINDS": "a matter of length", "rules.softmax_over_summed_axis.MOST": "ops that are followed",
     "facts.FEW": "tests/capture/test_loops.py", "facts.queries.ROUNDING": "of floats",

@@ -1,0 +1,109 @@
+"""Numbers in advice are those of the model: they are redone by its formula, or by running it."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import screen
+from screen.facts import advice
+from screen.facts.record import Facts
+from screen.structure.types import Scale, Stream
+from tests import handmade as h
+from tests.shared import ROOT
+
+
+def stream_of(facts: Facts) -> Stream:
+    return facts.streams[0]
+
+
+def test_a_norm_is_the_one_that_the_stream_has() -> None:
+    assert advice.norm_code(stream_of(h.llama())) == "nn.RMSNorm(64)"
+    assert advice.norm_code(stream_of(h.post())) == "nn.LayerNorm(64)"
+    assert advice.norm_code(replace(stream_of(h.none()), width=None)) == "nn.LayerNorm(width)"
+
+
+def test_deepnorm_is_advised_where_its_assumptions_hold() -> None:
+    post = h.post()
+    depth = stream_of(post).depth
+    assert advice.deepnorm_code(post, stream_of(post)) == (
+        f"(2·{depth})^(1/4) = {(2 * depth) ** 0.25:.3g}",
+        f"(8·{depth})^(-1/4) = {(8 * depth) ** -0.25:.3g}",
+    )
+    for other in (h.pre(), h.encoder_decoder(), h.hybrid(), h.none()):
+        assert advice.deepnorm_code(other, stream_of(other)) is None
+
+
+def test_a_scale_for_depth_is_advised_where_it_acts() -> None:
+    pre = h.pre()
+    count = 2 * stream_of(pre).depth
+    found = advice.depth_scaled(pre, stream_of(pre), 0.02)
+    assert found is not None and found.startswith(f"`std=0.02/√(2·{stream_of(pre).depth}) = {0.02 / math.sqrt(count):.3g}` for ")
+    for other in (h.post(), h.peri()):
+        assert advice.depth_scaled(other, stream_of(other), 0.02) is None
+    assert advice.depth_scaled(pre, stream_of(pre), 0.0) is None
+
+
+def test_the_advised_deviation_is_that_of_the_sound_twin() -> None:
+    report = screen.check(str(ROOT / "examples/slips/depth_scale_lost.py") + "::Slip", isolate=False, spot_check=False)
+    (remedy,) = {f.remedy for f in report.findings if f.code == "I102" and f.outcome == "violated"}
+    assert re.search(r"`std=0\.02/√\(2·8\) = 0\.005` for `c_proj`$", remedy)  # 0.02/√(2·depth), as the twin has it
+
+
+def test_logits_grow_as_far_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = ROOT / "examples/pre.py"
+    report = screen.check(str(path), isolate=False, spot_check=False)
+    (said,) = (f.plain for f in report.findings if f.code == "L201")
+    found = re.search(r"they start at ([\d.]+) .* reach 50 when W_Q and W_K have each grown about ([\d.]+) times", said)
+    assert found is not None
+    spec = importlib.util.spec_from_file_location("pre_of_advice", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(__import__("sys").modules, "pre_of_advice", module)
+    spec.loader.exec_module(module)
+    squares: list[float] = []
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **_: object) -> torch.Tensor:
+        squares.append(float((q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).square().mean()))
+        return v
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", attend)
+    torch.manual_seed(0)
+    model = module.GPT(module.GPTConfig()).eval()
+    tokens = torch.randint(0, 512, (2, 64))
+
+    def rms() -> float:
+        squares.clear()
+        with torch.no_grad():
+            model(tokens)
+        return math.sqrt(max(squares))
+
+    assert rms() == pytest.approx(float(found[1]), rel=0.15)
+    with torch.no_grad():
+        for block in model.h:
+            block.attn.c_attn.weight[:192] *= float(found[2])
+            block.attn.c_attn.bias[:192] *= float(found[2])
+    assert rms() == pytest.approx(advice.ONE_KEY, rel=0.3)
+
+
+def test_nothing_is_said_of_logits_that_are_made_otherwise() -> None:
+    for facts in (h.peri(), h.pre()):  # QK-norm; no start is known
+        for s in (s for k in stream_of(facts).kinds for s in k.sublayers):
+            assert advice.logit_growth(facts, s) is None
+
+
+def test_a_multiplied_stream_is_offered_no_second_multiplier() -> None:
+    from screen.rules import token_collapse
+
+    post = h.post()
+    plain = token_collapse.check(post)
+    assert [o.result for o in plain] and all("DeepNorm" not in o.remedy or "α = (2·" in o.remedy for o in plain)
+    kinds = tuple(replace(k, sublayers=tuple(replace(s, alpha=Scale("constant", 2.0)) for s in k.sublayers)) for k in stream_of(post).kinds)
+    scaled = replace(post, streams=(replace(stream_of(post), kinds=kinds),))
+    assert all("x = norm(α * x" not in o.remedy for o in token_collapse.check(scaled))
