@@ -21,7 +21,8 @@ def render(report: BaseModel, format: str, **options: object) -> str:
     """A `Report`, or `Reports`, as text, with a line feed at its end.
 
     Options: `color` and `width` (text: `width=None` when the output is no terminal, then lines are as long as they are),
-    `verbose` (also findings that hold), `quiet` (text: a line for each target), `plots` and `short` (Markdown). Raises `KeyError` for a format that does not exist."""
+    `verbose` (also findings that hold), `quiet` (text: a line for each target), `plots` and `short` (Markdown). Raises `KeyError` for a format that
+    does not exist."""
     text: str = _format(format).render(report, **options)
     return text
 

@@ -25,7 +25,7 @@ class Change:
     what: str
     """The option of a finding: code in backticks."""
     places: tuple[str, ...]
-    """`file:line`, first first; empty where no line is known."""
+    """`file:line`, lines of one file together (`file:61, 62`); empty where no place is known."""
     against: str
     """What it is aimed at."""
     codes: tuple[str, ...]
@@ -145,9 +145,13 @@ def _changes(report: Report) -> tuple[Change, ...]:
 
 
 def _change(what: str, same: list[FindingPart]) -> Change:
-    places = dict.fromkeys(words.place(f) for f in same)
+    places: dict[str, list[str]] = {}
+    for at in dict.fromkeys(words.place(f) for f in same if words.place(f)):
+        file, _, number = at.rpartition(":") if at[-1].isdigit() and ":" in at else (at, "", "")
+        places.setdefault(file, []).append(number)
+    shown = tuple(f"{file}:{', '.join(numbers)}".rstrip(":") for file, numbers in places.items())
     against = dict.fromkeys(words.RISKS[f.channel] for f in same if f.channel)
-    return Change(what, tuple(p for p in places if p), ", ".join(against), tuple(dict.fromkeys(f.code for f in same)))
+    return Change(what, shown, ", ".join(against), tuple(dict.fromkeys(f.code for f in same)))
 
 
 def _risks(report: Report) -> tuple[Risk, ...]:
@@ -176,6 +180,8 @@ def _rates(report: Report) -> tuple[str, ...]:
     """Claims `lr_max`, one for each channel (`group`): an interval, and what limits it in words."""
     known = [(most, c) for c in report.claims if c.claim == "lr_max" and (most := _estimate(c)) is not None]
     known.sort(key=lambda pair: pair[0])
+    groups = [c.group for _, c in known]
+    known = [pair for place, pair in enumerate(known) if pair[1].group not in groups[:place]]  # of several streams the one that bears least
     return tuple(
         f"{f'{words.RISKS[c.group]}: ' if place and c.group in words.RISKS else ''}up to {_interval(c, most)}{f' ({c.reason})' if c.reason else ''}"
         for place, (most, c) in enumerate(known)

@@ -81,7 +81,10 @@ def test_a_slip_is_the_reason_and_the_first_change() -> None:
 def test_a_change_stands_once_with_all_its_places() -> None:
     changes = answer(report_of(h.pre())).changes
     assert len({c.what for c in changes}) == len(changes)
-    assert max(len(c.places) for c in changes) > 1
+    assert any(re.fullmatch(r"model\.py:\d+, \d+", c.places[0]) for c in changes)
+    post = report_of(h.post())  # D101 is a note that proposes something too
+    assert any(f.remedy and f.severity == "note" for f in post.findings if f.outcome == "violated")
+    assert "D101" not in {code for c in answer(post).changes for code in c.codes}
     text = render(report_of(h.pre()), "text")
     assert text.count("R201 output-set-bounded") == 1 and "also `ffn` of `k0` at model.py:" in text
 
@@ -96,6 +99,7 @@ def test_tolerated_rates_are_told_smallest_first_and_only_where_they_are_known()
     claims = [
         _rate("L", 8e-3, 8e-3, reason="logit growth"),
         _rate("S", 1e-3, 9e-3, reason="first update, 24 blocks"),
+        _rate("S", 2e-3, 9e-3, reason="first update, 12 blocks"),
         _rate("D", 1e-9, 1e-9, measured=MeasuredPart(value=1.0, agrees=False)),
         _rate("R", 1e-9, 1e-9).model_copy(update={"status": "unknown"}),
     ]
@@ -134,6 +138,7 @@ def test_words_lead_to_entries_of_the_same_page() -> None:
     shown = render(several([report_of(h.pre()), report_of(h.post())]), "markdown")
     targets, anchors = re.findall(r"\]\(#([\w-]+)\)", shown), re.findall(r'<a id="([\w-]+)">', shown)
     assert set(targets) == set(anchors) and len(set(anchors)) == len(anchors) > 5
+    assert all(targets.count(word) == 1 for word in targets if re.fullmatch(r"word-\w\w[\w-]+", word))
     assert len(re.findall(r"\]\(#[\w-]+\)", re.sub(r"`[^`\n]*`", "", re.sub(r"```.*?```", "", shown, flags=re.DOTALL)))) == len(targets)
 
 
