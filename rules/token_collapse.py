@@ -21,6 +21,7 @@ from screen.facts.queries import COLLAPSED, UPDATE_LIMIT, basis_of, has_identity
 from screen.facts.rank_collapse import least_one_minus_cos
 from screen.facts.weight_gains import through_decoder
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
+from screen.theorems.depth_scale import deepnorm
 from screen.theorems.in_words import downwards, last_gradient
 
 RULE = Rule("D201", "token-collapse", "backward", "D", "error", ("streams.identity", "recursions"), "docs/theory.md, token covariance")
@@ -83,11 +84,19 @@ def _in_words(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
     skip = f"Every skip of `{stream.name}` passes through a norm ({crossed} on the way)"
     size = f"1 − cos between tokens is {apart:.2g} after {facts.depth(stream)} blocks at the start (0: all alike)"
     last = "warm-up and a lower learning rate have to make up for that" if outcome.condition == "warm-up" else "there is little left to learn from"
-    constants = None if any(s.alpha.kind != "none" for k in stream.kinds for s in k.sublayers) else deepnorm_code(facts, stream)
+    constants = deepnorm_code(facts, stream) if _deepnorm_helps(facts, stream) else None
     options = ["norms inside the branches, `x = x + f(norm(x))`, and one behind the last block"]
     if constants is not None:
         options.append(f"`x = norm(α * x + f(x))` with α = {constants[0]}, and V, O and both maps of the FFN × {constants[1]} (DeepNorm)")
     return replace(outcome, plain=f"{skip}, and {size}: {last}.", remedy=outcome.remedy or "; or ".join(options))
+
+
+def _deepnorm_helps(facts: Facts, stream: Stream) -> bool:
+    """Whether DeepNorm's α and β on the recorded weights would meet its condition: not where these start larger than it takes for granted."""
+    found, (alpha, beta) = facts.recursion(stream), deepnorm(facts.depth(stream))
+    if any(s.alpha.kind != "none" for k in stream.kinds for s in k.sublayers) or isinstance(found, Unknown):
+        return False
+    return isinstance(found.deepnorm_number, float) and found.deepnorm_number * (beta / alpha) ** 2 <= UPDATE_LIMIT
 
 
 def _with_last_map(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:

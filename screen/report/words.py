@@ -142,10 +142,13 @@ def place(finding: FindingPart) -> str:
     return f"{finding.file}:{finding.line}" if finding.file and finding.line else finding.file or finding.module or ""
 
 
-def subject(finding: FindingPart) -> str:
-    """What a finding is about: `ffn` of `k0`, or a stream."""
-    site = [name for name in (finding.sublayer, finding.kind if finding.sublayer else None, finding.stream) if name and name != "stream"]
-    return " of ".join(f"`{name}`" for name in site) or (f"`{finding.module}`" if finding.module else "another place")
+def subject(finding: FindingPart, report: Report) -> str:
+    """What a finding is about: `ffn` of layers 0–5, or a stream."""
+    kinds = [k for s in report.streams if s.name == finding.stream for k in s.kinds if k.id == finding.kind]
+    site = [f"`{finding.sublayer}`"] if finding.sublayer else []
+    site += [layers(k) for k in kinds[:1]]
+    site += [f"`{finding.stream}`"] if finding.stream and (finding.stream != "stream" or not site) else []
+    return " of ".join(site) or (f"`{finding.module}`" if finding.module else "another place")
 
 
 def headline(report: Report) -> str:

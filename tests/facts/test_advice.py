@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import screen
 from screen.facts import advice
 from screen.facts.record import Facts
-from screen.structure.types import Scale, Stream
+from screen.structure.types import Scale, Stream, Unknown
 from tests import handmade as h
 from tests.shared import ROOT
 
@@ -36,7 +36,9 @@ def test_deepnorm_is_advised_where_its_assumptions_hold() -> None:
         f"(2·{depth})^(1/4) = {(2 * depth) ** 0.25:.3g}",
         f"(8·{depth})^(-1/4) = {(8 * depth) ** -0.25:.3g}",
     )
-    for other in (h.pre(), h.encoder_decoder(), h.hybrid(), h.none()):
+    stream = stream_of(post)
+    alone = replace(stream, kinds=tuple(replace(k, sublayers=k.sublayers[:1]) for k in stream.kinds))
+    for other in (h.pre(), h.encoder_decoder(), h.hybrid(), h.none(), replace(post, streams=(alone,)), replace(post, streams=(stream, stream))):
         assert advice.deepnorm_code(other, stream_of(other)) is None
 
 
@@ -102,8 +104,11 @@ def test_a_multiplied_stream_is_offered_no_second_multiplier() -> None:
     from screen.rules import token_collapse
 
     post = h.post()
-    plain = token_collapse.check(post)
-    assert [o.result for o in plain] and all("DeepNorm" not in o.remedy or "α = (2·" in o.remedy for o in plain)
+    recursion = post.recursions[0]
+    assert not isinstance(recursion, Unknown)
+    for square_gains, offered in ((1.0, True), (2.25, False)):  # Xavier's, and more than DeepNorm's constants make up for
+        known = replace(post, recursions=(replace(recursion, deepnorm_number=4 * stream_of(post).depth * square_gains),))
+        assert [("α = (2·" in o.remedy) for o in token_collapse.check(known) if o.result in ("violated", "conditional")] == [offered]
     kinds = tuple(replace(k, sublayers=tuple(replace(s, alpha=Scale("constant", 2.0)) for s in k.sublayers)) for k in stream_of(post).kinds)
     scaled = replace(post, streams=(replace(stream_of(post), kinds=kinds),))
     assert all("x = norm(α * x" not in o.remedy for o in token_collapse.check(scaled))

@@ -86,7 +86,7 @@ def test_a_change_stands_once_with_all_its_places() -> None:
     assert any(f.remedy and f.severity == "note" for f in post.findings if f.outcome == "violated")
     assert "D101" not in {code for c in answer(post).changes for code in c.codes}
     text = render(report_of(h.pre()), "text")
-    assert text.count("R201 output-set-bounded") == 1 and "also `ffn` of `k0` at model.py:" in text
+    assert text.count("R201 output-set-bounded") == 1 and "also `ffn` of layers 0–11 at model.py:" in text
 
 
 def _rate(group: str, low: float, high: float, **fields: object) -> ClaimPart:

@@ -238,7 +238,7 @@ def _findings(report: Report, verbose: bool, width: int | None) -> Iterator[Rend
         yield from _finding(family[0].first, verbose, width)
         for group in family[1:]:
             at = words.place(group.first)
-            yield _hang(" " * INDENT, clean(f"also {words.subject(group.first)}{f' at {at}' if at else ''}"), INDENT + 2, width, rest="dim")
+            yield _hang(" " * INDENT, clean(f"also {words.subject(group.first, report)}{f' at {at}' if at else ''}"), INDENT + 2, width, rest="dim")
         for group in family:
             if group.others:
                 more = f"and {group.count - 1} like it: {clean(', '.join(groups.folded(list(group.others))))}"
