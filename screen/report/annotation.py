@@ -64,7 +64,7 @@ def annotations_of(report: Report) -> list[Annotation]:
             key = _fingerprint(key, seen[key])
         found.append(
             Annotation(
-                level_of(f), f.code, f.name, f.outcome, clean(f.message), clean(f.remedy), clean(f.file) if f.file else file_of(spec), f.line or 1,
+                level_of(f), f.code, f.name, f.outcome, clean(f.said), clean(f.remedy), clean(f.file) if f.file else file_of(spec), f.line or 1,
                 key, group.others,
             )
         )  # fmt: skip

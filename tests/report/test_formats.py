@@ -70,7 +70,8 @@ def test_concise_lines_have_path_line_column_code_and_level(report: Report) -> N
 
 
 def test_github_commands_are_one_line_each_whatever_the_text(report: Report) -> None:
-    evil = report.model_copy(update={"findings": [f.model_copy(update={"message": "50 %, a::b\nc", "file": "a,b:c.py"}) for f in report.findings]})
+    change = {"message": "50 %, a::b\nc", "plain": "", "file": "a,b:c.py"}
+    evil = report.model_copy(update={"findings": [f.model_copy(update=change) for f in report.findings]})
     lines = render(evil, "github").splitlines()
     commands = [line for line in lines if line.startswith("::")]
     assert len(commands) == len(lines) - 1 == len(annotations_of(evil))
@@ -114,7 +115,7 @@ def test_gitlab_issues_have_their_fields(report: Report) -> None:
 def test_fingerprints_stay_when_lines_move_numbers_change_and_the_model_gets_deeper(report: Report) -> None:
     def moved(f: dict[str, object]) -> dict[str, object]:
         line = f["line"]
-        return {**f, "line": line + 7 if isinstance(line, int) else 7, "message": re.sub(r"\d+", "96", str(f["message"])), "kind": "k9"}
+        return {**f, "line": line + 7 if isinstance(line, int) else 7, "message": re.sub(r"\d+", "96", str(f["message"])), "plain": "", "kind": "k9"}
 
     other = Report.model_validate({**report.model_dump(), "findings": [moved(f) for f in report.model_dump()["findings"]]})
     first, second = ([a.fingerprint for a in annotations_of(r)] for r in (report, other))
@@ -123,7 +124,7 @@ def test_fingerprints_stay_when_lines_move_numbers_change_and_the_model_gets_dee
 
 @pytest.mark.parametrize("format", NEW)
 def test_text_of_the_model_cannot_become_markup(report: Report, format: str) -> None:
-    evil = report.model_copy(update={"findings": [f.model_copy(update={"message": EVIL, "module": EVIL}) for f in report.findings]})
+    evil = report.model_copy(update={"findings": [f.model_copy(update={"message": EVIL, "plain": EVIL, "module": EVIL}) for f in report.findings]})
     text = render(evil, format)
     assert "\x1b" not in text and "\u202e" not in text
     if format == "junit":
