@@ -108,3 +108,33 @@ def test_a_mask_of_padding_breaks_no_path_and_zeros_beside_the_stream_are_read()
     assert found["places"].breaks  # no mask of padding
     assert len(found["places"].breaks) == 1  # one line of code, however often it runs
     assert found["constant"].gain == "0 to 1" and found["replicate"].gain is None
+
+
+class Half(nn.Module):
+    """An encoder, or a decoder without its memory: two of one class have the same lines and the same number of nodes outside of their blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.place = nn.Embedding(16, 32), nn.Parameter(torch.zeros(8, 32))
+        self.blocks, self.norm = nn.ModuleList(Block(1.0) for _ in range(2)), nn.LayerNorm(32)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids) + self.place
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+
+
+class Both(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = Half(), Half()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.one(ids) + self.two(ids).mean(1, keepdim=True)
+
+
+def test_two_stacks_of_one_class_are_no_two_blocks_that_end_in_a_norm() -> None:
+    report = screen.check(Both(), example_inputs=torch.zeros(1, 8, dtype=torch.long), spot_check=False)
+    paths = [s.identity_path for s in report.streams]
+    assert [(p.exists, p.norms_crossed) for p in paths] == [(True, 0)] * 2

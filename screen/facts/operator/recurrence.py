@@ -172,11 +172,11 @@ def _older(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
 def _begin(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
     """The state that enters the call of the first block, where something happens to the stream before its first branch leaves it; else nothing."""
     chain, graph = reader.chain, reader.flow.graph
-    calls = [c for c in graph.call_path(graph.nodes[chain.adds[0]].call) if c in graph.members]
-    if not calls or not forks or forks[0] not in chain.nodes:
+    call = _call_of_block(reader, chain.adds[0])
+    if call is None or not forks or forks[0] not in chain.nodes:
         return ()
     position = chain.nodes.index(forks[0])
-    while position > 0 and calls[0] in graph.call_path(graph.nodes[chain.nodes[position]].call):
+    while position > 0 and call in graph.call_path(graph.nodes[chain.nodes[position]].call):
         position -= 1
     return (chain.nodes[position],) if chain.nodes[position] != forks[0] else ()
 
@@ -191,7 +191,7 @@ def _end(reader: Reader, begin: int | None) -> int:
     while more := [u for u in graph.users[last] if u in live and graph.nodes[u].op in ("add", "sub") and known.issuperset(graph.nodes[u].inputs)]:
         last = more[0]
         known.add(last)
-    call = next((c for c in graph.call_path(graph.nodes[reader.chain.adds[-1]].call) if c in graph.members), None)
+    call = _call_of_block(reader, reader.chain.adds[-1])
     if call is None:
         return _as_before(reader, last)
     inside = {n.index for n in graph.nodes[last:] if call in graph.call_path(n.call)}
@@ -200,6 +200,17 @@ def _end(reader: Reader, begin: int | None) -> int:
     handed = [i for i in alike if i == last or reader.flow.depends(i, last)]
     handed = [i for i in handed if i in graph.outputs or not inside.issuperset(graph.users[i])]
     return last if last in handed else max(handed, default=last)
+
+
+def _call_of_block(reader: Reader, add: int) -> int | None:
+    """The outermost call around a sum that may be one of several blocks. Of two, one that is in no list and holds every sum of the stream is the
+    stack: an encoder and a decoder of one class look like two blocks."""
+    graph, adds = reader.flow.graph, reader.chain.adds
+    first, last = (graph.call_path(graph.nodes[a].call) for a in (adds[0], adds[-1]))
+    calls = [c for c in graph.call_path(graph.nodes[add].call) if c in graph.members]
+    listed = [c for c in calls if (parent := graph.modules[graph.calls[c].module].parent) is not None and graph.modules[parent].container == "list"]
+    is_stack = bool(listed) and calls[0] not in listed and calls[0] in first and calls[0] in last
+    return (calls[1:] if is_stack else calls or [None])[0]
 
 
 def _as_before(reader: Reader, last: int) -> int:
