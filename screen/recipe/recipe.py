@@ -90,6 +90,7 @@ class Recipe(BaseModel):
     optimizer_state_precision: Precision | None = Field(default=None, description="dtype of the optimiser's averages")
     autocast: bool | None = Field(default=None, description="whether torch.autocast is on")
     fp8: bool | None = Field(default=None, description="whether matrix products run in FP8")
+    fp8_per_channel: bool | None = Field(default=None, description="whether FP8 inputs are scaled channel by channel (Smooth-SwiGLU)")
     z_loss: NonNegative | None = Field(default=None, description="weight of the squared log-partition of the head's softmax")
     logit_cap: Positive | None = Field(default=None, description="cap of the head's logits, as in c·tanh(u/c)")
     qk_clip: Positive | None = Field(default=None, description="largest attention logit before Q and K are scaled down (QK-clip)")

@@ -210,7 +210,7 @@ def _call_of_block(reader: Reader, add: int) -> int | None:
     calls = [c for c in graph.call_path(graph.nodes[add].call) if c in graph.members]
     listed = [c for c in calls if (parent := graph.modules[graph.calls[c].module].parent) is not None and graph.modules[parent].container == "list"]
     is_stack = bool(listed) and calls[0] not in listed and calls[0] in first and calls[0] in last
-    return (calls[1:] if is_stack else calls or [None])[0]
+    return next(iter(calls[is_stack:]), None)
 
 
 def _as_before(reader: Reader, last: int) -> int:

@@ -1,0 +1,8 @@
+"""How likely a channel is to fail under a recipe: few numbers, monotone where theory says so, fitted on runs that were published."""
+
+from __future__ import annotations
+
+from screen.verdict.risk.assess import Assessment, Dependence, assess, rated
+from screen.verdict.risk.features import Features, features_of
+
+__all__ = ["Assessment", "Dependence", "Features", "assess", "features_of", "rated"]

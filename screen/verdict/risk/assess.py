@@ -1,0 +1,112 @@
+"""The risk of a model under a recipe: a number for each channel and for the whole, and what of it hangs on things that the recipe does not say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from screen.recipe import Recipe
+from screen.rule import ChannelId
+from screen.verdict.risk.channels import channel_risks, overall
+from screen.verdict.risk.constants import RISKY, VALUES
+from screen.verdict.risk.features import Features
+from screen.verdict.risk.setting import Item, Setting, moved, setting_of
+
+HALVINGS = 40
+"""Of the interval in which an answer flips."""
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """An item that the recipe does not state and that decides alone."""
+
+    item: str
+    """Field of the recipe."""
+    flips_at: float | str
+    """The value up to which (or from which) the answer holds: a number, or the type that makes it fail."""
+    usual: float | str
+    holds_below: bool
+    """Whether smaller values are the safe ones."""
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Risks under one recipe, each a probability."""
+
+    risks: Mapping[ChannelId, float]
+    risk: float
+    low: float
+    """With the kindest usual value of any one item that is not stated."""
+    high: float
+    """With the harshest."""
+    missing: tuple[str, ...]
+    """Items that were filled in with what is usual."""
+    depends: tuple[Dependence, ...]
+    lr: float | None
+    """Learning rate at which the whole flips, everything else as it stands; None where none between 1e-8 and 10 does."""
+
+    @property
+    def main(self) -> ChannelId:
+        """The channel with the largest share."""
+        return max(self.risks, key=lambda name: self.risks[name])
+
+
+def assess(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, float] = VALUES, threshold: float = RISKY) -> Assessment | None:
+    """The assessment of a model with these streams, the worst stream in each channel; None where there are none."""
+    if not streams:
+        return None
+    settings = [setting_of(recipe, f) for f in streams]
+    missing = settings[0][1]
+    risks = _risks(streams, [s for s, _ in settings], constants)
+    point = overall(risks)
+
+    def at(item: str, value: object) -> float:
+        return overall(_risks(streams, [moved(s, item, value) for s, _ in settings], constants))
+
+    ends = [(item, at(item.name, item.kind(streams[0])), at(item.name, item.harsh(streams[0]))) for item in missing]
+    depends = [_dependence(item, streams[0], at, threshold) for item, low, high in ends if low < threshold <= high]
+    return Assessment(
+        risks=risks,
+        risk=point,
+        low=min([point, *(low for _, low, _ in ends)]),
+        high=max([point, *(high for _, _, high in ends)]),
+        missing=tuple(item.name for item in missing),
+        depends=tuple(depends),
+        lr=_flip(lambda lr: at("lr", lr), 1e-8, 10.0, threshold),
+    )
+
+
+def rated(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, float]) -> dict[ChannelId, float] | None:
+    """The risks alone, which a fit asks for often."""
+    return _risks(streams, [setting_of(recipe, f)[0] for f in streams], constants) if streams else None
+
+
+def _risks(streams: Sequence[Features], settings: Sequence[Setting], constants: Mapping[str, float]) -> dict[ChannelId, float]:
+    each = [channel_risks(f, s, constants) for f, s in zip(streams, settings, strict=True)]
+    return {name: max(r[name] for r in each) for name in each[0]}
+
+
+def _dependence(item: Item, features: Features, at: Callable[[str, object], float], threshold: float) -> Dependence:
+    kind, harsh, usual = item.kind(features), item.harsh(features), item.usual(features)
+    if isinstance(kind, str) or isinstance(harsh, str):
+        return Dependence(item.name, str(harsh), str(usual), True)
+    assert isinstance(kind, float) and isinstance(harsh, float) and isinstance(usual, float)
+    flip = _flip(lambda value: at(item.name, value), kind, harsh, threshold)
+    return Dependence(item.name, harsh if flip is None else flip, usual, kind < harsh)
+
+
+def _flip(risk: Callable[[float], float], kind: float, harsh: float, threshold: float) -> float | None:
+    """Where a monotone risk crosses the threshold between two ends, by halving: of logarithms where both ends are above zero."""
+    if not risk(kind) < threshold <= risk(harsh):
+        return None
+    scaled = kind > 0 and harsh > 0
+    low, high = (math.log(kind), math.log(harsh)) if scaled else (kind, harsh)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        value = math.exp(middle) if scaled else middle
+        low, high = (middle, high) if risk(value) < threshold else (low, middle)
+    return math.exp(low) if scaled else low
+
+
+__all__ = ["Assessment", "Dependence", "assess", "rated"]

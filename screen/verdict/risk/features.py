@@ -1,0 +1,156 @@
+"""What the risk of a stream is judged by: a few numbers and yes / no answers out of the facts, each with its unit.
+
+A number that was not derived is None, and an answer that is not known is None: the risk is then taken for the middle of what is usual, and says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from screen.facts.queries import (
+    are_logits_bounded, branches, has_identity_path, has_softmax, is_output_bounded, is_sum_normed, number_of, starts_at_zero,
+)  # fmt: skip
+from screen.facts.record import Facts
+from screen.facts.weight_gains import through_decoder
+from screen.structure.initial.laws import deviation, fans, square_gains
+from screen.structure.types import Stream, Sublayer, Unknown
+
+
+@dataclass(frozen=True)
+class Features:
+    """One stream and its recorded start."""
+
+    stream: str
+    depth: int
+    """Blocks."""
+    branches: int
+    """Residual branches that a value passes."""
+    width: int
+    identity: bool | None
+    """Whether an identity path exists."""
+    bounded: bool | None
+    """Whether every branch's output is bounded over its weights, or the sum is normalised."""
+    normed: bool
+    """Whether every branch has a norm on its way: before it, in it, behind it or on the sum."""
+    raw_inputs: bool
+    """Whether some branch reads the stream itself, which no norm has just renewed."""
+    silent: bool
+    """Whether every branch is multiplied by a learned scale that starts at zero."""
+    branch_scale: float
+    """Largest |s| of x + s·F(x) at the start; 1 where there is none."""
+    alpha: float
+    """Smallest multiplier of the stream; 1 where there is none."""
+    softmax: bool | None
+    logits_bounded: bool | None
+    """Over all weights, of every branch with a softmax."""
+    gain: float | None
+    """Largest σ²·√(in·out) of a map of its blocks: 1 keeps sizes."""
+    rms_first: float | None
+    """rms of a token before the first branch, √(E x²)."""
+    rms_last: float | None
+    """rms of a token after the last block."""
+    one_minus_cos: float | None
+    """Of two tokens after the last block."""
+    gradient_ratio: float | None
+    """First block over last."""
+    exponential: bool
+    """Whether that ratio grows exponentially with depth."""
+    update: float | None
+    """Σ(v² + w²)/α² over the branches (DeepNet, section 4); what an encoder does passes its decoder too."""
+    logit_rms: float | None
+    """Largest √(E u²) of attention logits at the start."""
+    dtype: str
+    """Number format of the stream."""
+    gated: bool
+    """Whether some branch multiplies two maps of its input (a gated FFN)."""
+    has_final_norm: bool | None
+    words: int | None
+    """Of a head over words, how many."""
+
+
+def features_of(facts: Facts) -> tuple[Features, ...]:
+    """Those of every stream with branches; of inner streams none, which start anew in every block."""
+    return tuple(_of_stream(facts, s) for s in facts.streams if s.role != "inner" and any(k.sublayers for k in s.kinds))
+
+
+def _of_stream(facts: Facts, stream: Stream) -> Features:
+    subs = [s for k in stream.kinds for s in k.sublayers]
+    found = facts.recursion(stream)
+    softmax = [s for s in subs if has_softmax(facts, s) is not False]
+    recursion = None if isinstance(found, Unknown) else found
+    gain, words = _gain(facts, stream), None if recursion is None else recursion.words
+    number = None if recursion is None else _number(recursion.deepnorm_number)
+    logits = [] if recursion is None else [u for pair in recursion.logit_rms.values() for u in pair if math.isfinite(u)]
+    return Features(
+        stream=stream.name,
+        depth=facts.depth(stream),
+        branches=max(branches(facts, stream), 1),
+        width=stream.width or 1,
+        identity=_answer(has_identity_path(facts, stream)),
+        bounded=_all([True if is_sum_normed(facts, s) else _answer(is_output_bounded(facts, s)) for s in subs]),
+        normed=all(s.positions or s.normed_skip for s in subs),
+        raw_inputs=not _renewed(subs),
+        silent=all(starts_at_zero(s) for s in subs),
+        branch_scale=max(_size(s.branch.value, s.branch.init) for s in subs),
+        alpha=min(_size(s.alpha.value, s.alpha.init) for s in subs),
+        softmax=True if any(has_softmax(facts, s) is True for s in subs) else None if softmax else False,
+        logits_bounded=_all([_answer(are_logits_bounded(facts, s)) for s in softmax]) if softmax else True,
+        gain=gain,
+        rms_first=_first(facts, stream),
+        rms_last=None if recursion is None or not math.isfinite(recursion.rms[-1]) else recursion.rms[-1],
+        one_minus_cos=_number(number_of(facts, stream, "one_minus_cos")),
+        gradient_ratio=_number(number_of(facts, stream, "gradient_ratio")),
+        exponential=facts.claims.of("gradient_law", "start", stream.name).known == "exponential",
+        update=None if number is None else number * through_decoder(facts, stream),
+        logit_rms=max(logits, default=None),
+        dtype=stream.dtype,
+        gated=any(s.role in ("gated_ffn", "moe") for s in subs),
+        has_final_norm=_answer(stream.final_norm) if stream.kinds[-1].sublayers[-1].positions[-1:] != ("C",) else True,
+        words=None if words is None or isinstance(words, Unknown) else words.words,
+    )
+
+
+def _renewed(subs: list[Sublayer]) -> bool:
+    """Whether every branch reads a value that a norm has just given: its own, or the one on the sum before it."""
+    return all("A" in s.positions or "A2" in s.positions or "C" in subs[i - 1].positions for i, s in enumerate(subs))
+
+
+def _gain(facts: Facts, stream: Stream) -> float | None:
+    """The largest gain of a map between the first state of the stream and its last add."""
+    last = max(s.add for k in stream.kinds for s in k.sublayers)
+    nodes = facts.graph.nodes[stream.states[0] : last]
+    names = tuple(n.name for n in nodes if n.op == "parameter" and len(n.shape or ()) > 1)
+    known = [g for g in square_gains(facts.graph, names).values() if not isinstance(g, Unknown)]
+    return max(known, default=None)
+
+
+def _first(facts: Facts, stream: Stream) -> float | None:
+    """rms of the embedding: 1 behind an embedding norm, else the deviation of the table that the stream begins with, times its factor."""
+    if stream.embed_norm is True:
+        return 1.0
+    for node in reversed(facts.graph.nodes[: stream.states[0] + 1]):
+        if node.op == "parameter" and len(node.shape or ()) > 1 and node.shape is not None and node.shape[-1] == stream.width:
+            law = deviation(facts.graph.histories.get(node.name, ()), *fans(node.shape))
+            return None if isinstance(law, Unknown) or law == 0 else law * (stream.embed_factor or 1.0)
+    return None
+
+
+def _size(value: float | None, start: float | None) -> float:
+    number = value if value is not None else start
+    return 1.0 if number is None else abs(number)
+
+
+def _number(value: float | Unknown) -> float | None:
+    return None if isinstance(value, Unknown) or not math.isfinite(value) else value
+
+
+def _answer(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _all(answers: list[bool | None]) -> bool | None:
+    return False if False in answers else None if None in answers else True
+
+
+__all__ = ["Features", "features_of"]
