@@ -28,8 +28,8 @@ SHARP = 2.0
 LEAST = 0.05
 """Smallest slope or probability: all stay above zero, which keeps risks monotone."""
 THRESHOLDS = tuple(t / 100 for t in range(30, 92, 2))
-ORDINARY = 0.55
-"""Of equally good thresholds the nearest to this one is taken."""
+LEVEL = 0.01
+"""Balanced accuracy by which thresholds may fall short of the best; of these the middle one is taken."""
 
 Known = dict[str, list[tuple[Features, Setting]]]
 
@@ -113,7 +113,9 @@ def _threshold(rows: Sequence[Row], known: Known, values: Mapping[str, float]) -
         calls = [[risk >= threshold for risk, failed in told if failed is is_failed] for is_failed in (True, False)]
         return math.fsum(sum(c == wanted for c in group) / len(group) / 2 for group, wanted in zip(calls, (True, False), strict=True) if group)
 
-    return max(THRESHOLDS, key=lambda t: (round(balanced(t), 6), -abs(t - ORDINARY)))
+    found = {t: balanced(t) for t in THRESHOLDS}
+    good = [t for t in THRESHOLDS if found[t] >= max(found.values()) - LEVEL]
+    return good[len(good) // 2]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 positive, and depth, learning rate, shorter warm-up and larger initial weights never make a quantity smaller.
 
 What drifts: under Adam every entry moves by about η in a step, in directions that are as good as random, so that after t steps
-w² = σ² + η²·(1 − e^(−2ηλt))/(2ηλ): η/(2λ) with decay, η²t without. Times the width that is a mean-square gain, m.
+w² = σ² + η²·(1 − e^(−2ηλt))/(2ηλ): η/(2λ) with decay, η²t without, η² in the mean over the schedule. Times the width that is a mean-square gain, m.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def quantities(f: Features, s: Setting) -> Quantities:
     lr = s.lr * (math.sqrt(max(start, TINY) / f.width) if s.relative else 1.0)
     decay = s.decay * (lr if s.decay_times_lr else 1.0)
     steps = s.steps if decay * s.steps < 1e-9 else -math.expm1(-2 * decay * s.steps) / (2 * decay)
-    drift = f.width * lr * lr * steps
+    drift = f.width * lr * lr * s.squares * steps
     return Quantities(lr, drift, start + drift, lr * kappa(f))
 
 

@@ -20,6 +20,13 @@ RECTIFIED = 1000
 """Steps of warm-up that RAdam's own rectification is worth at β₂ = 0.999 (Liu et al. 2020: the variance is intractable up to 1/(1 − β₂) steps)."""
 
 
+SQUARES = {"cosine": 3 / 8, "linear": 1 / 3, "exponential": 1 / 4, "wsd": 0.9, "constant": 1.0}
+"""Mean of (rate/peak)² over a training, by schedule; of one that is not stated that of cosine."""
+ROOT_FROM = 4000.0
+"""Steps from which an inverse square root falls, T: its mean of squares is T/t·(1 + ln(t/T)) (Vaswani et al. 2017). Not the warm-up that is stated:
+the longer it is the longer the rate stays high, which is no reason to shorten it."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """What is trained with. Rates per step."""
@@ -34,6 +41,8 @@ class Setting:
     """λ, per unit of learning rate."""
     decay_times_lr: bool
     steps: float
+    schedule: str
+    """"" where it is not stated."""
     precision: str
     """Of products."""
     params: str
@@ -46,6 +55,13 @@ class Setting:
     """Whether FP8 inputs are scaled channel by channel."""
     shrink: float
     """Factor on the embedding's gradient."""
+
+    @property
+    def squares(self) -> float:
+        """Mean of (rate/peak)² over the training."""
+        if self.schedule.endswith("inverse_sqrt"):
+            return min(1.0, ROOT_FROM / self.steps * (1 + math.log(max(self.steps / ROOT_FROM, 1.0))))
+        return SQUARES.get(self.schedule, SQUARES["cosine"])
 
 
 @dataclass(frozen=True)
@@ -108,6 +124,7 @@ def setting_of(recipe: Recipe, features: Features) -> tuple[Setting, tuple[Item,
     setting = Setting(
         relative=name in RELATIVE and "lr" in stated,
         decay_times_lr=recipe.decay_times_lr is not False,
+        schedule=recipe.schedule or "",
         params=recipe.params_precision or "",
         attention=recipe.attention_output_precision or "",
         qk_clip=recipe.qk_clip is not None,
