@@ -28,7 +28,7 @@ SHARP = 2.0
 LEAST = 0.05
 """Smallest slope or probability: all stay above zero, which keeps risks monotone."""
 THRESHOLDS = tuple(t / 100 for t in range(30, 92, 2))
-LEVEL = 0.01
+LEVEL = 0.02
 """Balanced accuracy by which thresholds may fall short of the best; of these the middle one is taken."""
 
 Known = dict[str, list[tuple[Features, Setting]]]

@@ -80,7 +80,8 @@ def assemble(
         error=_failure(facts, root),
         target=_target(facts, info, request),
         channels=[
-            schema.Channel(id=c.id, state=c.state, reason=c.reason, codes=list(c.codes), conditions=list(c.conditions)) for c in verdict.channels
+            schema.Channel(id=c.id, state=c.state, reason=c.reason, codes=list(c.codes), conditions=list(c.conditions), risk=c.risk)
+            for c in verdict.channels
         ],
         conditions=[
             schema.Condition(id=c.id, text=c.text, needed_by=list(c.needed_by), recipe=c.recipe, stated=c.stated) for c in verdict.conditions

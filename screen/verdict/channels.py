@@ -16,6 +16,7 @@ from screen.recipe import Recipe
 from screen.rule import ChannelId, Finding, RuleRun, each_sublayer, first_reason
 from screen.verdict.conditions import CONDITIONS, under
 from screen.verdict.discover import catalogue
+from screen.verdict.risk import Assessment, assess, features_of
 from screen.verdict.state import ChannelState, Condition, State
 from screen.verdict.summary import summarise
 from screen.verdict.under_recipe import under_recipe
@@ -55,13 +56,17 @@ class Verdict:
     summary: str
     channels: tuple[ChannelState, ...]
     conditions: tuple[Condition, ...]
+    assessment: Assessment | None = None
+    """The risk under the recipe; None without one."""
 
 
 def fold(facts: Facts, run: RuleRun, info: Info, recipe: Recipe | None = None, *, depth_assumed: bool = False) -> Verdict:
     """The verdict on one model, under a recipe where one is stated. `depth_assumed`: a block target for which nobody said how often it is stacked."""
     channels = tuple(_channel(facts, run, c) for c in CHANNELS)
-    if recipe is not None:
-        channels = tuple(under_recipe(channel, facts, run, recipe) for channel in channels)
+    streams = features_of(facts) if recipe is not None else ()
+    seen = assess(streams, recipe) if recipe is not None else None
+    if recipe is not None and seen is not None:
+        channels = under_recipe(channels, seen, streams, recipe)
     doubts = reasons_not_to_judge(facts)
     name = _name(facts, channels, bool(doubts))
     conditions = _conditions(run, channels, recipe)
@@ -69,7 +74,7 @@ def fold(facts: Facts, run: RuleRun, info: Info, recipe: Recipe | None = None, *
         conditions.append(Condition(ASSUMED_DEPTH, f"a block target, assumed to be stacked {BLOCK_DEPTH} times (`--depth N` says how often)"))
     summary = summarise(facts, info.model_class or "model", block=info.block)
     because = _because(name, channels, doubts)
-    return Verdict(name, False, summary + (f"; {because}" if because else ""), channels, tuple(conditions))
+    return Verdict(name, False, summary + (f"; {because}" if because else ""), channels, tuple(conditions), seen)
 
 
 def _name(facts: Facts, channels: tuple[ChannelState, ...], doubtful: bool) -> VerdictName:

@@ -24,6 +24,8 @@ CONDITIONS = {
     "small-gain": "the gain of the branches without norms stays small for this depth",
     "converged-iteration": "the vectors that a weight's norm is estimated with follow the weight: a power iteration in every step, and small steps",
     "float16-range": "activations stay inside the range of float16 (largest value 65504): loss scaling does not help the forward pass",
+    "bounded-head": "the head's logits stay bounded: z-loss, or a small learning rate with weight decay",
+    "not-stated": "what the recipe does not state is as the channel's reason needs it",
     "final-norm": "the head is fed a stream of bounded size by other means than a final norm",
     "rules-left-out": "what the rules that were left out by `--select` or `--ignore` would have found does no harm",
     "declared-structure": "what the rule found is meant: see its finding",

@@ -32,6 +32,8 @@ class ChannelState:
     reason: str
     codes: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
+    risk: float | None = None
+    """Probability that it fails under the recipe; None without one."""
 
 
 __all__ = ["ChannelState", "Condition", "State"]

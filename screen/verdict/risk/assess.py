@@ -28,6 +28,8 @@ class Dependence:
     usual: float | str
     holds_below: bool
     """Whether smaller values are the safe ones."""
+    channel: ChannelId
+    """The one that it moves most."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,14 @@ def assess(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, 
     risks = _risks(streams, [s for s, _ in settings], constants)
     point = overall(risks)
 
+    def each(item: str, value: object) -> dict[ChannelId, float]:
+        return _risks(streams, [moved(s, item, value) for s, _ in settings], constants)
+
     def at(item: str, value: object) -> float:
-        return overall(_risks(streams, [moved(s, item, value) for s, _ in settings], constants))
+        return overall(each(item, value))
 
     ends = [(item, at(item.name, item.kind(streams[0])), at(item.name, item.harsh(streams[0]))) for item in missing]
-    depends = [_dependence(item, streams[0], at, threshold) for item, low, high in ends if low < threshold <= high]
+    depends = [_dependence(item, streams[0], each, threshold) for item, low, high in ends if low < threshold <= high]
     return Assessment(
         risks=risks,
         risk=point,
@@ -87,13 +92,16 @@ def _risks(streams: Sequence[Features], settings: Sequence[Setting], constants: 
     return {name: max(r[name] for r in each) for name in each[0]}
 
 
-def _dependence(item: Item, features: Features, at: Callable[[str, object], float], threshold: float) -> Dependence:
+def _dependence(item: Item, features: Features, each: Callable[[str, object], dict[ChannelId, float]], threshold: float) -> Dependence:
     kind, harsh, usual = item.kind(features), item.harsh(features), item.usual(features)
+    before, after = each(item.name, kind), each(item.name, harsh)
+    moves: dict[ChannelId, float] = {name: after[name] - before[name] for name in after}
+    channel = max(moves, key=lambda name: moves[name])
     if isinstance(kind, str) or isinstance(harsh, str):
-        return Dependence(item.name, str(harsh), str(usual), True)
+        return Dependence(item.name, str(harsh), str(usual), True, channel)
     assert isinstance(kind, float) and isinstance(harsh, float) and isinstance(usual, float)
-    flip = _flip(lambda value: at(item.name, value), kind, harsh, threshold)
-    return Dependence(item.name, harsh if flip is None else flip, usual, kind < harsh)
+    flip = _flip(lambda value: overall(each(item.name, value)), kind, harsh, threshold)
+    return Dependence(item.name, harsh if flip is None else flip, usual, kind < harsh, channel)
 
 
 def _flip(risk: Callable[[float], float], kind: float, harsh: float, threshold: float) -> float | None:

@@ -33,20 +33,22 @@ class Quantities:
     """Of one entry in one step."""
     drift: float
     """width·(w² − σ²) after all steps."""
+    start: float
+    """Mean-square gain of the largest map at the start."""
     gain: float
-    """m: mean-square gain of the largest map after all steps."""
+    """m: the same after all steps."""
     first_update: float
     """η·κ, the change of the representation in a first step of the peak rate, in rms."""
 
 
 def quantities(f: Features, s: Setting) -> Quantities:
     """Those of one stream."""
-    start = 1.0 if f.gain is None else f.gain
+    start = 1.0 if f.gain is None else f.gain if s.init_std is None or f.side is None else s.init_std**2 * f.side
     lr = s.lr * (math.sqrt(max(start, TINY) / f.width) if s.relative else 1.0)
     decay = s.decay * (lr if s.decay_times_lr else 1.0)
     steps = s.steps if decay * s.steps < 1e-9 else -math.expm1(-2 * decay * s.steps) / (2 * decay)
     drift = f.width * lr * lr * s.squares * steps
-    return Quantities(lr, drift, start + drift, lr * kappa(f))
+    return Quantities(lr, drift, start, start + drift, lr * kappa(f))
 
 
 def kappa(f: Features) -> float:
@@ -67,7 +69,7 @@ def channel_risks(f: Features, s: Setting, c: Mapping[str, float]) -> dict[Chann
         "R": _residual(f, q, scale, c),
         "L": _logits(f, s, q, c),
         "O": 0.0 if f.words is None or s.z_loss > 0 else _logistic(c["O_slope"] * (_log(q.drift) - c["O_drift"])),
-        "I": _initial(f, s, c),
+        "I": _initial(f, s, q, c),
         "N": _numerics(f, s, q, scale, c),
         "S": _logistic(c["S_slope"] * (_log(q.first_update) - late - c["S_post" if f.identity is False else "S_identity"])),
     }
@@ -94,13 +96,14 @@ def _depth(f: Features, q: Quantities, scale: float, late: float, c: Mapping[str
 
 
 def _residual(f: Features, q: Quantities, scale: float, c: Mapping[str, float]) -> float:
-    """A stream without norms grows by a factor in every branch; one whose branches only read norms grows with their weights."""
+    """A stream without norms grows by a factor in every branch; one whose branches only read norms grows with their weights: of
+    these what drifts counts, for a large start is channel I's."""
     if not f.normed:
         return _logistic(c["D_slope"] * (_log(f.branches / 2 * math.log1p(scale * q.gain)) - c["R_growth"]))
     if f.bounded is True:
         return 0.0
     deeper = c["R_depth"] * math.log(f.branches / BLOCKS)
-    return c["R_most"] * _logistic(c["R_slope"] * (_log(scale * q.gain) + deeper - c["R_drift"]))
+    return c["R_most"] * _logistic(c["R_slope"] * (_log(scale * (1 + q.drift)) + deeper - c["R_drift"]))
 
 
 def _logits(f: Features, s: Setting, q: Quantities, c: Mapping[str, float]) -> float:
@@ -108,14 +111,15 @@ def _logits(f: Features, s: Setting, q: Quantities, c: Mapping[str, float]) -> f
     if f.softmax is False or f.logits_bounded is True or s.qk_clip:
         return 0.0
     square = 1.0 if not f.raw_inputs or f.rms_last is None else max(f.rms_last**2, TINY)
-    start = q.gain - q.drift if f.logit_rms is None else f.logit_rms / square
+    start = q.start if f.logit_rms is None else f.logit_rms / square
     return _logistic(c["L_slope"] * (_log(square * (start + q.drift)) - c["L_drift"]))
 
 
-def _initial(f: Features, s: Setting, c: Mapping[str, float]) -> float:
+def _initial(f: Features, s: Setting, q: Quantities, c: Mapping[str, float]) -> float:
     """The largest map against one that keeps sizes, and an embedding that is small beside one."""
     small = min(0.0, _log(f.rms_first)) if f.rms_first is not None else 0.0
-    size = (0.0 if f.gain is None else _log(f.gain)) - c["I_embedding"] * small + c["I_embedding"] * _log(max(s.shrink, 1e-3))
+    size = _log(q.start) - c["I_embedding"] * small + c["I_embedding"] * _log(max(s.shrink, 1e-3))
+    size += c["I_half"] if is_half(f, s) else 0.0
     return _logistic(c["I_slope"] * (size - (c["I_bounded"] if f.bounded is True else 0.0) - c["I_gain"]))
 
 
@@ -123,12 +127,17 @@ def _numerics(f: Features, s: Setting, q: Quantities, scale: float, c: Mapping[s
     """The largest entries of the stream, √d·rms, against the range of float16; outliers in FP8; rounding in bfloat16."""
     if s.precision == "fp8":
         return _logistic(c["N_fp8"] - (0.0 if f.gated and not s.per_channel else 3.0))
-    half = "float16" in (f.dtype, s.params)
+    half = is_half(f, s)
     if half or s.precision == "float16":
-        power = 1.0 if f.bounded is True and f.identity is False else f.branches * scale * (1.0 if f.bounded is True else q.gain)
+        power = 1.0 if f.bounded is True and f.identity is False else f.branches * scale * (1.0 if f.bounded is True else 1 + q.drift)
         size = 0.5 * _log(f.width * power) - (0.0 if half else c["N_autocast"]) + (0.0 if f.normed else c["N_unnormed"])
         return _logistic(c["N_slope"] * (size - c["N_half"]))
     return c["N_bf16"] if s.precision == "bfloat16" and s.attention != "float32" else 0.0
+
+
+def is_half(f: Features, s: Setting) -> bool:
+    """Whether the stream itself is in float16, and not only the products of autocast."""
+    return "float16" in (f.dtype, s.params)
 
 
 def _logistic(z: float) -> float:

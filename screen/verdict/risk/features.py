@@ -46,6 +46,8 @@ class Features:
     """Over all weights, of every branch with a softmax."""
     gain: float | None
     """Largest σ²·√(in·out) of a map of its blocks: 1 keeps sizes."""
+    side: float | None
+    """√(in·out) of that map."""
     rms_first: float | None
     """rms of a token before the first branch, √(E x²)."""
     rms_last: float | None
@@ -79,7 +81,7 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
     found = facts.recursion(stream)
     softmax = [s for s in subs if has_softmax(facts, s) is not False]
     recursion = None if isinstance(found, Unknown) else found
-    gain, words = _gain(facts, stream), None if recursion is None else recursion.words
+    (gain, side), words = _gain(facts, stream), None if recursion is None else recursion.words
     number = None if recursion is None else _number(recursion.deepnorm_number)
     logits = [] if recursion is None else [u for pair in recursion.logit_rms.values() for u in pair if math.isfinite(u)]
     return Features(
@@ -97,6 +99,7 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
         softmax=True if any(has_softmax(facts, s) is True for s in subs) else None if softmax else False,
         logits_bounded=_all([_answer(are_logits_bounded(facts, s)) for s in softmax]) if softmax else True,
         gain=gain,
+        side=side,
         rms_first=_first(facts, stream),
         rms_last=None if recursion is None or not math.isfinite(recursion.rms[-1]) else recursion.rms[-1],
         one_minus_cos=_number(number_of(facts, stream, "one_minus_cos")),
@@ -116,13 +119,13 @@ def _renewed(subs: list[Sublayer]) -> bool:
     return all("A" in s.positions or "A2" in s.positions or "C" in subs[i - 1].positions for i, s in enumerate(subs))
 
 
-def _gain(facts: Facts, stream: Stream) -> float | None:
-    """The largest gain of a map between the first state of the stream and its last add."""
+def _gain(facts: Facts, stream: Stream) -> tuple[float | None, float | None]:
+    """The largest gain of a map between the first state of the stream and its last add, and √(in·out) of that map."""
     last = max(s.add for k in stream.kinds for s in k.sublayers)
-    nodes = facts.graph.nodes[stream.states[0] : last]
-    names = tuple(n.name for n in nodes if n.op == "parameter" and len(n.shape or ()) > 1)
-    known = [g for g in square_gains(facts.graph, names).values() if not isinstance(g, Unknown)]
-    return max(known, default=None)
+    nodes = [n for n in facts.graph.nodes[stream.states[0] : last] if n.op == "parameter" and len(n.shape or ()) > 1]
+    found = square_gains(facts.graph, tuple(n.name for n in nodes))
+    known = [(g, math.sqrt(math.prod((n.shape or ())[-2:]))) for n in nodes if not isinstance(g := found[n.name], Unknown)]
+    return max(known, default=(None, None))
 
 
 def _first(facts: Facts, stream: Stream) -> float | None:

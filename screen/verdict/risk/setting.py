@@ -6,6 +6,7 @@ What is usual is never taken for stated: `Missing` says which items were filled 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,8 @@ RELATIVE = frozenset({"adafactor"})
 """Optimisers whose step is the learning rate times the rms of the weight (Shazeer and Stern 2018; PaLM, section 5)."""
 NOT_ADAM = frozenset({"sgd", "muon", "lion", "lamb", "lars", "shampoo"})
 """Optimisers whose learning rate says nothing of how far an entry moves in one step of Adam."""
+NORMAL = re.compile(r"(?:truncated_?)?normal\(([0-9.e-]+)\)")
+"""How a recipe states one width for all maps."""
 RECTIFIED = 1000
 """Steps of warm-up that RAdam's own rectification is worth at β₂ = 0.999 (Liu et al. 2020: the variance is intractable up to 1/(1 − β₂) steps)."""
 
@@ -53,6 +56,8 @@ class Setting:
     qk_clip: bool
     per_channel: bool
     """Whether FP8 inputs are scaled channel by channel."""
+    init_std: float | None
+    """Of all maps, where the recipe states one in the place of what the code does."""
     shrink: float
     """Factor on the embedding's gradient."""
 
@@ -129,6 +134,7 @@ def setting_of(recipe: Recipe, features: Features) -> tuple[Setting, tuple[Item,
         attention=recipe.attention_output_precision or "",
         qk_clip=recipe.qk_clip is not None,
         per_channel=bool(recipe.fp8_per_channel),
+        init_std=float(found[1]) if recipe.init and (found := NORMAL.match(recipe.init)) else None,
         shrink=1.0 if recipe.embedding_gradient_shrink is None else recipe.embedding_gradient_shrink,
         **{FIELD.get(name, name): value for name, value in values.items()},  # type: ignore[arg-type]
     )
