@@ -116,11 +116,11 @@ def _logits(f: Features, s: Setting, q: Quantities, c: Mapping[str, float]) -> f
 
 
 def _initial(f: Features, s: Setting, q: Quantities, c: Mapping[str, float]) -> float:
-    """The largest map against one that keeps sizes, and an embedding that is small beside one."""
-    small = min(0.0, _log(f.rms_first)) if f.rms_first is not None else 0.0
-    size = _log(q.start) - c["I_embedding"] * small + c["I_embedding"] * _log(max(s.shrink, 1e-3))
-    size += c["I_half"] if is_half(f, s) else 0.0
-    return _logistic(c["I_slope"] * (size - (c["I_bounded"] if f.bounded is True else 0.0) - c["I_gain"]))
+    """The largest map against one that keeps sizes, and what the first branch adds against an embedding that is small beside it."""
+    size = _log(q.start) + (c["I_half"] if is_half(f, s) else 0.0) - (c["I_bounded"] if f.bounded is True else 0.0)
+    large = _logistic(c["I_slope"] * (size - c["I_gain"]))
+    small = 0.0 if f.rms_first is None else _logistic(0.5 * _log(q.start) - _log(f.rms_first) + _log(max(s.shrink, 1e-3)) - c["I_beside"])
+    return 1 - (1 - large) * (1 - c["I_small"] * small)
 
 
 def _numerics(f: Features, s: Setting, q: Quantities, scale: float, c: Mapping[str, float]) -> float:

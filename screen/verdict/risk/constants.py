@@ -82,7 +82,7 @@ TABLE = (
         against="T-Fixup trains at 50 blocks and is called risky: its weights stay small, which no start says",
     ),
     Constant(
-        "R_drift", 2.17, 3.0, 1.0, "ln(s²·m)",
+        "R_drift", 2.28, 3.0, 1.0, "ln(s²·m)",
         source="a branch of gain 20 in mean square outgrows the stream that it is added to",
         moved_by="kim, kan",
         against="pre-norm of one design failed in 2 of 5, 0 of 5 and 3 of 5 at three sizes",
@@ -100,7 +100,7 @@ TABLE = (
         against="the deeper of one source are stable",
     ),
     Constant(
-        "R_most", 0.6, 0.6, 0.08, "probability",
+        "R_most", 0.59, 0.6, 0.08, "probability",
         source="norms before each branch keep it alive: pre-norm alone is standard practice",
         moved_by="kim, wort",
         against="in one source 3 of 5 failed",
@@ -130,19 +130,19 @@ TABLE = (
         against="",
     ),
     Constant(
-        "I_gain", 3.27, 3.3, 0.3, "ln(σ²·√(in·out))",
+        "I_gain", 3.2, 3.3, 0.3, "ln(σ²·√(in·out))",
         source="27: above every start of a large stack that is known to train (15: 0.1 in state space models; 12: 0.02 at 16,384)",
         moved_by="bloom, kim",
         against="starts of published weights are often not those of the code that is screened",
     ),
     Constant(
-        "I_slope", 3.01, 3.0, 0.5, "per e-fold",
+        "I_slope", 3.0, 3.0, 0.5, "per e-fold",
         source="our own choice",
         moved_by="bloom, kim",
         against="",
     ),
     Constant(
-        "I_half", 1.21, 1.2, 0.5, "e-folds of gain",
+        "I_half", 1.35, 1.2, 0.5, "e-folds of gain",
         source="activations beside the range of float16: 0.02 at 11,600 and 16,384 failed in all of ten runs there, and nowhere else",
         moved_by="bloom",
         against="the runs share their code; 0.006 trained longer",
@@ -154,10 +154,16 @@ TABLE = (
         against="one pair of runs",
     ),
     Constant(
-        "I_embedding", 0.2, 0.2, 0.1, "per e-fold of rms",
-        source="gradients through the first norm grow as 1/rms (Takase et al. 2023)",
-        moved_by="spike, bloom",
+        "I_beside", 2.3, 2.3, 0.0, "ln(√gain/rms of the embedding)",
+        source="gradients through the first norm grow as 1/rms (Takase et al. 2023): a branch ten times the embedding",
+        moved_by="none",
         against="most models start from 0.02 and train",
+    ),
+    Constant(
+        "I_small", 0.06, 0.06, 0.0, "probability",
+        source="the largest share of it: a small embedding makes spikes more frequent and is no failure by itself",
+        moved_by="none",
+        against="one pair of runs",
     ),
     Constant(
         "N_half", 6.31, 6.4, 0.7, "ln(√d·rms)",
@@ -166,13 +172,13 @@ TABLE = (
         against="float16 at width 2,560 and more failed in 14 of 17 runs whatever the papers blame; one trained with the same numbers",
     ),
     Constant(
-        "N_slope", 1.38, 1.5, 0.5, "per e-fold",
+        "N_slope", 1.42, 1.5, 0.5, "per e-fold",
         source="our own choice",
         moved_by="glm, bloom, opt",
         against="",
     ),
     Constant(
-        "N_autocast", 1.53, 1.5, 0.7, "e-folds",
+        "N_autocast", 1.56, 1.5, 0.7, "e-folds",
         source="under autocast the stream and its sums stay in float32",
         moved_by="deepnet",
         against="little data",
@@ -204,8 +210,8 @@ TABLE = (
 )  # fmt: skip
 VALUES: Mapping[str, float] = MappingProxyType({c.name: c.value for c in TABLE})
 PRIORS: Mapping[str, float] = MappingProxyType({c.name: c.prior for c in TABLE})
-RISKY = 0.70
-"""Overall risk from which a run is called unstable (probability): chosen on the published rows for the best balanced accuracy, sources left out in
-turn. Known against it: probabilities of channels are multiplied as if they were independent, so that middling ones add up to much."""
+RISKY = 0.68
+"""Overall risk from which a run is called unstable (probability): on the published rows the threshold nearest to 0.7 that is within 0.02 of the best
+balanced accuracy. Known against it: from 0.6 to 0.78 all are about as good; and channels are multiplied as if they were independent."""
 
 __all__ = ["PRIORS", "RISKY", "TABLE", "VALUES", "Constant"]
