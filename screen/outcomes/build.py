@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from screen.child.in_process import capture
 from screen.child.protocol import Request
 from screen.designs import NotExpressible, Spec, resolve
 from screen.facts import derive
@@ -83,6 +82,8 @@ def designs_of(
 
 def of_spec(spec: Spec, file: Path) -> Design:
     """The design of a complete spec; `file` is written, to be captured."""
+    from screen.child.in_process import capture  # loads torch
+
     file.write_text(SOURCE.format(text=json.dumps(spec.plain())), encoding="utf-8")
     captured = capture(Request(f"{file}::build_model"))
     graph = captured.models[0].graph if captured.models else None

@@ -67,7 +67,7 @@ def _judged(channel: ChannelState, seen: Assessment, streams: Sequence[Features]
     if name == "O" and risk >= QUIET and not recipe.z_loss:
         reason = f"the head's logits may drift (risk {risk:.2g}): z-loss holds them, decay alone may not."
         return replace(channel, state="conditional", reason=reason, conditions=("bounded-head",))
-    return replace(channel, state="guarded", reason=_guarded(channel, risk, recipe), conditions=())
+    return replace(channel, state="guarded", reason=_guarded(channel, risk, recipe))
 
 
 def _depends(channel: ChannelState, found: Dependence) -> ChannelState:

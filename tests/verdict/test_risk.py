@@ -1,0 +1,122 @@
+"""The risk of each channel: monotone where theory says so, and what hangs on things that a recipe does not say."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+
+from screen.recipe import Recipe
+from screen.verdict.risk import Features, assess
+from screen.verdict.risk.channels import channel_risks, overall
+from screen.verdict.risk.constants import PRIORS, RISKY, TABLE, VALUES
+from screen.verdict.risk.setting import ITEMS, moved, setting_of
+
+PRE = Features(
+    stream="stream", depth=12, branches=24, width=768, identity=True, bounded=False, normed=True, raw_inputs=False, silent=False, branch_scale=1.0,
+    alpha=1.0, softmax=True, logits_bounded=False, gain=0.6, side=1536.0, rms_first=0.02, rms_last=0.3, one_minus_cos=0.45, gradient_ratio=3.6,
+    exponential=False, update=11.5, logit_rms=0.3, dtype="float32", gated=False, has_final_norm=True, words=50304,
+)  # fmt: skip
+DESIGNS = {
+    "pre": PRE,
+    "pre, unknown start": replace(PRE, gain=None, side=None, rms_first=None, rms_last=None, one_minus_cos=None, update=None, logit_rms=None),
+    "pre, QK-norm": replace(PRE, logits_bounded=True),
+    "peri": replace(PRE, bounded=True),
+    "post": replace(PRE, bounded=True, identity=False),
+    "DeepNorm": replace(PRE, bounded=True, identity=False, alpha=2.2, update=1.0),
+    "output only": replace(PRE, bounded=True, raw_inputs=True, exponential=True, gradient_ratio=90.0, rms_last=5.0),
+    "none": replace(PRE, normed=False, raw_inputs=True),
+    "ReZero": replace(PRE, normed=False, raw_inputs=True, silent=True, branch_scale=0.0),
+    "pre, float16": replace(PRE, dtype="float16", width=8192),
+}
+RECIPES = {
+    "usual": Recipe(lr=6e-4, warmup_steps=2000, weight_decay=0.1, total_steps=100_000, precision="bfloat16"),
+    "no decay": Recipe(lr=2e-3, warmup_steps=0, weight_decay=0.0, total_steps=20_000, precision="float16"),
+    "relative": Recipe(lr=1e-2, warmup_steps=10, weight_decay=0.0, optimizer="adafactor", schedule="inverse_sqrt", z_loss=1e-4),
+    "nothing": Recipe(),
+}
+
+
+def _risk(features: Features, recipe: Recipe, **changed: float) -> float:
+    setting = setting_of(recipe, features)[0]
+    for name, value in changed.items():
+        setting = moved(setting, name, value)
+    return overall(channel_risks(features, setting, VALUES))
+
+
+@pytest.mark.parametrize("design, recipe", list(itertools.product(DESIGNS, RECIPES)))
+def test_what_is_worse_never_lowers_the_risk(design: str, recipe: str) -> None:
+    features, stated = DESIGNS[design], RECIPES[recipe]
+    rising = [
+        [_risk(features, stated, lr=10.0**e) for e in range(-6, 1)],
+        [_risk(features, stated, warmup_steps=w) for w in (1e5, 1e4, 1e3, 1e2, 10, 1, 0)],
+        [_risk(features, stated, weight_decay=w) for w in (1.0, 0.3, 0.1, 0.01, 1e-4, 0.0)],
+        [_risk(features, stated, total_steps=t) for t in (1e3, 1e4, 1e5, 1e6)],
+        [_risk(features, stated, z_loss=z) for z in (1e-4, 0.0)],
+        [_risk(replace(features, depth=n, branches=2 * n), stated) for n in (2, 6, 12, 24, 96)],
+        [_risk(_larger(features, c), stated) for c in (0.1, 0.5, 1.0, 2.0, 8.0)],
+    ]
+    for risks in rising:
+        assert all(b >= a - 1e-12 for a, b in itertools.pairwise(risks)), risks
+        assert all(0 < r <= 1 for r in risks)
+
+
+def _larger(f: Features, c: float) -> Features:
+    """The same with every initial weight times c, as far as a number says so: gains and logits of normed inputs grow with c², tokens grow alike."""
+    if f.gain is None or f.logit_rms is None or f.rms_first is None or f.one_minus_cos is None:
+        return f
+    apart = f.one_minus_cos ** max(c, 1.0)
+    return replace(f, gain=f.gain * c * c, logit_rms=f.logit_rms * c * c, rms_first=f.rms_first * c, one_minus_cos=apart)
+
+
+def test_structure_that_closes_a_channel_lowers_its_risk() -> None:
+    harsh = Recipe(lr=3e-2, warmup_steps=10, weight_decay=0.0, total_steps=100_000, precision="bfloat16")
+
+    def of(name: str) -> dict[str, float]:
+        found = assess([DESIGNS[name]], harsh)
+        assert found is not None
+        return {str(c): r for c, r in found.risks.items()}
+
+    assert of("pre, QK-norm")["L"] < of("pre")["L"] and of("peri")["R"] < of("pre")["R"] < of("none")["R"]
+    assert of("DeepNorm")["D"] < of("post")["D"] and of("pre")["S"] < of("post")["S"] and of("pre")["L"] < of("output only")["L"]
+
+
+def test_fp8_and_half_precision_cost_what_they_do_not_scale() -> None:
+    gated = replace(PRE, gated=True, width=4096)
+    risks = [assess([gated], Recipe(lr=3e-4, precision=p, fp8_per_channel=s)) for p, s in (("bfloat16", None), ("fp8", True), ("fp8", None))]
+    assert [r.risks["N"] for r in risks if r] == sorted(r.risks["N"] for r in risks if r)
+    kept, rounded = (assess([PRE], Recipe(lr=3e-4, precision="bfloat16", attention_output_precision=p)) for p in ("float32", "bfloat16"))
+    assert kept is not None and rounded is not None and kept.risk < rounded.risk
+    wide = [assess([replace(PRE, width=w, dtype="float16")], Recipe(lr=1e-4, weight_decay=0.1)) for w in (256, 2560, 12288)]
+    assert [r.risk > RISKY for r in wide if r] == [False, False, True] and len({r.risks["N"] for r in wide if r}) == 3
+
+
+def test_what_is_missing_and_decides_is_named_with_its_value() -> None:
+    post = replace(PRE, bounded=True, identity=False, depth=6, branches=12, width=512)
+    found = assess([post], Recipe(lr=1e-3, weight_decay=0.0, total_steps=100_000, precision="float32", z_loss=0.0))
+    assert found is not None and [d.item for d in found.depends] == ["warmup_steps"] and found.low < RISKY <= found.high
+    flip = found.depends[0].flips_at
+    assert isinstance(flip, float) and not found.depends[0].holds_below
+    sides = [assess([post], Recipe(lr=1e-3, weight_decay=0.0, total_steps=100_000, precision="float32", warmup_steps=w)) for w in (0, 10_000)]
+    assert [s.risk >= RISKY for s in sides if s] == [True, False] and all(not s.depends for s in sides if s)
+
+
+def test_the_tolerated_rate_is_where_the_answer_flips() -> None:
+    recipe = Recipe(lr=6e-4, warmup_steps=2000, weight_decay=0.1, total_steps=100_000, precision="bfloat16", z_loss=0.0)
+    found = assess([PRE], recipe)
+    assert found is not None and found.lr is not None and found.risk < RISKY and found.missing == ()
+    below, above = (assess([PRE], recipe.model_copy(update={"lr": found.lr * by})) for by in (0.99, 1.01))
+    assert below is not None and above is not None and below.risk < RISKY <= above.risk
+    sgd = assess([PRE], recipe.model_copy(update={"optimizer": "sgd"}))
+    assert sgd is not None and sgd.missing == ("lr",)  # its rate is no rate of Adam's
+
+
+def test_every_constant_says_where_it_comes_from() -> None:
+    assert len({c.name for c in TABLE}) == len(TABLE) and set(VALUES) == set(PRIORS)
+    assert all(c.unit and c.source and c.moved_by for c in TABLE)
+    assert all(c.value == c.prior for c in TABLE if c.spread == 0)
+    assert all(abs(c.value - c.prior) <= 2 * c.spread for c in TABLE), "a constant that the data took far from theory"
+    assert all(math.isfinite(c.value) for c in TABLE) and all(VALUES[n] > 0 for n in VALUES if n.endswith("_slope"))
+    assert [item.name for item in ITEMS if item.source == ""] == []
