@@ -1,11 +1,14 @@
-"""`python -m screen.atlas run|score|page`."""
+"""`python -m screen.atlas run|score|tolerances|specs|page`."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from screen.atlas.cell import cell_of, spec_of
 from screen.atlas.plan import plan, stacks
 from screen.atlas.records import RUNS, read
 
@@ -35,13 +38,70 @@ def run(path: Path, jobs: int, budget: float | None, only: tuple[str, ...], dry_
     from screen.atlas.run import results, run as go
 
     if only:
-        import json
-
-        for cell in cells:
+        for cell in dict.fromkeys([*cells, *map(cell_of, read(path))]):
             if cell.id in only:
                 click.echo(json.dumps(results([cell])[0]))
         return
     click.echo(f"{go(cells, path, jobs, budget, click.echo)} new runs in {path}")
+
+
+@main.command()
+@click.option("--runs", "path", type=click.Path(path_type=Path, dir_okay=False, exists=True), default=RUNS, show_default=True)
+@click.option("--predictions", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="CSV or JSON: cells with `tolerated`, `risk`.")
+@click.option("--predictor", metavar="MODULE:FUNCTION", help="Asked about the cell of each run; gives a mapping with `tolerated`, `risk` or both.")
+@click.option("--part", type=click.Choice(["unseen", "fit", "all"]), default="unseen", show_default=True)
+@click.option("--json", "as_json", is_flag=True)
+def score(path: Path, predictions: Path | None, predictor: str | None, part: str, as_json: bool) -> None:
+    """Compare predictions with the runs, beside one rate for all."""
+    from screen.atlas.predictions import Predictor, from_file, from_function
+    from screen.atlas.score import one_rate
+    from screen.atlas.score import score as compare
+
+    rows = read(path)
+    said = one_rate([row for row in rows if row["part"] == "fit"])
+    known: dict[str, Predictor] = {f"one rate for all ({said.tolerated:g})": lambda _: said}
+    if predictions is not None:
+        known[str(predictions)] = from_file(predictions)
+    if predictor is not None:
+        known[predictor] = from_function(predictor)
+    judged = [row for row in rows if part in ("all", row["part"])]
+    found = {name: compare(judged, ask).plain() for name, ask in known.items()}
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    for name, numbers in found.items():
+        click.echo(f"{name}, on the part: {part}")
+        for what, value in numbers.items():
+            click.echo(f"  {what:16} {value:.3f}" if isinstance(value, float) else f"  {what:16} {value}")
+
+
+@main.command()
+@click.option("--runs", "path", type=click.Path(path_type=Path, dir_okay=False, exists=True), default=RUNS, show_default=True)
+def tolerances(path: Path) -> None:
+    """Print the largest rate that trained and the smallest above it that failed, of every design, size and recipe, as lines of JSON."""
+    from screen.atlas.tolerance import tolerances as of
+
+    for found in of(read(path)).values():
+        click.echo(json.dumps(asdict(found)))
+
+
+@main.command()
+@click.option("--runs", "path", type=click.Path(path_type=Path, dir_okay=False, exists=True), default=RUNS, show_default=True)
+def specs(path: Path) -> None:
+    """Print the complete spec of every (design, depth, width, init) among the runs, as lines of JSON: what features are computed from."""
+    cells = {(c.design, c.depth, c.width, c.init): c for c in map(cell_of, read(path))}
+    for (design, depth, width, init), cell in cells.items():
+        click.echo(json.dumps({"design": design, "depth": depth, "width": width, "init": init, "spec": spec_of(cell).plain()}))
+
+
+@main.command()
+@click.option("--runs", "path", type=click.Path(path_type=Path, dir_okay=False, exists=True), default=RUNS, show_default=True)
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), default=Path("docs/atlas.md"), show_default=True)
+def page(path: Path, page: Path) -> None:
+    """Write docs/atlas.md and its pictures."""
+    from screen.atlas.page import write
+
+    write(read(path), page)
 
 
 if __name__ == "__main__":

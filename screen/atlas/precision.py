@@ -53,7 +53,7 @@ class Watch(TorchFunctionMode):
     def _round(self, x: Tensor) -> Tensor:
         if self.dtype is None:
             return x
-        rounded: Tensor = _Round.apply(x, self.dtype)  # type: ignore[no-untyped-call]
+        rounded: Tensor = _Round.apply(x, self.dtype)
         return rounded
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, is_causal: bool = False) -> Tensor:

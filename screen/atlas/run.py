@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from screen.atlas.cell import Cell
+from screen.atlas.language import language
 from screen.atlas.outcome import classify
 from screen.atlas.plan import stacks
 from screen.atlas.records import append, manifest, read, record
-from screen.atlas.tasks import language
 from screen.atlas.train import train
 
 

@@ -23,8 +23,9 @@ ALIKE = 1.05
 @dataclass(frozen=True)
 class Score:
     """`balanced` is the mean of the shares of failing and of training runs that were called so; `tau` the mean of Kendall's τ-b over the tables of
-    designs at one depth, width and recipe, `tables` of them; `near` the share of `groups` whose predicted rate is within `FACTOR` of the largest that
-    trained, `inside` of those whose rate lies between that and the smallest that failed; `brier` the mean squared error of risks."""
+    designs at one depth, width and recipe, `tables` of them; `near` the share of `groups` (a design, size and recipe each) whose predicted rate is
+    near the largest that trained (`is_near`), `inside` of those whose rate lies between that and the smallest that failed; `brier` the mean squared
+    error of risks."""
 
     runs: int
     slow: int
@@ -64,15 +65,20 @@ def score(rows: Sequence[Record], predictor: Predictor) -> Score:
     known = tolerances(rows)
     failing, training = _mean(called[True]), _mean(called[False])
     taus = _taus(known.values(), {group: said[group] for group in known})
-    pairs = [(t, said[g].tolerated) for g, t in known.items() if t.largest is not None]
-    rates = [(t.largest, t.failing, p) for t, p in pairs if p is not None and t.largest is not None]
-    near = [max(largest / p, p / largest) <= FACTOR for largest, _, p in rates]
-    inside = [largest <= p < (failing or math.inf) for largest, failing, p in rates]
+    rates = [(t, p) for t, p in ((t, said[g].tolerated) for g, t in known.items()) if p is not None]
+    near, inside = [is_near(t, p) for t, p in rates], [(t.largest or 0.0) <= p < (t.failing or math.inf) for t, p in rates]
     return Score(
         runs=len(rows), slow=sum(v == "slow" for v in label.values()), unsaid=unsaid,
         balanced=None if failing is None or training is None else (failing + training) / 2, failing_called=failing, training_called=training,
         brier=_mean(squares), tau=_mean(taus), tables=len(taus), near=_mean(near), inside=_mean(inside), groups=len(rates),
     )  # fmt: skip
+
+
+def is_near(measured: Tolerance, predicted: float) -> bool:
+    """Within `FACTOR` of the largest rate that trained; any above it where no run failed there, any below the smallest tried where none trained."""
+    if measured.largest is None:
+        return measured.failing is not None and predicted < measured.failing
+    return measured.largest <= FACTOR * predicted and (measured.failing is None or predicted <= FACTOR * measured.largest)
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -112,4 +118,4 @@ def one_rate(rows: Sequence[Record]) -> Prediction:
     return Prediction(max(rates, key=balanced, default=None))
 
 
-__all__ = ["ALIKE", "FACTOR", "Score", "kendall", "one_rate", "score"]
+__all__ = ["ALIKE", "FACTOR", "Score", "is_near", "kendall", "one_rate", "score"]

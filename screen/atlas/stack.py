@@ -12,7 +12,7 @@ from torch.func import functional_call, vmap
 
 from screen.atlas.cell import Cell, spec_of
 from screen.atlas.precision import Watch
-from screen.atlas.tasks import language
+from screen.atlas.language import language
 from screen.designs.build import build
 
 
