@@ -36,6 +36,7 @@ SPIKE = [*FALLS[:60], *[2.6] * 8, *FALLS[68:]]
         ([2.8] * 100, True, "no_learning"),
         ([2.8] * 50 + [4.0] * 50, True, "diverged"),
         ([4.0] * 50 + [2.8] * 50, True, "no_learning"),
+        ([4.0] * 100, True, "diverged"),
         (FALLS[:30], False, "non_finite"),
         ([], False, "non_finite"),
     ],
