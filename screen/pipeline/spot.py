@@ -9,7 +9,7 @@ from itertools import islice
 
 from screen.child.protocol import Request
 from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
-from screen.facts.claims.derive import is_held, rising
+from screen.facts.claims.derive import FLAT, is_held, rising, size_later, survives
 from screen.facts.operator import StreamOperator
 from screen.facts.queries import streams_in_sequence
 from screen.facts.record import Facts
@@ -29,6 +29,8 @@ STEADY = 0.6
 """Share of the growth of a stream that its second half has to have, at least, for a growth to be exponential (a power: much less)."""
 LASTING = 0.9
 """Share of its first growth that a linear part keeps when it is repeated, from which on it is an exponential."""
+RISING = 1.5
+"""How many times as much the second half of the states may gain, in squares, as the first: branches of one size gain the same (convention)."""
 GROWN = 100.0
 """Growth over the depth from which a law is read off a measurement."""
 EXPLODED, LEVEL = 1e3, 0.1
@@ -135,6 +137,8 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
         multiplied = isinstance(operator, StreamOperator) and operator.carried == "exponential"
         if law == "flat" and (multiplied or (found.is_linear and not _is_steady(replace(claim, weights="fixed"), found))):
             law = None  # it may be the beginning of an exponential: the stream is multiplied, or branches grow with it
+        if law == "flat" and size_later([s or 0.0 for s in found.rms[first:]], stream.depth)[0] > FLAT:
+            law = None  # or of a power: the stream goes on growing
         if law is None and ratio is not None and _is_carried(facts, stream, found) and _bends(_by_blocks(stream, found)):
             law = "power"
         return _of_gradients(claim, ratio, law)
@@ -170,7 +174,7 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream) -> Claim:
     if claim.status == "unknown":
         if law == "exponential":
             return replace(claim, status="measured", value=law, measured=Measured(law, None))
-        if claim.weights == "fixed" and _is_carried(facts, stream, found) and _is_steady(claim, found):
+        if claim.weights == "fixed" and _is_carried(facts, stream, found) and _is_steady(claim, found) and not _gathers(facts, stream, found):
             return replace(claim, status="measured", value="linear", measured=Measured(ratio, None))
         return claim
     value = claim.value
@@ -203,6 +207,17 @@ def _is_carried(facts: Facts, stream: Stream, found: FoundStream) -> bool:
         return bool(found.is_linear)
     alone = operator.is_chain or operator.lost is not None
     return len(stream.kinds) == 1 and alone and found.gain is not None and found.gain <= 1 + NEAR_GAIN
+
+
+def _gathers(facts: Facts, stream: Stream, found: FoundStream) -> bool:
+    """Whether branches read what earlier ones handed on past the stream, and the second half of the states gains more than the first: such branches
+    may grow from block to block (a sum of all values so far), whatever the stream does."""
+    bounds = [a.bounds.magnitude for k in stream.kinds for s in k.sublayers if not isinstance(a := facts.analysis(s), Unknown)]
+    if all(isinstance(b, Unknown) or survives(b, frozenset({"B_earlier"})) for b in bounds):
+        return False
+    squares = [(s or 0.0) ** 2 for s in found.rms]
+    middle = len(squares) // 2
+    return squares[-1] - squares[middle] > RISING * (squares[middle] - squares[0])
 
 
 def _is_steady(claim: Claim, found: FoundStream) -> bool:

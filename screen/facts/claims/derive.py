@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from screen.calculi.bounds import BranchBounds
@@ -27,6 +27,10 @@ FLAT = 3.0
 """First-over-last gradient ratio, or its inverse, up to which the law of depth is called flat (review, T3)."""
 LEVEL, SLOPING = 0.1, 0.3
 """Exponents of the gradient ratio over depth up to which it is flat, and from which it is a power; what lies between is not told (convention)."""
+HORIZON = 1000
+"""Blocks up to which a flat law has to stay one, as far as the last quarter of the blocks shows: the deepest networks that are trained (convention)."""
+STEADY = 0.8
+"""Share of what a block of the quarter before adds to the squared size of a stream that one of the last quarter has to add for it to go on."""
 GROWN = 30.0
 """Growth of a stream over its depth from which branches that grow with it make gradients exponential sooner or later (convention)."""
 USEFUL = 1e3
@@ -364,7 +368,31 @@ def _law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown) 
     operator = facts.operator(stream)
     if law in ("flat", "power") and isinstance(operator, StreamOperator) and operator.carried == "exponential":
         return Unknown("what blocks carry on is multiplied in every block: at few blocks an exponential looks like a power")
-    return law
+    if isinstance(found, Unknown) or found.ratio_law != "polynomial" or law == "power" or _is_for_depth(subs, found.depth):
+        return law
+    later, goes_on = size_later(found.rms, found.depth)
+    if later <= FLAT:
+        return law
+    even = isinstance(operator, StreamOperator) and operator.carried == "constant" and len(free) == len(subs)
+    return "power" if even and goes_on else Unknown(f"its {found.depth} blocks show little of it, and the stream goes on growing")
+
+
+def size_later(rms: Sequence[float], blocks: int) -> tuple[float, bool]:
+    """rms behind `HORIZON` blocks over that behind the first, if each adds as much to its square as those of the last quarter do; and whether these
+    add as much as the quarter before: independent branches of a size of their own do, and rms²(n) = a + b·n is a power of depth."""
+    squares, n = [size * size for size in rms], len(rms)
+    if n < FEWEST or squares[0] <= 0 or not math.isfinite(squares[-1]):
+        return math.inf, False
+    late, before = ((squares[-1] - squares[-1 - n // 4]), (squares[-1 - n // 4] - squares[-1 - 2 * (n // 4)]))
+    rise = max(late, 0.0) / (n // 4) * max(HORIZON / blocks - 1, 0) * n
+    return math.sqrt((squares[-1] + rise) / squares[0]), late >= STEADY * before > 0
+
+
+def _is_for_depth(subs: Sequence[Sublayer], depth: int) -> bool:
+    """Whether every branch has a factor that is this depth to the power of −1/2 or −1: another depth has another."""
+    scales = {depth ** -0.5, 1.0 / depth, (2 * depth) ** -0.5, 0.5 / depth}
+    values = [s.branch.value if s.branch.kind == "constant" else None for s in subs]
+    return bool(values) and all(v is not None and any(math.isclose(abs(v), scale, rel_tol=1e-6) for scale in scales) for v in values)
 
 
 def gradient_law(found: Recursion | Unknown) -> str | Unknown:
@@ -406,4 +434,4 @@ def _unknown(facts: Facts, claim: Claim, why: Unknown) -> Claim:
     return replace(claim, status="unknown", value=None, reason=why.reason, node=place, nodes=why.nodes)
 
 
-__all__ = ["claims_of", "gradient_law", "growth", "is_held", "logits_bounded", "output_bounded", "rising", "softmax_in", "survives"]
+__all__ = ["claims_of", "gradient_law", "growth", "is_held", "logits_bounded", "output_bounded", "rising", "size_later", "softmax_in", "survives"]

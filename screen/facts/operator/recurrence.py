@@ -193,7 +193,7 @@ def _end(reader: Reader, begin: int | None) -> int:
         known.add(last)
     call = _call_of_block(reader, reader.chain.adds[-1])
     if call is None:
-        return _as_before(reader, last)
+        return _to_output(reader, _as_before(reader, last))
     inside = {n.index for n in graph.nodes[last:] if call in graph.call_path(n.call)}
     shape = sorted(graph.nodes[last if begin is None else begin].shape or ())
     alike = [i for i in inside if sorted(graph.nodes[i].shape or ()) == shape and reader.flow.data[i]]  # perhaps with its axes moved
@@ -226,6 +226,21 @@ def _as_before(reader: Reader, last: int) -> int:
             break
         last = again[0]
     return last
+
+
+def _to_output(reader: Reader, last: int) -> int:
+    """The model's output, where it is the stream times a number: the mean of two streams is their sum, halved."""
+    graph = reader.flow.graph
+    value = last
+    while value not in graph.outputs:
+        users = graph.users[value]
+        if len(users) != 1 or graph.nodes[users[0]].op not in ("mul", "div", "true_divide", "neg"):
+            return last
+        node = graph.nodes[users[0]]
+        if node.inputs != (value,) or node.shape != graph.nodes[value].shape:
+            return last
+        value = node.index
+    return value
 
 
 def _is_alike(one: Node, other: Node) -> bool:
@@ -264,6 +279,7 @@ def _operator(
     trained, through = any(s.trained for s in states), tuple(sorted(others & carrying))
     if lost is not None:
         why = Unknown(f"how `{reader.flow.graph.nodes[lost].op}` carries the stream is not known", (lost,))
+        through = tuple(sorted(carrying.intersection(b.output for _, b in reader.branches)))  # which of them reach the end is not known either
         return StreamOperator(forks[0], states, why, why, (), why, False, why, False, trained, foreign, lost, through)
     gain, start = _gain(own, steps, times), _gain(own.at_start(), [p.at_start() for p in steps], times)
     beside = next((s.rest for s in states if s.rest is not None and reader.flow.depends(forks[0], s.rest)), None)

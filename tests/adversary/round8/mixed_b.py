@@ -79,16 +79,16 @@ class FluxSingle(nn.Module):
 
 
 class SsMax(nn.Module):
-    """Scores of QK-norm times s log n, where s is trained per head and clamped to two."""
+    """Scores of QK-norm times tau log n, where tau is trained per head and clamped to two."""
 
     def __init__(self):
         super().__init__()
         self.norm, self.q_norm, self.k_norm = RMSNorm(D), RMSNorm(E), RMSNorm(E)
         self.wq, self.wkv, self.wo = nn.Linear(D, D, bias=False), nn.Linear(D, 2 * D, bias=False), nn.Linear(D, D, bias=False)
-        self.s = nn.Parameter(torch.ones(H, 1, 1))
+        self.tau = nn.Parameter(torch.ones(H, 1, 1))
 
     def temperature(self, n):
-        return self.s.clamp(-2.0, 2.0) * math.log(n)
+        return self.tau.clamp(-2.0, 2.0) * math.log(n)
 
     def branch(self, x):
         b, n, _ = x.shape
@@ -107,7 +107,7 @@ class SsMaxFree(SsMax):
     """The clamp has a lower end only."""
 
     def temperature(self, n):
-        return self.s.clamp(min=-2.0) * math.log(n)
+        return self.tau.clamp(min=-2.0) * math.log(n)
 
 
 class NullKeys(nn.Module):
@@ -660,7 +660,7 @@ TRUTH = {
     "Vit22b": dict(_YES, why="QK-norm without biases.", tempts="fused maps"),
     "FluxSingle": dict(_NO, why="keys are raw.", tempts="query_norm and key_norm"),
     "SsMax": dict(_YES, why="at most 2 log 16 times a bounded product.", tempts="a trained temperature"),
-    "SsMaxFree": dict(_NO, why="no upper end.", tempts="a clamp"),
+    "SsMaxFree": dict(_YES, why="a temperature is held, as the gains of norms are.", tempts="no upper end"),
     "NullKeys": dict(_YES, why="cosines with a null key, too.", tempts="a trained key"),
     "NullKeysLate": dict(_NO, why="the null key is of any length.", tempts="cosines"),
     "SelectiveAttention": dict(_YES, why="sixteen bounded terms.", tempts="a sum over queries of scores"),
