@@ -197,6 +197,12 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
         return kept
     if not 1 / MODEST <= gain <= MODEST:
         return _multiplied(facts, stream, gain)
+    if (product := next((s for _, s in placed if s.multiplies_norm), None)) is not None:
+        message = (
+            f"`{product.name}` multiplies a norm of `{stream.name}`, entry by entry, by what it makes of it: what it adds is no independent increment, "
+            "entries near 0 stay there, and no law of depth is derived."
+        )
+        return Outcome("conditional", message, at(stream, None, product), theorem=THEOREM, numbers=_numbers(facts, stream), condition="small-gain")
     if not raw:
         if fixed := [s for _, s in placed if s.m.maps == 0]:
             message = f"`{fixed[0].name}` has no weights: what it adds to `{stream.name}` is not independent of it, and no law of depth is derived."

@@ -139,7 +139,8 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
             law = None  # it may be the beginning of an exponential: the stream is multiplied, or branches grow with it
         if law == "flat" and size_later([s or 0.0 for s in found.rms[first:]], stream.depth)[0] > FLAT:
             law = None  # or of a power: the stream goes on growing
-        if law is None and ratio is not None and _is_carried(facts, stream, found) and _bends(_by_blocks(stream, found)):
+        is_product = any(s.multiplies_norm for k in stream.kinds for s in k.sublayers)
+        if law is None and ratio is not None and not is_product and _is_carried(facts, stream, found) and _bends(_by_blocks(stream, found)):
             law = "power"
         return _of_gradients(claim, ratio, law)
     return claim

@@ -148,6 +148,8 @@ class Sublayer:
     place: Place
     multiplies_stream: bool = False
     """It multiplies the stream itself by what it makes from it, x ⊙ F(A(x)): such branches do not add up like independent ones."""
+    multiplies_norm: bool = False
+    """The same of a norm of the stream, A(x) ⊙ F(A(x))."""
 
 
 @dataclass(frozen=True)

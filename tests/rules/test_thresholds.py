@@ -15,7 +15,7 @@ from screen.calculi.bounds.expr import num
 from screen.calculi.degrees import _walked
 from screen.calculi.meanfield import Start
 from screen.facts.claims.claim import ClaimKind
-from screen.facts.claims.derive import gradient_law, output_bounded, rising
+from screen.facts.claims.derive import gradient_law, output_bounded, rising, size_later
 from screen.facts.operator.recurrence import _of_sequence
 from screen.facts.rank_collapse import least_one_minus_cos
 from screen.facts.record import Facts
@@ -62,6 +62,11 @@ def multiplied(gain: float) -> str:
 def law(**changes: object) -> object:
     found = gradient_law(replace(h.recursion(h.pre().streams[0]), **changes))  # type: ignore[arg-type]
     return "unknown" if isinstance(found, Unknown) else found
+
+
+def later(blocks: float) -> float:
+    """Behind `HORIZON` blocks, of a stream whose size is 3 behind as many as these."""
+    return size_later([math.sqrt(1.0 + 8.0 * (n / (blocks - 1))) for n in range(100)], 100)[0]
 
 
 def deepnorm(update: float) -> str:
@@ -239,6 +244,8 @@ ROWS: tuple[Row, ...] = (
     ("facts.claims.derive.FLAT", lambda r: law(gradient_ratio=r, ratio_exponent=0.05), "flat", "unknown"),
     ("facts.claims.derive.LEVEL", lambda e: law(ratio_exponent=e), "flat", "unknown"),
     ("facts.claims.derive.SLOPING", lambda e: law(ratio_exponent=-e), "unknown", "power"),
+    ("facts.claims.derive.HORIZON", lambda n: later(n) > 3.0, True, False),
+    ("facts.claims.derive.STEADY", lambda s: size_later([*[1.0] * 4, *[math.sqrt(2.0)] * 2, *[math.sqrt(2.0 + s)] * 2], 8)[1], False, True),
     ("facts.claims.derive.GROWN", grown_law, "power", "unknown"),
     ("facts.claims.derive.USEFUL", bound_of, True, "unknown"),
     ("facts.claims.derive.STRAIGHT", risen, False, True),
@@ -279,6 +286,8 @@ NUMBERS: dict[str, float] = {
     "facts.claims.derive.FLAT": 3,
     "facts.claims.derive.LEVEL": 0.1,
     "facts.claims.derive.SLOPING": 0.3,
+    "facts.claims.derive.HORIZON": 1000,
+    "facts.claims.derive.STEADY": 0.8,
     "facts.claims.derive.GROWN": 30,
     "facts.claims.derive.USEFUL": 1000,
     "facts.claims.derive.STRAIGHT": 1.3,

@@ -28,7 +28,7 @@ FLAT = 3.0
 LEVEL, SLOPING = 0.1, 0.3
 """Exponents of the gradient ratio over depth up to which it is flat, and from which it is a power; what lies between is not told (convention)."""
 HORIZON = 1000
-"""Blocks up to which a flat law has to stay one, as far as the last quarter of the blocks shows: the deepest networks that are trained (convention)."""
+"""Blocks up to which a flat law has to stay one, as far as the last quarter of the blocks shows: the deepest that are trained (convention)."""
 STEADY = 0.8
 """Share of what a block of the quarter before adds to the squared size of a stream that one of the last quarter has to add for it to go on."""
 GROWN = 30.0
@@ -365,6 +365,9 @@ def _law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown) 
     law = gradient_law(found)
     if law in ("flat", "power") and len(free) < len(subs) and not isinstance(found, Unknown) and found.predicted_ratio > GROWN:
         return Unknown(f"the stream grows {found.predicted_ratio:.3g} times, and not every branch moves less as it does")
+    if law in ("flat", "power") and (product := next((s for s in subs if s.multiplies_norm), None)) is not None:
+        why = f"`{product.name}` multiplies a norm of the stream by what it makes of it: a mean over random weights is no law of one draw"
+        return Unknown(why, (product.output,))
     operator = facts.operator(stream)
     if law in ("flat", "power") and isinstance(operator, StreamOperator) and operator.carried == "exponential":
         return Unknown("what blocks carry on is multiplied in every block: at few blocks an exponential looks like a power")

@@ -32,6 +32,14 @@ class Branch(Region):
     @cached_property
     def is_factor_raw(self) -> bool:
         """Whether the branch multiplies the stream itself, no norm or bounded function between, by what it makes from it, as x ⊙ F(A(x))."""
+        return self._is_factor("raw")
+
+    @cached_property
+    def is_factor_normed(self) -> bool:
+        """Whether it so multiplies a norm of the stream, no map between, as A(x) ⊙ F(A(x))."""
+        return self._is_factor("normed")
+
+    def _is_factor(self, way: str) -> bool:
         flow, stack, seen = self.flow, [self.output], set[int]()
         while stack:
             node = stack.pop()
@@ -42,7 +50,7 @@ class Branch(Region):
             sources = [i for i in flow.counting[node] if flow.data[i]] if norm is None else [norm.source]
             if norm is None and flow.graph.nodes[node].op == "mul" and len(sources) == 2:
                 fresh = [bool(flow.keys[i] & ~flow.keys[self.state]) and not is_bounded_gate(flow, i) for i in sources]
-                if any(fresh[1 - k] and "raw" in self.way(i) and not is_bounded_gate(flow, i) for k, i in enumerate(sources)):
+                if any(fresh[1 - k] and way in self.way(i) and not is_bounded_gate(flow, i) for k, i in enumerate(sources)):
                     return True
             stack.extend(sources)
         return False

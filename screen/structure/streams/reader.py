@@ -65,6 +65,7 @@ class Reader(ChainReader):
             output=branch.output,
             place=place_of(self.flow.graph, branch.add),
             multiplies_stream=branch.is_factor_raw,
+            multiplies_norm=branch.is_factor_normed,
         )
 
     def _role(self, mixer: Mixer) -> Role:

@@ -1,0 +1,133 @@
+"""Laws of gradients over depth at sites where they are known by mathematics: 1 + c/l is a power of depth, what is made for a depth is flat,
+and a product with the stream's own norm is neither."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from itertools import pairwise
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import screen
+from screen.facts.claims.derive import FLAT, HORIZON, size_later
+
+WIDTH, DEPTH = 12, 24
+
+
+def example_inputs() -> tuple[Tensor]:
+    return (torch.randn(2, 8, WIDTH),)
+
+
+class Mlp(nn.Module):
+    """Independent increments of one size: ‖x_l‖² is a + b·l, and a block multiplies squared gradients by 1 + b/(a + b·l). x: [2, 8, 12]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def body(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down(F.gelu(self.up(self.norm(x))))
+        return out
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.body(x)
+
+
+class Hardly(Mlp):
+    """A hundred-thousandth of it: nothing after a thousand blocks."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 1e-5 * self.body(x)
+
+
+class MadeForDepth(Mlp):
+    """Over the root of the depth: a deeper stack has another factor."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + DEPTH**-0.5 * self.body(x)
+
+
+class Product(nn.Module):
+    """Entries are multiplied by random factors: the largest of a token walks at random along its own axis, and each time that it comes back to 0,
+    √N times in N blocks, gradients are multiplied by a number: exp(c·√N)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.map = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        return x + 2 * h * self.map(h)
+
+
+class Mapped(Product):
+    """A map behind the product makes an independent increment of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        return x + self.out(h * self.map(h))
+
+
+class Stack(nn.Module):
+    def __init__(self, block: type[nn.Module], depth: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(block() for _ in range(depth))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def told(block: type[nn.Module]) -> tuple[object, str]:
+    """The claim, and the channel."""
+    report = screen.check(f"{__file__}::{block.__name__}", depth=DEPTH, isolate=False)
+    law = next(c.value for c in report.claims if c.claim == "gradient_law")
+    return law, next(c.state for c in report.channels if c.id == "D")
+
+
+@pytest.mark.parametrize(
+    ("block", "law", "channel"),
+    [
+        (Mlp, "power", "closed"),
+        (Hardly, "flat", "closed"),
+        (MadeForDepth, "flat", "closed"),
+        (Product, None, "conditional"),
+        (Mapped, "power", "closed"),
+    ],
+)
+def test_what_is_told(block: type[nn.Module], law: str | None, channel: str) -> None:
+    assert told(block) == (law, channel)
+
+
+def gradient(block: type[nn.Module], depth: int, seed: int) -> float:
+    """Logarithm of the gradient of a random function of the end, at the start."""
+    torch.manual_seed(seed)
+    x = torch.randn(1, 2, WIDTH, dtype=torch.float64, requires_grad=True)
+    y = Stack(block, depth).double()(x)
+    (found,) = torch.autograd.grad((y * torch.randn_like(y)).sum(), x)
+    return math.log(float(found.norm()))
+
+
+def test_a_product_with_the_norm_is_measured_to_be_no_power_of_depth() -> None:
+    """From 64 to 256 and to 1,024 blocks √N doubles, a power of depth gains a third and a quarter in its logarithm, an exponential 4 times."""
+    product = [statistics.fmean(gradient(Product, n, s) for s in range(5)) for n in (64, 256, 1024)]
+    plain = [statistics.fmean(gradient(Mlp, n, s) for s in range(3)) for n in (64, 256, 1024)]
+    assert all(1.5 < later / before < 3.0 for before, later in pairwise(product)), product
+    assert product[2] > 10.0 > plain[2]
+
+
+def test_what_a_stream_is_later_is_told_from_its_last_quarter() -> None:
+    straight = [math.sqrt(1 + 0.1 * n) for n in range(1, 25)]
+    later, goes_on = size_later(straight, 24)
+    assert later == pytest.approx(math.sqrt((1 + 0.1 * HORIZON) / 1.1)) and goes_on
+    level, fades = size_later([math.sqrt(1 + 0.1 * (1 - 0.5**n)) for n in range(1, 25)], 24)
+    assert level < FLAT and not fades
