@@ -14,8 +14,8 @@ from screen.errors import UsageError
 from screen.recipe import Recipe
 from screen.recipe.recipe import of_cells
 
-GRADES = {"A": 1.0, "B": 0.5, "C": 0.25, "M": 0.0}
-"""What evidence of each grade counts."""
+GRADES = {"A": 1.0, "B": 0.5, "C": 0.25, "M": 0.0, "run": 0.1}
+"""What evidence of each grade counts; `run`: one of the atlas' short trainings of a small model."""
 SMOOTHED = "smooth_silu"
 """The activation cell of a gated branch whose FP8 inputs are scaled channel by channel: the function is that of SiLU."""
 

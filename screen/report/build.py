@@ -20,7 +20,7 @@ from screen.facts.record import Facts
 from screen.graph import BLOCK_DEPTH
 from screen.recipe import Recipe, Stated
 from screen.report import schema
-from screen.report.build_claims import claim_part, spot_part
+from screen.report.build_claims import claim_part, limit_parts, spot_part
 from screen.report.build_streams import source_part, stream_part
 from screen.report.groups import TELLING
 from screen.report.paths import relative
@@ -89,7 +89,7 @@ def assemble(
         recipe=recipe_part(request.recipe),
         streams=[stream_part(facts, s, root) for s in facts.streams],
         findings=[_finding(f, root) for f in run.findings],
-        claims=[claim_part(c, run, root) for c in facts.claims],
+        claims=[*(claim_part(c, run, root) for c in facts.claims), *limit_parts(verdict.limits, len(facts.claims.all) + 1)],
         spot_check=spot_part(facts.claims),
         coverage=_coverage(facts, run, root, left_out),
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from screen.facts.claims.claim import Claim, Claims
 from screen.report import schema
 from screen.report.build_streams import source_part
 from screen.rule import RuleRun
+from screen.verdict.risk import Limit
 
 READERS: dict[str, tuple[str, ...]] = {
     "identity_gain": ("D101", "D202", "R301", "R401"), "growth": ("R101", "R301", "R401", "L201", "L202"), "gradient_law": ("D202",),
@@ -29,6 +32,23 @@ def claim_part(claim: Claim, run: RuleRun, root: str) -> schema.ClaimPart:
     )  # fmt: skip
 
 
+def limit_parts(limits: Sequence[Limit], first: int) -> list[schema.ClaimPart]:
+    """Claims on the largest learning rate at which each channel is expected to hold, numbered from `first`: estimates, by constants that were fitted
+    to runs (docs/outcomes.md)."""
+    return [
+        schema.ClaimPart(
+            id=f"c{first + place}", claim="lr_max", group=limit.channel, value=_rate(limit.value), low=_rate(limit.low), high=_rate(limit.high),
+            weights="start", status="measured", reason=limit.by,
+        )
+        for place, limit in enumerate(limits)
+    ]  # fmt: skip
+
+
+def _rate(value: float) -> float:
+    """A learning rate is estimated to no more than two digits."""
+    return float(f"{value:.2g}")
+
+
 def spot_part(claims: Claims) -> schema.SpotCheckPart:
     """What the spot check came to."""
     compared = [c for c in claims if c.measured is not None and c.measured.agrees is not None]
@@ -43,4 +63,4 @@ def _number(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")
 
 
-__all__ = ["claim_part", "spot_part"]
+__all__ = ["claim_part", "limit_parts", "spot_part"]

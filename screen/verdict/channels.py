@@ -16,7 +16,7 @@ from screen.recipe import Recipe
 from screen.rule import ChannelId, Finding, RuleRun, each_sublayer, first_reason
 from screen.verdict.conditions import CONDITIONS, under
 from screen.verdict.discover import catalogue
-from screen.verdict.risk import Assessment, assess, features_of
+from screen.verdict.risk import Assessment, Limit, assess, features_of, limits
 from screen.verdict.state import ChannelState, Condition, State
 from screen.verdict.summary import summarise
 from screen.verdict.under_recipe import under_recipe
@@ -58,12 +58,14 @@ class Verdict:
     conditions: tuple[Condition, ...]
     assessment: Assessment | None = None
     """The risk under the recipe; None without one."""
+    limits: tuple[Limit, ...] = ()
+    """The largest learning rate at which each channel is expected to hold, the smallest first."""
 
 
 def fold(facts: Facts, run: RuleRun, info: Info, recipe: Recipe | None = None, *, depth_assumed: bool = False) -> Verdict:
     """The verdict on one model, under a recipe where one is stated. `depth_assumed`: a block target for which nobody said how often it is stacked."""
     channels = tuple(_channel(facts, run, c) for c in CHANNELS)
-    streams = features_of(facts) if recipe is not None else ()
+    streams = features_of(facts)
     seen = assess(streams, recipe) if recipe is not None else None
     if recipe is not None and seen is not None:
         channels = under_recipe(channels, seen, streams, recipe)
@@ -74,7 +76,7 @@ def fold(facts: Facts, run: RuleRun, info: Info, recipe: Recipe | None = None, *
         conditions.append(Condition(ASSUMED_DEPTH, f"a block target, assumed to be stacked {BLOCK_DEPTH} times (`--depth N` says how often)"))
     summary = summarise(facts, info.model_class or "model", block=info.block)
     because = _because(name, channels, doubts)
-    return Verdict(name, False, summary + (f"; {because}" if because else ""), channels, tuple(conditions), seen)
+    return Verdict(name, False, summary + (f"; {because}" if because else ""), channels, tuple(conditions), seen, limits(streams, recipe or Recipe()))
 
 
 def _name(facts: Facts, channels: tuple[ChannelState, ...], doubtful: bool) -> VerdictName:

@@ -15,17 +15,20 @@ from screen.verdict.risk.constants import PRIORS, RISKY, TABLE, VALUES
 from screen.verdict.risk.setting import ITEMS, moved, setting_of
 
 PRE = Features(
-    stream="stream", depth=12, branches=24, width=768, identity=True, bounded=False, normed=True, raw_inputs=False, silent=False, branch_scale=1.0,
+    stream="stream", depth=12, branches=24, width=768, identity=True, crossed=0, bounded=False, normed=True, raw_inputs=False, silent=False, branch_scale=1.0,
     alpha=1.0, softmax=True, logits_bounded=False, gain=0.6, side=1536.0, rms_first=0.02, rms_last=0.3, one_minus_cos=0.45, gradient_ratio=3.6,
-    exponential=False, update=11.5, logit_rms=0.3, dtype="float32", gated=False, has_final_norm=True, words=50304,
+    exponential=False, update=11.5, logit_rms=0.3, kappa=None, dtype="float32", gated=False,
+    has_final_norm=True, words=50304,
 )  # fmt: skip
 DESIGNS = {
     "pre": PRE,
     "pre, unknown start": replace(PRE, gain=None, side=None, rms_first=None, rms_last=None, one_minus_cos=None, update=None, logit_rms=None),
+    "pre, first update": replace(PRE, kappa=9e3),
+    "Mix-LN": replace(PRE, identity=False, crossed=6, kappa=9e3),
     "pre, QK-norm": replace(PRE, logits_bounded=True),
     "peri": replace(PRE, bounded=True),
-    "post": replace(PRE, bounded=True, identity=False),
-    "DeepNorm": replace(PRE, bounded=True, identity=False, alpha=2.2, update=1.0),
+    "post": replace(PRE, bounded=True, identity=False, crossed=24),
+    "DeepNorm": replace(PRE, bounded=True, identity=False, crossed=24, alpha=2.2, update=1.0),
     "output only": replace(PRE, bounded=True, raw_inputs=True, exponential=True, gradient_ratio=90.0, rms_last=5.0),
     "none": replace(PRE, normed=False, raw_inputs=True),
     "ReZero": replace(PRE, normed=False, raw_inputs=True, silent=True, branch_scale=0.0),
@@ -55,7 +58,7 @@ def test_what_is_worse_never_lowers_the_risk(design: str, recipe: str) -> None:
         [_risk(features, stated, weight_decay=w) for w in (1.0, 0.3, 0.1, 0.01, 1e-4, 0.0)],
         [_risk(features, stated, total_steps=t) for t in (1e3, 1e4, 1e5, 1e6)],
         [_risk(features, stated, z_loss=z) for z in (1e-4, 0.0)],
-        [_risk(replace(features, depth=n, branches=2 * n), stated) for n in (2, 6, 12, 24, 96)],
+        [_risk(replace(features, depth=n, branches=2 * n, crossed=2 * n if features.crossed else 0), stated) for n in (2, 6, 12, 24, 96)],
         [_risk(_larger(features, c), stated) for c in (0.1, 0.5, 1.0, 2.0, 8.0)],
     ]
     for risks in rising:

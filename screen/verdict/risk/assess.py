@@ -78,7 +78,7 @@ def assess(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, 
         high=max([point, *(high for _, _, high in ends)]),
         missing=tuple(item.name for item in missing),
         depends=tuple(depends),
-        lr=_flip(lambda lr: at("lr", lr), 1e-8, 10.0, threshold),
+        lr=flip(lambda lr: at("lr", lr), 1e-8, 10.0, threshold),
     )
 
 
@@ -100,11 +100,11 @@ def _dependence(item: Item, features: Features, each: Callable[[str, object], di
     if isinstance(kind, str) or isinstance(harsh, str):
         return Dependence(item.name, str(harsh), str(usual), True, channel)
     assert isinstance(kind, float) and isinstance(harsh, float) and isinstance(usual, float)
-    flip = _flip(lambda value: overall(each(item.name, value)), kind, harsh, threshold)
-    return Dependence(item.name, harsh if flip is None else flip, usual, kind < harsh, channel)
+    edge = flip(lambda value: overall(each(item.name, value)), kind, harsh, threshold)
+    return Dependence(item.name, harsh if edge is None else edge, usual, kind < harsh, channel)
 
 
-def _flip(risk: Callable[[float], float], kind: float, harsh: float, threshold: float) -> float | None:
+def flip(risk: Callable[[float], float], kind: float, harsh: float, threshold: float) -> float | None:
     """Where a monotone risk crosses the threshold between two ends, by halving: of logarithms where both ends are above zero."""
     if not risk(kind) < threshold <= risk(harsh):
         return None
@@ -117,4 +117,4 @@ def _flip(risk: Callable[[float], float], kind: float, harsh: float, threshold: 
     return math.exp(low) if scaled else low
 
 
-__all__ = ["Assessment", "Dependence", "assess", "rated"]
+__all__ = ["Assessment", "Dependence", "assess", "flip", "rated"]

@@ -52,7 +52,9 @@ def quantities(f: Features, s: Setting) -> Quantities:
 
 
 def kappa(f: Features) -> float:
-    """κ = rms of the change of the last normed state over η, for one step of Adam, as it was measured on small models."""
+    """κ as it was derived; where it was not, as it was measured on small models of like width and depth."""
+    if f.kappa is not None:
+        return f.kappa
     if f.identity is not False:
         return STEP * f.width * math.exp(0.9 * math.log(f.depth))
     share = 1.0 if f.update is None else min(1.0, max(f.update, TINY) / (2 * f.branches)) ** COMPENSATED
@@ -71,7 +73,7 @@ def channel_risks(f: Features, s: Setting, c: Mapping[str, float]) -> dict[Chann
         "O": 0.0 if f.words is None or s.z_loss > 0 else _logistic(c["O_slope"] * (_log(q.drift) - c["O_drift"])),
         "I": _initial(f, s, q, c),
         "N": _numerics(f, s, q, scale, c),
-        "S": _logistic(c["S_slope"] * (_log(q.first_update) - late - c["S_post" if f.identity is False else "S_identity"])),
+        "S": _logistic(c["S_slope"] * (_log(q.first_update) - late - c["S_identity"] + _share(f) * (c["S_identity"] - c["S_post"]))),
     }
     return {name: min(max(risk, c["floor"]), 1 - 1e-9) for name, risk in found.items()}
 
@@ -91,8 +93,13 @@ def _depth(f: Features, q: Quantities, scale: float, late: float, c: Mapping[str
     start = _logistic(c["D_start_slope"] * (folds - c["D_start"])) if folds > 0 else 0.0
     if f.identity is not False:
         return start
-    trained = _log(f.branches / 2 * math.log1p(scale * q.gain / max(f.alpha, TINY) ** 2))
+    trained = _log(_share(f) * f.branches / 2 * math.log1p(scale * q.gain / max(f.alpha, TINY) ** 2))
     return 1 - (1 - start) * (1 - _logistic(c["D_slope"] * (trained - late - c["D_folds"])))
+
+
+def _share(f: Features) -> float:
+    """Share of the branches behind which every path crosses a norm; 0 with an identity path, 1 where something else breaks it."""
+    return 0.0 if f.identity is not False else min(f.crossed / f.branches, 1.0) if f.crossed else 1.0
 
 
 def _residual(f: Features, q: Quantities, scale: float, c: Mapping[str, float]) -> float:

@@ -28,11 +28,13 @@ class Features:
     """Residual branches that a value passes."""
     width: int
     identity: bool | None
-    """Whether an identity path exists."""
+    """Whether an identity path exists: on this stream, or on another one that all its branches are added to as well (ResiDual)."""
+    crossed: int
+    """Norms that every path from the stream's start to its end crosses."""
     bounded: bool | None
     """Whether every branch's output is bounded over its weights, or the sum is normalised."""
     normed: bool
-    """Whether every branch has a norm on its way: before it, in it, behind it or on the sum."""
+    """Whether every branch has a norm on its way: before it, in it, behind it or on the sum (of another stream that it is added to as well)."""
     raw_inputs: bool
     """Whether some branch reads the stream itself, which no norm has just renewed."""
     silent: bool
@@ -62,6 +64,8 @@ class Features:
     """Σ(v² + w²)/α² over the branches (DeepNet, section 4); what an encoder does passes its decoder too."""
     logit_rms: float | None
     """Largest √(E u²) of attention logits at the start."""
+    kappa: float | None
+    """κ: rms of the change of the last normed state over η, for one step of Adam from the start (docs/theory/first_update.md)."""
     dtype: str
     """Number format of the stream."""
     gated: bool
@@ -78,6 +82,7 @@ def features_of(facts: Facts) -> tuple[Features, ...]:
 
 def _of_stream(facts: Facts, stream: Stream) -> Features:
     subs = [s for k in stream.kinds for s in k.sublayers]
+    twins = _twins(facts, stream)
     found = facts.recursion(stream)
     softmax = [s for s in subs if has_softmax(facts, s) is not False]
     recursion = None if isinstance(found, Unknown) else found
@@ -89,9 +94,10 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
         depth=facts.depth(stream),
         branches=max(branches(facts, stream), 1),
         width=stream.width or 1,
-        identity=_answer(has_identity_path(facts, stream)),
+        identity=True if any(has_identity_path(facts, t) is True for t in twins) else _answer(has_identity_path(facts, stream)),
+        crossed=stream.identity.norms_crossed,
         bounded=_all([True if is_sum_normed(facts, s) else _answer(is_output_bounded(facts, s)) for s in subs]),
-        normed=all(s.positions or s.normed_skip for s in subs),
+        normed=_normed(stream) or any(_normed(t) for t in twins),
         raw_inputs=not _renewed(subs),
         silent=all(starts_at_zero(s) for s in subs),
         branch_scale=max(_size(s.branch.value, s.branch.init) for s in subs),
@@ -107,11 +113,28 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
         exponential=facts.claims.of("gradient_law", "start", stream.name).known == "exponential",
         update=None if number is None else number * through_decoder(facts, stream),
         logit_rms=max(logits, default=None),
+        kappa=None if recursion is None or isinstance(recursion.first_update, Unknown) else recursion.first_update.kappa,
         dtype=stream.dtype,
         gated=any(s.role in ("gated_ffn", "moe") for s in subs),
         has_final_norm=_answer(stream.final_norm) if stream.kinds[-1].sublayers[-1].positions[-1:] != ("C",) else True,
         words=None if words is None or isinstance(words, Unknown) else words.words,
     )
+
+
+def _twins(facts: Facts, stream: Stream) -> list[Stream]:
+    """Other streams that all its branches are added to as well, as they are or on one side behind a factor."""
+    outputs = [s.output for k in stream.kinds for s in k.sublayers]
+
+    def same(one: int, two: int) -> bool:
+        return one == two or one in facts.graph.nodes[two].inputs or two in facts.graph.nodes[one].inputs
+
+    others = [o for o in facts.streams if o is not stream]
+    return [o for o in others if all(any(same(n, s.output) for k in o.kinds for s in k.sublayers) for n in outputs)]
+
+
+def _normed(stream: Stream) -> bool:
+    """Whether every branch has a norm on its way."""
+    return all(s.positions or s.normed_skip for k in stream.kinds for s in k.sublayers)
 
 
 def _renewed(subs: list[Sublayer]) -> bool:
