@@ -79,10 +79,11 @@ class Recipe(BaseModel):
     schedule: Schedule | None = Field(default=None, description="how the learning rate goes after warm-up")
     warmup_steps: Steps | None = Field(default=None, description="optimiser steps of learning-rate warm-up")
     warmup_fraction: Share | None = Field(default=None, description="warm-up as a share of all steps")
-    warmup_tokens: Steps | None = Field(default=None, description="tokens of warm-up; at the final batch size at least so many steps")
+    warmup_tokens: Steps | None = Field(default=None, description="warm-up in tokens; steps follow where the batch does not grow")
     total_steps: Count | None = Field(default=None, description="optimiser steps")
     min_lr: NonNegative | None = Field(default=None, description="learning rate at the end of the schedule, per step")
     batch_size: Count | None = Field(default=None, description="tokens per optimiser step (sequences where there are no tokens)")
+    batch_grows: bool | None = Field(default=None, description="whether steps have fewer tokens at first")
     precision: Precision | None = Field(default=None, description="dtype of activations in training")
     params_precision: Precision | None = Field(default=None, description="dtype of the model's own weights, whatever copy the optimiser keeps")
     attention_output_precision: Precision | None = Field(default=None, description="dtype in which the attention's output is accumulated")
@@ -122,16 +123,14 @@ class Recipe(BaseModel):
 
     @property
     def warmup(self) -> int | None:
-        """Steps of warm-up, 0 where it is stated that there is none; None where they do not follow from what is stated.
-
-        Of tokens: as many as there are at the final batch size, which is too few where the batch grows."""
+        """Steps of warm-up, 0 where it is stated that there is none; None where they do not follow from what is stated."""
         if self.warmup_steps is not None:
             return self.warmup_steps
         if self.warmup_fraction == 0 or self.warmup_tokens == 0:
             return 0
         if self.warmup_fraction is not None and self.total_steps is not None:
             return round(self.warmup_fraction * self.total_steps)
-        return None if self.warmup_tokens is None or self.batch_size is None else self.warmup_tokens // self.batch_size
+        return None if self.warmup_tokens is None or self.batch_size is None or self.batch_grows else self.warmup_tokens // self.batch_size
 
     @property
     def warms_up(self) -> bool | None:

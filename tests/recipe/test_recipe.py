@@ -89,6 +89,7 @@ def test_warm_up_in_steps_is_stated_or_follows_from_the_share() -> None:
     assert Recipe(warmup_fraction=0.1, total_steps=14_400).warmup == 1440
     assert Recipe(warmup_fraction=0).warmup == 0 and Recipe(warmup_tokens=0).warmup == 0
     assert Recipe(warmup_tokens=375_000_000, batch_size=500_000).warmup == 750
+    assert Recipe(warmup_tokens=375_000_000, batch_size=500_000, batch_grows=True).warmup is None
     assert Recipe(warmup_tokens=375_000_000).warmup is None and Recipe(warmup_tokens=375_000_000).warms_up is True
     assert Recipe(lr=1e-3, warmup_steps=1000).first_lr == pytest.approx(1e-6)
     assert Recipe(lr=1e-3, warmup_steps=0).first_lr == 1e-3 and Recipe(lr=1e-3).first_lr is None
