@@ -40,7 +40,7 @@ def recipe_of(value: Any, where: str) -> Stated:
     if isinstance(value, Recipe):
         return Stated(value, dict.fromkeys(value.stated, where))
     if isinstance(value, Mapping):
-        return _with_base(own.of_leaves(dict(tables.flat(value)), where), value.get("base"), where)
+        return _with_base(own.of_leaves(dict(tables.flat(value)), where), value.get("base"), where, nested=False)
     if isinstance(value, str | os.PathLike):
         return _named(os.fspath(value), where)
     if isinstance(value, list | tuple):
@@ -57,12 +57,13 @@ def is_change(value: Any) -> bool:
     return "=" in text and text.partition("=")[0].strip().replace(".", "_").replace("-", "_").isidentifier()
 
 
-def _named(text: str, where: str) -> Stated:
-    """A file, a preset or `FIELD=VALUE`. Raises `UsageError`."""
+def _named(text: str, where: str, *, nested: bool = False) -> Stated:
+    """A file, a preset or `FIELD=VALUE`. `nested`: what a file names as its base, which has none itself. Raises `UsageError`."""
     kind, colon, rest = text.partition(":")
+    word = shown(text)
     if colon and plugins.find(FORMATS, kind):
-        return _read(document(rest), kind)
-    if is_change(text) and not os.path.isfile(text):
+        found, word = _read(document(rest), kind, nested=nested), f"{kind}:{shown(rest)}"
+    elif is_change(text) and not os.path.isfile(text):
         key, _, value = text.partition("=")
         try:
             given = json.loads(value)
@@ -70,12 +71,12 @@ def _named(text: str, where: str) -> Stated:
             given = value
         found = own.of_leaves({key.strip(): given}, where)
     elif os.path.isfile(text):
-        found = _read(document(text))
+        found = _read(document(text), nested=nested)
     elif (preset := presets.find(text)) is not None:
         found = _read(Document(preset.name, preset.read_bytes()), "own", f"preset `{preset.stem}`")
     else:
         raise _nothing(text, where)
-    return Stated(found.recipe, found.origins, found.sources, found.unused, (shown(text),))
+    return Stated(found.recipe, found.origins, found.sources, found.unused, (word,))
 
 
 def _nothing(text: str, where: str) -> UsageError:
@@ -86,7 +87,7 @@ def _nothing(text: str, where: str) -> UsageError:
     return UsageError(f"{where} must be a file or the name of a recipe", f"there is no recipe called `{text}`", hint)
 
 
-def _read(found: Document, kind: str | None = None, origin: str | None = None) -> Stated:
+def _read(found: Document, kind: str | None = None, origin: str | None = None, *, nested: bool = False) -> Stated:
     """What a file states, by the format that is named or else the first that it fits."""
     if kind is None:
         for module in formats():
@@ -100,18 +101,18 @@ def _read(found: Document, kind: str | None = None, origin: str | None = None) -
         module = import_module(path)
     stated = module.read(found) if origin is None else own.of_leaves(found.leaves, origin, found)
     base = (found.table or {}).get("base") if module is own else None
-    return _with_base(stated, base, found.origin)
+    return _with_base(stated, base, found.origin, nested=nested)
 
 
-def _with_base(stated: Stated, base: Any, where: str) -> Stated:
-    """Over the recipe that `base` names, which may not have one itself: no chain, no circle."""
+def _with_base(stated: Stated, base: Any, where: str, *, nested: bool) -> Stated:
+    """Over the recipe that `base` names, which has none itself unless it is a preset: no chain, no circle."""
     if base is None:
         return stated
+    if nested:
+        raise UsageError("what `base` names must be a recipe without a `base`", f"{where} has one", f"Name `{base}` itself")
     if not isinstance(base, str) or is_change(base):
         raise UsageError(f"`base` in {where} must be the name of a recipe or a file", f"it is `{base}`", FORMS)
-    if os.path.isfile(base) and (document(base).table or {}).get("base") is not None:
-        raise UsageError(f"`base` in {where} must be a recipe without a `base`", f"`{base}` has one", "Name the first one")
-    under = _named(base, f"`base` in {where}")
+    under = _named(base, f"`base` in {where}", nested=True)
     return over(Stated(under.recipe, under.origins, under.sources, under.unused), stated)
 
 

@@ -13,6 +13,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 
 from screen.errors import UsageError
+from screen.recipe.aliases import ALIASES, INSIDE, PARTS, SECTIONS
 from screen.recipe.formats.python import BITS
 from screen.recipe.gather import meaning
 from screen.recipe.read import recipe_of
@@ -218,6 +219,12 @@ def test_values_of_other_programs_are_checked_too(tmp_path: Path) -> None:
     assert "`learning_rate` in" in str(error) and "line 2" in str(error) and "greater than 0" in str(error) and error.line == 2
 
 
+def test_every_word_means_a_field_or_a_part_and_none_is_a_field_itself() -> None:
+    meanings = {*ALIASES.values(), *(name for words in INSIDE.values() for name in words.values())}
+    assert meanings <= {*Recipe.model_fields, *PARTS} and set(PARTS) <= meanings
+    assert not set(ALIASES) & set(Recipe.model_fields) and set(SECTIONS.values()) | {""} == set(INSIDE)
+
+
 def test_words_mean_nothing_in_sections_of_the_model() -> None:
     assert meaning("optimizer.eps") == "eps" and meaning("eps") is None and meaning("model.optimizer.eps") is None
     assert meaning("train.learning-rate") == "lr" and meaning("bf16.enabled") == "@bfloat16" and meaning("depth") is None
@@ -293,8 +300,9 @@ def test_a_base_holds_for_what_is_not_stated(tmp_path: Path) -> None:
     assert stated.recipe.lr == 1e-3 and stated.recipe.betas == (0.9, 0.95) and stated.recipe.warmup == 60_000
     assert stated.origins["lr"] == f"`{os.path.relpath(tmp_path / 'r.toml')}`" and stated.origins["betas"] == "preset `nanogpt-gpt2`"
     assert "train.py" in stated.sources["betas"] and "lr" not in stated.sources
-    error = refusal(tmp_path, "second.toml", f'base = "{tmp_path / "r.toml"}"')
-    assert "without a `base`" in str(error)
+    for name in (f"{tmp_path / 'r.toml'}", f"own:{tmp_path / 'second.toml'}"):
+        assert "without a `base`" in str(refusal(tmp_path, "second.toml", f'base = "{name}"'))
+    assert read(tmp_path, "third.toml", 'base = "gpt2-small"').recipe.lr == 6e-4
 
 
 @pytest.mark.parametrize("text", ["gpt2.tmol", "no/such.toml", "x.py"])
@@ -307,7 +315,8 @@ def test_a_format_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text("lr: 1e-3\nseed: 1\n")
     with pytest.raises(UsageError, match="`seed`"):
         recipe_of(str(tmp_path / "r.yaml"), "x")
-    assert recipe_of(f"other:{tmp_path / 'r.yaml'}", "x").recipe.stated == {"lr": 1e-3}
+    stated = recipe_of(f"other:{tmp_path / 'r.yaml'}", "x")
+    assert stated.recipe.stated == {"lr": 1e-3} and stated.words == (f"other:{os.path.relpath(tmp_path / 'r.yaml')}",)
 
 
 def test_a_list_is_laid_over_each_other_and_words_are_kept() -> None:
