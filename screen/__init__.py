@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from screen.api import check as check
+    from screen.api import compare as compare
     from screen.errors import ScreenError as ScreenError
     from screen.report.schema import Report as Report
     from screen.report.schema import Reports as Reports
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "check": "screen.api",
+    "compare": "screen.api",
     "ScreenError": "screen.errors",
     "Report": "screen.report.schema",
     "Reports": "screen.report.schema",
@@ -42,4 +44,4 @@ def __dir__() -> list[str]:
     return sorted([*_HOMES, "__version__"])
 
 
-__all__ = ["Recipe", "Report", "Reports", "ScreenError", "__version__", "check"]
+__all__ = ["Recipe", "Report", "Reports", "ScreenError", "__version__", "check", "compare"]

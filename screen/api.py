@@ -12,6 +12,8 @@ from screen.report.schema import Report
 if TYPE_CHECKING:
     from torch import nn
 
+    from screen.report.compare import Comparison
+
 
 def check(
     target: str | nn.Module,
@@ -60,6 +62,17 @@ def check(
     return judged[0].report
 
 
+def compare(first: Report | str | nn.Module, *others: Report | str | nn.Module, **options: Any) -> Comparison:
+    """Reports side by side: what differs in structure, channels and claims; `worse` names the channels that are worse than in the first.
+
+    Each is a report, or what `check` takes; `options` are those of `check`. Raises as `check` does, and `UsageError` for one target alone."""
+    from screen.report.compare import compare as beside
+
+    if not others:
+        raise UsageError("`screen.compare` must be given two targets or reports, or more", "there is 1")
+    return beside([one if isinstance(one, Report) else check(one, **options) for one in (first, *others)])
+
+
 def _prepare(target: Any, example_inputs: Any, depth: int | None, settings: dict[str, Any], isolate: bool | None) -> tuple[Any, Any]:
     """The job and what captures it."""
     from screen.child.protocol import Request
@@ -70,6 +83,9 @@ def _prepare(target: Any, example_inputs: Any, depth: int | None, settings: dict
     if isinstance(target, str):
         request = Request(target, settings, _texts(example_inputs), depth)
         return Job(request), _capturer(target, isolate)
+    if isinstance(target, type):
+        found = f"it is the class `{target.__name__}`"
+        raise UsageError("`screen.check` must be given text or an `nn.Module` object", found, f"Build it: `screen.check({target.__name__}(…))`")
     if not hasattr(target, "named_parameters"):  # torch is not imported for a question
         raise UsageError("`screen.check` must be given text or an `nn.Module`", f"it is a `{type(target).__name__}`")
     if settings:
@@ -110,4 +126,4 @@ def _texts(example_inputs: Any) -> tuple[str, ...]:
     )
 
 
-__all__ = ["ScreenError", "check"]
+__all__ = ["ScreenError", "check", "compare"]

@@ -173,3 +173,22 @@ def test_public_names_exist_and_others_do_not() -> None:
 
 def test_a_report_shows_itself_in_a_notebook() -> None:
     assert screen.check(Block(), depth=2)._repr_markdown_().startswith("#")
+
+
+def test_a_class_in_place_of_an_object_is_said() -> None:
+    with pytest.raises(UsageError, match=r"it is the class `Stack`. Build it: `screen.check\(Stack\(…\)\)`"):
+        screen.check(Stack)  # type: ignore[arg-type]
+
+
+def test_a_name_of_an_input_that_forward_does_not_take_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"there is no `y`. It takes `x`"):
+        screen.check(Block(), example_inputs={"y": torch.zeros(2, 16, 32)})
+    assert screen.check(Block(), example_inputs={"x": torch.zeros(2, 16, 32)}, spot_check=False).streams
+
+
+def test_compare_takes_reports_and_modules() -> None:
+    first = screen.check(Stack(), spot_check=False)
+    found = screen.compare(first, Stack(depth=5), spot_check=False)
+    assert found.worse == [] and found.targets == ["Stack", "Stack"] and "3 blocks" in str(found) and "5 blocks" in found._repr_markdown_()
+    with pytest.raises(UsageError, match="two targets"):
+        screen.compare(first)

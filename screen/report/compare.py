@@ -42,6 +42,13 @@ class Comparison(BaseModel):
     worse: list[str]
     """Channels that are worse in a later target than in the first."""
 
+    def __str__(self) -> str:
+        return render(self, "text")
+
+    def _repr_markdown_(self) -> str:
+        """Shows itself in a notebook."""
+        return render(self, "markdown")
+
 
 def compare(reports: Sequence[Report]) -> Comparison:
     """All rows, those that are equal everywhere as well."""

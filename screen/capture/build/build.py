@@ -261,6 +261,7 @@ def _inputs(model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, 
     look = Lookup(model, config if config is not None else getattr(model, "config", None))
     args, kwargs = explicit.stated(texts, model, look)
     if stated is not None:
+        explicit.check_names("`example_inputs`", stated[1], model)
         return _over(model, stated, (args, kwargs))
     if _is_pretrained(model):
         from screen.capture.inputs.transformers import arguments

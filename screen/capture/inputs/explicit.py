@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import re
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -33,22 +34,26 @@ def stated(texts: tuple[str, ...], model: nn.Module, look: Lookup) -> Inputs:
     """The arguments that `--input` gives. Raises `UsageError`."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    known = forward_parameters(model)
-    catch_all = any(p.kind is p.VAR_KEYWORD for p in forward_signature(model))
     for text in texts:
         if not (found := _NAMED.fullmatch(text.strip())):
             args.append(_value(text.strip(), text, look))
             continue
         name = found["name"]
-        if known and name not in known and not catch_all:
-            listed = f"It takes {', '.join(f'`{k}`' for k in known)}"
-            raise UsageError(
-                f"`--input` must name an argument of `forward` of `{type(model).__name__}`",
-                f"there is no `{name}`",
-                did_you_mean(name, known) or listed,
-            )
+        check_names("`--input`", [name], model)
         _put(kwargs, [name, *found["inside"].split(".")[1:]], _value(found["value"].strip(), text, look), text)
     return tuple(args), kwargs
+
+
+def check_names(what: str, names: Iterable[str], model: nn.Module) -> None:
+    """Raises `UsageError` for a name that `forward` does not take, with the nearest that it does. `what` gives the names."""
+    known = forward_parameters(model)
+    if not known or any(p.kind is p.VAR_KEYWORD for p in forward_signature(model)):
+        return
+    for name in names:
+        if name not in known:
+            listed = f"It takes {', '.join(f'`{k}`' for k in known)}"
+            required = f"{what} must name an argument of `forward` of `{type(model).__name__}`"
+            raise UsageError(required, f"there is no `{name}`", did_you_mean(str(name), known) or listed)
 
 
 def _put(level: dict[str, Any], path: list[str], value: Any, text: str) -> None:
@@ -164,4 +169,4 @@ def _on_cpu(value: Any) -> Any:
     return value
 
 
-__all__ = ["Inputs", "of_file", "stated", "tensor"]
+__all__ = ["Inputs", "check_names", "of_file", "stated", "tensor"]
