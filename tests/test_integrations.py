@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from screen.command import cli
+from screen.command import cli, commands
 from screen.errors import LoadError, UsageError
+from screen.pipeline.stages import Judged
 from screen.report.build import Request, not_judged, several
 from screen.report.schema import FindingPart, Report
 from tests.command.test_cli import MODEL
@@ -131,6 +132,18 @@ def test_a_report_says_its_exit_code_and_little_else() -> None:
     assert [one.exit_code for one in (stable, slip, unknown, several([stable, unknown, slip]))] == [0, 1, 2, 2]
     assert repr(slip) == "<a.py: conditional, N: 2 blocks>" and str(slip) == slip.to_text()
     assert "exit_code" not in slip.to_json()
+
+
+def test_a_summary_that_cannot_be_written_changes_no_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    for report in (_report("stable"), _report("stable", "G101")):
+        monkeypatch.setattr(commands, "_judge", lambda asked, settings, report=report: [[Judged(report, None, True)]])
+        assert cli.main(["check", "a.py"]) == report.exit_code
+        assert "warning: `$GITHUB_STEP_SUMMARY` cannot be written" in capsys.readouterr().err
 
 
 def test_a_report_is_saved_in_the_format_of_its_file(tmp_path: Path) -> None:

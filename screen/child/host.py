@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Any
 
-from screen.child.launch import BOOT, ENVIRONMENT, can_fork, safe_path
+from screen.child.launch import BOOT, can_fork, environment, safe_path
 from screen.child.protocol import ProtocolError, Request, fd_reader, frame, read_frame
 from screen.child.results import Capture, Captured, Progress, State, silent, words
 from screen.errors import InternalError, Interrupted, LoadError, ScreenError
@@ -223,7 +223,7 @@ class Host:
         return subprocess.Popen(
             [sys.executable, "-P", "-c", BOOT, settings],
             pass_fds=() if control is None else (control,),
-            env={**os.environ, **ENVIRONMENT},
+            env=environment(),
             start_new_session=True,
             **streams,
         )

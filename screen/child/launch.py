@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 
@@ -18,6 +19,12 @@ ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
 }
 """What the child's environment says besides the caller's."""
+SECRET = re.compile(
+    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE)(_|$)|(^|_)(API|ACCESS|PRIVATE|AUTH|ENCRYPTION)_?KEY(_|$)"
+    r"|^(AWS|AZURE|GOOGLE|GCP|GITHUB|ACTIONS|CI_JOB|CI_REGISTRY|SSH|GPG|DOCKER|KUBECONFIG)(_|$)",
+    re.IGNORECASE,
+)
+"""Names of variables that the user's code is not handed: what is secret, and the files of a runner of CI that it could write to."""
 BOOT = "import json,sys;a=json.loads(sys.argv[1]);sys.path[:]=a['path'];from screen.child.worker import main;main(sys.argv[1])"
 """Its first argument is JSON, and what it sees of `sys.path` is in there."""
 
@@ -25,6 +32,11 @@ BOOT = "import json,sys;a=json.loads(sys.argv[1]);sys.path[:]=a['path'];from scr
 def can_fork() -> bool:
     """Whether targets can be forked from one process that has torch (else: a fresh interpreter for each)."""
     return hasattr(os, "fork") and hasattr(socket, "send_fds") and hasattr(os, "waitid")
+
+
+def environment() -> dict[str, str]:
+    """The child's environment: the caller's without secrets, and ours."""
+    return {**{name: value for name, value in os.environ.items() if not SECRET.search(name)}, **ENVIRONMENT}
 
 
 def safe_path() -> list[str]:
@@ -37,4 +49,4 @@ def safe_path() -> list[str]:
     return path if root in path else [*path, root]
 
 
-__all__ = ["BOOT", "ENVIRONMENT", "can_fork", "safe_path"]
+__all__ = ["BOOT", "ENVIRONMENT", "SECRET", "environment", "can_fork", "safe_path"]

@@ -262,8 +262,11 @@ def _deliver(judged: list[Judged], settings: Settings) -> None:
     for name, path in settings.report:
         _write(path, render(report, name, plots=_plots(name, path, every), short=settings.short))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with open(summary, "a", encoding="utf-8") as file:
-            file.write(_summary(report, settings))
+        try:
+            with open(summary, "a", encoding="utf-8") as file:
+                file.write(_summary(report, settings))
+        except OSError as error:  # what a runner shows beside the log is no part of the gate
+            console.line(f"warning: `$GITHUB_STEP_SUMMARY` cannot be written: {error.strerror}")
     if settings.format == "text" and settings.output is None:
         return  # it stands there already
     plots = _plots(settings.format, settings.output, every)
