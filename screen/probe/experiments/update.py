@@ -106,7 +106,7 @@ def _rms(weights: Sequence[Tensor]) -> float:
 
 
 def _group(group: str, part: float, whole: float, size: float) -> Experiment:
-    moved = f"a step of η moves an entry by η/{size:.3g} of its size" if size else "its weights start at 0"
+    moved = f"their rms is {size:.3g}, of which a step of 0.001 is {0.1 / size:.2g} %" if size else "they start at 0"
     numbers: dict[str, float | str] = {"share": rounded(part / whole), "rms_weight": rounded(size)}
     numbers |= {"relative_step": rounded(1 / size)} if size else {}
     return Experiment("update", "κ of these weights alone", "observed", group=group, measured=rounded(part), numbers=numbers,

@@ -4,7 +4,8 @@ Not the replayed graph: the user's module runs, with its hooks. It runs as in ev
 batch, as in training. Weights are float32.
 
 The last normed state is found in the run by what the trace says of its node: which function made it, of how many axes and features, and how many such
-calls come behind it. Where the run makes another number of such calls than the trace, nothing is taken for it.
+calls come behind it. Where the run makes another number of such calls than the trace, nothing is taken for it. Of a norm that is no function of its
+own (the parts of a fused kernel) the value that it reads is found in that way and normed here.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Mark:
     """Those of them that come later."""
     whole: bool = True
     """Whether every layer ran in the trace."""
+    normed: bool = False
+    """Whether it is the norm's own value."""
 
     def fits(self, name: str, shape: Sequence[int]) -> bool:
         """Whether a call of this name with a result of this shape is one of them."""
@@ -67,12 +70,13 @@ def mark_of(plan: UpdatePlan, session: Session) -> Mark | None:
         return None
     recorded, graph = list(session.trace.recorder.graph.nodes), session.trace.graph
     written = [i for i, n in enumerate(recorded) if n.op == "call_function" and not isinstance(n.target, torch._ops.OpOverload)]
+    node = next((i for i in (plan.state, plan.before) if i in written), None)
     shape = graph.nodes[plan.state].shape
-    if plan.state not in written or not shape:
+    if node is None or not shape:
         raise Missing("its last state is made inside of a call of torch's")
-    mark = Mark(graph.nodes[plan.state].op, len(shape), plan.axis, shape[plan.axis], whole=not graph.repeats)
+    mark = Mark(graph.nodes[node].op, len(shape), plan.axis, shape[plan.axis], whole=not graph.repeats)
     alike = [i for i in written if mark.fits(_name(recorded[i].target), graph.nodes[i].shape or ())]
-    return replace(mark, calls=len(alike), behind=sum(i > plan.state for i in alike))
+    return replace(mark, calls=len(alike), behind=sum(i > node for i in alike), normed=plan.before is not None and node == plan.state)
 
 
 def _name(func: Any) -> str:
@@ -148,7 +152,7 @@ class Whole:
         return {n: g for n, g in zip(weights, found, strict=True) if g is not None}
 
     def state(self, x: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
-        """The last normed state with some weights in place of the model's: of a stream that ends without a norm divided by its rms, token by token.
+        """The last normed state with some weights in place of the model's; where there is no norm the last state divided by its rms, token by token.
         Raises `Missing`."""
         if self.mark is None:
             found: Tensor = functional_call(self.module, dict(weights), (x,))
@@ -156,10 +160,10 @@ class Whole:
             with _Watch(self.mark) as watch:
                 functional_call(self.module, dict(weights), (x,))
             found = watch.state
-        if self.mark is not None and self.plan.normed:
+        if self.mark is not None and self.mark.normed:
             return found
-        size: Tensor = found.square().mean(self.plan.axis, keepdim=True).sqrt()
-        return found / size
+        found = found - found.mean(self.plan.axis, keepdim=True) if self.plan.centred else found
+        return found / (found.square().mean(self.plan.axis, keepdim=True) + self.plan.added).sqrt()
 
     def move(self, x: Tensor, direction: Mapping[str, Tensor], step: float) -> Tensor:
         """The state after one step along a direction."""

@@ -215,8 +215,12 @@ class UpdatePlan:
 
     state: int | None = None
     """The node of the last normed state; of a stream that ends without a norm its last state. None: the output of the model stands for it."""
-    normed: bool = False
-    """Whether a norm made that state."""
+    before: int | None = None
+    """The node that the norm of that state reads; None where there is no norm."""
+    centred: bool = False
+    """Whether that norm takes the mean away."""
+    added: float = 0.0
+    """ε of its variance."""
     axis: int = -1
     """Its feature axis."""
     groups: tuple[tuple[str, tuple[str, ...]], ...] = ()

@@ -25,8 +25,10 @@ def update_plan(facts: Facts, blocks: Sequence[BlockPlan], recipe: Recipe | None
     inner = {s.name for s in facts.streams if s.role == "inner"}
     last = max((b for b in blocks if b.stream not in inner), key=lambda b: b.end, default=None)
     state = last.end if last is not None and not facts.is_loop else None
+    norm = next((n for n in facts.norms if n.node == state), None)
     return UpdatePlan(
-        state=state, normed=state in {n.node for n in facts.norms}, axis=last.axis if last is not None else -1, groups=_groups(facts),
+        state=state, before=None if norm is None else norm.source, centred=norm is not None and norm.centred,
+        added=0.0 if norm is None or norm.eps is None else norm.eps, axis=-1 if last is None else last.axis, groups=_groups(facts),
         frozen=facts.graph.frozen, eps=1e-8 if recipe is None or recipe.eps is None else recipe.eps,
         beta1=0.9 if recipe is None or recipe.betas is None else recipe.betas[0], rate=None if recipe is None else recipe.lr, predicted=predicted,
     )  # fmt: skip
