@@ -68,6 +68,29 @@ def test_kappa_is_what_a_step_of_adam_does(norms: str, final: type[nn.Module] | 
     assert isinstance(lines[0].measured, float) and lines[1].measured == pytest.approx(1 / lines[0].measured, rel=0.02)
 
 
+class InPlace(nn.Module):
+    """Sums that are made in place, and written over behind the last one; or the same with new tensors."""
+
+    def __init__(self, in_place: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.in_place, self.embed, self.a, self.b, self.head = in_place, nn.Embedding(40, 8), nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 40)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        for part in (self.a, self.b):
+            y = part(torch.tanh(x))
+            if self.in_place:
+                y += x
+            x = y if self.in_place else y + x
+        return self.head(F.relu(x, inplace=self.in_place))
+
+
+def test_a_state_that_is_made_and_overwritten_in_place_is_found() -> None:
+    one, other = (found(InPlace(b), IDS) for b in (False, True))
+    assert one[0].outcome == "observed" and [e.measured for e in one] == [e.measured for e in other]
+
+
 class Map(nn.Module):
     """One map, and no stream: the output stands for the last state."""
 

@@ -84,6 +84,11 @@ def _name(func: Any) -> str:
     return str(func.__self__.__name__) if name == "__get__" else name
 
 
+def _writes(name: str) -> bool:
+    """Whether a call of this name gives back a tensor that it has written to: `add_`, `__iadd__`."""
+    return name.startswith("__i") or (name.endswith("_") and not name.endswith("__"))
+
+
 class _Watch(TorchFunctionMode):
     """Keeps the last results that fit a mark."""
 
@@ -93,10 +98,11 @@ class _Watch(TorchFunctionMode):
         self.kept = deque[Tensor](maxlen=mark.behind + 1)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor) and not any(result is a for a in args) and self.mark.fits(_name(func), result.shape):
+        result, name = func(*args, **(kwargs or {})), _name(func)
+        is_new = _writes(name) or not any(result is a for a in args)
+        if isinstance(result, Tensor) and is_new and self.mark.fits(name, result.shape):
             self.count += 1
-            self.kept.append(result)
+            self.kept.append(result.clone())  # a later call may write to it
         return result
 
     @property
