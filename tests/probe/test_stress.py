@@ -23,13 +23,13 @@ from screen.child.real import real
 from screen.command.cli import main
 from screen.facts import derive
 from screen.graph.target import parse
-from screen.pipeline.probe import probe_request
+from screen.pipeline.probe import GRACE, probe_request
 from screen.pipeline.stages import job_of
 from screen.probe.budget.budget import Budget
 from screen.probe.measure.leaves import Missing, Watch
 from screen.probe.measure.session import Session
 from screen.probe.plan.from_facts import plan_of
-from screen.probe.plan.types import Options
+from screen.probe.plan.types import WHOLE, Options
 from screen.probe.stress import sweep as module
 from screen.probe.stress.smaller import smaller
 from screen.probe.stress.sweep import PLANS, StressPlan, Sweep, affordable, chosen, learns, limits
@@ -232,7 +232,8 @@ def test_the_option_asks_for_the_probe_and_time_for_it() -> None:
     assert job.probe is not None and job.probe.stress
     assert job_of("x.py", load({}, Path("/"))).probe is None
     times = [probe_request(job.request, {}, replace(job.probe, stress=s)).timeout for s in (False, True)]
-    assert times[1] - times[0] == times[0] - job.request.timeout
+    assert times[1] - times[0] == pytest.approx(GRACE * job.probe.seconds)
+    assert times[0] - job.request.timeout == pytest.approx(GRACE * job.probe.seconds * (1 + WHOLE))  # that of `update` and `curvature` besides
 
 
 SOURCE = """
