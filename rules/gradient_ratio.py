@@ -199,8 +199,8 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
         return _multiplied(facts, stream, gain)
     if (product := next((s for _, s in placed if s.multiplies_norm), None)) is not None:
         message = (
-            f"`{product.name}` multiplies a norm of `{stream.name}`, entry by entry, by what it makes of it: what it adds is no independent "
-            "increment, entries near 0 stay there, and no law of depth is derived."
+            f"`{product.name}` multiplies a norm of `{stream.name}`, entry by entry, by what it makes of it: that is no independent increment, "
+            "entries near 0 stay there, and no law of depth is derived."
         )
         return Outcome("conditional", message, at(stream, None, product), theorem=THEOREM, numbers=_numbers(facts, stream), condition="small-gain")
     if not raw:

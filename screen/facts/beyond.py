@@ -66,8 +66,13 @@ def written_softmaxes(flow: Flow, nodes: Iterable[int]) -> tuple[int, ...]:
     powers = mask_of(i for i in chosen if graph.nodes[i].op in EXPONENTIALS or _is_power(graph.nodes[i]))
     if not powers:
         return pairs
-    divisors = [(i, graph.nodes[i].inputs[-1]) for i in chosen if graph.nodes[i].op in ("div", "true_divide", "reciprocal") and graph.nodes[i].inputs]
-    return (*(i for i, divisor in divisors if flow.ancestors[divisor] & powers), *pairs)
+    divisors = [(i, _divisor(flow, graph.nodes[i])) for i in chosen if graph.nodes[i].op in ("div", "true_divide", "reciprocal")]
+    return (*(i for i, divisor in divisors if divisor is not None and flow.ancestors[divisor] & powers), *pairs)
+
+
+def _divisor(flow: Flow, node: Node) -> int | None:
+    """What is divided by, where it is no number."""
+    return flow.ref(node, 0, "input") if node.op == "reciprocal" else flow.ref(node, 1, "other")
 
 
 def _is_of_two(flow: Flow, node: Node) -> bool:

@@ -190,7 +190,7 @@ class Run:
                     agrees, found = None, replace(found, reason="the module gives other numbers each time that it runs")
             own = {**own, **plain[1]}
         streams = tuple(
-            replace(f, gradients=tuple(_size(own, b.parameters) for b in s.branches), whole_gradients=plain is not None)
+            replace(f, gradients=_sizes(own, [b.parameters for b in s.branches]), whole_gradients=plain is not None)
             for f, s in zip(found.streams, self.plan.streams, strict=True)
         )
         return replace(
@@ -470,6 +470,14 @@ def _gradients_apart(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -
             apart = float((mine[name].double() - theirs[name].double()).norm()) / max(top, float(mine[name].norm()), 1e-30)
             worst = max(worst or 0.0, apart)
     return worst
+
+
+def _sizes(gradients: Mapping[str, Tensor], branches: list[tuple[str, ...]]) -> tuple[float | None, ...]:
+    """The gradient of each branch over its parameters; nothing of one all of whose parameters serve in both halves of the depth, such as slices of
+    tensors that hold all layers: they are of no one depth."""
+    middle = len(branches) // 2
+    early, late = ({n for names in half for n in names} for half in (branches[:middle], branches[middle:]))
+    return tuple(None if names and early & late >= set(names) else _size(gradients, names) for names in branches)
 
 
 def _size(gradients: Mapping[str, Tensor], names: tuple[str, ...]) -> float | None:

@@ -68,9 +68,16 @@ def _skew(walk: Walk, index: int) -> int | None:
         return None
     left, right = (walk.graph.nodes[_same(walk, i)] for i in node.inputs)
     for t, turned in ((left, right), (right, left)):
-        if turned.op in ("mT", "mH", "t", "T", "transpose", "adjoint") and _same(walk, turned.inputs[0]) == t.index and len(t.shape or ()) == 2:
+        above = walk.graph.nodes[_same(walk, turned.inputs[0])] if turned.inputs else turned
+        if turned.op in ("mT", "mH", "t", "T", "transpose", "adjoint") and _is_equal(above, t) and len(t.shape or ()) == 2:
             return node.index
     return None
+
+
+def _is_equal(one: Node, other: Node) -> bool:
+    """One value, or a triangle that is taken twice."""
+    twice = one.op in ("triu", "tril") and (one.op, one.args, one.kwargs) == (other.op, other.args, other.kwargs)
+    return one.index == other.index or twice
 
 
 def _shifted(walk: Walk, index: int) -> tuple[int, float] | None:

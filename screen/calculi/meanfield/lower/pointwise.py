@@ -92,6 +92,8 @@ class Entries(Sums):
 
     def _with_weight(self, node: Node, value: Value, weight: int) -> Value:
         """A gain or a bias: a vector of weights, entry by entry; or rows of a table."""
+        while self.graph.nodes[weight].op in ("expand", "expand_as", "broadcast_to"):  # as an operand it would be repeated anyway
+            weight = self.graph.nodes[weight].inputs[0]
         rows = self.rows(weight) if node.op == "add" and not self.weights.is_trained(weight) else None
         if rows is not None and self.linked and 0 in value.roots:
             raise Stop("a table is added to the stream in every block", node.index)
