@@ -369,7 +369,7 @@ def _law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown) 
         why = f"`{product.name}` multiplies a norm of the stream by what it makes of it: a mean over random weights is no law of one draw"
         return Unknown(why, (product.output,))
     operator = facts.operator(stream)
-    if law in ("flat", "power") and isinstance(operator, StreamOperator) and operator.carried == "exponential":
+    if law in ("flat", "power") and isinstance(operator, StreamOperator) and operator.carried == "exponential" and not _starts_as_one(operator):
         return Unknown("what blocks carry on is multiplied in every block: at few blocks an exponential looks like a power")
     if isinstance(found, Unknown) or found.ratio_law != "polynomial" or law == "power" or _is_for_depth(subs, found.depth):
         return law
@@ -378,6 +378,11 @@ def _law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown) 
         return law
     even = isinstance(operator, StreamOperator) and operator.carried == "constant" and len(free) == len(subs)
     return "power" if even and goes_on else Unknown(f"its {found.depth} blocks show little of it, and the stream goes on growing")
+
+
+def _starts_as_one(operator: StreamOperator) -> bool:
+    """Whether a chain whose multipliers are learned starts with gain 1."""
+    return operator.is_chain and isinstance(operator.start, Range) and operator.start.number is not None and abs(operator.start.number - 1.0) < 1e-6
 
 
 def size_later(rms: Sequence[float], blocks: int) -> tuple[float, bool]:

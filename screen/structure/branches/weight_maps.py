@@ -87,7 +87,7 @@ class Maps:
         return seen
 
     def _logit_products(self, stack: list[int]) -> list[int]:
-        """The products (of data, or of data and weights) that logits are made of, through sums, scales and masks."""
+        """The products (of data, or of data and weights) that logits are made of, through sums, scales and masks; what a sigmoid makes is a gate."""
         flow = self.branch.flow
         found: list[int] = []
         seen: set[int] = set()
@@ -101,7 +101,7 @@ class Maps:
                 found.extend(flow.graph.nodes[node].inputs[1:] if biased else (node,))
             elif flow.classes[node] == "statistic":
                 found.extend(flow.graph.nodes[node].inputs)
-            elif not flow.key[node]:
+            elif not flow.key[node] and flow.graph.nodes[node].op != "sigmoid":
                 stack.extend(flow.graph.nodes[node].inputs)
         return found
 

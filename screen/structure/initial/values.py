@@ -14,7 +14,7 @@ _OPERATORS: dict[str, Callable[[float, float], float]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b if b else math.nan,
 }  # fmt: skip
 
-_KNOWN = frozenset({*OPS, *_OPERATORS, "clamp", "alias"})
+_KNOWN = frozenset({*OPS, *_OPERATORS, "clamp", "alias", "softmax"})
 LITERALS = frozenset({"tensor", "scalar_tensor", "as_tensor"})
 
 
@@ -45,6 +45,8 @@ def _start(graph: Graph, node: Node, found: dict[int, float | None]) -> float | 
         return float(node.args[0]) if node.args and isinstance(node.args[0], int | float) else None
     if CLASSES.get(node.op) in CARRIES or node.op == "alias":
         return found[node.inputs[0]] if len(set(node.inputs)) == 1 else None
+    if node.op == "softmax":
+        return _share(graph, node, found)
     if node.op not in _KNOWN:
         return None
     values = [found[a.node] if isinstance(a, Ref) else a for a in node.args]
@@ -61,6 +63,14 @@ def _start(graph: Graph, node: Node, found: dict[int, float | None]) -> float | 
         made = _OPERATORS[node.op](*numbers)
         return None if math.isnan(made) else made
     return None
+
+
+def _share(graph: Graph, node: Node, found: dict[int, float | None]) -> float | None:
+    """Of a softmax over equal entries: one over how many there are."""
+    shape, dim = graph.nodes[node.inputs[0]].shape, node.args[1] if len(node.args) > 1 else node.kwarg("dim")
+    if found[node.inputs[0]] is None or not shape or not isinstance(dim, int):
+        return None
+    return 1.0 / max(shape[dim], 1)
 
 
 def _clamped(node: Node, value: object) -> float | None:
