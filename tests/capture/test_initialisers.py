@@ -146,3 +146,20 @@ def test_what_was_overwritten_stays_in_the_record() -> None:
     """GPT-2's history: the default, then 0.02, then the scale for depth; only a part of the entries last."""
     steps = history(linear(lambda w: (nn.init.normal_(w, std=0.02), nn.init.normal_(w, std=0.002), w.data[0].zero_())))
     assert [(s.op, s.whole) for s in steps] == [("uniform_", True), ("normal_", True), ("normal_", True), ("zero_", False)]
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        lambda m: m.half(), lambda m: m.bfloat16(), lambda m: m.double(), lambda m: m.to(torch.float16), lambda m: m.to(dtype=torch.bfloat16),
+        lambda m: m.type(torch.float16),
+    ],
+)  # fmt: skip
+def test_a_cast_after_construction_keeps_what_was_recorded(cast: Callable[[nn.Module], nn.Module]) -> None:
+    recorder = Recorder()
+    with torch.device("meta"), recorder:
+        linear = nn.Linear(4, 4)
+        nn.init.normal_(linear.weight, std=0.02)
+        cast(linear)
+    assert linear.weight.dtype != torch.float32
+    assert [(i.op, i.args) for i in dict(recorder.of(linear))["weight"]][-1:] == [("normal_", (0.0, 0.02))]

@@ -46,6 +46,8 @@ _WHOLE = ("kaiming_uniform_", "constant_", "uniform_", "normal_")
 """Functions of `nn.init` that torch hands over whole."""
 _KEEPS = ("requires_grad_", "detach_", "share_memory_")
 """Names that end like a call in place and write to nothing."""
+_COPIES = ("clone", "to", "contiguous", "cpu", "cuda", "type", "type_as", "float", "double", "half", "bfloat16")
+"""Calls whose result has the values of the tensor, perhaps rounded to another type: `model.half()` makes every parameter by one."""
 _FIXED = ("zero_", "fill_", "constant_")
 """Calls that draw nothing."""
 _SCALED = {"mul": "mul_", "__mul__": "mul_", "__rmul__": "mul_", "div": "div_", "__truediv__": "div_", "add": "add_",
@@ -194,7 +196,7 @@ class Recorder(TorchFunctionMode):
         functions: tuple[Any, ...] = (torch.as_tensor, torch.asarray, Tensor.new_tensor)
         for function in functions:
             table[function] = lambda r, a, k, f=function: self._values.literal(f, a, k, r)  # type: ignore[misc]
-        for name in ("clone", "to", "float", "contiguous"):
+        for name in _COPIES:
             table[getattr(Tensor, name)] = lambda r, a, k: self._copied(r, a[0])
         table[Tensor.copy_] = lambda r, a, k: self._filled(a[0], a[1] if len(a) > 1 else k.get("src"))
         for name in _WHOLE:
