@@ -18,7 +18,7 @@ from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Forward, Stack, forward, value_gains
 from screen.calculi.meanfield.result import Law, Recursion, read, silent
-from screen.calculi.meanfield.stack_of_stream import Builder
+from screen.calculi.meanfield.stack_of_stream import DIFFERENT, Builder, layer_by_layer
 from screen.calculi.meanfield.start import Start
 from screen.calculi.meanfield.transfer import Begin
 from screen.calculi.meanfield.values import Stop
@@ -61,7 +61,8 @@ def recursion_of(
             words = start_of_words(builder, stack, run)
             found = replace(found, words=words, first_update=_first_update(builder, stack, run, words))
     except Stop as stop:
-        return stop.unknown
+        apart = layer_by_layer(stream) if stop.unknown.reason == DIFFERENT else None
+        return stop.unknown if apart is None else recursion_of(apart, graph, depth, tokens=tokens, streams=(apart, *others), norms=norms)
     if isinstance(stream.final_norm, Unknown):
         found = replace(found, last_gradient_exponent=stream.final_norm)
     return found

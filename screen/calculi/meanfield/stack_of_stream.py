@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
 
@@ -24,6 +24,7 @@ from screen.calculi.meanfield.weights import Weights, same_shapes
 from screen.graph import Node, Ref
 from screen.structure.types import Kind, Norm, NormType, Place, Stream, Unknown
 
+DIFFERENT = "blocks of one kind start from different initialisers"
 MOST_BEFORE = 6
 """Other streams behind each other up to which a stack that reads one is computed: each is computed again for every later one."""
 
@@ -144,16 +145,34 @@ class Builder(Context):
         return tuple(groups)
 
     def _compare_starts(self, adds: list[int], per_block: int) -> None:
+        if len(self.stream.kinds) == self.stream.depth:  # each block is read for itself
+            return
         seen: dict[tuple[int, int], tuple[object, ...]] = {}
         for place, (one, two) in enumerate(pairwise(adds)):
             mark, position = self.weights.signature(one, two), (place + 1) % per_block
             if any(other == position and same_shapes(known, mark) and known != mark for (other, _), known in seen.items()):
-                raise Stop("blocks of one kind start from different initialisers", two)
+                raise Stop(DIFFERENT, two)
             seen.setdefault((position, len(mark)), mark)
 
     def _is_residual(self, state: int) -> bool:
         node = self.graph.nodes[state]
         return node.op in JOINS and len({i for i in node.inputs if not self.weights.is_trained(i)}) > 1
+
+
+def layer_by_layer(stream: Stream) -> Stream | None:
+    """The same stream with a kind of block for every layer, for an initialisation that depends on the layer; None where not all of them ran."""
+    known = {kind.id: kind for kind in stream.kinds}
+    if len(stream.traced) != stream.depth or stream.copies != 1 or len(stream.kinds) == stream.depth:
+        return None
+    kinds = []
+    for n, ran in enumerate(stream.traced):
+        kind = known[ran.kind]
+        if len(kind.sublayers) != len(ran.branches):
+            return None
+        own = tuple(replace(sub, add=add, output=output) for sub, (add, output) in zip(kind.sublayers, ran.branches, strict=True))
+        kinds.append(replace(kind, id=f"{kind.id}/{n}", count=1, layers=((n, n),), sublayers=own))
+    traced = tuple(replace(ran, kind=kind.id) for ran, kind in zip(stream.traced, kinds, strict=True))
+    return replace(stream, kinds=tuple(kinds), traced=traced)
 
 
 def _layers(kinds: Iterable[Kind]) -> list[str]:
