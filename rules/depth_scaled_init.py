@@ -86,6 +86,10 @@ VIOLATES = (
 CANNOT_TELL = (_example("nothing fills the weights", "map.weight = nn.Parameter(torch.empty(map.weight.shape))"),)
 
 
+DIVIDED_OUT = "before an output norm, which divides it out"
+"""What makes a scale a no-op: worth a note, and no reason to expect that training fails."""
+
+
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer with weights."""
     sites = [s for s in each_sublayer(facts) if s[2].m.path]
@@ -103,17 +107,22 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     ends = {(fans[p], law[-1]) for p, law in known.items()}
     bases = {p: max((other[-1] for q, other in known.items() if q != p), default=0.0) for p in known}
     carried = any(p in last and bases[p] > 0 and _scale(law[-1] / bases[p], depth) for p, law in known.items())
+    noted = ""
     for parameter, law in known.items():
         base = bases[parameter]
         if any(other and fan != fans[parameter] and abs(law[-1] / other * math.sqrt(fans[parameter] / fan) - 1) < CLEAR for fan, other in ends):
             continue  # its width follows from its fan-in, as that of another weight does
         message = _fault(parameter, law, base, depth, carried or parameter in last, "B" in sublayer.positions)
-        if message:
+        if DIVIDED_OUT in message:
+            noted = noted or message
+        elif message:
             numbers = (("depth", depth), ("last", law[-1]), ("others", base))
             scaled = depth_scaled(facts, stream, base)
             remedy = "scale the last map of each branch once, after every other initialisation" + (f": {scaled}" if scaled else "")
             remedy = "leave the scale out, as the norm behind it divides it out" if "B" in sublayer.positions else remedy
             return Outcome("violated", f"{name}: {message}.", site, "declared", numbers=numbers, remedy=remedy, condition="initialisation")
+    if noted:
+        return Outcome("holds", f"{name}: {noted}.", site, "declared", numbers=(("depth", depth),))
     return Outcome("holds", f"{name}: no scale for depth is lost, doubled or misplaced in the recorded initialisation.", site, "declared")
 
 
@@ -135,7 +144,7 @@ def _fault(parameter: str, law: tuple[float, ...], base: float, depth: int, acts
     if twice and not now and len(law) > 1 and any(_scale(value / base, depth) for value in law[:-1]):
         return f"`{parameter}` was scaled for depth by {twice:.3g} twice"
     if now and normed:
-        return f"`{parameter}` is scaled by {now:.3g} before an output norm, which divides it out: its gradient is {1 / now:.3g} times as large"
+        return f"`{parameter}` is scaled by {now:.3g} {DIVIDED_OUT}: its gradient is {1 / now:.3g} times as large"
     if now and not acts:
         return f"`{parameter}` is scaled for depth by {now:.3g}, and the branch's smallest product of weights does not end in it"
     return ""

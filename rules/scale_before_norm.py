@@ -3,7 +3,8 @@
 Why: a norm divides by the size of its input, so that a factor before it changes nothing but the weight ε gets: Δt = 0.1 before a norm changes the
 stream by two parts in a thousand, after it by the factor that was meant. The same holds for a depth-scaled initialisation of the last map before an
 output norm: it is a no-op forward, and multiplies that weight's gradient by its inverse. A LayerScale of 0.1 before the norm starts the branch at
-its full size, and what was to calm the start of a deep model does nothing.
+its full size, and what was to calm the start of a deep model does nothing. A no-op is a slip of the
+code and feeds no channel: what is left trains like the same model without the scale.
 Assumes: ε is small beside the variance of what is normalised; of a learned scale, that all its entries start at one number other than 0 and 1.
 Cannot tell: when the way from the norm back to a weight passes an op without a row.
 Source: docs/theory.md, scale degrees; Kim et al. 2025, proposition 3.1.
@@ -16,7 +17,7 @@ from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Subla
 from screen.structure.dataflow import number
 from screen.structure.initial.values import start_of
 
-RULE = Rule("I101", "scale-before-norm", "backward", "I", "warning", ("streams.kinds.sublayers", "graph"), "docs/theory.md, scale degrees")
+RULE = Rule("I101", "scale-before-norm", "backward", None, "warning", ("streams.kinds.sublayers", "graph"), "docs/theory.md, scale degrees")
 
 BLOCK = """
 class Block(nn.Module):

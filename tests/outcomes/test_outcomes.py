@@ -17,7 +17,7 @@ from screen.outcomes.fit import fit, settled
 from screen.outcomes.predict import Prediction, predict
 from screen.outcomes.rows import Pair, Row, baselines, pairs_of, rows_of
 from screen.verdict.risk.constants import PRIORS, RISKY, TABLE
-from tests.shared import shared
+from tests.shared import ROOT, shared
 
 
 def cells(name: str, placement: str = "A", **other: Any) -> dict[str, Any]:
@@ -145,3 +145,10 @@ def _nothing() -> Any:
     from screen.outcomes.build import Design
 
     return Design(reason="not built here")
+
+
+def test_the_page_holds_every_constant() -> None:
+    page = (ROOT / "docs" / "outcomes.md").read_text(encoding="utf-8")
+    for c in TABLE:
+        assert f"| {c.name} | {c.value:g} | {c.prior:g} | {c.spread:g} | {c.unit} | {c.source} | {c.moved_by} | {c.against} |" in page
+    assert f"from a risk of {RISKY:g} " in page

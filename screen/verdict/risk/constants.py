@@ -112,7 +112,7 @@ TABLE = (
         against="onset in other studies is at a largest logit of 1e4; peri without QK-norm trains at 66",
     ),
     Constant(
-        "L_slope", 1.24, 1.2, 0.2, "per e-fold",
+        "L_slope", 1.25, 1.2, 0.2, "per e-fold",
         source="our own choice",
         moved_by="kim, wort",
         against="",
