@@ -49,6 +49,8 @@ class Answer:
 
     verdict: str
     """What the verdict means for this model, to be read behind its word."""
+    model: str
+    """What the model is: the summary without the reason, which stands beside it."""
     reason: str
     rates: tuple[str, ...]
     """Learning rates that are expected to be tolerated, the smallest first; empty where none was derived."""
@@ -62,7 +64,7 @@ def answer(report: Report) -> Answer:
     """The first screen of one report."""
     named = {c for channel in report.channels for c in channel.conditions}
     assumed = tuple(words.condition(c) for c in report.conditions if c.id not in named)
-    return Answer(_verdict(report), _reason(report), _rates(report), _changes(report), _risks(report), assumed)
+    return Answer(_verdict(report), _model(report), _reason(report), _rates(report), _changes(report), _risks(report), assumed)
 
 
 def line(report: Report) -> str:
@@ -90,6 +92,12 @@ def _verdict(report: Report) -> str:
         return "expected to train with this recipe" if guarded else "nothing in the code stands in the way of stable training"
     needs = _needs(report, [c for channel in report.channels if channel.state == "conditional" for c in channel.conditions])
     return f"expected to train if {words.listed(needs)}" if needs else "expected to train under the conditions below"
+
+
+def _model(report: Report) -> str:
+    """The summary, which ends in the reason of a channel where the verdict is `unstable` or `unknown`."""
+    ends = (f"; {lower(c.reason.rstrip('.'))}" for c in report.channels)
+    return report.summary.removesuffix(next((end for end in ends if report.summary.endswith(end)), ""))
 
 
 def _needs(report: Report, ids: list[str]) -> list[str]:
@@ -168,7 +176,8 @@ def _risks(report: Report) -> tuple[Risk, ...]:
 def _because(report: Report, channel: Channel) -> str:
     """What a state hangs on: conditions, or a reason."""
     if channel.state in ("closed", "guarded"):
-        return ""
+        none = any(c.claim == "softmax" and c.sublayer is None and c.value is False for c in report.claims)
+        return "there are none, as nothing is weighed by a softmax" if channel.id == "L" and none else ""
     needs = _needs(report, channel.conditions) if channel.state == "conditional" else []
     if needs:
         return f"safe if {words.listed(needs)}"

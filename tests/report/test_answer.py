@@ -66,8 +66,18 @@ def test_reasons_follow_from_states() -> None:
     opened = next(c for c in unstable.channels if c.state == "open")
     assert answer(unstable).reason == next(f.said for f in unstable.findings if f.channel == opened.id and f.outcome == "violated")
     assert "no pass" in answer(unknown).verdict
+    assert "; " in unstable.summary and answer(unstable).model == unstable.summary.partition("; ")[0]
+    assert answer(conditional).model == conditional.summary
     met = conditional.model_copy(update={"conditions": [c.model_copy(update={"recipe": "met"}) for c in conditional.conditions]})
     assert answer(met).verdict == "expected to train under the conditions below"
+
+
+def test_logits_that_are_not_there_are_not_kept_in_check() -> None:
+    report = report_of(h.peri())
+    assert [r.said for r in answer(report).risks if "L" in r.ids] == ["kept in check by the code"]
+    claims = [c.model_copy(update={"value": False}) if c.claim == "softmax" else c for c in report.claims]
+    (said,) = (r.said for r in answer(report.model_copy(update={"claims": claims})).risks if "L" in r.ids)
+    assert said.endswith("there are none, as nothing is weighed by a softmax")
 
 
 def test_a_slip_is_the_reason_and_the_first_change() -> None:

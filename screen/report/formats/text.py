@@ -99,7 +99,7 @@ def _report(report: Report, verbose: bool, width: int | None) -> Iterator[Render
         yield _error(report, width)
     elif said.reason:
         yield _hang(f"  {clean(said.reason)}", "", 2, width)
-    yield _hang(f"  {clean(report.summary)}", "", 4, width)
+    yield _hang(f"  {clean(said.model)}", "", 4, width)
     yield _hang(f"  {clean(' · '.join(words.target_facts(report)))}", "", 4, width, rest="dim")
     yield from (_hang(f"  {clean(note)}", "", 4, width) for note in report.target.notes)
     yield from (_hang("  " if place else "  recipe: ", clean(line), 4, width, rest="dim") for place, line in enumerate(words.recipe(report)))

@@ -44,7 +44,7 @@ class Limit:
 
 
 def limits(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, float] = VALUES, threshold: float = RISKY) -> tuple[Limit, ...]:
-    """The limits of all channels that have one, the smallest first; none where the optimiser is not of Adam's kind: of its steps nothing is derived."""
+    """The limits of all channels that have one, the smallest first; none under an optimiser that is not of Adam's kind."""
     if not streams or recipe.optimizer in NOT_ADAM:
         return ()
     settings = [setting_of(recipe, f) for f in streams]
