@@ -91,7 +91,12 @@ def _verdict(report: Report) -> str:
         guarded = any(c.state == "guarded" for c in report.channels)
         return "expected to train with this recipe" if guarded else "nothing in the code stands in the way of stable training"
     needs = _needs(report, [c for channel in report.channels if channel.state == "conditional" for c in channel.conditions])
-    return f"expected to train if {words.listed(needs)}" if needs else "expected to train under the conditions below"
+    against = [c.id for c in report.conditions if c.recipe == "not_met"]
+    failed = f"; the recipe does not see to it that {words.listed(_needs(report, against))}" if against else ""
+    met = "expected to train with this recipe, which meets what that depends on"
+    if needs:
+        return f"expected to train if {words.listed(needs)}{failed}"
+    return met if any(c.recipe == "met" for c in report.conditions) else "expected to train, as far as the findings below allow"
 
 
 def _model(report: Report) -> str:
@@ -179,8 +184,8 @@ def _because(report: Report, channel: Channel) -> str:
         none = any(c.claim == "softmax" and c.sublayer is None and c.value is False for c in report.claims)
         return "there are none, as nothing is weighed by a softmax" if channel.id == "L" and none else ""
     needs = _needs(report, channel.conditions) if channel.state == "conditional" else []
-    if needs:
-        return f"safe if {words.listed(needs)}"
+    if channel.state == "conditional" and channel.conditions:
+        return f"safe if {words.listed(needs)}" if needs else "the recipe meets that"
     found = _finding(report, channel)
     return lower((found.said if found is not None else channel.reason).rstrip("."))
 

@@ -69,7 +69,12 @@ def test_reasons_follow_from_states() -> None:
     assert "; " in unstable.summary and answer(unstable).model == unstable.summary.partition("; ")[0]
     assert answer(conditional).model == conditional.summary
     met = conditional.model_copy(update={"conditions": [c.model_copy(update={"recipe": "met"}) for c in conditional.conditions]})
-    assert answer(met).verdict == "expected to train under the conditions below"
+    assert answer(met).verdict == "expected to train with this recipe, which meets what that depends on"
+    assert {r.said for r in answer(met).risks if r.state == "conditional"} == {"depends on training: the recipe meets that"}
+    against = [c.model_copy(update={"recipe": "not_met" if c.id == "bounded-logits" else "met"}) for c in conditional.conditions]
+    said = answer(conditional.model_copy(update={"conditions": against})).verdict
+    logits = words.CONDITIONS["bounded-logits"]
+    assert said == f"expected to train if {logits}; the recipe does not see to it that {logits}"
 
 
 def test_logits_that_are_not_there_are_not_kept_in_check() -> None:
