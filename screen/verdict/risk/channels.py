@@ -73,7 +73,7 @@ def channel_risks(f: Features, s: Setting, c: Mapping[str, float]) -> dict[Chann
         "O": 0.0 if f.words is None or s.z_loss > 0 else _logistic(c["O_slope"] * (_log(q.drift) - c["O_drift"])),
         "I": _initial(f, s, q, c),
         "N": _numerics(f, s, q, scale, c),
-        "S": _logistic(c["S_slope"] * (_log(q.first_update) - late - c["S_identity"] + _share(f) * (c["S_identity"] - c["S_post"]))),
+        "S": _logistic(c["S_slope"] * (_log(q.first_update) - _first_updates(f, s, c))),
     }
     return {name: min(max(risk, c["floor"]), 1 - 1e-9) for name, risk in found.items()}
 
@@ -81,6 +81,13 @@ def channel_risks(f: Features, s: Setting, c: Mapping[str, float]) -> dict[Chann
 def overall(risks: Mapping[ChannelId, float]) -> float:
     """1 − Π(1 − r)."""
     return 1.0 - math.prod(1.0 - r for r in risks.values())
+
+
+def _first_updates(f: Features, s: Setting, c: Mapping[str, float]) -> float:
+    """ln(η·κ) that half of all runs survive: between stacks with an identity path and those without by the share of branches behind a norm on it."""
+    share, log = _share(f), _log(1 + s.warmup / 10)
+    around = c["S_free" if f.bounded is True else "S_identity"] + c["warmup_identity"] * log
+    return (1 - share) * around + share * (c["S_post"] + c["warmup"] * log)
 
 
 def _depth(f: Features, q: Quantities, scale: float, late: float, c: Mapping[str, float]) -> float:

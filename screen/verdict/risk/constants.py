@@ -28,10 +28,16 @@ class Constant:
 
 TABLE = (
     Constant(
-        "S_identity", 7.28, 7.0, 1.0, "ln(η·κ)",
-        source="κ of the first Adam step; 1e3 since such stacks recover from an overshoot (degree-0 groups)",
-        moved_by="wort, palm, xiong",
-        against="one source trains at η·κ = 1e4 with QK-norm; PaLM spikes at 1e2 from another cause",
+        "S_identity", 4.5, 4.5, 1.0, "ln(η·κ)",
+        source="κ of the first Adam step; a stack with an identity path recovers from an overshoot of tens of times its representation",
+        moved_by="atlas, wort, palm, xiong",
+        against="one source trains at η·κ = 1e4 with QK-norm and 5,000 steps of warm-up; PaLM spikes at 1e2 from another cause",
+    ),
+    Constant(
+        "S_free", 7.0, 7.0, 1.0, "ln(η·κ)",
+        source="weights behind which a norm stands are of degree 0: they grow until a step is small beside them (Arora et al. 2018)",
+        moved_by="atlas, kim",
+        against="",
     ),
     Constant(
         "S_post", 0.58, 0.3, 1.0, "ln(η·κ)",
@@ -50,6 +56,12 @@ TABLE = (
         source="tolerated rate against warm-up on post-norm (xiong: 0, 500, 4000 steps)",
         moved_by="xiong, wort",
         against="0.35 to 0.5 would do; helps nothing where tokens collapsed at the start",
+    ),
+    Constant(
+        "warmup_identity", 0.7, 0.7, 0.2, "per e-fold of 1 + steps/10",
+        source="the same of stacks with an identity path: 100 steps of the atlas against 5,000 steps of warm-up at like η·κ",
+        moved_by="atlas, wort",
+        against="two studies, 10 and 5,000 steps of warm-up, and little between them",
     ),
     Constant(
         "D_folds", 1.6, 1.5, 0.5, "ln(e-folds of 1 − cos)",

@@ -34,7 +34,8 @@ class Features:
     bounded: bool | None
     """Whether every branch's output is bounded over its weights, or the sum is normalised."""
     normed: bool
-    """Whether every branch has a norm on its way: before it, in it, behind it or on the sum (of another stream that it is added to as well)."""
+    """Whether every branch has a norm on its way (before it, in it, behind it or on the sum, of another stream that it is added to as well), or
+    what it adds is bounded at fixed weights by other means (DyT)."""
     raw_inputs: bool
     """Whether some branch reads the stream itself, which no norm has just renewed."""
     silent: bool
@@ -97,7 +98,7 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
         identity=True if any(has_identity_path(facts, t) is True for t in twins) else _answer(has_identity_path(facts, stream)),
         crossed=stream.identity.norms_crossed,
         bounded=_all([True if is_sum_normed(facts, s) else _answer(is_output_bounded(facts, s)) for s in subs]),
-        normed=_normed(stream) or any(_normed(t) for t in twins),
+        normed=_normed(stream) or any(_normed(t) for t in twins) or facts.claims.of("growth", "fixed", stream.name).known in ("bounded", "linear"),
         raw_inputs=not _renewed(subs),
         silent=all(starts_at_zero(s) for s in subs),
         branch_scale=max(_size(s.branch.value, s.branch.init) for s in subs),
