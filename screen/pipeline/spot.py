@@ -29,8 +29,9 @@ STEADY = 0.6
 """Share of the growth of a stream that its second half has to have, at least, for a growth to be exponential (a power: much less)."""
 LASTING = 0.9
 """Share of its first growth that a linear part keeps when it is repeated, from which on it is an exponential."""
-RISING = 1.5
-"""How many times as much the second half of the states may gain, in squares, as the first: branches of one size gain the same (convention)."""
+RISING = 2.5
+"""How many times as much the second half of the states may gain, in squares, as the first: branches of one size gain the same, sums of all of them
+3 times (convention)."""
 GROWN = 100.0
 """Growth over the depth from which a law is read off a measurement."""
 EXPLODED, LEVEL = 1e3, 0.1
