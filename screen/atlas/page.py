@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -44,7 +44,7 @@ def write(rows: Sequence[Record], page: Path) -> None:
             links.append(f"![{title}]({folder.name}/{name}.svg)\n")
     learned = folder / "learned.md"
     words = learned.read_text(encoding="utf-8") if learned.exists() else ""
-    parts = [_intro(rows), words, "## Heat maps\n", HEAT, *links, _tolerated(rows), _changes(rows), _split(rows), MADE]
+    parts = [_intro(rows), words, "## Heat maps\n", HEAT, *links, _tolerated(rows), _seeds(rows), _changes(rows), _split(rows), MADE]
     page.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
 
 
@@ -119,6 +119,16 @@ def _tolerated(rows: Sequence[Record]) -> str:
 TOLERATED = """Base recipe, all seeds together: the largest rate of the grid at which at least half of the seeds learned. The next rate of the
 grid failed; after ≥ no larger one was tried. `none`: no rate of the grid trained in so few steps.
 """
+
+
+def _seeds(rows: Sequence[Record]) -> str:
+    """How often two seeds of one cell agree on whether it trains."""
+    at: dict[Any, list[bool]] = defaultdict(list)
+    for row in rows:
+        at[replace(cell_of(row), seed=0)].append(row["trained"])
+    both = [trained for trained in at.values() if len(trained) > 1]
+    same = sum(len(set(trained)) == 1 for trained in both)
+    return f"Of {len(both)} cells that were run with more than one seed, the seeds agree in {same} on whether they train.\n"
 
 
 def _changes(rows: Sequence[Record]) -> str:

@@ -48,6 +48,7 @@ def _stacks() -> Iterator[list[Cell]]:
     yield from _variations(VARIED[:4], 4)
     yield from ([replace(c, task="repeat") for c in _rates(design, 4, RATES, (_seed(design),))] for design in DESIGNS)
     yield from (_base(design, DEEP) for design in DESIGNS)
+    yield from (_rates(design, 12, RATES[1:], (_seed(design),)) for design in DESIGNS)
     yield from _variations(VARIED[4:8], 4)
     yield from ([replace(c, width=64) for c in _rates(design, 2, RATES[1:], (_seed(design),))] for design in DESIGNS)
     yield from _variations(VARIED[8:10], 4)
