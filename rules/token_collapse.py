@@ -4,8 +4,8 @@ Why: where every path crosses norms there is no identity path. At a large initia
 1/(1 + v), v the mean-square gain of V and O, so that after a few dozen blocks tokens are nearly the same and no gradient tells them apart: the
 loss stays at its first value. With smaller weights, or a stream multiplied by α, the collapse is slow: 2N(v² + w²)/α² at most about 1 is
 DeepNorm's condition.
-Assumes: independent random weights at the recorded initialisation, tokens that are exchangeable; the thresholds on 1 − cos are provisional, and
-a condition in between is warm-up and a lower learning rate.
+Assumes: independent random weights at the recorded initialisation, tokens that are exchangeable; the thresholds on 1 − cos are provisional: from
+4e-4 to 0.0176 the runs that are known train, but few they are, and the condition is warm-up and a lower learning rate, as above.
 Cannot tell: when the initialisation was not recorded, or a branch is none that the recursion covers; when tokens collapse in blocks whose weights
 serve at several depths, since the thresholds were set on blocks with weights of their own.
 Source: the token covariance recursion in docs/theory.md; Wang et al. 2022 (DeepNet), section 4; Xiong et al. 2020, theorem 1.
@@ -30,6 +30,8 @@ APART = 0.1
 """1 − cos at the last block above which a stream is trained with warm-up as usual (provisional, set on published outcomes)."""
 UPDATE = "2N(v² + w²)/α² ≤ about 1, with 2N the number of branches"
 
+BAND = 0.0176
+"""1 − cos from which up streams are known to train: post-norm at 6+6 with fairseq's gains. Down to `COLLAPSED` it is a guess which recipe was run."""
 BLOCK = """
 class Block(nn.Module):
     def __init__(self):
@@ -185,7 +187,7 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
         message = f"At the recorded initialisation {where}, and {size}: tokens are nearly the same."
         remedy = "smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches"
         return Outcome("violated", message, site, basis, theorem, numbers=numbers, remedy=remedy)
-    middle = "" if apart > APART else ", which is little"
+    middle = "" if apart > APART else ", which is little" if apart >= BAND else f", so little (below {BAND}) that hardly a run says if it trains"
     message = f"At the recorded initialisation {where}, and {size}{middle}: it needs warm-up and a lower learning rate."
     return Outcome("conditional", message, site, basis, theorem, numbers=numbers, condition="warm-up")
 

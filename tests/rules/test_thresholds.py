@@ -133,6 +133,11 @@ def collapse(apart: float) -> str:
     return one("D201", started(h.post(), one_minus_cos=apart))
 
 
+def in_the_band(apart: float) -> bool:
+    (found,) = check("D201", started(h.post(), one_minus_cos=apart))
+    return "hardly a run says if" in found.message
+
+
 def little(apart: float) -> bool:
     (found,) = check("D201", started(h.post(), one_minus_cos=apart))
     return ", which is little" in found.message
@@ -225,6 +230,7 @@ ROWS: tuple[Row, ...] = (
     ("facts.queries.COLLAPSED", collapse, "violated", "conditional"),
     ("facts.queries.UPDATE_LIMIT", deepnorm, "holds", "violated"),
     ("rules.token_collapse.APART", little, True, False),
+    ("rules.token_collapse.BAND", in_the_band, True, False),
     ("rules.norm_on_stream.GROWTH_LIMIT", lambda t: one("R101", unnormed(t)), "conditional", "violated"),
     ("rules.norm_on_stream.USUAL_GAIN", lambda g: one("R101", unnormed(0.9 * g * 4, 4)), "conditional", "violated"),
     ("rules.norm_on_stream.UNEVEN", lambda u: uneven((5 / u - 1) / 4), "violated", "conditional"),
@@ -265,9 +271,10 @@ NUMBERS: dict[str, float] = {
     "rules.stream_growth.EXPONENTIAL": 100,
     "facts.queries.EXPLOSIVE": 100,
     "facts.queries.STARVED": 1000,
-    "facts.queries.COLLAPSED": 0.01,
+    "facts.queries.COLLAPSED": 4e-4,
     "facts.queries.UPDATE_LIMIT": 2,
     "rules.token_collapse.APART": 0.1,
+    "rules.token_collapse.BAND": 0.0176,
     "rules.norm_on_stream.GROWTH_LIMIT": 1,
     "rules.norm_on_stream.USUAL_GAIN": 1 / 9,
     "rules.norm_on_stream.UNEVEN": 4,
@@ -316,6 +323,12 @@ ELSEWHERE = {
     "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",
     "facts.operator.steps.LOW": "where a slope is read off", "facts.operator.steps.HIGH": "where a slope is read off",
     "facts.operator.steps.LARGER": "where a slope is read off",
+    "verdict.risk.assess.HALVINGS": "how exactly a flip is found", "verdict.risk.channels.TINY": "of floats",
+    "verdict.risk.channels.BLOCKS": "a unit", "verdict.risk.channels.STEP": "a factor that S_identity takes up",
+    "verdict.risk.channels.STEP_POST": "a factor that S_post takes up", "verdict.risk.channels.COMPENSATED": "an exponent",
+    "verdict.risk.constants.RISKY": "tests/verdict/test_risk.py", "verdict.risk.setting.RECTIFIED": "steps that RAdam is worth",
+    "verdict.risk.setting.ROOT_FROM": "a unit of a schedule", "verdict.under_recipe.OPENING": "tests/verdict/test_under_recipe.py",
+    "verdict.under_recipe.QUIET": "tests/verdict/test_under_recipe.py",
 }  # fmt: skip
 """Numbers that are no threshold, or are on both sides of elsewhere."""
 
