@@ -29,7 +29,8 @@ LAYERS: tuple[str, ...] = (
     "command",
     "api __main__",
     "__init__",
-    "atlas outcomes pytest_plugin",
+    "atlas",
+    "outcomes",
 )
 """The rooms of `screen`, from the ground up: each imports from the lines before its own, and from no room beside it. Imports inside of functions
 count, and those under `TYPE_CHECKING`."""

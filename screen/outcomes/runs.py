@@ -1,16 +1,16 @@
-"""What is said of the runs of the atlas: each cell's design is built and screened as a row's is, its recipe stated in full."""
+"""Runs of the atlas against the risk: each design is built from its cell, and judged under the recipe of the run."""
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from screen.atlas.cell import BATCH, BETA1, CLIP, LAST, STEPS, TOKENS, Cell, cell_of, spec_of
+from screen.atlas.cell import BATCH, STEPS, TOKENS, Cell, cell_of, spec_of
+from screen.atlas.predictions import Prediction, Predictor
 from screen.atlas.split import part
 from screen.atlas.tolerance import labels
 from screen.outcomes.build import Design, of_spec
@@ -18,51 +18,58 @@ from screen.outcomes.fit import Known
 from screen.outcomes.rows import Row
 from screen.recipe import Recipe
 from screen.verdict.risk import assess
+from screen.verdict.risk.constants import RISKY
 from screen.verdict.risk.setting import setting_of
 
-PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+TYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 BASE = Cell("pre", 4, 32, "chain", 1e-3, 0)
 
 
 def recipe_of(cell: Cell) -> Recipe:
-    """All that a cell says of its training."""
+    """The recipe of a run; its warm-up is a share of the steps."""
     return Recipe.model_validate({
-        "optimizer": "adamw", "lr": cell.lr, "betas": (BETA1, cell.beta2), "eps": cell.eps, "weight_decay": cell.decay, "grad_clip": CLIP,
-        "schedule": "cosine", "warmup_steps": round(cell.warmup * STEPS), "total_steps": STEPS, "min_lr": cell.lr * LAST, "z_loss": cell.z_loss,
-        "batch_size": BATCH * TOKENS, "precision": PRECISIONS[cell.precision],
+        "optimizer": "adamw", "lr": cell.lr, "weight_decay": cell.decay, "warmup_steps": round(cell.warmup * STEPS), "total_steps": STEPS,
+        "schedule": "cosine", "eps": cell.eps, "betas": (0.9, cell.beta2), "z_loss": cell.z_loss, "precision": TYPES[cell.precision],
+        "params_precision": "float32", "batch_size": BATCH * TOKENS,
     })  # fmt: skip
 
 
 @cache
 def design_of(design: str, depth: int, width: int, init: str) -> Design:
-    """What is known of a cell's design, captured once."""
+    """What is known of a cell's design, which is traced once."""
     with tempfile.TemporaryDirectory() as folder:
         return of_spec(spec_of(replace(BASE, design=design, depth=depth, width=width, init=init)), Path(folder) / "design.py")
 
 
-def predicted(record: Mapping[str, Any]) -> dict[str, float] | None:
-    """The risk of one run and the largest rate that is expected to train, from design, initialisation and recipe alone (`python -m screen.atlas score
-    --predictor screen.outcomes.runs:predicted`)."""
-    cell = cell_of(record)
-    seen = assess(design_of(cell.design, cell.depth, cell.width, cell.init).streams, recipe_of(cell))
-    if seen is None:
-        return None
-    return {"risk": seen.risk, "tolerated": 10.0 if seen.lr is None else seen.lr}
+def predictor_of(rows: Iterable[Mapping[str, Any]], progress: Callable[[str], None] = lambda text: None) -> Predictor:
+    """Who is asked about runs: risk, and the rate at which it crosses the threshold. Each design of these rows is traced first."""
+    for design, depth, width, init in dict.fromkeys((c.design, c.depth, c.width, c.init) for c in map(cell_of, rows)):
+        progress(f"{design}: {depth} blocks of width {width}, {init}")
+        design_of(design, depth, width, init)
+
+    def ask(row: Mapping[str, Any]) -> Prediction:
+        cell = cell_of(row)
+        seen = assess(design_of(cell.design, cell.depth, cell.width, cell.init).streams, recipe_of(cell))
+        # the atlas asks for a probability above or below a half
+        return Prediction() if seen is None else Prediction(seen.lr, seen.risk / (2 * RISKY) if seen.risk < RISKY else 0.5 + (seen.risk - RISKY) / 2)
+
+    return ask
 
 
-def fitting(path: Path) -> tuple[list[Row], Known]:
-    """The runs of a file that a fit may see, as rows with their streams and settings; those that were merely too short to learn are left out."""
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def fitting(records: Iterable[Mapping[str, Any]], progress: Callable[[str], None] = lambda text: None) -> tuple[list[Row], Known]:
+    """The runs that a fit may see, as rows, with their streams and settings; those that were merely too short to learn are left out."""
+    records = list(records)
     told, rows, known = labels(records), list[Row](), Known()
     for record in records:
         cell = cell_of(record)
-        if part(cell) == "unseen" or told[cell.id] == "slow":
+        if part(cell) == "unseen" or told[record["id"]] == "slow":
             continue
+        progress(f"{cell.design}: {cell.depth} blocks of width {cell.width}, {cell.init}")
         streams = design_of(cell.design, cell.depth, cell.width, cell.init).streams
         if streams:
-            known[cell.id] = [(f, setting_of(recipe_of(cell), f)[0]) for f in streams]
-            rows.append(Row(cell.id, "atlas", "run", {}, told[cell.id] == "fails", None, ()))
+            known[record["id"]] = [(f, setting_of(recipe_of(cell), f)[0]) for f in streams]
+            rows.append(Row(record["id"], "atlas", "run", {}, told[record["id"]] == "fails", None, ()))
     return rows, known
 
 
-__all__ = ["design_of", "fitting", "predicted", "recipe_of"]
+__all__ = ["design_of", "fitting", "predictor_of", "recipe_of"]

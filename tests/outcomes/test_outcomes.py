@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from screen.atlas.cell import cell_of
 from screen.errors import UsageError
 from screen.outcomes.__main__ import main
 from screen.outcomes.build import designs_of
@@ -16,6 +17,7 @@ from screen.outcomes.figures import Table, compare, figures, order
 from screen.outcomes.fit import fit, settled
 from screen.outcomes.predict import Prediction, predict
 from screen.outcomes.rows import Pair, Row, baselines, pairs_of, rows_of
+from screen.outcomes.runs import recipe_of
 from screen.verdict.risk.constants import PRIORS, RISKY, TABLE
 from tests.shared import ROOT, shared
 
@@ -152,3 +154,14 @@ def test_the_page_holds_every_constant() -> None:
     for c in TABLE:
         assert f"| {c.name} | {c.value:g} | {c.prior:g} | {c.spread:g} | {c.unit} | {c.source} | {c.moved_by} | {c.against} |" in page
     assert f"from a risk of {RISKY:g} " in page
+
+
+def test_runs_of_the_atlas_are_judged_by_their_cells(tmp_path: Path) -> None:
+    base = {"design": "post", "depth": 2, "width": 32, "task": "chain", "seed": 1, "part": "unseen", "final": 1.0, "best": 1.0, "rise": 0.0}
+    lines = [{**base, "id": f"r{lr}", "lr": lr, "trained": lr < 0.1, "outcome": "learned" if lr < 0.1 else "diverged"} for lr in (1e-3, 1.0)]
+    (tmp_path / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines, {**lines[0], "id": "seen", "part": "fit", "lr": 3.0}]))
+    result = CliRunner().invoke(main, ["score", "--runs", str(tmp_path / "runs.jsonl"), "--json"])
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0 and found["runs"]["runs"] == 2 and found["runs"]["balanced"] == 1.0, result.output
+    recipe = recipe_of(cell_of({**lines[0], "warmup": 0.3, "precision": "fp16"}))
+    assert (recipe.warmup_steps, recipe.precision, recipe.params_precision) == (30, "float16", "float32")
