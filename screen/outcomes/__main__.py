@@ -19,7 +19,7 @@ from screen.outcomes.fit import fit as fitted
 from screen.outcomes.fit import leave_one_out, settled
 from screen.outcomes.predict import predict
 from screen.outcomes.rows import Pair, Row, pairs_of, rows_of
-from screen.outcomes.runs import predictor_of
+from screen.outcomes.runs import fitting, predictor_of
 from screen.verdict.risk.constants import RISKY, TABLE, VALUES
 
 PAIRS_RIGHT, DECIDED, BALANCED, APART = 0.85, 0.70, 0.75, 0.07
@@ -82,11 +82,13 @@ def _score_runs(file: Path, as_json: bool) -> NoReturn:
 @main.command()
 @click.argument("file", type=FILE)
 @click.option("--pairs", "pairs_file", type=FILE, help="Ordered pairs of rows.")
-def fit(file: Path, pairs_file: Path | None) -> None:
+@click.option("--runs", "runs_file", type=FILE, help="Runs of the atlas, of which the part for fitting is fitted to as well.")
+def fit(file: Path, pairs_file: Path | None, runs_file: Path | None) -> None:
     """Fit the constants of the risk to FILE and print them beside those that are in use."""
     rows, pairs = _read(file, pairs_file)
-    designs = designs_of(rows, assumed=True, progress=_progress)
-    found = fitted(rows, pairs, settled(rows, designs, assumed=True))
+    known = settled(rows, designs_of(rows, assumed=True, progress=_progress), assumed=True)
+    runs, of_runs = fitting(read(runs_file), _progress) if runs_file else ([], {})
+    found = fitted([*rows, *runs], pairs, {**known, **of_runs})
     for constant in TABLE:
         click.echo(f"{constant.name:16} {found.values[constant.name]:8.3f}   in use {VALUES[constant.name]:8.3f}   prior {constant.prior:8.3f}")
     click.echo(f"threshold        {found.threshold:8.2f}   in use {RISKY:8.2f}   loss {found.loss:.3f}")
