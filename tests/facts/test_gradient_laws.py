@@ -97,7 +97,7 @@ def told(block: type[nn.Module]) -> tuple[object, str]:
 @pytest.mark.parametrize(
     ("block", "law", "channel"),
     [
-        (Mlp, "power", "closed"),
+        (Mlp, None, "closed"),
         (Hardly, "flat", "closed"),
         (MadeForDepth, "flat", "closed"),
         (Product, None, "conditional"),
