@@ -138,7 +138,7 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
         multiplied = isinstance(operator, StreamOperator) and operator.carried == "exponential"
         if law == "flat" and (multiplied or (found.is_linear and not _is_steady(replace(claim, weights="fixed"), found))):
             law = None  # it may be the beginning of an exponential: the stream is multiplied, or branches grow with it
-        if law == "flat" and size_later([s or 0.0 for s in found.rms[first:]], stream.depth)[0] > FLAT:
+        if law == "flat" and size_later([s or 0.0 for s in found.rms[first:]], stream.depth) > FLAT:
             law = None  # or of a power: the stream goes on growing
         is_product = any(s.multiplies_norm for k in stream.kinds for s in k.sublayers)
         if law is None and ratio is not None and not is_product and _is_carried(facts, stream, found) and _bends(_by_blocks(stream, found)):

@@ -66,7 +66,7 @@ def law(**changes: object) -> object:
 
 def later(blocks: float) -> float:
     """Behind `HORIZON` blocks, of a stream whose size is 3 behind as many as these."""
-    return size_later([math.sqrt(1.0 + 8.0 * (n / (blocks - 1))) for n in range(100)], 100)[0]
+    return size_later([math.sqrt(1.0 + 8.0 * (n / (blocks - 1))) for n in range(100)], 100)
 
 
 def deepnorm(update: float) -> str:
@@ -251,7 +251,6 @@ ROWS: tuple[Row, ...] = (
     ("facts.claims.derive.LEVEL", lambda e: law(ratio_exponent=e), "flat", "unknown"),
     ("facts.claims.derive.SLOPING", lambda e: law(ratio_exponent=-e), "unknown", "power"),
     ("facts.claims.derive.HORIZON", lambda n: later(n) > 3.0, True, False),
-    ("facts.claims.derive.STEADY", lambda s: size_later([*[1.0] * 4, *[math.sqrt(2.0)] * 2, *[math.sqrt(2.0 + s)] * 2], 8)[1], False, True),
     ("facts.claims.derive.GROWN", grown_law, "power", "unknown"),
     ("facts.claims.derive.USEFUL", bound_of, True, "unknown"),
     ("facts.claims.derive.STRAIGHT", risen, False, True),

@@ -29,8 +29,6 @@ LEVEL, SLOPING = 0.1, 0.3
 """Exponents of the gradient ratio over depth up to which it is flat, and from which it is a power; what lies between is not told (convention)."""
 HORIZON = 1000
 """Blocks up to which a flat law has to stay one, as far as the last quarter of the blocks shows: the deepest that are trained (convention)."""
-STEADY = 0.8
-"""Share of what a block of the quarter before adds to the squared size of a stream that one of the last quarter has to add for it to go on."""
 GROWN = 30.0
 """Growth of a stream over its depth from which branches that grow with it make gradients exponential sooner or later (convention)."""
 USEFUL = 1e3
@@ -373,7 +371,7 @@ def _law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown) 
         return Unknown("what blocks carry on is multiplied in every block: at few blocks an exponential looks like a power")
     if isinstance(found, Unknown) or found.ratio_law != "polynomial" or law == "power" or _is_for_depth(subs, found.depth):
         return law
-    later, _ = size_later(found.rms, found.depth)
+    later = size_later(found.rms, found.depth)
     slope = 0.0 if isinstance(found.ratio_exponent, Unknown) else abs(found.ratio_exponent)
     if later <= FLAT or slope < LEVEL / 10:  # or no gradient comes by way of the branches
         return law
@@ -385,15 +383,15 @@ def _starts_as_one(operator: StreamOperator) -> bool:
     return operator.is_chain and isinstance(operator.start, Range) and operator.start.number is not None and abs(operator.start.number - 1.0) < 1e-6
 
 
-def size_later(rms: Sequence[float], blocks: int) -> tuple[float, bool]:
-    """rms behind `HORIZON` blocks over that behind the first, if each adds as much to its square as those of the last quarter do; and whether these
-    add as much as the quarter before: independent branches of a size of their own do, and rms²(n) = a + b·n is a power of depth."""
+def size_later(rms: Sequence[float], blocks: int) -> float:
+    """rms behind `HORIZON` blocks over that behind the first, if each adds to its square what those of the last quarter do: as independent branches
+    of a size of their own."""
     squares, n = [size * size for size in rms], len(rms)
     if n < FEWEST or squares[0] <= 0 or not math.isfinite(squares[-1]):
-        return math.inf, False
-    late, before = ((squares[-1] - squares[-1 - n // 4]), (squares[-1 - n // 4] - squares[-1 - 2 * (n // 4)]))
+        return math.inf
+    late = squares[-1] - squares[-1 - n // 4]
     rise = max(late, 0.0) / (n // 4) * max(HORIZON / blocks - 1, 0) * n
-    return math.sqrt((squares[-1] + rise) / squares[0]), late >= STEADY * before > 0
+    return math.sqrt((squares[-1] + rise) / squares[0])
 
 
 def _is_for_depth(subs: Sequence[Sublayer], depth: int) -> bool:
