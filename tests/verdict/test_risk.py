@@ -15,15 +15,16 @@ from screen.verdict.risk.constants import PRIORS, RISKY, TABLE, VALUES
 from screen.verdict.risk.setting import ITEMS, moved, setting_of
 
 PRE = Features(
-    stream="stream", depth=12, branches=24, width=768, identity=True, crossed=0, bounded=False, normed=True, raw_inputs=False, silent=False,
-    branch_scale=1.0, alpha=1.0, softmax=True, logits_bounded=False, gain=0.6, side=1536.0, rms_first=0.02, rms_last=0.3, one_minus_cos=0.45,
-    gradient_ratio=3.6,
-    exponential=False, update=11.5, logit_rms=0.3, kappa=None, dtype="float32", gated=False,
-    has_final_norm=True, words=50304,
+    stream="stream", depth=12, branches=24, width=768, identity=True, crossed=0, bounded=False, normed=True, raw_inputs=False, renewed=True,
+    scaled=False, branch_scale=1.0, alpha=1.0, softmax=True, logits_bounded=False, gain=0.6, side=1536.0, mean_gain=0.6, mean_side=1536.0,
+    rms_first=0.02, rms_last=0.3, one_minus_cos=0.45, gradient_ratio=3.6, exponential=False, update=11.5, logit_rms=0.3, kappa=None,
+    dtype="float32", gated=False, has_final_norm=True, words=50304,
 )  # fmt: skip
 DESIGNS = {
     "pre": PRE,
-    "pre, unknown start": replace(PRE, gain=None, side=None, rms_first=None, rms_last=None, one_minus_cos=None, update=None, logit_rms=None),
+    "pre, unknown start": replace(
+        PRE, gain=None, side=None, mean_gain=None, mean_side=None, rms_first=None, rms_last=None, one_minus_cos=None, update=None, logit_rms=None
+    ),
     "pre, first update": replace(PRE, kappa=9e3),
     "Mix-LN": replace(PRE, identity=False, crossed=6, kappa=9e3),
     "pre, QK-norm": replace(PRE, logits_bounded=True),
@@ -32,7 +33,9 @@ DESIGNS = {
     "DeepNorm": replace(PRE, bounded=True, identity=False, crossed=24, alpha=2.2, update=1.0),
     "output only": replace(PRE, bounded=True, raw_inputs=True, exponential=True, gradient_ratio=90.0, rms_last=5.0),
     "none": replace(PRE, normed=False, raw_inputs=True),
-    "ReZero": replace(PRE, normed=False, raw_inputs=True, silent=True, branch_scale=0.0),
+    "ReZero": replace(PRE, normed=False, renewed=False, raw_inputs=True, scaled=True, branch_scale=0.0),
+    "LayerScale": replace(PRE, scaled=True, branch_scale=1e-4, kappa=9.0),
+    "tanh for norms": replace(PRE, renewed=False),
     "pre, float16": replace(PRE, dtype="float16", width=8192),
 }
 RECIPES = {
@@ -72,7 +75,8 @@ def _larger(f: Features, c: float) -> Features:
     if f.gain is None or f.logit_rms is None or f.rms_first is None or f.one_minus_cos is None:
         return f
     apart = f.one_minus_cos ** max(c, 1.0)
-    return replace(f, gain=f.gain * c * c, logit_rms=f.logit_rms * c * c, rms_first=f.rms_first * c, one_minus_cos=apart)
+    gains = {"gain": f.gain * c * c, "mean_gain": f.mean_gain and f.mean_gain * c * c, "logit_rms": f.logit_rms * c * c}
+    return replace(f, **gains, rms_first=f.rms_first * c, one_minus_cos=apart)
 
 
 def test_structure_that_closes_a_channel_lowers_its_risk() -> None:
@@ -85,6 +89,14 @@ def test_structure_that_closes_a_channel_lowers_its_risk() -> None:
 
     assert of("pre, QK-norm")["L"] < of("pre")["L"] and of("peri")["R"] < of("pre")["R"] < of("none")["R"]
     assert of("DeepNorm")["D"] < of("post")["D"] and of("pre")["S"] < of("post")["S"] and of("pre")["L"] < of("output only")["L"]
+
+
+def test_a_learned_scale_that_steps_outgrow_is_no_protection() -> None:
+    recipes = [Recipe(lr=lr, warmup_steps=10, weight_decay=0.1, total_steps=1000, precision="float32") for lr in (5e-5, 0.3)]
+    tiny, plain = DESIGNS["LayerScale"], replace(PRE, scaled=True, kappa=9e3)
+    small, large = ([channel_risks(f, setting_of(r, f)[0], {**VALUES, "floor": 0.0})["S"] for f in (tiny, plain)] for r in recipes)
+    assert small[0] < small[1] / 100 and large[0] > 0.5
+    assert channel_risks(DESIGNS["tanh for norms"], setting_of(recipes[1], PRE)[0], VALUES)["R"] > VALUES["R_most"]
 
 
 def test_fp8_and_half_precision_cost_what_they_do_not_scale() -> None:

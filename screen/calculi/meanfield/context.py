@@ -14,7 +14,7 @@ from screen.graph import Graph
 from screen.structure.types import Norm, Stream
 
 
-@dataclass
+@dataclass(repr=False)
 class Context:
     """One stream in its graph, and what reading it has come to know."""
 

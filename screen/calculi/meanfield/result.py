@@ -156,7 +156,7 @@ def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
 
 def silent(stack: Stack, run: Forward) -> Unknown | None:
     """Why nothing can be told of gradients, if so."""
-    blame = _blame(math.sqrt(run.states[-1].power))
+    blame = _blame(math.sqrt(run.states[-1].power) if len(run.states) == len(stack.blocks) else math.inf)
     if blame is not None:
         return blame
     steps = [s for b in {id(b): b for b in stack.blocks}.values() for a in b for i in a.inlets for s in i.program.steps]

@@ -29,7 +29,7 @@ MOST_BEFORE = 6
 """Other streams behind each other up to which a stack that reads one is computed: each is computed again for every later one."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Builder(Context):
     """Builds the stack of one stream."""
 

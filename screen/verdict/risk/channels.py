@@ -36,25 +36,35 @@ class Quantities:
     start: float
     """Mean-square gain of the largest map at the start."""
     gain: float
-    """m: the same after all steps."""
+    """m: mean-square gain of a map of the branches (geometric mean) after all steps."""
     first_update: float
     """η·κ, the change of the representation in a first step of the peak rate, in rms."""
 
 
 def quantities(f: Features, s: Setting) -> Quantities:
     """Those of one stream."""
-    start = 1.0 if f.gain is None else f.gain if s.init_std is None or f.side is None else s.init_std**2 * f.side
+    start, mean = _at_start(f.gain, f.side, s), _at_start(f.mean_gain, f.mean_side, s)
     lr = s.lr * (math.sqrt(max(start, TINY) / f.width) if s.relative else 1.0)
     decay = s.decay * (lr if s.decay_times_lr else 1.0)
     steps = s.steps if decay * s.steps < 1e-9 else -math.expm1(-2 * decay * s.steps) / (2 * decay)
     drift = f.width * lr * lr * s.squares * steps
-    return Quantities(lr, drift, start, start + drift, lr * kappa(f))
+    return Quantities(lr, drift, start, mean + drift, lr * kappa(f, lr))
 
 
-def kappa(f: Features) -> float:
-    """κ as it was derived; where it was not, as it was measured on small models of like width and depth."""
-    if f.kappa is not None:
+def _at_start(gain: float | None, side: float | None, s: Setting) -> float:
+    """Mean-square gain at the start: of the deviation that the recipe states, else the recorded one, else 1, which keeps sizes."""
+    return 1.0 if gain is None else gain if s.init_std is None or side is None else s.init_std**2 * side
+
+
+def kappa(f: Features, lr: float = 0.0) -> float:
+    """κ as it was derived; where it was not, as it was measured on small models of like width and depth. What is derived for infinitely small steps does
+    not hold where a first step makes learned scales larger than they start: then it is at least that of the same stack without them."""
+    if f.kappa is not None and not (f.scaled and lr > f.branch_scale):
         return f.kappa
+    return max(f.kappa or 0.0, _usual_kappa(f))
+
+
+def _usual_kappa(f: Features) -> float:
     if f.identity is not False:
         return STEP * f.width * math.exp(0.9 * math.log(f.depth))
     share = 1.0 if f.update is None else min(1.0, max(f.update, TINY) / (2 * f.branches)) ** COMPENSATED
@@ -64,7 +74,7 @@ def kappa(f: Features) -> float:
 def channel_risks(f: Features, s: Setting, c: Mapping[str, float]) -> dict[ChannelId, float]:
     """Probability that each channel fails, each at least the floor."""
     q = quantities(f, s)
-    scale = f.branch_scale**2 + (q.drift / f.width if f.silent else 0.0)
+    scale = f.branch_scale**2 + (q.drift / f.width if f.scaled else 0.0)
     late = _log(1 + s.warmup / 10) * c["warmup"]
     found: dict[ChannelId, float] = {
         "D": _depth(f, q, scale, late, c),
@@ -111,13 +121,14 @@ def _share(f: Features) -> float:
 
 def _residual(f: Features, q: Quantities, scale: float, c: Mapping[str, float]) -> float:
     """A stream without norms grows by a factor in every branch; one whose branches only read norms grows with their weights: of
-    these what drifts counts, for a large start is channel I's."""
+    these what drifts counts, for a large start is channel I's. Where norms renew what branches read they keep them alive; tanh in their place does not."""
     if not f.normed:
         return _logistic(c["D_slope"] * (_log(f.branches / 2 * math.log1p(scale * q.gain)) - c["R_growth"]))
     if f.bounded is True:
         return 0.0
     deeper = c["R_depth"] * math.log(f.branches / BLOCKS)
-    return c["R_most"] * _logistic(c["R_slope"] * (_log(scale * (1 + q.drift)) + deeper - c["R_drift"]))
+    most = c["R_most"] if f.renewed else 1.0
+    return most * _logistic(c["R_slope"] * (_log(scale * (1 + q.drift)) + deeper - c["R_drift"]))
 
 
 def _logits(f: Features, s: Setting, q: Quantities, c: Mapping[str, float]) -> float:

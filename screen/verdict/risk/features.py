@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from screen.facts.queries import (
-    are_logits_bounded, branches, has_identity_path, has_softmax, is_output_bounded, is_sum_normed, number_of, starts_at_zero,
+    are_logits_bounded, branches, has_identity_path, has_softmax, is_output_bounded, is_sum_normed, number_of,
 )  # fmt: skip
 from screen.facts.record import Facts
 from screen.facts.weight_gains import through_decoder
@@ -38,8 +38,10 @@ class Features:
     what it adds is bounded at fixed weights by other means (DyT)."""
     raw_inputs: bool
     """Whether some branch reads the stream itself, which no norm has just renewed."""
-    silent: bool
-    """Whether every branch is multiplied by a learned scale that starts at zero."""
+    renewed: bool
+    """Whether a norm stands on the way of every branch: what is bounded by other means alone (tanh) is not brought back to its size."""
+    scaled: bool
+    """Whether every branch is multiplied by a learned scale, which grows by steps of its own wherever it starts (LayerScale, ReZero)."""
     branch_scale: float
     """Largest |s| of x + s·F(x) at the start; 1 where there is none."""
     alpha: float
@@ -51,6 +53,10 @@ class Features:
     """Largest σ²·√(in·out) of a map of its blocks: 1 keeps sizes."""
     side: float | None
     """√(in·out) of that map."""
+    mean_gain: float | None
+    """Geometric mean of these gains over all maps that do not start at zero: what one map of a branch does on the way through it."""
+    mean_side: float | None
+    """Geometric mean of √(in·out) over these maps."""
     rms_first: float | None
     """rms of a token before the first branch, √(E x²)."""
     rms_last: float | None
@@ -87,7 +93,10 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
     found = facts.recursion(stream)
     softmax = [s for s in subs if has_softmax(facts, s) is not False]
     recursion = None if isinstance(found, Unknown) else found
-    (gain, side), words = _gain(facts, stream), None if recursion is None else recursion.words
+    maps, words = _gains(facts, stream), None if recursion is None else recursion.words
+    gain, side = max(maps, default=(None, None))
+    grown = [(g, a) for g, a in maps if g > 0]
+    normed = _normed(stream) or any(_normed(t) for t in twins)
     number = None if recursion is None else _number(recursion.deepnorm_number)
     logits = [] if recursion is None else [u for pair in recursion.logit_rms.values() for u in pair if math.isfinite(u)]
     return Features(
@@ -98,15 +107,18 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
         identity=True if any(has_identity_path(facts, t) is True for t in twins) else _answer(has_identity_path(facts, stream)),
         crossed=stream.identity.norms_crossed,
         bounded=_all([True if is_sum_normed(facts, s) else _answer(is_output_bounded(facts, s)) for s in subs]),
-        normed=_normed(stream) or any(_normed(t) for t in twins) or facts.claims.of("growth", "fixed", stream.name).known in ("bounded", "linear"),
+        normed=normed or facts.claims.of("growth", "fixed", stream.name).known in ("bounded", "linear"),
+        renewed=normed,
         raw_inputs=not _renewed(subs),
-        silent=all(starts_at_zero(s) for s in subs),
+        scaled=all(s.branch.kind == "learned" for s in subs),
         branch_scale=max(_size(s.branch.value, s.branch.init) for s in subs),
         alpha=min(_size(s.alpha.value, s.alpha.init) for s in subs),
         softmax=True if any(has_softmax(facts, s) is True for s in subs) else None if softmax else False,
         logits_bounded=_all([_answer(are_logits_bounded(facts, s)) for s in softmax]) if softmax else True,
         gain=gain,
         side=side,
+        mean_gain=_geometric([g for g, _ in grown]),
+        mean_side=_geometric([a for _, a in grown]),
         rms_first=_first(facts, stream),
         rms_last=None if recursion is None or not math.isfinite(recursion.rms[-1]) else recursion.rms[-1],
         one_minus_cos=_number(number_of(facts, stream, "one_minus_cos")),
@@ -143,13 +155,16 @@ def _renewed(subs: list[Sublayer]) -> bool:
     return all("A" in s.positions or "A2" in s.positions or "C" in subs[i - 1].positions for i, s in enumerate(subs))
 
 
-def _gain(facts: Facts, stream: Stream) -> tuple[float | None, float | None]:
-    """The largest gain of a map between the first state of the stream and its last add, and √(in·out) of that map."""
+def _gains(facts: Facts, stream: Stream) -> list[tuple[float, float]]:
+    """(gain, √(in·out)) of each map between the first state of the stream and its last add."""
     last = max(s.add for k in stream.kinds for s in k.sublayers)
     nodes = [n for n in facts.graph.nodes[stream.states[0] : last] if n.op == "parameter" and len(n.shape or ()) > 1]
     found = square_gains(facts.graph, tuple(n.name for n in nodes))
-    known = [(g, math.sqrt(math.prod((n.shape or ())[-2:]))) for n in nodes if not isinstance(g := found[n.name], Unknown)]
-    return max(known, default=(None, None))
+    return [(g, math.sqrt(math.prod((n.shape or ())[-2:]))) for n in nodes if not isinstance(g := found[n.name], Unknown)]
+
+
+def _geometric(values: list[float]) -> float | None:
+    return math.exp(math.fsum(math.log(v) for v in values) / len(values)) if values else None
 
 
 def _first(facts: Facts, stream: Stream) -> float | None:
