@@ -103,7 +103,7 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
             chosen = of_chosen(fold(facts, kept, model.info, job.stated)) if left_out else None
             judged.append(Judged(report, captured.error, True, name=model.name, chosen=chosen))
             if job.probe is not None and facts.graph.failure is None:
-                plans[model.name] = plan_of(facts)
+                plans[model.name] = plan_of(facts, job.stated)
         except Exception as error:  # whatever the model, an exception of facts or rules is ours
             if not isinstance(error, ScreenError):
                 swallowed("judging", error)
@@ -112,7 +112,7 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
         judged.append(_refused(captured.error, _asked(job, None, alone=True), None))
     if job.probe is not None and plans:
         measured = capture(probe_request(job.request, plans, job.probe), progress)
-        measured = with_narrower(job.request, measured, job.probe, capture, lambda model: plan_of(_read(job, model)[1]), progress)
+        measured = with_narrower(job.request, measured, job.probe, capture, lambda model: plan_of(_read(job, model)[1], job.stated), progress)
         ended = isinstance(measured.error, Interrupted)
         told = {name: with_probe(j.report, measured, name, job.probe) for j in judged if (name := j.name) in plans}
         judged = [_measured(j, told[j.name], ended) if j.name in plans else j for j in judged]

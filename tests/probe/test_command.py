@@ -56,7 +56,7 @@ def test_check_shows_the_probe(name: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_refuted_prediction_makes_the_verdict_unknown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(pipeline, "plan_of", lambda facts: turned(plan.plan_of(facts), 1.0))
+    monkeypatch.setattr(pipeline, "plan_of", lambda facts, recipe: turned(plan.plan_of(facts, recipe), 1.0))
     code, text = out_of(["check", PRE, "--probe", "--device", "cpu"], capsys)
     assert code == 2 and text.startswith("unknown") and "refuted" in text
     code, text = out_of(["probe", PRE, "--device", "cpu"], capsys)

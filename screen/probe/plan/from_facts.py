@@ -27,8 +27,8 @@ from screen.structure.types import Kind, Stream, Sublayer, Unknown
 NAMES = ("magnitude", "lipschitz", "lipschitz_local", "internal")
 
 
-def plan_of(facts: Facts, recipe: Recipe | None = None, kappa: float | None = None) -> ProbePlan:
-    """What is to be measured of one model. `recipe`: how it will be trained; `kappa`: κ as it is derived, where it is."""
+def plan_of(facts: Facts, recipe: Recipe | None = None) -> ProbePlan:
+    """What is to be measured of one model. `recipe`: how it will be trained."""
     flow = Flow(facts.graph)
     readers = readers_of(Chains(flow, Edges(flow, Norms(flow))))
     branches = {(b.add, b.output): (reader, b) for reader in readers for _, b in reader.branches}
@@ -40,7 +40,7 @@ def plan_of(facts: Facts, recipe: Recipe | None = None, kappa: float | None = No
             if found:
                 blocks.append(block_plan(facts, stream, kind, found[0][1][0], [b for _, (_, b) in found]))
     return ProbePlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(sublayers), tuple(blocks), loop=facts.is_loop,
-                     update=update_plan(facts, blocks, recipe, kappa))  # fmt: skip
+                     update=update_plan(facts, blocks, recipe))  # fmt: skip
 
 
 def _sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, branch: Branch) -> SublayerPlan:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from screen.calculi.meanfield.first_update import FirstUpdate
+from screen.calculi.meanfield.result import Recursion
 from screen.facts.record import Facts
 from screen.graph import Graph, Node, Ref
 from screen.probe.plan.spot import parameters_of
@@ -20,8 +22,8 @@ SHORT: dict[Role, str] = {"ffn": "FFN", "gated_ffn": "FFN"}
 """Words for a role, where they are others than its name."""
 
 
-def update_plan(facts: Facts, blocks: Sequence[BlockPlan], recipe: Recipe | None = None, predicted: float | None = None) -> UpdatePlan:
-    """The plan of one model; what the recipe does not say is as Adam has it. `predicted`: κ, where it is derived."""
+def update_plan(facts: Facts, blocks: Sequence[BlockPlan], recipe: Recipe | None = None) -> UpdatePlan:
+    """The plan of one model; what the recipe does not say is as Adam has it."""
     inner = {s.name for s in facts.streams if s.role == "inner"}
     last = max((b for b in blocks if b.stream not in inner), key=lambda b: b.end, default=None)
     state = last.end if last is not None and not facts.is_loop else None
@@ -30,8 +32,15 @@ def update_plan(facts: Facts, blocks: Sequence[BlockPlan], recipe: Recipe | None
         state=state, before=None if norm is None else norm.source, centred=norm is not None and norm.centred,
         added=0.0 if norm is None or norm.eps is None else norm.eps, axis=-1 if last is None else last.axis, groups=_groups(facts),
         frozen=facts.graph.frozen, eps=1e-8 if recipe is None or recipe.eps is None else recipe.eps,
-        beta1=0.9 if recipe is None or recipe.betas is None else recipe.betas[0], rate=None if recipe is None else recipe.lr, predicted=predicted,
+        beta1=0.9 if recipe is None or recipe.betas is None else recipe.betas[0], rate=None if recipe is None else recipe.lr,
+        predicted=None if last is None or norm is None else _kappa(facts, last.stream),
     )  # fmt: skip
+
+
+def _kappa(facts: Facts, name: str) -> float | None:
+    """κ of the last normed state of a stream, where it is derived."""
+    found = next((facts.recursion(s) for s in facts.streams if s.name == name), None)
+    return found.first_update.kappa if isinstance(found, Recursion) and isinstance(found.first_update, FirstUpdate) else None
 
 
 def _groups(facts: Facts) -> tuple[tuple[str, tuple[str, ...]], ...]:

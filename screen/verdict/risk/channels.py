@@ -57,8 +57,8 @@ def _at_start(gain: float | None, side: float | None, s: Setting) -> float:
 
 
 def kappa(f: Features, lr: float = 0.0) -> float:
-    """κ as it was derived; where it was not, as it was measured on small models of like width and depth. What is derived for infinitely small steps does
-    not hold where a first step makes learned scales larger than they start: then it is at least that of the same stack without them."""
+    """κ as it was derived; where it was not, as it was measured on small models of like width and depth. What is derived for infinitely small steps
+    does not hold where a first step makes learned scales larger than they start: then it is at least that of the same stack without them."""
     if f.kappa is not None and not (f.scaled and lr > f.branch_scale):
         return f.kappa
     return max(f.kappa or 0.0, _usual_kappa(f))
@@ -121,7 +121,7 @@ def _share(f: Features) -> float:
 
 def _residual(f: Features, q: Quantities, scale: float, c: Mapping[str, float]) -> float:
     """A stream without norms grows by a factor in every branch; one whose branches only read norms grows with their weights: of
-    these what drifts counts, for a large start is channel I's. Where norms renew what branches read they keep them alive; tanh in their place does not."""
+    these what drifts counts, for a large start is channel I's. Norms renew what branches read and keep them alive; tanh in their place does not."""
     if not f.normed:
         return _logistic(c["D_slope"] * (_log(f.branches / 2 * math.log1p(scale * q.gain)) - c["R_growth"]))
     if f.bounded is True:
