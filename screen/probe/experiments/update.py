@@ -118,7 +118,9 @@ def _compared(e: Experiment, measured: float, predicted: float | None) -> Experi
     if predicted is None or predicted <= 0:
         return e
     apart = max(measured / predicted, predicted / measured)
-    return replace(e, outcome="confirmed") if apart <= FACTOR else replace(e, reason=f"{apart:.2g} times from its derivation, which takes gradients of different tokens as independent; {e.reason}")
+    if apart <= FACTOR:
+        return replace(e, outcome="confirmed")
+    return replace(e, reason=f"{apart:.2g} times from its derivation, which takes gradients of different tokens as independent; {e.reason}")
 
 
 def kappa(whole: Whole, x: Tensor, direction: Mapping[str, Tensor]) -> Kappa:
