@@ -17,8 +17,8 @@ from screen.outcomes.build import Design, of_spec
 from screen.outcomes.fit import Known
 from screen.outcomes.rows import Row
 from screen.recipe import Recipe
-from screen.verdict.risk import assess
-from screen.verdict.risk.constants import RISKY
+from screen.verdict.risk import assess, limits
+from screen.verdict.risk.limits import SMALLEST
 from screen.verdict.risk.setting import setting_of
 
 TYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -42,16 +42,16 @@ def design_of(design: str, depth: int, width: int, init: str) -> Design:
 
 
 def predictor_of(rows: Iterable[Mapping[str, Any]], progress: Callable[[str], None] = lambda text: None) -> Predictor:
-    """Who is asked about runs: risk, and the rate at which it crosses the threshold. Each design of these rows is traced first."""
+    """Who is asked about runs: risk, and the rate at which it reaches a half. Each design of these rows is traced first."""
     for design, depth, width, init in dict.fromkeys((c.design, c.depth, c.width, c.init) for c in map(cell_of, rows)):
         progress(f"{design}: {depth} blocks of width {width}, {init}")
         design_of(design, depth, width, init)
 
     def ask(row: Mapping[str, Any]) -> Prediction:
         cell = cell_of(row)
-        seen = assess(design_of(cell.design, cell.depth, cell.width, cell.init).streams, recipe_of(cell))
-        # the atlas asks for a probability above or below a half
-        return Prediction() if seen is None else Prediction(seen.lr, seen.risk / (2 * RISKY) if seen.risk < RISKY else 0.5 + (seen.risk - RISKY) / 2)
+        streams, recipe = design_of(cell.design, cell.depth, cell.width, cell.init).streams, recipe_of(cell)
+        seen, told = assess(streams, recipe), limits(streams, recipe)
+        return Prediction() if seen is None else Prediction(told[0].value if told else SMALLEST, seen.risk)
 
     return ask
 

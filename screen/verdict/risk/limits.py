@@ -1,4 +1,5 @@
-"""Up to which learning rate each channel is expected to hold: where its risk reaches the threshold, everything else as the recipe states it.
+"""Up to which learning rate a model, and each channel of it, is expected to hold: where the risk reaches a half, everything else as the recipe states
+it.
 
 What a recipe does not state is taken as usual for `value`, and as harsh and as kind as is usual for the two ends of the interval.
 """
@@ -7,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from screen.recipe import Recipe
 from screen.rule import ChannelId
 from screen.verdict.risk.assess import flip
-from screen.verdict.risk.channels import channel_risks
-from screen.verdict.risk.constants import RISKY, VALUES
+from screen.verdict.risk.channels import channel_risks, overall
+from screen.verdict.risk.constants import VALUES
 from screen.verdict.risk.features import Features
 from screen.verdict.risk.setting import NOT_ADAM, Item, Setting, moved, setting_of
 
-SMALLEST, LARGEST = 1e-8, 10.0
-"""Learning rates between which a limit is looked for."""
+SMALLEST, LARGEST = 1e-8, 0.3
+"""Learning rates between which a limit is looked for; the larger one is the largest of any run that the constants were fitted to."""
+HALF = 0.5
+"""Risk at which a rate is called too large (probability): above it more runs fail than train."""
 LIMITED_BY: Mapping[ChannelId, str] = {
     "D": "tokens grow alike over depth",
     "R": "the residual stream grows",
@@ -27,13 +31,14 @@ LIMITED_BY: Mapping[ChannelId, str] = {
     "S": "first update",
 }
 """Channel -> what limits the rate. The start alone (I) does not."""
+BEYOND = "no larger rate was tried in the runs that this rests on"
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest learning rate at which one channel is expected to hold."""
+    """The largest learning rate at which one channel, or the whole, is expected to hold."""
 
-    channel: ChannelId
+    channel: ChannelId | Literal["all"]
     value: float
     low: float
     """With the harshest usual values of all that is not stated."""
@@ -43,8 +48,8 @@ class Limit:
     """The quantity that limits it, in words."""
 
 
-def limits(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, float] = VALUES, threshold: float = RISKY) -> tuple[Limit, ...]:
-    """The limits of all channels that have one, the smallest first; none under an optimiser that is not of Adam's kind."""
+def limits(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, float] = VALUES) -> tuple[Limit, ...]:
+    """The limit of the whole, then those of all channels that have one, the smallest first; none under an optimiser that is not of Adam's kind."""
     if not streams or recipe.optimizer in NOT_ADAM:
         return ()
     settings = [setting_of(recipe, f) for f in streams]
@@ -52,13 +57,19 @@ def limits(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, 
     usual = [s for s, _ in settings]
     kind = [_all_at(s, missing, f, harsh=False) for s, f in zip(usual, streams, strict=True)]
     harsh = [_all_at(s, missing, f, harsh=True) for s, f in zip(usual, streams, strict=True)]
-    found = []
-    for channel, words in LIMITED_BY.items():
-        ends = [_largest(channel, streams, each, constants, threshold) for each in (harsh, usual, kind)]
-        low, value, high = (LARGEST if end is None else end for end in ends)
-        if ends[1] is not None:
-            found.append(Limit(channel, value, min(low, value), max(value, high), _said(channel, words, streams, usual)))
-    return tuple(sorted(found, key=lambda limit: limit.value))
+
+    def ends(channel: ChannelId | None) -> tuple[float, float, float]:
+        low, value, high = (_largest(channel, streams, each, constants) for each in (harsh, usual, kind))
+        return value, min(low, value), max(value, high)
+
+    found = [(channel, ends(channel)) for channel in LIMITED_BY if channel != "S" or any(f.kappa is not None for f in streams)]
+    told = [Limit(channel, *rates, _said(channel, streams, usual)) for channel, rates in found if SMALLEST < rates[0] < LARGEST]
+    whole = ends(None)
+    if whole[0] == SMALLEST:  # at any rate
+        return ()
+    worst = max(LIMITED_BY, key=lambda c: _risk(c, streams, usual, constants, whole[0]))
+    by = BEYOND if whole[0] == LARGEST else _said(worst, streams, usual)
+    return (Limit("all", *whole, by), *sorted(told, key=lambda limit: limit.value))
 
 
 def _all_at(setting: Setting, items: Sequence[Item], features: Features, *, harsh: bool) -> Setting:
@@ -67,24 +78,30 @@ def _all_at(setting: Setting, items: Sequence[Item], features: Features, *, hars
     return setting
 
 
-def _largest(
-    channel: ChannelId, streams: Sequence[Features], settings: Sequence[Setting], constants: Mapping[str, float], threshold: float
-) -> float | None:
-    if channel == "S" and all(f.kappa is None for f in streams):
-        return None
+def _risk(channel: ChannelId | None, streams: Sequence[Features], settings: Sequence[Setting], constants: Mapping[str, float], lr: float) -> float:
+    """Of one channel, or of the whole, at one rate."""
+    each = [channel_risks(f, moved(s, "lr", lr), constants) for f, s in zip(streams, settings, strict=True)]
+    worst = {c: max(r[c] for r in each) for c in each[0]}
+    return overall(worst) if channel is None else worst[channel]
+
+
+def _largest(channel: ChannelId | None, streams: Sequence[Features], settings: Sequence[Setting], constants: Mapping[str, float]) -> float:
+    """Where the risk reaches a half; the ends where it does so nowhere between them."""
 
     def risk(lr: float) -> float:
-        return max(channel_risks(f, moved(s, "lr", lr), constants)[channel] for f, s in zip(streams, settings, strict=True))
+        return _risk(channel, streams, settings, constants, lr)
 
-    return flip(risk, SMALLEST, LARGEST, threshold)
+    found = flip(risk, SMALLEST, LARGEST, HALF)
+    return found if found is not None else SMALLEST if risk(SMALLEST) >= HALF else LARGEST
 
 
-def _said(channel: ChannelId, words: str, streams: Sequence[Features], settings: Sequence[Setting]) -> str:
-    if channel != "S":
-        return words
-    worst = max((f for f in streams if f.kappa is not None), key=lambda f: f.kappa or 0.0)
+def _said(channel: ChannelId, streams: Sequence[Features], settings: Sequence[Setting]) -> str:
+    known = [f for f in streams if f.kappa is not None]
+    if channel != "S" or not known:
+        return LIMITED_BY[channel]
+    worst = max(known, key=lambda f: f.kappa or 0.0)
     warmup = settings[0].warmup
-    return f"{words} over {worst.depth} blocks, " + (f"{warmup:,.0f} steps of warm-up" if warmup else "without warm-up")
+    return f"{LIMITED_BY[channel]} over {worst.depth} blocks, " + (f"{warmup:,.0f} steps of warm-up" if warmup else "without warm-up")
 
 
 __all__ = ["LIMITED_BY", "Limit", "limits"]
