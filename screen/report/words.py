@@ -73,6 +73,8 @@ CONDITIONS = {
     "final-norm": "the head reads a stream of bounded size",
     "rules-left-out": "the rules that were left out would find nothing",
     "declared-structure": "what the rules found is meant",
+    "bounded-head": "the head's logits stay bounded",
+    "not-stated": "what the recipe leaves open is as the reason asks",
 }
 """Condition of a verdict (`screen.verdict.conditions`) -> the same as a clause behind "if"."""
 STEPS = {

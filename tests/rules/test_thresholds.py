@@ -293,7 +293,6 @@ NUMBERS: dict[str, float] = {
     "facts.claims.derive.LEVEL": 0.1,
     "facts.claims.derive.SLOPING": 0.3,
     "facts.claims.derive.HORIZON": 1000,
-    "facts.claims.derive.STEADY": 0.8,
     "facts.claims.derive.GROWN": 30,
     "facts.claims.derive.USEFUL": 1000,
     "facts.claims.derive.STRAIGHT": 1.3,
@@ -325,7 +324,9 @@ ELSEWHERE = {
     "verdict.risk.assess.HALVINGS": "how exactly a flip is found", "verdict.risk.channels.TINY": "of floats",
     "verdict.risk.channels.BLOCKS": "a unit", "verdict.risk.channels.STEP": "a factor that S_identity takes up",
     "verdict.risk.channels.STEP_POST": "a factor that S_post takes up", "verdict.risk.channels.COMPENSATED": "an exponent",
-    "verdict.risk.constants.RISKY": "tests/verdict/test_risk.py", "verdict.risk.setting.RECTIFIED": "steps that RAdam is worth",
+    "verdict.risk.limits.SMALLEST": "an end of a search", "verdict.risk.limits.LARGEST": "tests/verdict/test_risk.py",
+    "verdict.risk.limits.HALF": "tests/verdict/test_risk.py", "verdict.risk.constants.RISKY": "tests/verdict/test_risk.py",
+    "verdict.risk.setting.RECTIFIED": "steps that RAdam is worth",
     "verdict.risk.setting.ROOT_FROM": "a unit of a schedule", "verdict.under_recipe.OPENING": "tests/verdict/test_under_recipe.py",
     "verdict.under_recipe.QUIET": "tests/verdict/test_under_recipe.py",
 }  # fmt: skip

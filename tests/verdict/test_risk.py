@@ -12,6 +12,7 @@ from screen.recipe import Recipe
 from screen.verdict.risk import Features, assess
 from screen.verdict.risk.channels import channel_risks, overall
 from screen.verdict.risk.constants import PRIORS, RISKY, TABLE, VALUES
+from screen.verdict.risk.limits import HALF, LARGEST, limits
 from screen.verdict.risk.setting import ITEMS, moved, setting_of
 
 PRE = Features(
@@ -127,6 +128,29 @@ def test_the_tolerated_rate_is_where_the_answer_flips() -> None:
     assert below is not None and above is not None and below.risk < RISKY <= above.risk
     sgd = assess([PRE], recipe.model_copy(update={"optimizer": "sgd"}))
     assert sgd is not None and sgd.missing == ("lr",)  # its rate is no rate of Adam's
+
+
+def test_the_limit_of_the_whole_is_where_its_risk_is_a_half_and_no_channel_has_a_smaller_one() -> None:
+    stated = {"weight_decay": 0.1, "total_steps": 100_000, "precision": "bfloat16", "z_loss": 0.0, "warmup_steps": 2000}
+    for name in DESIGNS:
+        features = [DESIGNS[name], replace(DESIGNS[name], depth=24)]
+        told = limits(features, Recipe(**stated))
+        whole = told[0] if told else None
+        assert whole is None or (whole.channel == "all" and whole.low == whole.value == whole.high <= min(x.value for x in told) * (1 + 1e-9))
+        by = [(0.99, False)] if whole and whole.value == LARGEST else [(0.99, False), (1.01, True)] if whole else []
+        for factor, fails in by:
+            seen = assess(features, Recipe(lr=whole.value * factor, **stated)) if whole else None
+            assert seen is not None and (seen.risk >= HALF) is fails
+    names = [limit.channel for limit in limits([DESIGNS["pre, first update"]], Recipe())]
+    assert names[0] == "all" and {"R", "L"} <= set(names) and limits([PRE], Recipe(optimizer="sgd")) == ()
+    wide = limits([PRE], Recipe())[0]
+    assert wide.low < wide.value <= wide.high  # what is usual stands in for what is not stated
+
+
+def test_beyond_the_rates_of_all_runs_nothing_is_said() -> None:
+    safe = replace(PRE, width=16, bounded=True, logits_bounded=True, words=None, kappa=1.0)
+    told = limits([safe], Recipe())
+    assert [(x.channel, x.value) for x in told] == [("all", LARGEST)] and "no larger rate" in told[0].by
 
 
 def test_every_constant_says_where_it_comes_from() -> None:
