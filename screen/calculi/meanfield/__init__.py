@@ -70,8 +70,10 @@ def recursion_of(
 
 def _first_update(builder: Builder, stack: Stack, run: Forward, words: Start | Unknown) -> FirstUpdate | Unknown:
     reason = silent(stack, run)
-    if reason is not None or builder.stream.width is None:
-        return reason or Unknown("the width of the stream is not known")
+    if reason is not None:
+        return reason
+    if builder.stream.width is None:
+        return Unknown("the width of the stream is not known")
     if (learned := _other_weights(builder)) is not None:
         return learned
     spread = words.spread if isinstance(words, Start) else 0.0
