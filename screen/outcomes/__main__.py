@@ -16,7 +16,7 @@ from screen.errors import UsageError
 from screen.outcomes.build import Design, designs_of
 from screen.outcomes.figures import Figures, Order, Table, figures, order
 from screen.outcomes.fit import fit as fitted
-from screen.outcomes.fit import leave_one_out, settled
+from screen.outcomes.fit import Known, leave_one_out, settled
 from screen.outcomes.predict import predict
 from screen.outcomes.rows import Pair, Row, pairs_of, rows_of
 from screen.outcomes.runs import fitting, predictor_of
@@ -41,9 +41,12 @@ def main() -> None:
 @click.option("--pairs", "pairs_file", type=FILE, help="Ordered pairs of rows.")
 @click.option("--runs", "runs_file", type=FILE, help="Runs of the atlas, of which the part that no fit saw is scored.")
 @click.option("--leave-one-out", "left_out", is_flag=True, help="Also judge each source by constants that were fitted to the others.")
+@click.option("--fit-runs", "fit_file", type=FILE, help="With `--leave-one-out`: runs of the atlas, of whose part for fitting every fit knows.")
 @click.option("--verdicts", is_flag=True, help="Also fold a verdict under each recipe.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
-def score(file: Path | None, pairs_file: Path | None, runs_file: Path | None, left_out: bool, verdicts: bool, as_json: bool) -> None:
+def score(
+    file: Path | None, pairs_file: Path | None, runs_file: Path | None, left_out: bool, fit_file: Path | None, verdicts: bool, as_json: bool
+) -> None:
     """Compare the risk of each row of FILE, or of each run of the atlas, with its outcome. Exit 0 when what must be reached is reached."""
     if runs_file is not None:
         _score_runs(runs_file, as_json)
@@ -54,8 +57,10 @@ def score(file: Path | None, pairs_file: Path | None, runs_file: Path | None, le
     built: dict[str, Design] = {}
     for assumed in (False, True):
         designs = designs_of(rows, assumed=assumed, built=built, progress=_progress)
-        report[BUILT_WITH[assumed]] = _scored(rows, pairs, designs, assumed, left_out and assumed, verdicts)
+        report[BUILT_WITH[assumed]] = _scored(rows, pairs, designs, assumed, verdicts)
     main_figures = report[BUILT_WITH[True]]
+    if left_out:
+        main_figures["left_out"] = leave_one_out(rows, pairs, designs, assumed=True, beside=_fitting(fit_file))
     failed = _not_reached(main_figures)
     if as_json:
         click.echo(json.dumps({"sets": {name: _plain(found) for name, found in report.items()}, "not_reached": failed}, indent=1))
@@ -87,7 +92,7 @@ def fit(file: Path, pairs_file: Path | None, runs_file: Path | None) -> None:
     """Fit the constants of the risk to FILE and print them beside those that are in use."""
     rows, pairs = _read(file, pairs_file)
     known = settled(rows, designs_of(rows, assumed=True, progress=_progress), assumed=True)
-    runs, of_runs = fitting(read(runs_file), _progress) if runs_file else ([], {})
+    runs, of_runs = _fitting(runs_file)
     found = fitted([*rows, *runs], pairs, {**known, **of_runs})
     for constant in TABLE:
         click.echo(f"{constant.name:16} {found.values[constant.name]:8.3f}   in use {VALUES[constant.name]:8.3f}   prior {constant.prior:8.3f}")
@@ -106,12 +111,14 @@ def _progress(text: str) -> None:
         click.echo(text, err=True)
 
 
-def _scored(rows: list[Row], pairs: list[Pair], designs: Mapping[str, Design], assumed: bool, left_out: bool, verdicts: bool) -> dict[str, Any]:
+def _fitting(file: Path | None) -> tuple[list[Row], Known]:
+    """The runs that a fit may see, where there are any."""
+    return fitting(read(file), _progress) if file is not None else ([], {})
+
+
+def _scored(rows: list[Row], pairs: list[Pair], designs: Mapping[str, Design], assumed: bool, verdicts: bool) -> dict[str, Any]:
     said = predict(rows, designs, assumed=assumed, verdicts=verdicts)
-    found: dict[str, Any] = {"figures": figures(rows, said, RISKY), "order": order(pairs, said), "rows": said, "left_out": None}
-    if left_out:
-        found["left_out"] = leave_one_out(rows, pairs, designs, assumed=assumed)
-    return found
+    return {"figures": figures(rows, said, RISKY), "order": order(pairs, said), "rows": said, "left_out": None}
 
 
 def _not_reached(found: Mapping[str, Any]) -> list[str]:

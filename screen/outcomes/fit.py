@@ -128,13 +128,16 @@ class LeftOut:
     thresholds: Mapping[str, float]
 
 
-def leave_one_out(rows: Sequence[Row], pairs: Sequence[Pair], designs: Mapping[str, Design], *, assumed: bool, rounds: int = 4) -> LeftOut:
-    """The figures of sources that no fit saw."""
-    known = settled(rows, designs, assumed=assumed)
+def leave_one_out(
+    rows: Sequence[Row], pairs: Sequence[Pair], designs: Mapping[str, Design], *, assumed: bool,
+    beside: tuple[Sequence[Row], Known] = ((), {}), rounds: int = 4,
+) -> LeftOut:
+    """The figures of sources that no fit saw. `beside`: rows of no source, which every fit sees."""
+    known = {**settled(rows, designs, assumed=assumed), **beside[1]}
     said: dict[str, Prediction] = {}
     table, thresholds = Table(), {}
     for source in sorted({r.source for r in rows}):
-        found = fit([r for r in rows if r.source != source], [p for p in pairs if p.source != source], known, rounds)
+        found = fit([*(r for r in rows if r.source != source), *beside[0]], [p for p in pairs if p.source != source], known, rounds)
         own = [r for r in rows if r.source == source]
         here = predict(own, designs, assumed=assumed, constants=found.values, threshold=found.threshold)
         said |= here
