@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -24,6 +25,8 @@ PLACEMENTS_RIGHT = 0.98
 """Share of sublayer placements that must be right (the others `unknown`, never wrong)."""
 OTHERS_RIGHT = 0.97
 """Share that each other field must reach."""
+COLLECT = (50_000, 10, 10)
+"""New objects before garbage is collected. At Python's own 700 a fifth of all time goes into walking what torch and transformers have made."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,11 +39,19 @@ def _no_swallowed_exceptions(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _same_path() -> Iterator[None]:
-    """Building a file puts its folder on `sys.path`; a child that a later test starts must not find that test's files there."""
+def _same_process() -> Iterator[None]:
+    """Building a file puts its folder on `sys.path`; a child that a later test starts must not find that test's files there. And the command line
+    collects garbage rarely, as a process may that ends soon."""
     path = list(sys.path)
     yield
     sys.path[:] = path
+    gc.set_threshold(*COLLECT)
+
+
+def pytest_collection_finish() -> None:
+    """What the modules of all tests hold stays until the end: no collection need walk it."""
+    gc.freeze()
+    gc.set_threshold(*COLLECT)
 
 
 def pytest_configure(config: pytest.Config) -> None:
