@@ -43,6 +43,12 @@ def measured(target: str, options: Options = CPU, **settings: Any) -> list[dict[
     return list(experiments(plan, built, watch, options))[1:]
 
 
+def only(plan: ProbePlan, name: str) -> ProbePlan:
+    """The plan for the experiments of one name."""
+    blocks = tuple((name, b.stream, b.kind, "") for b in plan.blocks)
+    return replace(plan, only=(*blocks, *((name, s.stream, s.kind, s.name) for s in plan.sublayers)))
+
+
 def turned(plan: ProbePlan, by: float) -> ProbePlan:
     """The plan with every degree wrong by so much."""
     subs = tuple(replace(s, degrees=tuple(replace(d, predicted=d.predicted + by) for d in s.degrees)) for s in plan.sublayers)

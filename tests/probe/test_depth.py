@@ -21,7 +21,7 @@ from screen.probe.measure.session import Session
 from screen.probe.measure.stack import Stack
 from screen.probe.plan.types import Experiment
 from screen.probe.run import experiments
-from tests.probe.common import CPU, planned
+from tests.probe.common import CPU, only, planned
 
 
 def session(target: str, **settings: Any) -> tuple[Stack, Session]:
@@ -40,8 +40,7 @@ def stacked(target: str, **settings: Any) -> tuple[Stack, torch.Tensor, str]:
 def laws(target: str, **settings: Any) -> dict[str, dict[str, Any]]:
     """The experiment `depth` alone."""
     built, plan, watch = planned(target, **settings)
-    found = list(experiments(replace(plan, sublayers=()), built, watch, CPU))[1:]
-    return {e["what"]: e for e in found if e["name"] == "depth"}
+    return {e["what"]: e for e in list(experiments(only(plan, "depth"), built, watch, CPU))[1:] if e["name"] == "depth"}
 
 
 def alone(stack: Stack, depths: list[int]) -> Depths:
@@ -156,6 +155,17 @@ def test_the_setting_that_is_the_depth_is_found_by_trial(target: str, words: str
     stack, given = session(target)
     found = of_depths(stack, given, [4, 8])
     assert words in found.words and found.follow == ("each depth" in found.words)
+
+
+def test_models_of_other_depths_take_the_inputs_that_were_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are searched for once: on others the program would be another one."""
+    stack, given = session("examples/pre.py")
+
+    def never(*_: object) -> None:
+        raise AssertionError("inputs are looked for again")
+
+    monkeypatch.setattr("screen.capture.build.build.infer", never)
+    assert of_depths(stack, given, [4, 8]).follow
 
 
 SMALL = {"n_embd": 48, "n_layer": 12, "n_head": 12, "vocab_size": 64, "n_positions": 32}

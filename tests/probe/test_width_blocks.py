@@ -225,6 +225,6 @@ def test_the_ladder(own: int, step: int, widths: list[int]) -> None:
 def test_the_graph_of_a_narrower_model_is_that_of_its_own() -> None:
     built = build(parse("hf:gpt2"), set={"n_layer": 2}, inputs=(), depth=None, width=128)[0]
     assert built.again is not None and built.sizes is not None and built.sizes().main == 128
-    again = built.again({"n_embd": 256, "n_head": 4})[0]
+    again = built.again({"n_embd": 256, "n_head": 4}, {})[0]
     assert again.info.changed["n_embd"] == [768, 256]
     assert len(traced(again.model, again.args, again.kwargs).graph.nodes) == len(program(built).nodes)

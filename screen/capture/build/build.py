@@ -37,22 +37,26 @@ from screen.graph import Initialiser
 from screen.graph.target import OPTIONAL, TargetSpec
 
 _Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
+_Known = Mapping[str, explicit.Inputs]
+"""Inputs by the name of the model that runs on them."""
 
 
-def build(spec: TargetSpec, *, set: dict[str, Any], inputs: tuple[str, ...], depth: int | None, width: int | None = None) -> list[Built]:
+def build(
+    spec: TargetSpec, *, set: dict[str, Any], inputs: tuple[str, ...], depth: int | None, width: int | None = None, known: _Known | None = None
+) -> list[Built]:
     """All models of a target, in eval mode, on meta. A file without `::Name` can give several.
 
     `set`: settings as parsed from `--set`; `inputs`: texts of `--input`; `depth`: `--depth`, for block targets only;
-    `width`: `--width`, for configs only.
+    `width`: `--width`, for configs only; `known`: inputs that are taken as they are and not looked for.
     Raises `UsageError`, `LoadError` and `TraceError`; exceptions of the user's code pass through."""
 
-    def again(more: Mapping[str, Any]) -> list[Built]:
-        return build(spec, set={**set, **more}, inputs=inputs, depth=depth)
+    def again(more: Mapping[str, Any], ran: _Known) -> list[Built]:
+        return build(spec, set={**set, **more}, inputs=inputs, depth=depth, known=ran)
 
     with torch.no_grad():
         if width is not None:
             set = _narrowed(spec, set, inputs, depth, width)
-        return [replace(found, again=again) for found in _built(spec, set, inputs, depth)]
+        return [replace(found, again=again) for found in _built(spec, set, inputs, depth, known or {})]
 
 
 def _narrowed(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, width: int) -> dict[str, Any]:
@@ -61,20 +65,20 @@ def _narrowed(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...
         raise UsageError("`--width` changes a config", f"`{spec.text}` is none", "Set the sizes with `--set` where its class takes them")
 
     def make(more: Mapping[str, Any]) -> Built:
-        return _hf(spec, {**settings, **more}, inputs, depth)
+        return _hf(spec, {**settings, **more}, inputs, depth, {})
 
     return {**settings, **resized(spec.text, sizes_of(spec, settings), width, make)}
 
 
-def _built(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> list[Built]:
+def _built(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, known: _Known) -> list[Built]:
     if OPTIONAL in settings and spec.kind not in ("file", "module"):
         advice = "Name a `config.json` as the target, or take `--set`"
         raise UsageError("`--config` says what a class of your own takes", f"`{spec.text}` is none", advice)
     if spec.kind in ("hf", "config"):
-        return [_hf(spec, settings, inputs, depth)]
+        return [_hf(spec, settings, inputs, depth, known)]
     if spec.kind == "timm":
-        return [_timm(spec, settings, inputs, depth)]
-    return _python(spec, settings, inputs, depth)
+        return [_timm(spec, settings, inputs, depth, known)]
+    return _python(spec, settings, inputs, depth, known)
 
 
 def build_object(
@@ -85,18 +89,18 @@ def build_object(
     twin = on_meta(model).eval()
     stated = explicit.normal(example_inputs) if example_inputs is not None else None
     with torch.no_grad():
-        return [replace(_ready(name or type(model).__qualname__, twin, "object", stated, inputs, depth, record, {}), original=model)]
+        return [replace(_ready(name or type(model).__qualname__, twin, "object", stated, inputs, depth, record, {}, {}), original=model)]
 
 
-def _hf(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> Built:
+def _hf(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, known: _Known) -> Built:
     from screen.capture.build import transformers as hf
 
     model, config, changed, record = hf.build(spec, settings)
-    built = _ready(spec.text, model.eval(), spec.kind, None, inputs, depth, record, changed, config)
+    built = _ready(spec.text, model.eval(), spec.kind, None, inputs, depth, record, changed, known, config)
     return replace(built, integers=of_config(config), sizes=partial(sizes_of, spec, settings))
 
 
-def _timm(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> Built:
+def _timm(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, known: _Known) -> Built:
     timm = libraries.timm()
     name = spec.name or ""
     if not timm.is_model(name):
@@ -106,11 +110,11 @@ def _timm(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], d
     model, record, changed = construct(name, lambda **more: timm.create_model(name, pretrained=False, **more), settings, None)
     size = getattr(model, "default_cfg", {}).get("input_size")
     stated: explicit.Inputs | None = ((torch.empty(2, *size, device="meta"),), {}) if size else None
-    built = _ready(spec.text, model, "timm", stated, inputs, depth, record, changed)
+    built = _ready(spec.text, model, "timm", stated, inputs, depth, record, changed, known)
     return replace(built, integers=of_entry(type(model), settings, None))
 
 
-def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None) -> list[Built]:
+def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, known: _Known) -> list[Built]:
     """Models of a file or of a module."""
     module = _load(spec)
 
@@ -133,7 +137,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             record = tuple((key.removeprefix(f"{part}."), law) for key, law in record if key.startswith(f"{part}."))
         notes = (f"`{name}` has no `forward`: its `{part}` is looked at",) if part else ()
         stated = explicit.of_file(module, model, (name, type(model).__name__))
-        ready = _ready(label, model, spec.kind, stated, inputs, depth, record, changed)
+        ready = _ready(label, model, spec.kind, stated, inputs, depth, record, changed, known)
         info = replace(ready.info, notes=(*stand_in.notes(), *reading.lines, *refused, *notes, *ready.info.notes))
         built.append(replace(ready, info=info, integers=of_entry(entries[name], given[name], module)))
     return built
@@ -236,11 +240,12 @@ def _ready(
     depth: int | None,
     record: _Record,
     changed: dict[str, list[Any]],
+    known: _Known,
     config: Any = None,
 ) -> Built:
     """A built model with inputs, and the plain facts about it."""
     tried: list[str] = []
-    args, kwargs = _inputs(model, stated, inputs, config, tried)
+    args, kwargs = known[label] if label in known else _inputs(model, stated, inputs, config, tried)
     if depth is not None and depth > DEEPEST:
         raise UsageError(f"`--depth` is at most {DEEPEST:,}", f"it is {depth:,}", "Take a smaller one")
     found = looks(model, args, kwargs)

@@ -47,8 +47,9 @@ class Built:
     initialisers: tuple[tuple[str, tuple[Initialiser, ...]], ...] = ()
     original: nn.Module | None = None
     """The live model that this one is a copy of without weights; it is only read."""
-    again: Callable[[Mapping[str, Any]], list[Built]] | None = None
-    """Builds the target once more with more settings (as of `--set`); None for a live model, which nothing can build again."""
+    again: Callable[[Mapping[str, Any], Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]], list[Built]] | None = None
+    """Builds the target once more with more settings (as of `--set`), and with inputs by the name of the model where those are known: they are not
+    looked for again. None for a live model, which nothing can build again."""
     integers: Mapping[str, int] = field(default_factory=dict)
     """Settings that are whole numbers, as `--set` names them, with their values."""
     sizes: Callable[[], Sizes] | None = None

@@ -126,7 +126,7 @@ def alone(built: Built) -> Built:
         return built
     record = tuple((name, history) for name, history in built.initialisers if not name.startswith(COPIES))
     again = built.again
-    deeper = (lambda more: [alone(b) for b in again(more)]) if again is not None else None
+    deeper = (lambda more, known: [alone(b) for b in again(more, known)]) if again is not None else None
     return replace(built, model=built.model.members[0], initialisers=record, info=replace(built.info, block=False, depth=None), again=deeper)
 
 

@@ -2,7 +2,7 @@
 
 Which setting is the depth is found by trial: a whole number whose value is the depth that was measured, so that with n in its place
 
-* the program is the same, op by op and shape by shape, up to the end of the first block and behind the last one, and
+* the program is the same, on the same inputs, op by op and shape by shape, up to the end of the first block and behind the last one, and
 * there are n − depth times the weights of a block more: more than half of those that the first block reads, and less than twice as many (a first
   block may hold what all share, and a block may hold what it does not read).
 
@@ -63,11 +63,12 @@ def of_depths(stack: Stack, session: Session, depths: list[int]) -> Depths:
 
 def _rebuilt(stack: Stack, session: Session, name: str, depth: int) -> Stack | None:
     """The same block in a model with another value of a setting, where that is a model of so many blocks."""
-    assert session.built.again is not None
+    first = session.built
+    assert first.again is not None
     try:
         with Watch() as watch:
-            built = next(b for b in session.built.again({name: depth}) if b.name == session.built.name)
-        more = sum(map(weight_count, built.model.parameters())) - sum(map(weight_count, session.built.model.parameters()))
+            built = next(b for b in first.again({name: depth}, {first.name: (first.args, first.kwargs)}) if b.name == first.name)
+        more = sum(map(weight_count, built.model.parameters())) - sum(map(weight_count, first.model.parameters()))
         each = more / (depth - stack.plan.depth) / stack.parameters
         if not 0.5 < each < 2.0:
             return None

@@ -116,7 +116,7 @@ def at(session: Session, settings: Mapping[str, Any], same: bool = True) -> Sess
     assert session.built.again is not None
     try:
         with Watch() as watch:
-            built = next(b for b in session.built.again(settings) if b.name == session.built.name)
+            built = next(b for b in session.built.again(settings, {}) if b.name == session.built.name)
         trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
     except Exception:  # the user's code, with sizes that it may refuse
         return None

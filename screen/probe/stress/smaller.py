@@ -107,7 +107,7 @@ def _fewer(session: Session, settings: Mapping[str, Any]) -> int:
     """By how many weights the model has fewer with some settings; 0 where it cannot be built."""
     assert session.built.again is not None
     try:
-        other = next(b for b in session.built.again(settings) if b.name == session.built.name)
+        other = next(b for b in session.built.again(settings, {}) if b.name == session.built.name)
     except Exception:  # the user's code, with sizes that it may refuse
         return 0
     return sum(map(weight_count, session.built.model.parameters())) - sum(map(weight_count, other.model.parameters()))
