@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +17,14 @@ from screen.child.protocol import Request
 from screen.command.cli import main
 from screen.pipeline import stages as pipeline
 from screen.probe.plan import from_facts as plan
+from screen.report import render
 from tests.probe.common import turned
 from tests.shared import ROOT
 
 PRE = str(ROOT / "examples" / "pre.py")
+SIZES = {"n_layer": 2, "n_embd": 32, "vocab_size": 64, "block_size": 32}
+SMALL = [PRE, "--device", "cpu", *(word for name, value in SIZES.items() for word in ("--set", f"{name}={value}"))]
+"""Each command starts a process of its own and measures all there is."""
 
 
 def out_of(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -28,12 +33,12 @@ def out_of(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, st
 
 
 def test_probe_confirms(capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = out_of(["probe", PRE, "--device", "cpu"], capsys)
+    code, text = out_of(["probe", *SMALL], capsys)
     assert code == 0 and "confirmed" in text and "REFUTED" not in text and "on cpu" in text
 
 
 def test_probe_as_json_is_the_report_with_measured_degrees(capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = out_of(["probe", PRE, "--device", "cpu", "--format", "json", "--seed", "3"], capsys)
+    code, text = out_of(["probe", *SMALL, "--format", "json", "--seed", "3"], capsys)
     report = json.loads(text)
     assert code == 0 and report["probe"]["seed"] == 3 and report["probe"]["dtype"] == "float64"
     degrees = report["streams"][0]["kinds"][0]["sublayers"][0]["degrees"]
@@ -42,24 +47,22 @@ def test_probe_as_json_is_the_report_with_measured_degrees(capsys: pytest.Captur
     assert agreed == {True}
 
 
-def test_the_same_command_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["check", PRE, "--probe", "--device", "cpu", "--format", "json"]
-    assert out_of(argv, capsys) == out_of(argv, capsys)
-
-
-@pytest.mark.parametrize("name", ["text", "markdown"])
-def test_check_shows_the_probe(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = out_of(["check", PRE, "--probe", "--device", "cpu", "--format", name], capsys)
-    assert code == 0 and "invariance" in text and "c_proj.weight" in text
-    _, without = out_of(["check", PRE, "--format", name], capsys)
-    assert "invariance" not in without
+def test_check_shows_the_probe_and_the_same_command_gives_the_same_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said, files = [], [tmp_path / f"report.{name}" for name in ("json", "markdown")]
+    for _ in range(2):
+        code, text = out_of(["check", *SMALL, "--probe", *(w for f in files for w in ("--report", f"{f.suffix[1:]}={f}"))], capsys)
+        said.append((code, text, *(f.read_text(encoding="utf-8") for f in files)))
+    assert said[0] == said[1] and said[0][0] == 0
+    without = screen.check(PRE, set=SIZES, isolate=False)
+    for name, with_it in (("text", said[0][1]), ("markdown", said[0][3])):
+        assert "invariance" in with_it and "c_proj.weight" in with_it and "invariance" not in render(without, name)
 
 
 def test_a_refuted_prediction_makes_the_verdict_unknown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(pipeline, "plan_of", lambda facts, recipe: turned(plan.plan_of(facts, recipe), 1.0))
-    code, text = out_of(["check", PRE, "--probe", "--device", "cpu"], capsys)
+    code, text = out_of(["check", *SMALL, "--probe"], capsys)
     assert code == 2 and text.startswith("unknown") and "refuted" in text
-    code, text = out_of(["probe", PRE, "--device", "cpu"], capsys)
+    code, text = out_of(["probe", *SMALL], capsys)
     assert code == 1 and "REFUTED" in text
 
 
@@ -70,7 +73,7 @@ def test_a_probe_that_is_cut_off_keeps_what_it_has(monkeypatch: pytest.MonkeyPat
         return replace(real(request, *rest), timeout=0.05)
 
     monkeypatch.setattr(pipeline, "probe_request", late)
-    code, text = out_of(["probe", PRE, "--device", "cpu"], capsys)
+    code, text = out_of(["probe", *SMALL], capsys)
     assert code == 2 and "interrupted" in text
 
 
