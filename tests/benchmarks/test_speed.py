@@ -1,6 +1,6 @@
 """Time and memory of whole processes. Run alone: `pytest -n 0 -m benchmark tests/benchmarks`.
 
-Every figure is the median of five runs that alternate with runs of their floor: a process that only imports torch and transformers and builds
+Every figure is the median of three runs that alternate with runs of their floor: a process that only imports torch and transformers and builds
 the same model on meta. So a slow machine slows both. A measurement that misses its mark is repeated, twice at most, since a busy
 machine can only make it worse.
 """
@@ -22,7 +22,7 @@ from tests.shared import ROOT
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
-RUNS, TRIES = 5, 3
+RUNS, TRIES = 3, 3
 LLAMA_405B = {
     "hidden_size": 16384, "num_hidden_layers": 126, "num_attention_heads": 128, "num_key_value_heads": 8, "intermediate_size": 53248,
     "vocab_size": 128256,
