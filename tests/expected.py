@@ -47,10 +47,10 @@ def report_of(target: str, settings: dict[str, object] | None = None) -> screen.
     return screen.check(target, set=settings or {}, isolate=False)
 
 
-def first_line(name: str) -> str:
-    """The line of the README's table for one famous model."""
+def first_line(name: str, report: screen.Report | None = None) -> str:
+    """The line of the README's table for one famous model. `report`: of it, where there is one."""
     target, settings = next((t, s) for n, t, s in FAMOUS if n == name)
-    report = report_of(target, settings)
+    report = report or report_of(target, settings)
     line = f"{report.verdict}: {report.summary}"
     options = "".join(f" --set {key}={value}" for key, value in settings.items())
     return f"| {name} | `screen check {target}{options}` | {line.replace('|', chr(92) + '|')} |"
@@ -66,9 +66,9 @@ def quickstart() -> str:
     return "```text\n" + render(report_of("examples/pre.py"), "text").rstrip() + "\n```"
 
 
-def example(name: str) -> str:
-    """The Markdown report that stands beside an example, without the versions that made it."""
-    report = report_of(f"examples/{name}.py")
+def example(name: str, report: screen.Report | None = None) -> str:
+    """The Markdown report that stands beside an example, without the versions that made it. `report`: on it, where there is one."""
+    report = report or report_of(f"examples/{name}.py")
     if found := contradictions(report):
         raise ValueError(f"the report on `{name}` contradicts itself: {'; '.join(found)}")
     return re.sub(r"^Made by .*? (?=Reproduce:)", "", render(report, "markdown"), flags=re.MULTILINE)

@@ -23,6 +23,11 @@ def _with(report: Report, **claim: object) -> Report:
     return report.model_copy(update={"claims": claims})
 
 
+@pytest.fixture(scope="module")
+def sound() -> Report:
+    return screen.check("examples/output_norm_qk.py", isolate=False)
+
+
 @pytest.mark.parametrize(
     "claim",
     [
@@ -34,10 +39,9 @@ def _with(report: Report, **claim: object) -> Report:
     ],
     ids=lambda claim: claim["claim"],
 )
-def test_a_contradiction_is_seen(claim: dict[str, object]) -> None:
-    report = screen.check("examples/output_norm_qk.py", isolate=False)
-    assert contradictions(report) == []
-    assert contradictions(_with(report, **claim))
+def test_a_contradiction_is_seen(claim: dict[str, object], sound: Report) -> None:
+    assert contradictions(sound) == []
+    assert contradictions(_with(sound, **claim))
 
 
 @pytest.mark.parametrize("case", CASES[::4], ids=lambda case: case.name)

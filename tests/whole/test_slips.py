@@ -1,4 +1,6 @@
-"""Every slip of `examples/slips/` fails the gate at its defaults; every sound twin, ordinary designs and production architectures pass."""
+"""Every slip of `examples/slips/` fails the gate at its defaults; every sound twin and production architectures pass.
+
+Ordinary designs (`examples/`) and the architectures of the README's table pass it in `test_expected.py`."""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from tests import slips
 from tests.contradictions import contradictions
 
 PRODUCTION = (
-    "gpt2", "llama", "gemma2", "olmo2", "qwen3", "mistral", "mixtral", "phi3", "bert", "roberta", "t5", "bart", "vit", "swin", "whisper", "mamba",
-    "falcon", "gptj", "gpt_neox", "opt", "bloom", "electra", "clip", "deit", "dinov2", "cohere", "stablelm",
+    "qwen3", "mistral", "phi3", "bert", "roberta", "t5", "bart", "vit", "swin", "whisper",
+    "falcon", "gptj", "gpt_neox", "opt", "bloom", "electra", "clip", "deit", "dinov2", "stablelm",
     "t5:T5Model", "bart:BartModel", "whisper:WhisperModel", "xlnet", "gemma3", "deepseek_v3", "perceiver", "layoutlm", "swinv2",
 )  # fmt: skip
 """Types of transformers that people train as they are (the default config of granite, which has no 1/√d, is none: `tests/whole/test_zoo.py`)."""
@@ -25,10 +27,6 @@ UNSCALED = ("gpt_neo",)
 """Trained as it is, without 1/√d: its logits start with a root mean square of 9, as the slip's do. The finding is true."""
 NOT_JUDGED = ("albert", "deberta_v2")
 """Others, whose verdict is `unknown`: nothing that is said of them fails."""
-SOUND = (
-    "pre", "post", "builtin_post", "rezero", "peri", "output_norm_qk", "deepnorm", "dyt", "mamba", "moe", "parallel", "vit_block",
-    "linear_attention", "mix_ln",
-)  # fmt: skip
 
 
 @functools.cache
@@ -65,12 +63,6 @@ def test_a_slip_fails_and_its_rule_is_violated(name: str) -> None:
 @pytest.mark.parametrize("name", slips.NAMES)
 def test_its_sound_twin_passes(name: str) -> None:
     report = _report(f"examples/slips/{name}.py::Sound")
-    assert _gate(report) == Decision(0), _violated(report) or report.summary
-
-
-@pytest.mark.parametrize("name", SOUND)
-def test_a_sound_design_passes(name: str) -> None:
-    report = _report(f"examples/{name}.py")
     assert _gate(report) == Decision(0), _violated(report) or report.summary
 
 
