@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from screen import plugins, tables
 from screen.errors import UsageError
+from screen.trusted import Trusted, trusted
 
 if TYPE_CHECKING:
     from screen.recipe import Stated
@@ -36,6 +37,10 @@ SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 OF_TARGET = ("set", "config", "input", "depth", "width", "select", "ignore", "fail-on", "recipe")
 """Settings that an entry of `[[targets]]` may have of its own."""
+
+
+SHOWING = frozenset({"format", "report", "output", "color", "quiet", "short", "verbose", "jobs", "device"})
+"""Settings that change neither what is judged nor what fails."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,17 @@ class Settings:
     """Key (as in a file) to `default`, the file's name, or `option`."""
     targets: tuple[Target, ...] = ()
     """What a bare `screen check` judges."""
+    trusted: Trusted | None = None
+    """Where settings come from in place of the tree that is judged."""
+
+    @property
+    def of_tree(self) -> dict[str, str]:
+        """Setting that changes what is judged or what fails -> the file of the judged tree that it comes from."""
+        if self.trusted is None:
+            return {key: origin for key, origin in self.origins.items() if key not in SHOWING and origin not in ("default", "option")}
+        files = {"config": [str(self.config.get("", ""))], "recipe": list(self.recipe.words) if self.recipe is not None else []}
+        named = {key: [word for word in words if os.path.isfile(word)] for key, words in files.items() if self.origins[key] != "option"}
+        return {key: ", ".join(words) for key, words in named.items() if words}
 
 
 @dataclass(frozen=True)
@@ -115,24 +131,31 @@ class Target:
 def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
     """Settings in effect. `options`: field name to what the command line said, None or empty where it said nothing.
 
-    Raises `UsageError`.
+    `trusted_config` among them says where settings come from in place of the tree. Raises `UsageError`.
     """
-    file, table = find(start or Path.cwd())
-    common = (file, _read_table({key: value for key, value in table.items() if key != "targets"}, f"`{file}`", os.path.dirname(file)))
+    start = start or Path.cwd()
+    elsewhere = trusted(options["trusted_config"], start) if options.get("trusted_config") else None
+    file, table = find(start, elsewhere)
+    label = elsewhere.label(file) if elsewhere is not None and file else file
+    common = (label, _read_table({key: value for key, value in table.items() if key != "targets"}, f"`{label}`", os.path.dirname(file)))
+    if elsewhere is not None and not elsewhere.commit and "baseline" in common[1]:  # beside the trusted file; targets are those of the tree
+        common[1]["baseline"] = os.path.join(os.path.dirname(elsewhere.name), common[1]["baseline"])
     said: dict[str, Any] = {}
     for name, value in options.items():
+        if name == "trusted_config":
+            continue
         if value is None or (value is False and name not in ("probe", "spot_check")) or value == ():
             continue
         key = name.replace("_", "-")
         said[key] = _layered(key, value, f"`--{key}`")
     targets = tuple(
-        Target(spec, name, file, where, tuple(own), _merged([common, (f"{file}, entry {place}", own), ("option", said)]))
-        for place, (spec, name, where, own) in enumerate(_entries(table.get("targets", []), file), start=1)
+        Target(spec, name, file, where, tuple(own), _merged([common, (f"{label}, entry {place}", own), ("option", said)], elsewhere))
+        for place, (spec, name, where, own) in enumerate(_entries(table.get("targets", []), label, os.path.dirname(file)), start=1)
     )
-    return replace(_merged([common, ("option", said)]), targets=targets)
+    return replace(_merged([common, ("option", said)], elsewhere), targets=targets)
 
 
-def _merged(layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Settings:
+def _merged(layers: Sequence[tuple[str, Mapping[str, Any]]], elsewhere: Trusted | None) -> Settings:
     """Settings of layers (origin, key -> value): a later one wins, and `set` is joined key by key. Raises `UsageError`."""
     values: dict[str, Any] = {}
     origins: dict[str, str] = dict.fromkeys(READERS, "default")
@@ -141,7 +164,10 @@ def _merged(layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Settings:
             name = key.replace("-", "_")
             values[name] = _recipe_over(values.get(name), *value) if key == "recipe" else {**values.get(name, {}), **value} if key == "set" else value
             origins[key] = origin
-    settings = Settings(**values, origins=origins)
+    settings = Settings(**values, origins=origins, trusted=elsewhere)
+    if elsewhere is not None and settings.update_baseline:
+        found = "`--trusted-config` says that they come from elsewhere"
+        raise UsageError("`--update-baseline` writes a file of this tree", found, "Leave one out")
     if settings.quiet and settings.verbose:
         raise UsageError("`--quiet` and `--verbose` exclude each other", "both are set", "Leave one out")
     return settings
@@ -172,7 +198,7 @@ def _from_folder(folder: str, key: str, value: Any) -> Any:
     return value
 
 
-def _entries(entries: Any, file: str) -> list[tuple[str, str, str, dict[str, Any]]]:
+def _entries(entries: Any, file: str, folder: str) -> list[tuple[str, str, str, dict[str, Any]]]:
     """Every entry of `[[targets]]`: spec, name, where it stands, and its settings. Raises `UsageError`."""
     title = "`[[tool.screen.targets]]`" if file.endswith("pyproject.toml") else "`[[targets]]`"
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -191,28 +217,37 @@ def _entries(entries: Any, file: str) -> list[tuple[str, str, str, dict[str, Any
         if earlier is not None:
             raise UsageError(f"`name` in {where} must be its own", f"`{name}` is the name of {earlier[2]} too", "Give it another one")
         own = {key: value for key, value in entry.items() if key not in ("spec", "name")}
-        found.append((spec, name, where, _read_table(own, where, os.path.dirname(file), ("spec", "name", *OF_TARGET))))
+        found.append((spec, name, where, _read_table(own, where, folder, ("spec", "name", *OF_TARGET))))
     return found
 
 
-def find(start: Path) -> tuple[str, dict[str, Any]]:
-    """The nearest file of settings, as it is called from `start`, and its table; ("", {}) when there is none."""
+def find(start: Path, elsewhere: Trusted | None = None) -> tuple[str, dict[str, Any]]:
+    """The nearest file of settings, as it is called from `start`, and its table; ("", {}) when there is none. `elsewhere`: of which commit, or which
+    file alone: what it names is meant from `start`."""
+    if elsewhere is not None and not elsewhere.commit:
+        path = start / elsewhere.name
+        table = _table(path, path.name)
+        if table is None:
+            raise UsageError("`--trusted-config` must name a file with settings", f"`{elsewhere.name}` has no `[tool.screen]`")
+        return path.name, table
     for depth, folder in enumerate((start, *start.parents)):
         for name in ("screen.toml", "pyproject.toml"):
-            path = folder / name
-            if path.is_file():
-                table = _table(path, name)
+            called = "../" * depth + name
+            text = elsewhere.text(called) if elsewhere is not None else None
+            if text is not None or (elsewhere is None and (folder / name).is_file()):
+                table = _table(folder / name, name, text)
                 if table is not None:
-                    return "../" * depth + name, table
+                    return called, table
     return "", {}
 
 
-def _table(path: Path, name: str) -> dict[str, Any] | None:
+def _table(path: Path, name: str, text: str | None = None) -> dict[str, Any] | None:
+    """What a file of settings says. `text`: in place of what stands there."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        document = tomllib.loads(path.read_text(encoding="utf-8") if text is None else text)
+    except (OSError, UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"`{name}` must be readable TOML", str(error), "Mend it, or run from another folder", file=str(path)) from None
-    if name == "screen.toml":
+    if name != "pyproject.toml":
         return document
     tool = document.get("tool", {})
     table = tool.get("screen") if isinstance(tool, dict) else None
@@ -452,6 +487,7 @@ def _shown(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else list(value.words) if isinstance(value, Stated) else value
 
 
-assert {f.name for f in fields(Settings)} == {key.replace("-", "_") for key in READERS} | {"origins", "targets"}, "a setting without a reader"
+READ = {key.replace("-", "_") for key in READERS}
+assert {f.name for f in fields(Settings)} == READ | {"origins", "targets", "trusted"}, "a setting without a reader"
 
 __all__ = ["FAIL_ON", "FORMATS", "OF_TARGET", "READERS", "Settings", "Target", "check_key", "find", "later", "load", "near", "show"]

@@ -15,7 +15,7 @@ from tests.shared import ROOT
 
 LAYERS: tuple[str, ...] = (
     "errors ops plugins theorems",
-    "tables",
+    "tables trusted",
     "recipe",
     "graph settings",
     "structure capture designs",

@@ -27,13 +27,17 @@ RECIPE = (
     "How it will be trained: a TOML, YAML or JSON file, a saved TrainingArguments, a nanoGPT-like config.py (read, never run), a name of "
     "`screen recipe`, or one field, e.g. lr=3e-4; repeatable, later ones win."
 )
+TRUSTED = (
+    "Settings, the baseline and comments that ignore come from this commit (e.g. origin/main) or .toml file, and none from the tree that is judged."
+)
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 click.rich_click.OPTION_GROUPS = {
     "screen check": [
         {"name": "What is screened", "options": ["--recipe", "--set", "--config", "--input", "--depth", "--width", "--skip-without-model"]},
         {"name": "Rules and exit code",
-         "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--strict-rules", "--baseline", "--update-baseline"]},
+         "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--strict-rules", "--baseline", "--update-baseline",
+                     "--trusted-config"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--short", "--color", "--quiet", "--verbose"]},
         {"name": "Measuring", "options": ["--spot-check", "--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress"]},
         {"name": "Limits", "options": ["--timeout", "--memory", "--jobs", "--watch"]},
@@ -124,6 +128,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="What exits 1: slip (default: unstable, or a warning or error that is violated), unstable, conditional, never, or rule codes.",
 )  # fmt: skip
 @click.option("--allow-unknown", is_flag=True, help="The verdict `unknown` exits 0 (an error still exits 2).")
+@click.option("--trusted-config", metavar="REF|FILE", help=TRUSTED)
 @click.option("--strict-rules", is_flag=True, help="A rule that does not load or raises exits 2; else it is named in the report.")
 @click.option("--baseline", metavar="FILE", help="Findings that stand in this file do not fail: only what is new does.")
 @click.option("--update-baseline", is_flag=True, help="Write everything that is found to the file of --baseline.")

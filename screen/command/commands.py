@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from screen.pipeline.known import Known
     from screen.pipeline.stages import Judged
     from screen.report.schema import Report, Reports
+    from screen.trusted import Trusted
 
 STEP_SUMMARY = 1 << 20
 """Bytes that GitHub takes for the summary of a step."""
@@ -172,8 +173,14 @@ def _known(reports: list[Report], settings: Settings) -> Known:
 
     if settings.baseline and settings.update_baseline:
         _write(settings.baseline, baseline_of(reports))
-    comments, faults = comments_of(file for r in reports for file in (file_of(r.target.spec), *(a.file for a in annotations_of(r))))
-    return Known(read_baseline(settings.baseline) if settings.baseline else frozenset(), comments, faults)
+    files = [file for r in reports for file in (file_of(r.target.spec), *(a.file for a in annotations_of(r)))]
+    comments, faults = comments_of(files, settings.trusted)
+    return Known(read_baseline(settings.baseline, _elsewhere(settings)) if settings.baseline else frozenset(), comments, faults)
+
+
+def _elsewhere(settings: Settings) -> Trusted | None:
+    """The commit that the baseline stands in; None for a file that is here, as one of the command line is."""
+    return settings.trusted if settings.origins["baseline"] != "option" else None
 
 
 def _judge(asked: list[Wanted], settings: Settings) -> Iterator[list[Judged]]:
@@ -211,9 +218,14 @@ def _side_by_side(asked: list[Wanted], settings: Settings, progress: Progress) -
 
 
 def _named(judged: Judged, asked: Wanted) -> Judged:
-    """With the name and the gate of its target."""
+    """With the name, the gate and the origin of the settings of its target."""
+    from screen.report.build import settings_part
+
+    settings = asked.settings
     target = judged.report.target.model_copy(update={"name": asked.name or None})
-    return replace(judged, report=judged.report.model_copy(update={"target": target}), fail_on=asked.settings.fail_on)
+    origin = settings_part(settings.of_tree, settings.trusted.name if settings.trusted else None)
+    report = judged.report.model_copy(update={"target": target, "settings": origin})
+    return replace(judged, report=report, fail_on=settings.fail_on)
 
 
 def _all(found: Iterable[list[Judged]]) -> list[Judged]:
@@ -341,7 +353,7 @@ def _check_baseline(settings: Settings) -> None:
     elif settings.baseline is not None:
         from screen.pipeline.known import read_baseline  # not without need: the child is not started yet
 
-        read_baseline(settings.baseline)
+        read_baseline(settings.baseline, _elsewhere(settings))
 
 
 def _make_folder(path: str) -> None:

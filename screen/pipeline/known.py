@@ -5,7 +5,8 @@ A baseline is a JSON file of fingerprints (`screen.report.annotation`), written 
     # screen: ignore[G103,R2] -- the head normalises what it reads
 
 on a line of the call that a finding points at, or alone on the lines above it; codes (or their beginnings) and a reason are required. Neither
-changes what a report says: both only keep a finding from failing the gate.
+changes what a report says: both only keep a finding from failing the gate. With `--trusted-config` a comment counts where the same statement has it
+in the commit that is trusted.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from screen.errors import UsageError
 from screen.report.annotation import Annotation, annotations_of
 from screen.report.schema import Report
+from screen.trusted import Trusted
 
 VERSION = "1"
 COMMENT = re.compile(r"#\s*screen:\s*ignore\b(?P<rest>.*)")
@@ -36,6 +38,8 @@ class Ignored:
     codes: tuple[str, ...]
     reason: str
     lines: range
+    statement: str = ""
+    """The text of these lines."""
     used: bool = False
 
 
@@ -66,14 +70,17 @@ class Known:
         return [*self.faults, *unused]
 
 
-def read_baseline(path: str) -> frozenset[str]:
-    """The fingerprints of a file. Raises `UsageError`."""
+def read_baseline(path: str, elsewhere: Trusted | None = None) -> frozenset[str]:
+    """The fingerprints of a file, or of the file of that name in a commit. Raises `UsageError`."""
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        text = elsewhere.text(path) if elsewhere is not None and elsewhere.commit else Path(path).read_text(encoding="utf-8")
+        if text is None:
+            raise FileNotFoundError
+        document = json.loads(text)
         return frozenset(str(entry["fingerprint"]) for entry in document["findings"])
     except FileNotFoundError:
         raise UsageError("`--baseline` must name a file that exists", f"there is no `{path}`", "Make it with `--update-baseline`") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         found = f"`{path}` cannot be read: {type(error).__name__}: {error}"
         raise UsageError("`--baseline` must name a file that `--update-baseline` wrote", found, "Write it again with `--update-baseline`") from None
 
@@ -87,27 +94,53 @@ def baseline_of(reports: Iterable[Report]) -> str:
     return json.dumps({"schema_version": VERSION, "findings": entries}, indent=2, sort_keys=True) + "\n"
 
 
-def comments_of(files: Iterable[str]) -> tuple[list[Ignored], list[str]]:
-    """Comments of these files, and what is wrong with some; a file that is not here or is no Python has none. `files`: as reports name them,
-    relative to the working directory."""
+def comments_of(files: Iterable[str], elsewhere: Trusted | None = None) -> tuple[list[Ignored], list[str]]:
+    """Comments of these files that count, and what is wrong with the others; a file that is not here or is no Python has none. `files`: as reports
+    name them, relative to the working directory. `elsewhere`: where a comment must stand too to count."""
     found: list[Ignored] = []
     faults: list[str] = []
     for file in dict.fromkeys(files):
-        try:
-            text = Path(file).read_text(encoding="utf-8")
-            tokens = list(tokenize.generate_tokens(io.StringIO(text).readline)) if "screen:" in text else []
-        except (OSError, UnicodeDecodeError, SyntaxError, tokenize.TokenError):
+        comments, wrong = _comments(file, _read(file))
+        faults += wrong
+        if elsewhere is not None:
+            there = [c.statement for c in _comments(file, elsewhere.text(file) or "")[0]]
+            for c in list(comments):
+                if c.statement in there:
+                    there.remove(c.statement)
+                else:
+                    faults.append(f"`{c.file}:{c.line}` ignores {', '.join(c.codes)}, which is not so in `{elsewhere.name}` and does not count")
+                    comments.remove(c)
+        found += comments
+    return found, faults
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError):  # a name with a null byte is a `ValueError`
+        return ""
+
+
+def _comments(file: str, text: str) -> tuple[list[Ignored], list[str]]:
+    """The comments of one text, and what is wrong with some."""
+    found: list[Ignored] = []
+    faults: list[str] = []
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline)) if "screen:" in text else []
+    except (SyntaxError, tokenize.TokenError):
+        return [], []
+    at = text.split("\n")
+    for comment, lines in _statements(tokens):
+        match = COMMENT.match(comment.string)
+        if match is None:
             continue
-        for comment, lines in _statements(tokens):
-            match = COMMENT.match(comment.string)
-            if match is None:
-                continue
-            said = WHOLE.match(match["rest"].strip())
-            if said is None:
-                faults.append(f"`{file}:{comment.start[0]}` must be `# screen: ignore[CODE] -- reason`; it is `{comment.string.strip()}`")
-            else:
-                codes = tuple(code.strip() for code in said["codes"].split(","))
-                found.append(Ignored(file, comment.start[0], codes, said["reason"].strip(), lines))
+        said = WHOLE.match(match["rest"].strip())
+        if said is None:
+            faults.append(f"`{file}:{comment.start[0]}` must be `# screen: ignore[CODE] -- reason`; it is `{comment.string.strip()}`")
+        else:
+            codes = tuple(code.strip() for code in said["codes"].split(","))
+            statement = "\n".join(at[line - 1].strip() for line in lines)
+            found.append(Ignored(file, comment.start[0], codes, said["reason"].strip(), lines, statement))
     return found, faults
 
 

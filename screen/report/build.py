@@ -127,6 +127,11 @@ def _derived(recipe: Recipe) -> dict[str, schema.Real]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
+def settings_part(of_tree: Mapping[str, str], trusted: str | None) -> schema.SettingsPart | None:
+    """Where settings come from; None where no file says any. `of_tree`: setting -> file of the judged tree; `trusted`: what counts in its place."""
+    return schema.SettingsPart(trusted=trusted, of_tree=dict(of_tree)) if of_tree or trusted else None
+
+
 def several(reports: list[schema.Report]) -> schema.Reports:
     """Several reports as one object."""
     return schema.Reports(tool=reports[0].tool, verdict=worst([r.verdict for r in reports]), reports=reports)
@@ -249,4 +254,4 @@ def _coverage(facts: Facts, run: RuleRun, root: str, left_out: tuple[str, ...]) 
     )
 
 
-__all__ = ["DepthFrom", "Info", "Request", "assemble", "not_judged", "several", "tool"]
+__all__ = ["DepthFrom", "Info", "Request", "assemble", "not_judged", "settings_part", "several", "tool"]

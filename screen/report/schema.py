@@ -113,6 +113,15 @@ class RecipePart(Part):
     """Keys of another program's file that say nothing here."""
 
 
+class SettingsPart(Part):
+    """Where settings come from that change what is judged or what fails."""
+
+    trusted: str | None = None
+    """What `--trusted-config` names; None: files of the tree that is judged count."""
+    of_tree: dict[str, str] = Field(default_factory=dict)
+    """Setting -> the file of the tree that is judged that says it."""
+
+
 class FindingPart(Part):
     code: str
     name: str
@@ -330,6 +339,8 @@ class Report(Shown):
     conditions: list[Condition] = Field(default_factory=list)
     recipe: RecipePart | None = None
     """None: nothing was stated."""
+    settings: SettingsPart | None = None
+    """None: no file says any."""
     streams: list[StreamPart] = Field(default_factory=list)
     findings: list[FindingPart] = Field(default_factory=list)
     claims: list[ClaimPart] = Field(default_factory=list)
@@ -369,6 +380,6 @@ def _dump(part: BaseModel) -> str:
 __all__ = [
     "SCHEMA_VERSION", "Channel", "ClaimPart", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart", "Growth",
     "GuessPart", "IdentityPathPart", "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "MeasuredPart", "NormPart",
-    "OutputSet", "Part", "Port", "ProbePart", "Real", "RecipePart", "Report", "Reports", "Residual", "RuleNotRun", "Source", "SpotCheckPart",
-    "Stamped", "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
+    "OutputSet", "Part", "Port", "ProbePart", "Real", "RecipePart", "Report", "Reports", "Residual", "RuleNotRun", "SettingsPart", "Source",
+    "SpotCheckPart", "Stamped", "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
 ]  # fmt: skip

@@ -179,6 +179,19 @@ def condition(condition: Condition) -> str:
     return f"{condition.text} ({MET[condition.recipe]}: {condition.stated})" if condition.stated else condition.text
 
 
+def settings(report: Report) -> str:
+    """Whose settings these are, in a sentence; empty where no file says any."""
+    part = report.settings
+    if part is None:
+        return ""
+    at = part.of_tree
+    files = [f"{', '.join(f'`{key}`' for key in at if at[key] == file)} of `{file}`" for file in dict.fromkeys(at.values())]
+    of_tree = f"the tree that is judged says {' and '.join(files)}" if files else ""
+    if part.trusted is None:
+        return of_tree
+    return f"those of `{part.trusted}` count" + (f"; {of_tree}" if files else ", and none of the tree that is judged")
+
+
 def recipe(report: Report) -> list[str]:
     """What is stated of the training: a line for each place that states it, one for what follows, one for what nobody reads."""
     if report.recipe is None:

@@ -14,6 +14,8 @@ def render(report: Report | Reports, **_: object) -> str:
     for one, found in by_target(report):
         lines += [f"{a.file}:{a.line}:1: {a.code} {a.level} {a.message}" for a in found]
         lines.append(f"{clean(one.target.spec)}: {words.headline(one)}: {clean(one.summary)}")
+        if origin := words.settings(one):
+            lines.append(f"{clean(one.target.spec)}: settings: {clean(origin)}")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -18,6 +18,8 @@ def render(report: Report | Reports, **_: object) -> str:
             title = _property(f"screen {a.code} {a.name}")
             lines.append(f"::{COMMANDS[a.level]} file={_property(a.file)},line={a.line},title={title}::{_data(a.text)}")
         lines.append(_data(f"{clean(one.target.spec)}: {words.headline(one)}: {clean(one.summary)}"))
+        if origin := words.settings(one):
+            lines.append(_data(f"{clean(one.target.spec)}: settings: {clean(origin)}"))
     return "".join(f"{line}\n" for line in lines)
 
 

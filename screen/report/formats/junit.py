@@ -8,6 +8,7 @@ from io import BytesIO
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from screen.report import words
 from screen.report.annotation import NOT_JUDGED, Annotation, by_target
 from screen.report.groups import grouped
 from screen.report.schema import Report, Reports
@@ -27,6 +28,8 @@ def render(report: Report | Reports, **_: object) -> str:
 def _suite(report: Report, found: list[Annotation]) -> TestSuite:
     spec = clean(report.target.spec)
     suite = TestSuite(spec)
+    if origin := words.settings(report):
+        suite.add_property("settings", clean(origin))
     suite.add_testcases([_case(spec, a) for a in found])
     for group in grouped([f for f in report.findings if f.outcome == "holds"]):
         suite.add_testcase(TestCase(f"{group.first.code} {group.first.name}", classname=spec))

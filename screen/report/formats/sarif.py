@@ -7,6 +7,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+from screen.report import words
 from screen.report.annotation import NOT_JUDGED, Annotation, by_target
 from screen.report.schema import FindingPart, Report, Reports
 from screen.report.words import clean
@@ -33,6 +34,8 @@ def render(report: Report | Reports, **_: object) -> str:
         "results": [_result(one, a, codes.index(a.code)) for one, every in found for a in every if a.code != NOT_JUDGED],
         "columnKind": "utf16CodeUnits",
     }  # fmt: skip
+    if origins := {clean(one.target.spec): clean(origin) for one, _ in found if (origin := words.settings(one))}:
+        run["properties"] = {"settings": origins}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, sort_keys=True) + "\n"
 
 

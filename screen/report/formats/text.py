@@ -103,6 +103,8 @@ def _report(report: Report, verbose: bool, width: int | None) -> Iterator[Render
     yield _hang(f"  {clean(' · '.join(words.target_facts(report)))}", "", 4, width, rest="dim")
     yield from (_hang(f"  {clean(note)}", "", 4, width) for note in report.target.notes)
     yield from (_hang("  " if place else "  recipe: ", clean(line), 4, width, rest="dim") for place, line in enumerate(words.recipe(report)))
+    if origin := words.settings(report):
+        yield _hang("  settings: ", clean(origin), 4, width, rest="dim")
     yield from _first(said, width)
     yield from _findings(report, verbose, width)
     if report.streams:
