@@ -6,7 +6,7 @@ import json
 import time
 
 
-def main() -> None:
+def main(_: object) -> None:
     """Print pairs of name and value."""
     begin = time.perf_counter()
     import torch

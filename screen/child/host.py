@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,7 +18,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Any
 
-from screen.child.launch import BOOT, can_fork, environment, safe_path
+from screen.child.launch import can_fork, environment, interpreter
 from screen.child.protocol import ProtocolError, Request, fd_reader, frame, read_frame
 from screen.child.results import Capture, Captured, Progress, State, silent, words
 from screen.errors import InternalError, Interrupted, LoadError, ScreenError
@@ -219,9 +217,8 @@ class Host:
             _kill(self._child)
 
     def _start(self, control: int | None, **streams: Any) -> subprocess.Popen[bytes]:
-        settings = json.dumps({"control": control, "preload": self._preload, "path": safe_path()})
         return subprocess.Popen(
-            [sys.executable, "-P", "-c", BOOT, settings],
+            interpreter("screen.child.worker", control=control, preload=self._preload),
             pass_fds=() if control is None else (control,),
             env=environment(),
             start_new_session=True,

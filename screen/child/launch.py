@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -25,8 +26,14 @@ SECRET = re.compile(
     re.IGNORECASE,
 )
 """Names of variables that the user's code is not handed: what is secret, and the files of a runner of CI that it could write to."""
-BOOT = "import json,sys;a=json.loads(sys.argv[1]);sys.path[:]=a['path'];from screen.child.worker import main;main(sys.argv[1])"
-"""Its first argument is JSON, and what it sees of `sys.path` is in there."""
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder of this package."""
+BOOT = (
+    "import importlib,importlib.util as u,json,sys;a=json.loads(sys.argv[2]);"
+    "s=u.spec_from_file_location('screen',a['package']+'/__init__.py',submodule_search_locations=[a['package']]);"
+    "sys.modules['screen']=m=u.module_from_spec(s);s.loader.exec_module(m);sys.path[:]=a['path'];importlib.import_module(sys.argv[1]).main(a)"
+)
+"""What a fresh interpreter runs: this very package, wherever another `screen` lies, and the caller's `sys.path` before anything else is imported."""
 
 
 def can_fork() -> bool:
@@ -39,14 +46,19 @@ def environment() -> dict[str, str]:
     return {**{name: value for name, value in os.environ.items() if not SECRET.search(name)}, **ENVIRONMENT}
 
 
+def interpreter(module: str, **settings: object) -> list[str]:
+    """The command that runs `main(settings)` of a module of ours in an interpreter that looks for nothing in the working directory."""
+    return [sys.executable, "-P", "-c", BOOT, module, json.dumps({**settings, "path": safe_path(), "package": PACKAGE})]
+
+
 def safe_path() -> list[str]:
     """The caller's `sys.path` for the child, without the working directory that `python -m` and the prompt put first: a `random.py` that
     lies there must not shadow the standard library's. The folder that this package was imported from stays, at the end."""
     path = list(sys.path)
     if path and not sys.flags.safe_path and path[0] in ("", os.getcwd()):
         del path[0]
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    root = os.path.dirname(PACKAGE)
     return path if root in path else [*path, root]
 
 
-__all__ = ["BOOT", "ENVIRONMENT", "SECRET", "environment", "can_fork", "safe_path"]
+__all__ = ["ENVIRONMENT", "SECRET", "can_fork", "environment", "interpreter", "safe_path"]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
-import json
 import os
 import selectors
 import signal
@@ -23,6 +22,7 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
+from screen.child.bytecode import ignore_compiled
 from screen.child.protocol import Request, fd_reader, frame, read_frame
 from screen.graph.gc_pause import put_off
 
@@ -145,6 +145,7 @@ def _target(request: Request, pipe: int, log: int) -> NoReturn:
     try:
         _settle(log)
         channel = Channel(pipe)
+        ignore_compiled()
         _end_forks()
         from screen.child.run import run
 
@@ -270,15 +271,11 @@ def _lower(what: int, limit: int) -> None:
         resource.setrlimit(what, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
-def main(argument: str) -> NoReturn:
-    """Entry of the fresh interpreter: settings as JSON; `control` says which of the two lives it leads."""
-    settings = json.loads(argument)
+def main(settings: dict[str, Any]) -> NoReturn:
+    """Entry of the fresh interpreter; `control` says which of the two lives it leads."""
     if settings["control"] is None:
         once(settings)
     serve(settings)
 
-
-if __name__ == "__main__":
-    main(sys.argv[1])
 
 __all__ = ["Channel", "main", "once", "preload", "serve"]

@@ -11,13 +11,12 @@ import sys
 from importlib import metadata
 
 import screen
-from screen.child.launch import ENVIRONMENT, can_fork, safe_path
+from screen.child.launch import ENVIRONMENT, can_fork, interpreter
 
 PACKAGES = ("torch", "transformers", "timm", "torchvision", "click", "rich-click", "jinja2", "networkx", "numpy", "pydantic", "rich", "sympy")
 GROUPS = ("screen.rules", "screen.report.formats")
 PATIENCE = 120
 """Seconds for torch to say what it is."""
-_ASK = "import json,sys;sys.path[:]=json.loads(sys.argv[1]);from screen.child.device import main;main()"
 
 
 def report() -> str:
@@ -67,7 +66,7 @@ def _version(name: str) -> str:
 def _device() -> list[tuple[str, str]]:
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", _ASK, json.dumps(safe_path())],
+            interpreter("screen.child.device"),
             capture_output=True,
             timeout=PATIENCE,
             env={**os.environ, **ENVIRONMENT},

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import signal
 import socket
 import subprocess
@@ -19,12 +18,11 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
 
 from screen.child.host import Host
-from screen.child.launch import safe_path
+from screen.child.launch import interpreter
 from screen.child.results import Progress
 from screen.errors import LimitError
 from screen.pipeline.stages import Capturer, Job, Judged, judge, unjudged
 
-BOOT = "import json,sys;a=json.loads(sys.argv[1]);sys.path[:]=a['path'];from screen.pipeline.workers import main;main(a)"
 RARELY = (100_000, 50, 1000)
 """Thresholds of the garbage collector: such a process is short, and a graph is no garbage."""
 PATIENCE = 5.0
@@ -68,9 +66,8 @@ class _Worker:
 
     def __init__(self, preload: Sequence[str]) -> None:
         ours, theirs = socket.socketpair()
-        settings = json.dumps({"line": theirs.fileno(), "preload": list(preload), "path": safe_path()})
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", BOOT, settings],
+            interpreter("screen.pipeline.workers", line=theirs.fileno(), preload=list(preload)),
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from screen.child.launch import interpreter
 from screen.child.protocol import Request
 from screen.child.results import Progress
 from screen.pipeline import workers
@@ -41,7 +43,7 @@ while True:
 
 @pytest.fixture(autouse=True)
 def _boot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "BOOT", BOOT)
+    monkeypatch.setattr(workers, "interpreter", lambda module, **said: [sys.executable, "-c", BOOT, interpreter(module, **said)[-1]])
     monkeypatch.syspath_prepend(str(ROOT))
 
 
