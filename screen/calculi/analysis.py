@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from screen.calculi.bounds import BranchBounds, bounds_of
 from screen.calculi.degrees import Degrees, Orders, degrees_of
 from screen.errors import swallowed
@@ -38,9 +40,14 @@ def analyse(branch: Branch) -> Analysis:
 
 
 def sure(derive: Callable[..., T], *arguments: object, **named: object) -> T | Unknown:
-    """What `derive` gives, or the exception as a reason."""
+    """What `derive` gives, or the exception as a reason. `MemoryError` passes through: it is about the whole process."""
     try:
-        return derive(*arguments, **named)
+        with np.errstate(all="ignore"):  # a value that is not finite is a result, and no line on somebody's terminal
+            return derive(*arguments, **named)
+    except MemoryError:
+        raise
+    except RecursionError:
+        return Unknown("more values are computed from each other in a row than can be followed")
     except Exception as error:  # whatever the graph: an exception here is ours, and is told as such
         return Unknown(f"{FAULT}: `{swallowed(getattr(derive, '__name__', 'a calculus'), error)}`")
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from screen.child.launch import can_fork, environment, interpreter
-from screen.child.protocol import ProtocolError, Request, fd_reader, frame, read_frame
+from screen.child.protocol import MAX_LINE, ProtocolError, Request, at_most, fd_reader, frame, read_frame
 from screen.child.results import Capture, Captured, Progress, State, silent, words
 from screen.errors import InternalError, Interrupted, LoadError, ScreenError
 
@@ -27,6 +27,8 @@ STARTUP = 300.0
 """Seconds that importing torch may take; a cold network disk takes more than a minute."""
 PATIENCE = 5.0
 """Seconds for what has happened already to be told, on a machine that is busy with other things."""
+WAITING = 64
+"""Frames that were read and not yet taken: who writes faster than we read waits."""
 TAIL = 4000
 """Characters of the child's output that an error keeps."""
 
@@ -37,7 +39,7 @@ class Host:
     def __init__(self, *, preload: Sequence[str] = (), fork: bool | None = None) -> None:
         self.fork = can_fork() if fork is None else fork
         self._preload = list(preload)
-        self._events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._events: queue.Queue[tuple[str, Any]] = queue.Queue(WAITING)
         self._frames = ""
         """The line of the target that runs now; what still comes from earlier ones is dropped."""
         self._targets = 0
@@ -58,6 +60,7 @@ class Host:
     def close(self) -> None:
         """End the child. Nothing of it is left."""
         self._end()
+        self._frames, self._lines = "", self._lines + 1
         self._errors.close()
 
     def capture(self, request: Request, progress: Progress | None = None) -> Capture:
@@ -113,7 +116,7 @@ class Host:
             raise
         finally:
             os.close(writing)
-        self._listen(self._frames, fd_reader(reading), lambda: os.close(reading))  # not before: two lines have no common order
+        self._listen(self._frames, at_most(fd_reader(reading), MAX_LINE), lambda: os.close(reading))  # not before: two lines have no common order
         return pid
 
     def _spawn(self, order: bytes, log: IO[bytes]) -> int:
@@ -123,7 +126,7 @@ class Host:
         with contextlib.suppress(OSError):
             self._child.stdin.write(order)
             self._child.stdin.close()
-        self._listen(self._frames, fd_reader(self._child.stdout.fileno()))
+        self._listen(self._frames, at_most(fd_reader(self._child.stdout.fileno()), MAX_LINE))
         return self._started(log)
 
     def _started(self, log: IO[bytes]) -> int:
@@ -231,24 +234,36 @@ class Host:
         def loop() -> None:
             try:
                 while (message := read_frame(read)) is not None:
-                    self._events.put((source, message))
-                self._events.put((source, None))
-            except (ProtocolError, OSError) as error:
-                self._events.put((source, error if isinstance(error, ProtocolError) else None))
+                    self._put(source, message)
+                self._put(source, None)
+            except ProtocolError as error:
+                self._put(source, error)
+            except MemoryError:
+                self._put(source, ProtocolError("more than fits into memory"))
+            except OSError:
+                self._put(source, None)
             finally:
                 close()
 
         threading.Thread(target=loop, name=f"screen-{source}", daemon=True).start()
 
+    def _put(self, source: str, message: Any) -> None:
+        """Into the queue, when there is room; nothing when nobody asks for this line any more."""
+        while source in (self._line, self._frames):
+            with contextlib.suppress(queue.Full):
+                self._events.put((source, message), timeout=0.2)
+                return
+
     def _next(self, deadline: float) -> tuple[str, Any]:
         """The next event of the control line or of the target that runs now, or that the deadline has come."""
-        while True:
+        while (now := time.monotonic()) < deadline + PATIENCE:  # what came before the deadline counts, and an endless flood does not
             try:
-                source, message = self._events.get(timeout=max(0.0, deadline - time.monotonic()))
+                source, message = self._events.get(timeout=max(0.0, deadline - now))
             except queue.Empty:
                 return "clock", _LATE
             if source in (self._line, self._frames):
                 return source, message
+        return "clock", _LATE
 
     @property
     def _line(self) -> str:

@@ -21,8 +21,12 @@ from typing import Any
 
 from screen.errors import ScreenError, Stage, rebuild
 
-MAX_FRAME = 1 << 30
-"""Bytes. A longer frame is garbage: somebody else wrote into the pipe."""
+MAX_FRAME = 64 << 20
+"""Bytes. A longer frame is garbage: somebody else wrote into the pipe. 59,000 nodes take 8 MB."""
+MAX_LINE = 256 << 20
+"""Bytes of all frames of one target."""
+MAX_WORDS = 4000
+"""Characters of each text of an error, of its traceback ten times as many."""
 DEFAULT_TIMEOUT = 120.0
 """Seconds for one target, counted from the moment its own process starts."""
 DEFAULT_MEMORY = 8 << 30
@@ -105,6 +109,20 @@ def fd_reader(fd: int) -> Callable[[int], bytes]:
     return lambda size: os.read(fd, size)
 
 
+def at_most(read: Callable[[int], bytes], most: int) -> Callable[[int], bytes]:
+    """The same, which raises `ProtocolError` when more than `most` bytes have come."""
+    left = [most]
+
+    def counted(size: int) -> bytes:
+        data = read(size)
+        left[0] -= len(data)
+        if left[0] < 0:
+            raise ProtocolError(f"more than {most:,} bytes")
+        return data
+
+    return counted
+
+
 def _exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
     parts: list[bytes] = []
     while size > 0:
@@ -131,16 +149,20 @@ def error_of(message: dict[str, Any]) -> ScreenError:
     file, line = message.get("file"), message.get("line")
     return rebuild(
         stage,
-        str(message.get("required", "")),
-        str(message.get("found", "")),
-        str(message.get("try_") or ""),
-        file if isinstance(file, str) else None,
-        line if isinstance(line, int) else None,
-        str(message.get("details") or ""),
+        _short(message.get("required")),
+        _short(message.get("found")),
+        _short(message.get("try_")),
+        _short(file) if isinstance(file, str) else None,
+        line if type(line) is int and 0 < line < 1 << 31 else None,
+        _short(message.get("details"), 10 * MAX_WORDS),
     )
 
 
+def _short(text: object, most: int = MAX_WORDS) -> str:
+    return text[:most] if isinstance(text, str) else ""
+
+
 __all__ = [
-    "DEFAULT_MEMORY", "DEFAULT_TIMEOUT", "ProtocolError", "Request", "error_fields", "error_of", "fd_reader", "frame", "graph_frame",
-    "pack", "read_frame",
+    "DEFAULT_MEMORY", "DEFAULT_TIMEOUT", "MAX_FRAME", "MAX_LINE", "ProtocolError", "Request", "at_most", "error_fields", "error_of", "fd_reader",
+    "frame", "graph_frame", "pack", "read_frame",
 ]  # fmt: skip

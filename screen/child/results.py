@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from screen.child.descendants import MOST
 from screen.child.protocol import ProtocolError, Request, error_of
 from screen.errors import LimitError, LoadError, ScreenError, TraceError
 from screen.graph import Graph
@@ -66,6 +67,10 @@ class Capture:
     """The tail of what the child wrote to its stdout and stderr."""
 
 
+MAX_TEXT = 300
+"""Characters of what is repeated of something that is no frame of ours."""
+
+
 def silent(phase: str, doing: str = "", share: float = 0.0) -> None:
     """Progress that nobody watches."""
 
@@ -105,8 +110,8 @@ class State:
                 self.complete = True
             else:
                 raise ProtocolError(f"a frame `{kind}`")
-        except (ProtocolError, graphio.GraphFormatError, KeyError, IndexError, TypeError) as error:
-            raise self.garbled(str(error)) from None
+        except (ProtocolError, graphio.GraphFormatError, KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+            raise self.garbled(str(error)[:MAX_TEXT]) from None
 
     def late(self) -> ScreenError:
         """The time is over."""
@@ -147,6 +152,8 @@ class State:
 def words(ended: dict[str, Any]) -> str:
     """`was ended by SIGSEGV`, `ended with exit code 0`."""
     status = int(ended["status"])
+    if ended["how"] == "crowd":
+        return f"had more than {MOST} processes at a time and was ended"
     if ended["how"] != "signal":
         return f"ended with exit code {status}"
     try:
@@ -162,7 +169,7 @@ def _info(fields: dict[str, Any]) -> Info:
     kind, model_class, parameters, dtype = (fields[name] for name in ("kind", "model_class", "parameters", "dtype"))
     for value, types in ((kind, str), (model_class, str), (parameters, int | None), (dtype, str | None), (fields["block"], bool)):
         if not isinstance(value, types):
-            raise TypeError(f"a target says {value!r}")
+            raise TypeError(f"a target says {str(value)[:MAX_TEXT]!r}")
     changed = {str(key): (old, new) for key, (old, new) in dict(fields["changed"]).items()}
     return Info(kind, model_class, parameters, dtype, fields["block"], changed, tuple(str(note) for note in fields.get("notes", ())))
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from screen.capture import phase
 from screen.capture.build.configs import Missing
-from screen.child.protocol import Request, error_fields, frame, graph_frame
+from screen.child.protocol import MAX_FRAME, Request, error_fields, frame, graph_frame
 from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError
 from screen.graph import io as graphio
 from screen.graph.target import parse
@@ -100,7 +100,15 @@ def _capture(request: Request, send: Send, build: Callable[[Request], list[Built
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("trace")
         graph = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
-        send(graph_frame(graphio.dumps(graph)))
+        send(_fitting(graph_frame(graphio.dumps(graph)), request))
+
+
+def _fitting(data: bytes, request: Request) -> bytes:
+    """A frame that the parent takes. Raises `LimitError`."""
+    if len(data) > MAX_FRAME:
+        found = f"its graph takes {len(data) >> 20} MiB"
+        raise LimitError(f"the graph of `{request.target}` must fit into {MAX_FRAME >> 20} MiB", found, "Build it with fewer layers")
+    return data
 
 
 def _probe(wanted: dict[str, Any], request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:

@@ -23,6 +23,7 @@ import traceback
 from typing import Any, NoReturn
 
 from screen.child.bytecode import ignore_compiled
+from screen.child.descendants import MOST, adopt, descendants, end_descendants, end_with_parent
 from screen.child.protocol import Request, fd_reader, frame, read_frame
 from screen.graph.gc_pause import put_off
 
@@ -32,6 +33,8 @@ CLOSE_GRACE = 512
 """The first file descriptor for our own use, so that `os.closerange(3, 256)` in the user's code does not cut the line."""
 MAX_OUTPUT = 256 << 20
 """Bytes that a target may write into one file, its log included: a print in an endless loop must not fill the disk."""
+LOOK = 0.25
+"""Seconds between two counts of a target's processes."""
 RARELY = (100_000, 50, 1000)
 """Thresholds of the garbage collector: a model's modules are no garbage, and looking at them again and again takes a fifth of the time."""
 CPU_SLACK = 30
@@ -45,6 +48,7 @@ def serve(settings: dict[str, Any]) -> NoReturn:
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     children: set[int] = set()
+    adopt()
     try:
         preload(settings["preload"])
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -59,6 +63,7 @@ def serve(settings: dict[str, Any]) -> NoReturn:
         for child in children:
             with contextlib.suppress(OSError):
                 os.killpg(child, signal.SIGKILL)
+        end_descendants()
         os._exit(0)
 
 
@@ -80,20 +85,25 @@ def preload(modules: list[str]) -> None:
 def _loop(control: socket.socket, wake: int, children: set[int]) -> None:
     """Orders until the parent hangs up."""
     announced: set[int] = set()
+    crowded: set[int] = set()
     with selectors.DefaultSelector() as selector:
         selector.register(control, selectors.EVENT_READ)
         selector.register(wake, selectors.EVENT_READ)
         while True:
-            for key, _ in selector.select():
+            for key, _ in selector.select(LOOK if children - announced else None):
                 if key.fd == wake:
                     os.read(wake, 4096)
                 elif not _order(control, children):
                     return
+            if children - announced and len(descendants(children)) > MOST:
+                crowded |= children
+                end_descendants(children)
             for child in sorted(children - announced):
                 ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
                 if ended is not None:  # it stays a zombie until it is reaped, so that its number cannot be given to another process
                     announced.add(child)
                     how = "signal" if ended.si_code in (os.CLD_KILLED, os.CLD_DUMPED) else "exit"
+                    how = "crowd" if child in crowded else how
                     control.sendall(frame("ended", pid=child, how=how, status=ended.si_status))
             announced &= children
 
@@ -111,6 +121,7 @@ def _order(control: socket.socket, children: set[int]) -> bool:
     if message is None:
         return False
     if message["kind"] == "reap":
+        end_descendants({message["pid"]})
         os.waitpid(message["pid"], 0)
         children.discard(message["pid"])
         control.sendall(frame("reaped", pid=message["pid"]))
@@ -119,6 +130,7 @@ def _order(control: socket.socket, children: set[int]) -> bool:
     child = os.fork()
     if child == 0:
         control.close()
+        end_with_parent()
         _target(Request.from_json(message["request"]), pipe, log)
     children.add(child)
     os.close(pipe)

@@ -17,6 +17,8 @@ from screen.graph.gc_pause import put_off
 VERSION = 2
 """Version of this form. It crosses one pipe between two processes of one installation, so a reader knows only its own."""
 
+LONGEST = 100_000
+"""Characters of a name, a path or a message."""
 T = TypeVar("T")
 
 
@@ -180,7 +182,7 @@ def _list(value: object) -> list[object]:
 def _ints(value: object) -> tuple[int, ...]:
     numbers = tuple(_list(value))
     if any(type(number) is not int for number in numbers):
-        raise TypeError(f"expected whole numbers, found {numbers}")
+        raise TypeError(f"expected whole numbers, found {str(numbers)[:100]}")
     return numbers  # type: ignore[return-value]
 
 
@@ -209,6 +211,8 @@ def _opt_int(value: object) -> int | None:
 def _str(value: object) -> str:
     if type(value) is not str:
         raise TypeError(f"expected text, found {type(value).__name__}")
+    if len(value) > LONGEST:
+        raise ValueError(f"a text of {len(value):,} characters")
     return value
 
 

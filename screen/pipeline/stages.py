@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from screen.child.protocol import Request
 from screen.child.results import Capture, Captured, Progress, silent
-from screen.errors import InternalError, Interrupted, ScreenError, UsageError, swallowed, whole_model
+from screen.errors import InternalError, Interrupted, LimitError, ScreenError, UsageError, swallowed, whole_model
 from screen.facts import derive
 from screen.facts.record import Facts
 from screen.graph.target import OPTIONAL, did_you_mean
@@ -105,7 +105,7 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
             if job.probe is not None and facts.graph.failure is None:
                 plans[model.name] = plan_of(facts, job.stated)
         except Exception as error:  # whatever the model, an exception of facts or rules is ours
-            if not isinstance(error, ScreenError):
+            if not isinstance(error, ScreenError | MemoryError | RecursionError):
                 swallowed("judging", error)
             judged.append(_refused(_ours(error), asked, model))
     if captured.error and all(model.graph for model in captured.models):  # it ended before the next model, or before the first
@@ -137,7 +137,7 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
             elif (plan := spot_plan(facts)).streams:
                 plans[model.name] = plan
         except Exception as error:
-            if not isinstance(error, ScreenError):
+            if not isinstance(error, ScreenError | MemoryError | RecursionError):
                 swallowed("facts", error)
             found[model.name] = error
     if not plans:
@@ -250,6 +250,10 @@ def _missing(model: Captured) -> ScreenError:
 def _ours(error: Exception) -> ScreenError:
     if isinstance(error, ScreenError):
         return error
+    if isinstance(error, MemoryError):
+        return LimitError("the analysis must fit into `--memory`", "it needed more", "Raise it, or build a smaller model")
+    if isinstance(error, RecursionError):
+        return LimitError("the analysis must follow how values are computed from each other", "more of them stand in a row than it can follow")
     return InternalError(f"judging raised `{type(error).__name__}: {error}`", details="".join(traceback.format_exception(error)))
 
 

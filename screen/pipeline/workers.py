@@ -21,6 +21,7 @@ from screen.child.host import Host
 from screen.child.launch import interpreter
 from screen.child.results import Progress
 from screen.errors import LimitError
+from screen.pipeline.limits import Clock, OutOfTime
 from screen.pipeline.stages import Capturer, Job, Judged, judge, unjudged
 
 RARELY = (100_000, 50, 1000)
@@ -30,9 +31,15 @@ PATIENCE = 5.0
 
 
 def safely(job: Job, capture: Capturer, progress: Progress) -> list[Judged]:
-    """As `judge`; an exception is a report on this target, and ends no other."""
+    """As `judge`, within the time and memory of a target; an exception is a report on this target, and ends no other."""
+    request = job.request
+    clock = Clock(request.timeout, request.memory)
     try:
-        return judge(job, capture, progress)
+        with clock.running():
+            return judge(job, clock.beside(capture), clock.beside(progress))
+    except OutOfTime:
+        found = "it was still being analysed then"
+        return [unjudged(job, LimitError(f"`{request.target}` must be analysed within {request.timeout:g} s", found, "Raise `--timeout`"))]
     except Exception as error:
         return [unjudged(job, error)]
 

@@ -75,6 +75,8 @@ def run_rules(facts: Facts, rules: Catalogue | None = None) -> RuleRun:
     for loaded in catalogue_.rules:
         try:
             outcomes = loaded.check(facts)
+        except MemoryError:
+            raise
         except Exception as error:  # a rule is somebody else's code: whatever it raises is a result
             faults.append(RuleFault(loaded.rule.code, f"its check raised `{swallowed(loaded.rule.code, error)}`"))
         else:

@@ -45,6 +45,10 @@ class Ray:
     """The node is a linear map of u, token by token: W(u)·g(ρ) = W(u·g(ρ))."""
 
 
+Memo = dict[tuple[int, int], Ray | None]
+"""(node, depth) -> what `_ray` says of it, of one size and one subject."""
+
+
 def radial(walk: Walk, node: Node) -> Value | None:
     """The value of a product, a quotient, a sum or a choice of such; None where it is none."""
     if node.op not in ("mul", "div", "true_divide", "multiply", "add", "sub", "where", "minimum", "maximum") or node.shape is None:
@@ -53,7 +57,7 @@ def radial(walk: Walk, node: Node) -> Value | None:
     for size, holds in _sizes(walk, node.index):
         subjects = dict.fromkeys(h.subject for h in holds)
         for subject in subjects:
-            ray = _ray(walk, node.index, subject, size, DEPTH)
+            ray = _ray(walk, node.index, subject, size, DEPTH, {})
             if ray is None or ray.term == constant(1.0) or set(ray.others) & set(node.inputs):  # a product with what is known already
                 continue
             shape = walk.graph.nodes[ray.node].shape or ()
@@ -79,9 +83,15 @@ def _sizes(walk: Walk, index: int) -> list[tuple[int, tuple[Hold, ...]]]:
     return list(found.items())
 
 
-def _ray(walk: Walk, index: int, subject: Subject, size: int, depth: int) -> Ray | None:
+def _ray(walk: Walk, index: int, subject: Subject, size: int, depth: int, memo: Memo) -> Ray | None:
     """A node as u · g(ρ)."""
     index = walk.behind(index)
+    if (index, depth) not in memo:  # a product of a value with itself asks twice, and so does each below it
+        memo[index, depth] = _made(walk, index, subject, size, depth, memo)
+    return memo[index, depth]
+
+
+def _made(walk: Walk, index: int, subject: Subject, size: int, depth: int, memo: Memo) -> Ray | None:
     if subject in (subject_of(walk, index), (index, None)):
         return Ray(index, constant(1.0))
     node = walk.graph.nodes[index]
@@ -89,35 +99,35 @@ def _ray(walk: Walk, index: int, subject: Subject, size: int, depth: int) -> Ray
         return Ray(subject[0], constant(1.0), image=index)
     given = arguments(node, walk) if depth and node.op in FUNCTIONS else None
     if given is None or not walk.flow.depends(index, size):
-        return _scaled(walk, given, node, subject, size, depth) if given is not None else None
+        return _scaled(walk, given, node, subject, size, depth, memo) if given is not None else None
     if node.op in ("add", "sub"):
-        return _joined(walk, given, node.op, subject, size, depth)
+        return _joined(walk, given, node.op, subject, size, depth, memo)
     if node.op == "where" and len(given) == 3:
         mask = _factor(walk, given[0], size)
-        both = _joined(walk, given[1:], "where", subject, size, depth)
+        both = _joined(walk, given[1:], "where", subject, size, depth, memo)
         if mask is None or both is None or not isinstance(given[0], Ref):
             return None
         return replace(both, term=("where", mask, *both.term[1:]), factors=(*both.factors, given[0].node))
-    return _scaled(walk, given, node, subject, size, depth)
+    return _scaled(walk, given, node, subject, size, depth, memo)
 
 
-def _joined(walk: Walk, given: list[object], op: str, subject: Subject, size: int, depth: int) -> Ray | None:
-    rays = [_ray(walk, a.node, subject, size, depth - 1) if isinstance(a, Ref) else None for a in given]
+def _joined(walk: Walk, given: list[object], op: str, subject: Subject, size: int, depth: int, memo: Memo) -> Ray | None:
+    rays = [_ray(walk, a.node, subject, size, depth - 1, memo) if isinstance(a, Ref) else None for a in given]
     if len(rays) != 2 or rays[0] is None or rays[1] is None or (rays[0].node, rays[0].others) != (rays[1].node, rays[1].others):
         return None
     return replace(rays[0], term=(op, rays[0].term, rays[1].term), factors=(*rays[0].factors, *rays[1].factors))
 
 
-def _scaled(walk: Walk, given: list[object], node: Node, subject: Subject, size: int, depth: int) -> Ray | None:
+def _scaled(walk: Walk, given: list[object], node: Node, subject: Subject, size: int, depth: int, memo: Memo) -> Ray | None:
     """u · g times or over one more factor."""
     if node.op == "neg" and isinstance(given[0], Ref):
-        inner = _ray(walk, given[0].node, subject, size, depth - 1)
+        inner = _ray(walk, given[0].node, subject, size, depth - 1, memo)
         return None if inner is None else replace(inner, term=("neg", inner.term))
     if node.op not in ("mul", "multiply", "div", "true_divide") or len(given) != 2:
         return None
     sides = [(given[0], given[1])] if node.op.endswith(("div", "divide")) else [(given[0], given[1]), (given[1], given[0])]
     for carried, factor in sides:
-        ray = _ray(walk, carried.node, subject, size, depth - 1) if isinstance(carried, Ref) else None
+        ray = _ray(walk, carried.node, subject, size, depth - 1, memo) if isinstance(carried, Ref) else None
         if ray is None:
             continue
         term = _factor(walk, factor, size)

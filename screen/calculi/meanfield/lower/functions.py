@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from screen.calculi.meanfield.activation_kernels import FUNCTIONS
@@ -40,8 +42,21 @@ def joined(
         return None
     one, two = left, right
     if node.op == "mul":
-        return lambda x: one(x) * two(x)
-    return (lambda x: one(x) + two(x)) if node.op == "add" else (lambda x: one(x) - two(x))
+        return _once(lambda x: one(x) * two(x))
+    return _once(lambda x: one(x) + two(x)) if node.op == "add" else _once(lambda x: one(x) - two(x))
+
+
+def _once(function: Function) -> Function:
+    """The same function, which keeps its last result: y = y·y asks for each y twice, and n of them would be 2ⁿ questions."""
+    last: list[Any] = []
+
+    def asked(x: Any) -> Any:
+        if not last or last[0] is not x:
+            with np.errstate(over="ignore", invalid="ignore"):
+                last[:] = [x, function(x)]
+        return last[1]
+
+    return asked
 
 
 def _with_number(node: Node, number: float, first: bool) -> Function | float | None:
