@@ -84,6 +84,8 @@ class Settings:
     verbose: bool = False
     spot_check: bool = True
     """Whether claims are compared with the program on real tensors."""
+    second_opinion: bool = True
+    """Whether a file or a module is captured twice, and the captures compared."""
     probe: bool = False
     device: str = "auto"
     dtype: str = "auto"
@@ -144,7 +146,7 @@ def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
     for name, value in options.items():
         if name == "trusted_config":
             continue
-        if value is None or (value is False and name not in ("probe", "spot_check")) or value == ():
+        if value is None or (value is False and name not in ("probe", "spot_check", "second_opinion")) or value == ():
             continue
         key = name.replace("_", "-")
         said[key] = _layered(key, value, f"`--{key}`")
@@ -451,6 +453,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "short": _flag,
     "verbose": _flag,
     "spot-check": _flag,
+    "second-opinion": _flag,
     "probe": _flag,
     "device": _choice("auto", "cpu", "cuda"),
     "dtype": _choice("auto", "float64", "float32"),

@@ -55,6 +55,8 @@ class Request:
     """Hidden size that a config is built with; None: its own."""
     spot: dict[str, Any] | None = None
     """name of a model -> `SpotPlan` as plain data: look at these in place of sending the graphs."""
+    draw: int = 0
+    """Which random numbers and places in memory the process has (`screen.child.draw`)."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 from screen.child.bytecode import ignore_compiled
 from screen.child.descendants import MOST, adopt, descendants, end_descendants, end_with_parent
+from screen.child.draw import draw
 from screen.child.protocol import Request, fd_reader, frame, read_frame
 from screen.graph.gc_pause import put_off
 
@@ -159,6 +160,7 @@ def _target(request: Request, pipe: int, log: int) -> NoReturn:
         channel = Channel(pipe)
         ignore_compiled()
         _end_forks()
+        draw(request.draw)
         from screen.child.run import run
 
         run(request, channel.send, before=lambda: _limit(request), after=_unlimit)

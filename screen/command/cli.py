@@ -39,7 +39,9 @@ click.rich_click.OPTION_GROUPS = {
          "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--strict-rules", "--baseline", "--update-baseline",
                      "--trusted-config"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--short", "--color", "--quiet", "--verbose"]},
-        {"name": "Measuring", "options": ["--spot-check", "--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress"]},
+        {"name": "Measuring",
+         "options": ["--spot-check", "--second-opinion", "--probe", "--device", "--dtype", "--seed",
+                     "--probe-seconds", "--stress"]},
         {"name": "Limits", "options": ["--timeout", "--memory", "--jobs", "--watch"]},
         {"name": "Help", "options": ["--help"]},
     ]
@@ -136,6 +138,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--short", is_flag=True, help="Markdown without tables and details, short enough for a comment on GitHub.")
 @click.option("-q", "--quiet", is_flag=True, help="`path:line: verdict: reason` for each target, and nothing else.")
 @click.option("--spot-check/--no-spot-check", default=None, help="Compare what is said with a short run on real tensors (default: on).")
+@click.option("--second-opinion/--no-second-opinion", default=None, help="Capture a file or a module twice and compare (default: on).")
 @click.option("--probe/--no-probe", default=None, help="Also measure what is predicted, on one block at a time.")
 @_probe_options
 def check(targets: tuple[str, ...], watch: bool, **options: Any) -> int:

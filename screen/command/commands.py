@@ -233,10 +233,10 @@ def _all(found: Iterable[list[Judged]]) -> list[Judged]:
 
 
 def preload(specs: list[TargetSpec]) -> list[str]:
-    """What the child should import before it forks: what every target would have to import for itself.
+    """What the child should import before it forks: what every capture, the second one and the spot check would have to import for themselves.
 
-    Ops on meta import `torch._dynamo` (about a second); for one target it is the same whether before or after the fork."""
-    modules = ["torch._dynamo"] if len(specs) > 1 else []
+    Ops on meta import `torch._dynamo` (about a second)."""
+    modules = ["torch._dynamo"]
     if any(spec.kind in ("hf", "config") for spec in specs):
         modules += ["transformers.modeling_utils", "transformers.models.auto"]
     return modules

@@ -7,13 +7,14 @@ import os
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from screen.child.protocol import Request
 from screen.child.results import Capture, Captured, Progress, silent
-from screen.errors import InternalError, Interrupted, LimitError, ScreenError, UsageError, swallowed, whole_model
+from screen.errors import InternalError, Interrupted, LimitError, ScreenError, TraceError, UsageError, swallowed, whole_model
 from screen.facts import derive
 from screen.facts.record import Facts
-from screen.graph.target import OPTIONAL, did_you_mean
+from screen.graph.target import OPTIONAL, did_you_mean, parse
 from screen.report.gate import of_chosen
 from screen.pipeline.probe import probe_request, with_narrower, with_probe
 from screen.pipeline.spot import spot_request, with_spot
@@ -52,6 +53,8 @@ class Job:
     """Whether claims are compared with the program on real tensors before anything is said."""
     recipe: Stated | None = None
     """How the model will be trained; None: nothing is stated."""
+    second: bool = False
+    """Whether a model of a file or a module is captured twice, and the captures compared."""
 
     @property
     def stated(self) -> Recipe | None:
@@ -84,6 +87,7 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
     captured = capture(job.request, progress)
     judged: list[Judged] = []
     plans: dict[str, ProbePlan] = {}
+    others = second_opinion(job, captured, capture, progress)
     known = _known(job, captured, capture, progress)
     for model in captured.models:
         asked = _asked(job, model, alone=len(captured.models) == 1)
@@ -92,6 +96,8 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
             continue
         progress("judge")
         try:
+            if model.name in others:
+                raise others[model.name]
             read = known[model.name]
             if isinstance(read, Exception):
                 raise read
@@ -117,6 +123,50 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
         told = {name: with_probe(j.report, measured, name, job.probe) for j in judged if (name := j.name) in plans}
         judged = [_measured(j, told[j.name], ended) if j.name in plans else j for j in judged]
     return [replace(judged[0], log=captured.log), *judged[1:]] if judged else judged
+
+
+def second_opinion(job: Job, captured: Capture, capture: Capturer, progress: Progress) -> dict[str, ScreenError]:
+    """The models of a file or a module that are other ones in a second capture, by their names, with what differs.
+
+    Graphs may differ in what nobody asks; a model is another one where what is said of it differs."""
+    if not job.second or captured.error is not None or parse(job.request.target).kind in ("hf", "config", "timm"):
+        return {}
+    first = {model.name: model for model in captured.models if model.graph is not None}
+    again = capture(replace(job.request, draw=1), progress) if first else Capture((), None, "")
+    second = {model.name: model for model in again.models if model.graph is not None}
+    found: dict[str, ScreenError] = {}
+    for name, model in first.items():
+        other = second.get(name)
+        if other is None or other.graph != model.graph:
+            progress("judge")
+            if other is None or _said(job, model) != _said(job, other):
+                found[name] = _other_model(name, model, other, again.error)
+    return found
+
+
+def _said(job: Job, model: Captured) -> str:
+    """Everything that is said of a model without a spot check, as text; of one that cannot be analysed, why."""
+    try:
+        model, facts = _read(job, model)
+        run = run_rules(facts)
+        return assemble(facts, run, fold(facts, run, model.info, job.stated), model.info, _asked(job, model, alone=True)).to_json()
+    except Exception as error:  # `judge` says it of the first one
+        return str(error)
+
+
+def _other_model(name: str, model: Captured, other: Captured | None, error: ScreenError | None) -> ScreenError:
+    """Two captures that differ, with the first place."""
+    advice = "Look for random numbers without a seed, for sets of objects that order layers, and for what depends on the clock, the process or a file"
+    required = f"`{name}` must be the same model each time it is built and run"
+    if other is None or model.graph is None or other.graph is None:
+        return TraceError(required, f"the second time it was not captured: {error.found if error else 'it was not there'}", advice)
+    pairs = ((a, b) for a, b in zip_longest(model.graph.nodes, other.graph.nodes) if a != b)
+    one, two = next(pairs, (None, None))
+    here = next((node for node in (one, two) if node is not None), None)
+    texts = [f"`{node.op}` at {os.path.basename(node.file)}:{node.line}" if node is not None else "nothing" for node in (one, two)]
+    what = f"{texts[0]} and {texts[1]}" if texts[0] != texts[1] else f"the numbers in {texts[0]}" if here is not None else "how weights start"
+    file, line = (here.file or None, here.line or None) if here is not None else (None, None)
+    return TraceError(required, f"two captures differ, first in {what}", advice, file=file, line=line)
 
 
 def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -> dict[str, tuple[Captured, Facts] | Exception]:
@@ -184,9 +234,10 @@ def job_of(target: str, settings: Settings) -> Job:
     given = {**{OPTIONAL + key: value for key, value in settings.config.items()}, **settings.set}
     depth = settings.depth or (settings.recipe.recipe.depth if settings.recipe is not None else None)
     request = Request(target, given, settings.input, depth, settings.timeout, settings.memory, width=settings.width)
+    chosen, recipe = (settings.select, settings.ignore), settings.recipe
     measured = settings.probe or settings.stress
     options = Options(settings.seed, settings.device, settings.dtype, settings.probe_seconds, settings.memory, settings.stress)  # type: ignore[arg-type]
-    return Job(request, settings.select, settings.ignore, options if measured else None, settings.spot_check, settings.recipe)
+    return Job(request, *chosen, options if measured else None, settings.spot_check, recipe, settings.second_opinion)
 
 
 def _check_codes(settings: Settings) -> None:

@@ -1,0 +1,92 @@
+"""A model that is another one in a second capture is not judged, and one that is the same is captured twice without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from screen.child.host import Host
+from screen.child.protocol import Request
+from screen.child.results import Capture, Progress
+from screen.pipeline.stages import Job, judge
+from tests.shared import ROOT
+
+HEAD = """
+import os, random
+import numpy as np
+import torch
+from torch import nn
+class Sub(nn.Module):
+    def __init__(self, f):
+        super().__init__()
+        self.map, self.f = nn.Linear(8, 8), f
+    def forward(self, x):
+        return x + self.map(self.f(x))
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+        self.parts = nn.ModuleList(Sub(f) for f in 2 * (torch.sigmoid, torch.tanh, torch.relu, nn.LayerNorm(8)))
+    def forward(self, x):
+        for part in PARTS:
+            x = part(x)
+        return self.norm(x)
+"""
+OTHERS = {
+    "random in forward": "[p for p in self.parts if random.random() < 0.5]",
+    "a set of objects": "set(self.parts)",
+    "numbers of numpy": "self.parts[: np.random.randint(1, 4)]",
+}
+SAME = {
+    "a seed of its own": "random.Random(3).sample(list(self.parts), 3)",
+    "numbers that nobody asks": "[random.random(), np.random.rand(), self.parts][2]",
+    "a set of words": "[self.parts[int(i)] for i in set('012')]",
+}
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    with Host(preload=["torch._dynamo"]) as running:
+        yield running
+
+
+def _error(host: Host, folder: Path, parts: str, top: str = "") -> str:
+    (folder / "model.py").write_text(HEAD.replace("PARTS", parts) + top)
+    (found,) = judge(Job(Request(f"{folder / 'model.py'}::Model", timeout=60.0, memory=0), spot=False, second=True), host.capture)
+    return "" if found.report.error is None else found.report.error.message
+
+
+@pytest.mark.parametrize("habit", OTHERS)
+def test_a_model_that_differs_from_capture_to_capture_is_not_judged(host: Host, tmp_path: Path, habit: str) -> None:
+    message = _error(host, tmp_path, OTHERS[habit])
+    assert "must be the same model each time" in message and "two captures differ, first in " in message and "model.py" in message
+
+
+@pytest.mark.parametrize("habit", SAME)
+def test_one_that_does_not_is_judged(host: Host, tmp_path: Path, habit: str) -> None:
+    assert _error(host, tmp_path, SAME[habit]) == ""
+
+
+def test_what_fails_the_second_time_is_not_judged(host: Host, tmp_path: Path) -> None:
+    left = str(tmp_path / "left")
+    once = f"if os.path.exists({left!r}): os._exit(0)\nopen({left!r}, 'w').close()\n"
+    assert "the second time it was not captured: the process ended with exit code 0" in _error(host, tmp_path, "self.parts", once)
+
+
+@pytest.mark.parametrize(("target", "times"), [(f"{ROOT / 'examples' / 'pre.py'}", 2), ("hf:gpt2", 1)])
+def test_files_are_captured_twice_and_libraries_once(host: Host, target: str, times: int) -> None:
+    draws: list[int] = []
+
+    def capture(request: Request, progress: Progress) -> Capture:
+        draws.append(request.draw)
+        return host.capture(request, progress)
+
+    job = Job(Request(target, {"n_layer": 1} if times == 1 else {}, timeout=100.0, memory=0), spot=False, second=True)
+    assert judge(job, capture)[0].report.error is None
+    assert draws == list(range(times))
+    draws.clear()
+    judge(replace(job, second=False), capture)
+    assert draws == [0]
