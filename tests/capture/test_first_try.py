@@ -443,3 +443,31 @@ def test_inputs_as_they_are_stated(write: Any) -> None:
     for wrong in ("lengths=int64[2]=many", "lengths=1"):
         with pytest.raises(ScreenError):
             built(path, inputs=("batch.ids=int64[2,9]", "lengths=int64[2]", wrong, "lengths.x=1"))
+
+
+CACHED = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.inner, self.cache = nn.Embedding(50, 24), nn.Linear(24, 24), None
+
+    def setup_caches(self, max_batch_size, max_seq_length):
+        self.cache = torch.zeros(max_batch_size, max_seq_length, 24)
+
+    def forward(self, mask: BlockMask, idx: torch.Tensor, input_pos: torch.Tensor = None):
+        assert self.cache is not None, "set them up first"
+        mask.mask_mod = (lambda inner, offset: lambda b, h, q, k: inner(b, h, q + offset, k))(mask.mask_mod, input_pos[0])
+        x = self.embed(idx)
+        q = self.inner(x)[:, None]
+        return x + flex_attention(q, q, q, block_mask=mask)[:, 0]
+"""
+
+
+def test_caches_that_a_forward_asserts_are_set_up(write: Any) -> None:
+    """A method of the model makes them, and a block mask is made for an argument that is annotated as one."""
+    head = "import torch\nfrom torch import nn\nfrom torch.nn.attention.flex_attention import BlockMask, flex_attention\n\n\n"
+    (built,) = build(parse(write(CACHED, head=head)), set={}, inputs=(), depth=None)
+    assert any("`setup_caches(2, 64)` was called" in note for note in built.info.notes)
+    first, second = (trace(built.model, built.args, built.kwargs) for _ in range(2))
+    assert first.failure is None
+    assert len(first.nodes) == len(second.nodes)  # a run that writes to the mask writes to its own

@@ -20,6 +20,7 @@ from screen.capture.build import libraries, python_file
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
+from screen.capture.build.caches import set_up
 from screen.capture.build.construct import Values, attempted, construct, workshop
 from screen.capture.build.configs import Needs
 from screen.capture.build.meta_copy import on_meta, values_of
@@ -245,6 +246,7 @@ def _ready(
 ) -> Built:
     """A built model with inputs, and the plain facts about it."""
     tried: list[str] = []
+    made = set_up(model)
     args, kwargs = known[label] if label in known else _inputs(model, stated, inputs, config, tried)
     if depth is not None and depth > DEEPEST:
         raise UsageError(f"`--depth` is at most {DEEPEST:,}", f"it is {depth:,}", "Take a smaller one")
@@ -252,7 +254,8 @@ def _ready(
     info = info_of(model, kind, block=found.block, changed=changed, depth=depth)
     if tried:
         first = next((p.name for p in forward_signature(model)), "x")
-        info = replace(info, notes=(f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …",))
+        made = (*made, f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …")
+    info = replace(info, notes=made)
     if found.block:
         loop = as_loop(model, found.fed, depth)
         return Built(label, loop, args, kwargs, info, recorded(record, loop))

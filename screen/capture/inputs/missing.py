@@ -25,24 +25,25 @@ def missing(model: nn.Module, error: BaseException) -> tuple[str, ...]:
     if not refused and ("None" not in text or "not callable" in text):  # a part of the model that is not there
         return ()
     own = getattr(inspect.unwrap(getattr(model.forward, "__func__", model.forward)), "__code__", None)
-    frames = list(_frames(error))
-    start = next((n for n, (frame, _) in enumerate(frames) if frame.f_code is own), None)
+    calls = list(frames(error))
+    start = next((n for n, (frame, _) in enumerate(calls) if frame.f_code is own), None)
     if start is None:
         return ()
     culprits: set[str] = set()
-    for frame, line in reversed(frames[start:]):
-        statement = _statement(frame.f_code.co_filename, line)
-        if isinstance(statement, ast.Raise):
-            statement = _condition(frame.f_code.co_filename, line)
-        if statement is not None:
-            nothing = {n.id for n in _parts(statement) if isinstance(n, ast.Name) and frame.f_locals.get(n.id, 0) is None}
-            culprits = _passed(statement, culprits) & nothing or nothing or culprits
+    for frame, line in reversed(calls[start:]):
+        said = statement(frame.f_code.co_filename, line)
+        if isinstance(said, ast.Raise):
+            said = condition(frame.f_code.co_filename, line)
+        if said is not None:
+            nothing = {n.id for n in _parts(said) if isinstance(n, ast.Name) and frame.f_locals.get(n.id, 0) is None}
+            culprits = _passed(said, culprits) & nothing or nothing or culprits
     known = forward_parameters(model)
-    given = frames[start][0].f_locals
+    given = calls[start][0].f_locals
     return tuple(n for n in known if n in culprits and given.get(n, 0) is None)
 
 
-def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+def frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    """The calls that an exception passed, outer ones first, each with its line."""
     trail = error.__traceback__
     while trail is not None:
         yield trail.tb_frame, trail.tb_lineno
@@ -51,14 +52,13 @@ def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 
 def _refuses(error: BaseException) -> bool:
     """Did a line refuse its arguments: `assert …`, or `raise …` under a condition?"""
-    frame, line = next(iter(reversed(list(_frames(error)))), (None, 0))
+    frame, line = next(iter(reversed(list(frames(error)))), (None, 0))
     if frame is None or frame.f_code.co_filename.startswith(TORCH):
         return False
-    statement = _statement(frame.f_code.co_filename, line)
-    return isinstance(statement, ast.Assert | ast.Raise)
+    return isinstance(statement(frame.f_code.co_filename, line), ast.Assert | ast.Raise)
 
 
-def _condition(file: str, line: int) -> ast.stmt | None:
+def condition(file: str, line: int) -> ast.stmt | None:
     """The smallest `if` that covers a line."""
     covering = [s for s in _statements(file) if isinstance(s, ast.If) and s.lineno <= line <= (s.end_lineno or s.lineno)]
     return min(covering, key=lambda s: (s.end_lineno or s.lineno) - s.lineno, default=None)
@@ -79,7 +79,7 @@ def _statements(file: str) -> tuple[ast.stmt, ...]:
     return tuple(node for node in ast.walk(tree) if isinstance(node, ast.stmt))
 
 
-def _statement(file: str, line: int) -> ast.stmt | None:
+def statement(file: str, line: int) -> ast.stmt | None:
     """The smallest statement that covers a line."""
     covering = [s for s in _statements(file) if s.lineno <= line <= (s.end_lineno or s.lineno)]
     return min(covering, key=lambda s: (s.end_lineno or s.lineno) - s.lineno, default=None)
@@ -94,4 +94,4 @@ def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
         waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
 
 
-__all__ = ["missing"]
+__all__ = ["condition", "frames", "missing", "statement"]

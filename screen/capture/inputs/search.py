@@ -22,8 +22,10 @@ from screen.capture.build.configs import entries_read
 from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, forward_signature, widths_of
 from screen.capture.inputs.explicit import Inputs
+from screen.capture.inputs.mend import mend
 from screen.capture.inputs.patterns import patterned
-from screen.capture.inputs.trial import first_tensor, outcome
+from screen.capture.inputs.trial import first_tensor, outcome, short_twin
+from screen.capture.trace import flex
 from screen.errors import TraceError
 
 BUDGET = 600
@@ -44,6 +46,8 @@ FEW = 6
 """Values of an optional argument that may make a part of the model run."""
 MORE = 4
 """How often optional arguments may turn out to be needed."""
+_GRID = re.compile(r"list\[tuple\[((?:int, )+int)\]\]", re.IGNORECASE)
+"""An annotation of sizes of images."""
 IMAGE_SIDES = (224, 32, 64, 28, 256)
 """Sides of square images to try when no grid of positions says better."""
 
@@ -55,6 +59,8 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
     why no further, and `tried` is filled with the main inputs that were. Raises `TraceError` when there is nothing to try."""
     twin = on_meta(model)
     phase.enter("trace")
+    masks = {n: flex.causal() for n, p in forward_parameters(model).items() if "BlockMask" in str(p.annotation) and n not in fixed[1]}
+    fixed = fixed[0], {**masks, **fixed[1]}
     search = _Search(twin, fixed)
     wanted = required(model, fixed)
     for _ in range(MORE):
@@ -66,6 +72,8 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
         if not more:
             break
         wanted = [*wanted, *(p for p in more if p not in wanted)]
+    if search.furthest is not None and (found := _mended(model, twin, look, search)) is not None:
+        return fuller(model, twin, look, found)
     if len(wanted) > 1 and (found := search.climb(model, look, wanted)) is not None:
         return fuller(model, twin, look, found)
     found = search.spread or search.furthest
@@ -79,6 +87,39 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
         f"it takes {names}, for which nothing could be made up",
         "Say what it takes: `--input 'x=float32[2,16,512]'`, or `example_inputs` in the file",
     )
+
+
+def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search) -> Inputs | None:
+    """Inputs mended by what the failures say, on a model whose long stacks are cut to two layers where it has some."""
+    widths, fixed = widths_of(model), search.fixed
+    if search.furthest is None or search.furthest[0]:
+        return None
+
+    def more(name: str, values: dict[str, Any]) -> list[Any]:
+        main = next(iter(values.values()), None)
+        found = list(itertools.islice(seconds(name, model, look, widths, main), EACH // 2))
+        if "mask" in name.casefold():
+            lengths = dict.fromkeys(v.shape[1] for v in values.values() if isinstance(v, Tensor) and v.dim() > 1)
+            found = [*(torch.ones(BATCH, n, dtype=torch.bool) for n in lengths if n <= LONGEST), *found]
+        floats = isinstance(main, Tensor) and main.dtype.is_floating_point
+        return sorted(found, key=lambda v: floats and isinstance(v, Tensor) and not v.dtype.is_floating_point and v.dim() > 1)
+
+    starts = []
+    wanted = required(model, fixed)
+    if not _led(model, fixed) and wanted:
+        for kind in _kinds(model, look, widths, wanted[0].name):
+            main = next(kind(), None)
+            if main is not None:
+                others = {p.name: next(seconds(p.name, model, look, widths, main)) for p in wanted[1:]}
+                starts.append({wanted[0].name: main, **others, **fixed[1]})
+    starts.append(dict(search.furthest[1]))
+    short = short_twin(model)
+    found, spent = mend(short if short is not None else twin, look, starts, set(fixed[1]), more)
+    search.spent += spent
+    if found is None:
+        return None
+    whole = outcome(twin, (), found)
+    return ((), found) if whole.error is None and not _spread(tuple(found.values()), whole.output) else None
 
 
 def fuller(model: nn.Module, twin: nn.Module, look: Lookup, given: Inputs) -> Inputs:
@@ -412,6 +453,9 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
     """Another argument: by its name first, then like the main one, then the usual conditions."""
     word = name.casefold()
     length = main.shape[1] if isinstance(main, Tensor) and main.dim() > 1 else look.tokens
+    if (grid := _GRID.search(str(getattr(forward_parameters(model).get(name), "annotation", "")))) is not None:
+        side = math.isqrt(length)
+        yield [(*[1] * (grid[1].count("int") - 2), side, length // side)] * BATCH
     if "mask" in word:
         length = min(length, LONGEST)
         yield from (None, torch.ones(length, length, dtype=torch.bool), look.floats(length, length), torch.ones(BATCH, length, dtype=torch.bool))
@@ -428,6 +472,8 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
         yield look.floats(BATCH)
     if word in ("c", "z", "emb", "temb") or any(w in word for w in ("cond", "style", "vec", "pool")):
         yield from (look.floats(BATCH, w) for w in widths[:NARROW])
+    if word.endswith(("size", "coords")):  # of an image: height and width
+        yield look.floats(BATCH, 2)
     if any(w in word for w in ("freq", "rope", "cos", "sin", "rotary")):
         yield from _rotations(model, look, length)
     if isinstance(main, Tensor) and main.dim() > 1:

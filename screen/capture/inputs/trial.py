@@ -83,7 +83,7 @@ def on_meta(value: Any) -> Any:
         return {k: on_meta(v) for k, v in value.items()}
     if isinstance(value, tuple | list):
         return type(value)(on_meta(v) for v in value)
-    return value
+    return flex.own(value)
 
 
 def short_twin(model: nn.Module) -> nn.Module | None:

@@ -9,6 +9,7 @@ as `torch._higher_order_ops.flex_attention.math_attention` has it. The indices b
 from __future__ import annotations
 
 import contextlib
+import copy
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,7 +25,11 @@ _MODULE = "torch.nn.attention.flex_attention"
 def written_out() -> Iterator[None]:
     """For the time of a run, where the user's code has imported it."""
     module = sys.modules.get(_MODULE)
-    with mock.patch.object(module, "flex_attention_hop", attention) if module is not None else contextlib.nullcontext():
+    with contextlib.ExitStack() as patches:
+        if module is not None:
+            patches.enter_context(mock.patch.object(module, "flex_attention_hop", attention))
+            if hasattr(module, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"):  # torch compiles the call, which a mode that watches does not survive
+                patches.enter_context(mock.patch.object(module, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True))
         yield
 
 
@@ -42,4 +47,22 @@ def attention(
     return torch.softmax(scores, dim=-1) @ value, torch.logsumexp(scores, dim=-1), scores.amax(dim=-1)
 
 
-__all__ = ["attention", "written_out"]
+def causal() -> Any:
+    """A `BlockMask` for an argument that is annotated as one, of any length: each token sees itself and those before it."""
+    from torch.nn.attention.flex_attention import BlockMask
+
+    with torch.device("cpu"):
+        return BlockMask.from_kv_blocks(
+            kv_num_blocks=torch.ones(1, 1, 1, dtype=torch.int32),
+            kv_indices=torch.zeros(1, 1, 1, 1, dtype=torch.int32),
+            BLOCK_SIZE=1 << 30,  # the size of torch's own empty mask, which fits every length
+            mask_mod=lambda b, h, q, k: q >= k,
+        )
+
+
+def own(value: Any) -> Any:
+    """A block mask of its own for one run of a forward, which may write to it; any other value as it is."""
+    return copy.copy(value) if hasattr(value, "mask_mod") and hasattr(value, "kv_num_blocks") else value
+
+
+__all__ = ["attention", "causal", "own", "written_out"]

@@ -138,7 +138,7 @@ def _input(session: Session, name: str, value: Any, origin: Origin) -> Any:
         return type(value)(_input(session, f"{name}.{i}", v, origin) for i, v in enumerate(value))
     if isinstance(value, dict):
         return {k: _input(session, f"{name}.{k}", v, origin) for k, v in value.items()}
-    return value
+    return flex.own(value)
 
 
 def _constant(model: nn.Module) -> tuple[str, ...]:

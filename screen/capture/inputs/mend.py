@@ -1,0 +1,399 @@
+"""Inputs mended by what a failing forward says: the call that refuses a tensor, and the argument that this tensor was made from.
+
+A `Linear` that takes 128 features refuses 64 of them: whichever argument those 64 came from is given 128. So are channels, numbers of axes
+(`b, c, t, h, w = x.shape`), lengths that must meet the length of another tensor, integers where a table is read, and arguments that were `None`.
+Each mended choice is tried in turn, those that come furthest first. No name of an argument decides.
+"""
+
+from __future__ import annotations
+
+import ast
+import heapq
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from screen.capture.inputs.context import BATCH, Lookup
+from screen.capture.inputs.missing import condition, frames, statement
+from screen.capture.inputs.trial import Outcome, outcome
+from screen.capture.trace.source_lines import HERE, TORCH
+
+Values = dict[str, Any]
+TRIALS = 60
+"""Trials from one start; a failing one costs what the forward costs up to there."""
+FOLLOWED = 8
+"""Mended choices of one failure."""
+LARGEST = 2**28
+"""Entries of an argument."""
+SIDES = (32, 16, 64)
+"""Sides of the maps that take the place of an argument with too few axes."""
+_CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
+
+
+@dataclass
+class Failed:
+    """The innermost call of torch that raised, and the arguments of forward that each tensor was made from."""
+
+    given: Values
+    error: BaseException | None = None
+    name: str = ""
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    made: dict[int, frozenset[str]] = field(default_factory=dict)
+    kept: list[Tensor] = field(default_factory=list)
+    """Every tensor of the run, so that no two have one id; on meta they hold nothing."""
+
+    def origins(self, value: Any) -> frozenset[str]:
+        """The arguments of forward that a tensor was made from."""
+        return self.made.get(id(value), frozenset())
+
+    def put(self, value: Any, origins: frozenset[str]) -> None:
+        """Remember what a value was made from."""
+        if isinstance(value, Tensor):
+            self.made[id(value)] = origins
+            self.kept.append(value)
+        elif isinstance(value, tuple | list):
+            for part in value:
+                self.put(part, origins)
+        elif isinstance(value, dict):
+            for part in value.values():
+                self.put(part, origins)
+
+
+class _Watch(TorchFunctionMode):
+    """Follows arguments through the calls of a forward."""
+
+    def __init__(self, found: Failed) -> None:
+        super().__init__()
+        self.found = found
+        for name, value in found.given.items():
+            found.put(value, frozenset([name]))
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        try:
+            result = func(*args, **kwargs)
+        except Exception as error:
+            if self.found.error is not error:
+                self.found.error, self.found.name, self.found.args, self.found.kwargs = error, getattr(func, "__name__", ""), args, kwargs
+            raise
+        if isinstance(result, Tensor | tuple | list):
+            self.found.put(result, frozenset().union(*(self.found.origins(v) for v in _tensors([*args, *kwargs.values()]))))
+        return result
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from _tensors(value)
+
+
+def mend(twin: nn.Module, look: Lookup, starts: list[Values], fixed: set[str], more: Callable[[str, Values], list[Any]]) -> tuple[Values | None, int]:
+    """The first choice with which the forward of `twin` runs, mended from one of `starts`, and what was spent; `fixed` arguments stay.
+
+    `more(name, values)`: first values of an argument that turned out to be needed."""
+    spent = 0
+    seen: set[Any] = set()
+    for start in starts:
+        found, cost = _from(start, twin, look, fixed, more, seen)
+        spent += cost
+        if found is not None:
+            return found, spent
+    return None, spent
+
+
+def _from(
+    start: Values, twin: nn.Module, look: Lookup, fixed: set[str], more: Callable[[str, Values], list[Any]], seen: set[Any]
+) -> tuple[Values | None, int]:
+    """The search from one start. `seen`: choices that were tried."""
+    waiting: list[tuple[tuple[int, ...], int, Values, Failed, Outcome]] = []
+    spent = 0
+    for number in itertools.count():
+        if number == 0:
+            nearby = iter([start])
+        elif waiting:
+            _, _, values, found, result = heapq.heappop(waiting)
+            nearby = ({**values, name: value} for name, value in itertools.islice(_mended(found, result, values, look, fixed, more), FOLLOWED))
+        else:
+            break
+        for choice in nearby:
+            key = tuple((n, _form(v)) for n, v in choice.items())
+            if key in seen or any(v.numel() > LARGEST for v in _tensors(choice.values())):
+                continue
+            seen.add(key)
+            if spent >= TRIALS:
+                return None, spent
+            spent += 1
+            found = Failed(choice)
+            with _Watch(found):
+                result = outcome(twin, (), choice, tracing=False)
+            if result.error is None and outcome(twin, (), choice).error is None:
+                return choice, spent
+            if result.error is not None:
+                heapq.heappush(waiting, (tuple(-line for line in result.reached), spent, choice, found, result))
+    return None, spent
+
+
+def _form(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return tuple(value.shape), value.dtype
+    if isinstance(value, dict):
+        return tuple((k, _form(v)) for k, v in value.items())
+    return tuple(map(_form, value)) if isinstance(value, tuple | list) else repr(value)
+
+
+def _mended(
+    found: Failed, result: Outcome, values: Values, look: Lookup, fixed: set[str], more: Callable[[str, Values], list[Any]]
+) -> Iterator[tuple[str, Any]]:
+    """Arguments with other values, likely ones first."""
+    for name in result.missing:
+        if values.get(name) is None and name not in fixed:
+            yield from ((name, value) for value in more(name, values) if value is not None)
+    proposals: Iterator[tuple[str, Any]] = iter(())
+    if found.error is not None and found.error is result.error:
+        proposals = itertools.chain(_by_call(found, values, look), _by_statement(found, result, values, look))
+    elif result.error is not None:
+        proposals = _by_statement(found, result, values, look)
+    if isinstance(result.error, TypeError) and "positional argument" in str(result.error):  # one that a part of the model does not take
+        proposals = itertools.chain(proposals, ((n, None) for n, p in look.parameters.items() if n in values and p.default is None))
+    done: set[Any] = set()
+    for name, value in proposals:
+        key = name, _form(value)
+        if name not in fixed and key not in done and _form(value) != _form(values[name]):
+            done.add(key)
+            yield name, value
+
+
+# -- what a call of torch refuses --------------------------------------------------------------------------------------------------------
+
+
+def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str, Any]]:
+    operands = list(_tensors([*found.args, *found.kwargs.values()]))
+    if not operands:
+        return
+    x = operands[0]
+    if found.name in ("linear", "layer_norm", "rms_norm") and x.dim():
+        shape = found.args[1] if found.name != "linear" else (operands[1].shape[-1],)
+        yield from _last(found, values, x, int(tuple(shape)[-1]), look)
+    elif found.name in ("matmul", "__matmul__", "addmm", "mm") and len(operands) > 1:
+        a, b = operands[-2:]
+        if a.dim() and b.dim() > 1 and not found.origins(b):
+            yield from _last(found, values, a, int(b.shape[-2]), look)
+    elif found.name == "embedding":
+        for name in _sources(found, values, x):
+            yield name, look.ids(max(1, x.numel() // max(1, len(x))), batch=len(x)).reshape(x.shape) if x.dim() else torch.tensor(1)
+    elif found.name in _CONVOLUTIONS:
+        yield from _channels(found, values, x, operands[1], look)
+    elif found.name in ("cat", "stack", "concat"):
+        for a, b in itertools.pairwise(operands):
+            yield from _met(found, values, a, b)
+    else:
+        for a, b in itertools.combinations(operands[:4], 2):
+            yield from _met(found, values, a, b)
+
+
+def _sources(found: Failed, values: Values, x: Tensor) -> list[str]:
+    """The arguments that a tensor was made from, tensors alone, those of its own form first."""
+    names = [n for n in values if n in found.origins(x) and isinstance(values[n], Tensor)]
+    return sorted(names, key=lambda n: (tuple(values[n].shape) != tuple(x.shape), not _shares(values[n], x)))
+
+
+def _shares(value: Tensor, x: Tensor) -> bool:
+    return value.dim() > 0 and x.dim() > 0 and value.shape[-1] == x.shape[-1]
+
+
+def _last(found: Failed, values: Values, x: Tensor, wanted: int, look: Lookup) -> Iterator[tuple[str, Any]]:
+    """The last axis of `x` has to be `wanted`."""
+    for name in _sources(found, values, x):
+        value = values[name]
+        if not value.dtype.is_floating_point:
+            yield name, look.floats(*(x.shape[:-1] if x.dim() > 1 else (BATCH,)), wanted)
+            yield name, look.floats(*value.shape, wanted)
+        elif value.dim() and value.shape[-1] == x.shape[-1]:
+            yield name, look.floats(*value.shape[:-1], wanted)
+        else:
+            for axis, size in enumerate(value.shape):
+                if axis and wanted * size % x.shape[-1] == 0 and wanted * size >= x.shape[-1]:  # channels that patches hold
+                    yield name, _resized(value, axis, wanted * size // x.shape[-1])
+        if value.dtype.is_floating_point:
+            yield name, look.floats(*value.shape, wanted)
+            yield name, look.floats(BATCH, wanted)
+            yield name, look.floats(BATCH, look.targets, wanted)
+
+
+def _channels(found: Failed, values: Values, x: Tensor, weight: Tensor, look: Lookup) -> Iterator[tuple[str, Any]]:
+    """A convolution takes so many channels, and so many axes behind them."""
+    groups = found.kwargs.get("groups", found.args[6] if len(found.args) > 6 else 1)
+    wanted, axes = weight.shape[1] * groups, _CONVOLUTIONS[found.name]
+    for name in _sources(found, values, x):
+        value = values[name]
+        for axis, size in enumerate(value.shape):
+            if axis and x.dim() > 1 and value.dtype.is_floating_point:
+                if size == x.shape[1]:
+                    yield name, _resized(value, axis, wanted)
+                elif wanted > x.shape[1] - size > 0 and "cat" not in found.name:  # beside channels of another
+                    yield name, _resized(value, axis, size + wanted - x.shape[1])
+        yield from ((name, v) for v in _maps(axes, wanted, look))
+        yield from ((name, v) for v in _maps(axes + 1, wanted, look))
+
+
+def _maps(axes: int, channels: int, look: Lookup) -> Iterator[Tensor]:
+    """Tensors with so many axes, channels behind the batch or behind the time."""
+    if axes == 3:
+        yield look.floats(BATCH, channels, look.tokens)
+    elif axes in (4, 5):
+        for side in SIDES:
+            if axes == 4:
+                yield look.floats(BATCH, channels, side, side)
+            else:
+                yield look.floats(BATCH, channels, 4, side, side)
+                yield look.floats(BATCH, 4, channels, side, side)
+
+
+def _resized(value: Tensor, axis: int, size: int) -> Tensor:
+    shape = list(value.shape)
+    shape[axis] = size
+    if value.dtype.is_floating_point:
+        return torch.empty(shape, dtype=value.dtype, device="meta")
+    if value.dtype == torch.bool or not value.numel():
+        return torch.ones(shape, dtype=value.dtype)
+    flat = value.reshape(-1).tolist()
+    return torch.tensor([flat[i % len(flat)] for i in range(math.prod(shape))], dtype=value.dtype).reshape(shape)
+
+
+def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:
+    """Two tensors whose axes do not meet: an argument of one of them is given the length of the other."""
+    for one, other in ((a, b), (b, a)):
+        for back in range(1, min(one.dim(), other.dim()) + 1):
+            have, wanted = one.shape[-back], other.shape[-back]
+            if have == wanted or 1 in (have, wanted):
+                continue
+            for name in _sources(found, values, one):
+                yield from ((name, v) for v in _lengthened(values[name], have, wanted))
+    if a.dim() != b.dim():
+        low, high = (a, b) if a.dim() < b.dim() else (b, a)
+        for name in _sources(found, values, low):
+            if values[name].dtype.is_floating_point and values[name].shape == low.shape:
+                yield name, torch.empty(high.shape, dtype=values[name].dtype, device="meta")
+
+
+def _lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
+    """An argument one length of which becomes another: an axis of that length, a part of a sum, or sides whose squares they are."""
+    free = [axis for axis, size in enumerate(value.shape) if axis or size != BATCH]
+    for axis in free:
+        if value.shape[axis] == have:
+            yield _resized(value, axis, wanted)
+    for axis in free:
+        if axis < value.dim() - 1 < 3 and value.shape[axis] < have and value.shape[axis] + wanted - have > 0:
+            yield _resized(value, axis, value.shape[axis] + wanted - have)
+    if value.dim() in (4, 5) and value.dtype.is_floating_point:
+        for extra in (0, 1):
+            ratio = math.sqrt(max(wanted - extra, 1) / max(have - extra, 1))
+            sides = [s * ratio for s in value.shape[-2:]]
+            if all(abs(s - round(s)) < 1e-6 and s >= 1 for s in sides):
+                yield torch.empty([*value.shape[:-2], *map(round, sides)], dtype=value.dtype, device="meta")
+
+
+# -- what a statement of the user refuses ------------------------------------------------------------------------------------------------
+
+
+def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) -> Iterator[tuple[str, Any]]:
+    """Numbers of axes, from the statement that failed: the sizes that it unpacks, the axis that it asks for, the number that it insists on."""
+    if result.error is None:
+        return
+    own = [f for f in frames(result.error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
+    if not own:
+        return
+    frame, line = own[-1]
+    said = statement(frame.f_code.co_filename, line)
+    if said is None:
+        return
+    if isinstance(said, ast.Raise):
+        said = condition(frame.f_code.co_filename, line) or said
+    yield from _divisible(found, values, said, {**frame.f_globals, **frame.f_locals})
+    text = str(result.error)
+    wanted: int | None = None
+    if isinstance(said, ast.Assert):
+        wanted = next((n.value for n in ast.walk(said.test) if isinstance(n, ast.Constant) and type(n.value) is int and 0 < n.value < 6), None)
+        named = re.search(r"\.ndim|\.dim\(\)|len\(\w+\.(shape|size\(\))\)", ast.unparse(said.test)) is not None
+        if not named:
+            yield from _single(values)
+            return
+    elif (unpacked := re.search(r"expected (\d)(?:, got (\d))?\)", text)) is not None:
+        wanted = int(unpacked[1])
+    deeper = isinstance(result.error, IndexError) or "Dimension out of range" in text or "Number of dimensions" in text
+    if wanted is None and not deeper:
+        return
+    tensors = {n.id: frame.f_locals.get(n.id) for n in ast.walk(said) if isinstance(n, ast.Name)}
+    for value in tensors.values():
+        if isinstance(value, Tensor):
+            for name in _sources(found, values, value):
+                count = wanted if wanted is not None else values[name].dim() + 1
+                yield from ((name, v) for v in _axes(values[name], count, look))
+
+
+def _divisible(found: Failed, values: Values, said: ast.stmt, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """A length that a condition wants to be a multiple: `assert n % block == 0`, `if len(x) % k: raise …`."""
+    for node in ast.walk(getattr(said, "test", said)):
+        if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)):
+            continue
+        length, multiple = (_evaluated(side, names) for side in (node.left, node.right))
+        if type(length) is not int or type(multiple) is not int or not 1 < multiple <= 2**16:
+            continue
+        for name, value in values.items():
+            for axis, size in enumerate(value.shape if isinstance(value, Tensor) else ()):
+                if size == length and (axis or value.dim() == 1):
+                    yield name, _resized(value, axis, multiple * max(1, -(-size // multiple)))
+
+
+def _evaluated(node: ast.expr, names: dict[str, Any]) -> Any:
+    """The number that an expression of names, attributes and sizes stands for in the frame that failed; None where it calls anything else."""
+    called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
+    if not all((isinstance(f, ast.Name) and f.id == "len") or (isinstance(f, ast.Attribute) and f.attr == "size") for f in called):
+        return None
+    try:
+        return eval(compile(ast.Expression(node), "<condition>", "eval"), names)
+    except Exception:  # not told
+        return None
+
+
+def _single(values: Values) -> Iterator[tuple[str, Any]]:
+    """One sample in place of a batch, for each argument."""
+    for name, value in values.items():
+        if isinstance(value, Tensor) and value.dim() > 1 and value.shape[0] == BATCH:
+            yield name, value[:1]
+
+
+def _axes(value: Tensor, count: int, look: Lookup) -> Iterator[Tensor]:
+    """The argument with so many axes."""
+    if not value.dtype.is_floating_point:
+        if count == 1 and value.dim() > 1:
+            yield value.reshape(-1)
+        elif count == 2 and value.dim() == 1:
+            yield value.repeat(BATCH, 1)
+        elif count < value.dim():
+            yield value.reshape(*value.shape[: count - 1], -1)
+        for k in (3, 4, 2):
+            if count == value.dim() + 1:
+                yield look.floats(*value.shape, k)
+    channels = [value.shape[1]] if value.dim() > 3 else list(dict.fromkeys([*value.shape[-1:], *look.widths[:3]]))
+    if value.dim() in (1, 2, 3) and count <= 3:
+        for width in channels:
+            yield look.floats(*((BATCH, look.targets, width)[3 - count :] if count < 3 else (BATCH, look.targets, width)))
+            if count == 2:
+                yield look.floats(BATCH, width)
+    stated = [c for c in (look.get("in_channels"), *channels) if isinstance(c, int)]
+    for width in dict.fromkeys(stated):
+        yield from _maps(count, width, look)
+
+
+__all__ = ["mend"]

@@ -1,0 +1,101 @@
+"""Inputs that no name tells: each is mended by what the failing call says of it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from screen.capture.inputs.context import Lookup
+from screen.capture.inputs.search import infer
+
+
+def found(model: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
+    """Arguments by name, and what was tried in vain."""
+    tried: list[str] = []
+    args, kwargs = infer(model, Lookup(model), ((), {}), tried)
+    assert not args
+    return kwargs, tried
+
+
+class Joint(nn.Module):
+    """Two streams of two widths, a vector, and places of both streams in one table of angles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(40, 32), nn.Linear(72, 32), nn.Linear(56, 32)
+
+    def forward(
+        self, one: Tensor, two: Tensor | None = None, three: Tensor | None = None, there: Tensor | None = None, here: Tensor | None = None
+    ) -> Tensor:
+        one, two = self.a(one), self.b(two)
+        if there.ndim == 3:
+            there = there[0]
+        places = torch.cat([there, here])
+        assert places.ndim == 2
+        angles = torch.cat([places[:, i, None] * torch.ones(8) for i in range(3)] + [places[:, :1] * torch.ones(8)], -1)
+        x = torch.cat([two, one], 1)
+        return x * angles.cos()[None] + self.c(three)[:, None]
+
+
+class Film(nn.Module):
+    """A video whose channels and axes are read in one line, and a mask of the words that are given beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch, self.words, self.out = nn.Linear(6 * 4, 32), nn.Linear(20, 32), nn.Linear(32, 32)
+
+    def forward(self, hidden: Tensor, other: Tensor, keep: Tensor) -> Tensor:
+        b, c, t, h, w = hidden.shape
+        x = hidden.reshape(b, c, t, h // 2, 2, w // 2, 2).permute(0, 2, 3, 5, 1, 4, 6).reshape(b, -1, c * 4)
+        y = self.words(other) * keep.to(other.dtype)[..., None]
+        return self.out(torch.cat([self.patch(x), y], 1))
+
+
+class Lengths(nn.Module):
+    """A stored table of positions that fixes how long the input is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.table = nn.Linear(24, 32), nn.Parameter(torch.zeros(1, 2 * 21, 32))
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        return self.inner(torch.cat([left, right], 1)) + self.table
+
+
+def test_two_streams_and_their_places() -> None:
+    kwargs, tried = found(Joint())
+    assert not tried
+    assert kwargs["one"].shape[-1] == 40 and kwargs["two"].shape[-1] == 72 and kwargs["three"].shape == (2, 56)
+    assert kwargs["there"].shape[-2] + kwargs["here"].shape[-2] == kwargs["one"].shape[1] + kwargs["two"].shape[1]
+
+
+def test_axes_that_a_line_unpacks() -> None:
+    kwargs, tried = found(Film())
+    assert not tried
+    assert kwargs["hidden"].dim() == 5 and kwargs["hidden"].shape[1] == 6
+    assert kwargs["other"].shape[-1] == 20 and kwargs["keep"].shape == kwargs["other"].shape[:2]
+
+
+def test_lengths_that_meet() -> None:
+    kwargs, tried = found(Lengths())
+    assert not tried
+    assert kwargs["left"].shape[1] + kwargs["right"].shape[1] == 42
+
+
+class Blocks(nn.Module):
+    """Attention in blocks of a fixed length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size, self.inner = 48, nn.Linear(32, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.ndim == 3
+        if x.shape[1] % self.size != 0:
+            raise ValueError("pad it")
+        return self.inner(x)
+
+
+def test_lengths_that_are_multiples() -> None:
+    kwargs, tried = found(Blocks())
+    assert not tried and kwargs["x"].shape == (2, 48, 32)
