@@ -385,3 +385,33 @@ def test_a_gru_cell_joins_a_branch_to_the_stream() -> None:
 def test_a_cut_that_nothing_reads_ends_no_stream() -> None:
     report = read(TwoTexts(), torch.zeros(2, 4, WIDTH))
     assert [(s.depth, s.final_norm) for s in report.streams] == [(DEPTH, True)]
+
+
+class Experts(nn.Module):
+    """Experts as products: tokens handed out by a table of a choice, weights taken by a choice, or softly by a table of slots."""
+
+    def __init__(self, how: str, count: int = 4) -> None:
+        super().__init__()
+        self.how, self.route = how, nn.Linear(WIDTH, count, bias=False)
+        self.up, self.down = nn.Parameter(torch.randn(count, WIDTH, 80) / 9), nn.Parameter(torch.randn(count, 80, WIDTH) / 9)
+        self.slots = nn.Parameter(torch.randn(WIDTH, count * 2) / 9)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights, chosen = self.route(x).softmax(-1).topk(1, -1)
+        if self.how == "taken":
+            y = F.relu(torch.einsum("b n d, b n k d f -> b n k f", x, self.up[chosen]))
+            return torch.einsum("b n k f, b n k f d, b n k -> b n d", y, self.down[chosen], weights)
+        if self.how == "soft":
+            logits = (x @ self.slots).unflatten(-1, (4, 2))
+            out, back = logits.softmax(1), logits.flatten(2).softmax(-1).unflatten(-1, (4, 2))
+        else:
+            out = F.one_hot(chosen[..., 0], 4).to(x.dtype)[..., None] * F.one_hot(torch.arange(TOKENS) % 5, 5).to(x.dtype)[None, :, None]
+            back = out * weights[..., None]
+        y = F.relu(torch.einsum("b n e c, b n d, e d f -> e b c f", out, x, self.up))
+        return torch.einsum("b n e c, e b c f, e f d -> b n d", back, y, self.down)
+
+
+@pytest.mark.parametrize("how", ["handed", "taken", "soft"])
+def test_experts_that_are_products_are_no_attention(how: str) -> None:
+    layers = [Residual(part) for _ in range(DEPTH) for part in (Attention(), Experts(how))]
+    assert blocks(read(nn.Sequential(*layers, nn.LayerNorm(WIDTH)))) == ["3: attention pre, moe pre"]

@@ -30,8 +30,8 @@ TRIALS = 60
 """Trials from one start; a failing one costs what the forward costs up to there."""
 FOLLOWED = 8
 """Mended choices of one failure."""
-LARGEST = 2**28
-"""Entries of an argument."""
+LARGEST, LONGEST = 2**28, 2**22
+"""Entries of an argument: of floats, which have no values, and of integers."""
 SIDES = (32, 16, 64)
 """Sides of the maps that take the place of an argument with too few axes."""
 _CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
@@ -127,7 +127,7 @@ def _from(
             break
         for choice in nearby:
             key = tuple((n, _form(v)) for n, v in choice.items())
-            if key in seen or any(v.numel() > LARGEST for v in _tensors(choice.values())):
+            if key in seen or any(v.numel() > (LARGEST if v.dtype.is_floating_point else LONGEST) for v in _tensors(choice.values())):
                 continue
             seen.add(key)
             if spent >= TRIALS:
@@ -191,6 +191,10 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     elif found.name == "embedding":
         for name in _sources(found, values, x):
             yield name, look.ids(max(1, x.numel() // max(1, len(x))), batch=len(x)).reshape(x.shape) if x.dim() else torch.tensor(1)
+    elif found.name == "cross_entropy" and len(operands) > 1 and x.dim() == 2:
+        for name in _sources(found, values, operands[1]):
+            yield from ((name, other.clone()) for other in _tensors(values.values()) if not other.dtype.is_floating_point and other.numel() == len(x))
+            yield name, look.ids(len(x), batch=1)[0]
     elif found.name in _CONVOLUTIONS:
         yield from _channels(found, values, x, operands[1], look)
     elif found.name in ("cat", "stack", "concat"):
@@ -264,10 +268,10 @@ def _resized(value: Tensor, axis: int, size: int) -> Tensor:
     shape[axis] = size
     if value.dtype.is_floating_point:
         return torch.empty(shape, dtype=value.dtype, device="meta")
-    if value.dtype == torch.bool or not value.numel():
-        return torch.ones(shape, dtype=value.dtype)
-    flat = value.reshape(-1).tolist()
-    return torch.tensor([flat[i % len(flat)] for i in range(math.prod(shape))], dtype=value.dtype).reshape(shape)
+    count = math.prod(shape)
+    if value.dtype == torch.bool or not value.numel() or count > LONGEST:
+        return torch.ones(shape, dtype=value.dtype, device="meta" if count > LONGEST else "cpu")
+    return value.reshape(-1).repeat(-(-count // value.numel()))[:count].reshape(shape)
 
 
 def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:

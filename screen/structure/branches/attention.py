@@ -76,7 +76,7 @@ class Attention:
                 return data[0], data[1]
             if flow.classes[node] in _SKIM or here.op in ("tanh", "clamp", "maximum", "minimum") or self._picks(node):
                 stack.extend(i for i in here.inputs if flow.data[i])
-            elif flow.classes[node] == "product" and len(data := [i for i in here.inputs if flow.data[i]]) == 1:
+            elif flow.classes[node] == "product" and len(data := [i for i in here.inputs if flow.data[i]]) == 1 and self._keeps_places(data[0], node):
                 stack.extend(data)  # logits are mixed over heads
             elif here.op in ("sum", "mean"):
                 pair = self._manual_product(node)
@@ -139,10 +139,16 @@ class Attention:
                 others = [i for i in node.inputs if i not in reach and flow.data[i]]
                 if others:
                     return others[-1]
-                reach.add(index)  # weights are mixed over heads
+                if self._keeps_places(carried[0], index):
+                    reach.add(index)  # weights are mixed over heads
             if flow.classes[index] in _SKIM or flow.classes[index] == "statistic" or self._mixes_heads(softmax, index):
                 reach.add(index)
         return None
+
+    def _keeps_places(self, source: int, node: int) -> bool:
+        """A map by weights that leaves queries and keys where they are: over heads, not over what experts make of the features."""
+        before, after = (self.branch.flow.graph.nodes[i].shape or () for i in (source, node))
+        return sorted(before) == sorted(after) or before[-2:] == after[-2:]
 
     def _mixes_heads(self, softmax: int, node: int) -> bool:
         """A map of weights [samples, heads, queries, keys], arranged in any way, over one of its axes: its result has as many entries."""

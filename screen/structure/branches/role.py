@@ -13,6 +13,9 @@ from screen.structure.dataflow import axes_of, mask_of, strip
 from screen.structure.types import MapCount, Role
 
 
+_CHOICES = ("topk", "argmax", "sort", "argsort")
+
+
 @dataclass(frozen=True)
 class Mixer:
     """Reads the role of one branch."""
@@ -65,9 +68,9 @@ class Mixer:
             return "ssm" if self._has_steps() or not self._products() else "linear_attention"
         if self._is_recurrent():
             return "rnn"
-        if self._products():
+        if self._products() and not self._dispatches():
             return "linear_attention"
-        if self._chooses():
+        if self._products() or self._chooses():
             return "moe"
         if self._has_conv():
             return "conv"
@@ -134,6 +137,21 @@ class Mixer:
         flow = self.branch.flow
         return sum(flow.classes[i] == "product" and flow.mixing[i] for i in self.branch.region) >= 1
 
+    def _dispatches(self) -> bool:
+        """Tokens are handed to experts by a product and collected by another: a choice made one value of each product, or between the two stand a
+        weighted map and its activation, which no attention without softmax has there."""
+        flow = self.branch.flow
+        products = [n for n in self.branch.region if flow.classes[n] == "product" and flow.mixing[n]]
+        pairs = [[i for i in flow.graph.nodes[n].inputs if flow.data[i]] for n in products]
+        chosen = mask_of(i for i in self.branch.region if flow.graph.nodes[i].op in _CHOICES)
+        if chosen and all(any((flow.ancestors[i] | 1 << i) & chosen for i in pair) for pair in pairs):
+            return True
+        reached = mask_of(n for n, pair in zip(products, pairs, strict=True) if len(pair) > 1)
+        for kind in ("weighted", "activation"):
+            found = [i for i in self.branch.region if (flow.weighted[i] if kind == "weighted" else flow.classes[i] == kind)]
+            reached = mask_of(i for i in found if flow.ancestors[i] & reached)
+        return any(len(pair) > 1 and any(flow.ancestors[i] & reached for i in pair) for pair in pairs)
+
     def _has_conv(self) -> bool:
         return any(not self._filters_hidden(index) for index in self._filters)
 
@@ -170,7 +188,7 @@ class Mixer:
         flow = self.branch.flow
         if self.ops & {"grouped_mm"}:
             return True
-        chosen = [i for i in self.branch.region if flow.graph.nodes[i].op in ("topk", "argmax", "sort", "argsort")]
+        chosen = [i for i in self.branch.region if flow.graph.nodes[i].op in _CHOICES]
         chosen += [
             i for n in self.branch.region for i in flow.graph.nodes[n].inputs if flow.graph.nodes[i].op in ("topk", "argmax", "one_hot")
         ]
