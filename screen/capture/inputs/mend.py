@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import torch
@@ -26,8 +27,8 @@ from screen.capture.inputs.trial import Outcome, outcome
 from screen.capture.trace.source_lines import HERE, TORCH
 
 Values = dict[str, Any]
-TRIALS = 60
-"""Trials from one start; a failing one costs what the forward costs up to there."""
+TRIALS, ALL, TRACED = 60, 360, 20
+"""Trials from one start, and from all; a failing one costs what the forward costs up to there, and one that had to be traced counts for more."""
 FOLLOWED = 8
 """Mended choices of one failure."""
 LARGEST, LONGEST = 2**28, 2**22
@@ -53,6 +54,13 @@ class Failed:
     def origins(self, value: Any) -> frozenset[str]:
         """The arguments of forward that a tensor was made from."""
         return self.made.get(id(value), frozenset())
+
+    def settle(self, raised: BaseException | None) -> None:
+        """Forget all tensors but those that the failure speaks of: many failures wait at a time."""
+        spot = _place(raised) if raised is not None else None
+        seen = spot[0].f_locals.values() if spot is not None else ()
+        self.kept = list(_tensors([*self.given.values(), *self.args, *self.kwargs.values(), *seen]))
+        self.made = {id(t): self.made[id(t)] for t in self.kept if id(t) in self.made}
 
     def put(self, value: Any, origins: frozenset[str]) -> None:
         """Remember what a value was made from."""
@@ -104,7 +112,7 @@ def mend(twin: nn.Module, look: Lookup, starts: list[Values], fixed: set[str], m
     spent = 0
     seen: set[Any] = set()
     for start in starts:
-        found, cost = _from(start, twin, look, fixed, more, seen)
+        found, cost = _from(start, twin, look, fixed, more, seen, min(TRIALS, ALL - spent))
         spent += cost
         if found is not None:
             return found, spent
@@ -112,7 +120,7 @@ def mend(twin: nn.Module, look: Lookup, starts: list[Values], fixed: set[str], m
 
 
 def _from(
-    start: Values, twin: nn.Module, look: Lookup, fixed: set[str], more: Callable[[str, Values], list[Any]], seen: set[Any]
+    start: Values, twin: nn.Module, look: Lookup, fixed: set[str], more: Callable[[str, Values], list[Any]], seen: set[Any], budget: int
 ) -> tuple[Values | None, int]:
     """The search from one start. `seen`: choices that were tried."""
     waiting: list[tuple[tuple[int, ...], int, Values, Failed, Outcome]] = []
@@ -130,15 +138,18 @@ def _from(
             if key in seen or any(v.numel() > (LARGEST if v.dtype.is_floating_point else LONGEST) for v in _tensors(choice.values())):
                 continue
             seen.add(key)
-            if spent >= TRIALS:
+            if spent >= budget:
                 return None, spent
             spent += 1
             found = Failed(choice)
             with _Watch(found):
                 result = outcome(twin, (), choice, tracing=False)
-            if result.error is None and outcome(twin, (), choice).error is None:
-                return choice, spent
-            if result.error is not None:
+            if result.error is None:
+                if outcome(twin, (), choice).error is None:
+                    return choice, spent
+                spent += TRACED
+            else:
+                found.settle(result.error)
                 heapq.heappush(waiting, (tuple(-line for line in result.reached), spent, choice, found, result))
     return None, spent
 
@@ -314,10 +325,10 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
     """Numbers of axes, from the statement that failed: the sizes that it unpacks, the axis that it asks for, the number that it insists on."""
     if result.error is None:
         return
-    own = [f for f in frames(result.error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
-    if not own:
+    spot = _place(result.error)
+    if spot is None:
         return
-    frame, line = own[-1]
+    frame, line = spot
     said = statement(frame.f_code.co_filename, line)
     if said is None:
         return
@@ -343,6 +354,12 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
             for name in _sources(found, values, value):
                 count = wanted if wanted is not None else values[name].dim() + 1
                 yield from ((name, v) for v in _axes(values[name], count, look))
+
+
+def _place(error: BaseException) -> tuple[FrameType, int] | None:
+    """The innermost call of the user's code that an exception passed, and its line."""
+    own = [f for f in frames(error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
+    return own[-1] if own else None
 
 
 def _divisible(found: Failed, values: Values, said: ast.stmt, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
