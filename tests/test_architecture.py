@@ -14,7 +14,7 @@ import pytest
 from tests.shared import ROOT
 
 LAYERS: tuple[str, ...] = (
-    "errors ops plugins theorems",
+    "errors ops plugins theorems visible",
     "tables trusted",
     "recipe",
     "graph settings",

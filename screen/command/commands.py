@@ -246,7 +246,7 @@ def _complain(judged: list[Judged]) -> None:
     """Every error on stderr; a partial graph's failure stands in its report as well. With `-v` also what the targets printed."""
     for one in judged:
         if console.verbose and one.log and one.error is None:  # an error carries it among its details
-            console.line(f"`{one.report.target.spec}` printed:\n{one.log}")
+            console.block(f"`{one.report.target.spec}` printed:\n{one.log}")
         if one.error is not None:
             console.about(one.error)
         elif one.report.error is not None:

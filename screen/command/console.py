@@ -8,6 +8,7 @@ import sys
 import traceback
 
 from screen.errors import InternalError, ScreenError, UsageError
+from screen.visible import clean
 
 verbose = False
 """Whether `-v` was given."""
@@ -21,7 +22,7 @@ def about(error: BaseException) -> None:
     refused = translate(error)
     line(f"error: {refused}")
     if verbose and refused.details:
-        line(refused.details.rstrip())
+        block(refused.details.rstrip())
 
 
 def translate(error: BaseException) -> ScreenError:
@@ -53,7 +54,13 @@ def _path(error: BaseException) -> str:
 def line(text: str) -> None:
     """One line on stderr. A stderr that is closed must not change the exit code."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        print(text, file=sys.stderr, flush=True)
+        print(clean(text), file=sys.stderr, flush=True)
+
+
+def block(text: str) -> None:
+    """Several lines on stderr: what a target printed, or a traceback."""
+    for one in text.split("\n"):
+        line(one)
 
 
 def tolerate() -> None:
@@ -75,4 +82,4 @@ def _discard_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-__all__ = ["about", "flush", "line", "tolerate", "translate"]
+__all__ = ["about", "block", "flush", "line", "tolerate", "translate"]

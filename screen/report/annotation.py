@@ -14,7 +14,7 @@ from typing import Literal
 
 from screen.report.groups import worth_reading
 from screen.report.schema import FindingPart, Report, Reports
-from screen.report.words import clean
+from screen.visible import clean
 
 Level = Literal["error", "warning", "note"]
 NOT_JUDGED = "not-judged"
@@ -53,7 +53,7 @@ def annotations_of(report: Report) -> list[Annotation]:
     if report.error is not None:
         error = report.error
         key = _fingerprint(whose, NOT_JUDGED, error.stage)
-        file, line = error.file or file_of(spec), error.line or 1
+        file, line = clean(error.file) if error.file else file_of(spec), error.line or 1
         found.append(Annotation("error", NOT_JUDGED, error.stage, "error", clean(error.message), "", file, line, key))
     seen: Counter[str] = Counter()
     for group in worth_reading(report):
@@ -87,7 +87,7 @@ def file_of(spec: str) -> str:
 
 
 def _fingerprint(*words: object) -> str:
-    return hashlib.sha256("\0".join(map(str, words)).encode()).hexdigest()[:32]
+    return hashlib.sha256("\0".join(map(str, words)).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 __all__ = ["NOT_JUDGED", "Annotation", "Level", "annotations_of", "by_target", "file_of", "level_of"]

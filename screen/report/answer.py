@@ -11,8 +11,8 @@ from screen.report import words
 from screen.report.annotation import file_of
 from screen.report.groups import worth_reading
 from screen.report.schema import Channel, ClaimPart, FindingPart, Report
-from screen.report.words import clean
 from screen.verdict.channels import lower
+from screen.visible import clean
 
 MOST = 3
 """Changes that are shown."""

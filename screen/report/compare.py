@@ -14,8 +14,8 @@ from rich.text import Text
 from screen.report import derived, words
 from screen.report.escape import text as escaped
 from screen.report.schema import Channel, ClaimPart, Report, State, StreamPart, Tool
-from screen.report.words import clean
 from screen.verdict.channels import CHANNELS
+from screen.visible import clean
 
 ORDER: tuple[State, ...] = ("closed", "guarded", "out_of_scope", "conditional", "unknown", "open")
 """States of a channel from best to worst."""

@@ -6,9 +6,13 @@ import re
 from html import escape
 
 from screen.report.links import Links
-from screen.report.words import clean
+from screen.visible import clean
 
 SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
+LINKED = re.compile(r"@(?=\w)|(?<!&)#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.)|\bmailto:", re.IGNORECASE)
+"""What stands before the rest of something that is made a link; an entity (`&#95;`) is none."""
+BLOCK = re.compile(r"^(\s*\d*)([-+#.)](?=[\s#]|$)|[-=]{2})")
+"""What begins a heading, a list, a rule or an underlining where it stands first."""
 SPAN = re.compile(r"`([^`]+)`")
 
 
@@ -20,7 +24,7 @@ def text(value: object) -> str:
     """A value as Markdown on one line: `…` becomes a code span, everything else is escaped, `&`, `<` and `>` as entities."""
     if isinstance(value, Safe):
         return value
-    return "".join(code(part) if inside else _escaped(part) for inside, part in parts(value))
+    return BLOCK.sub(r"\1\\\2", "".join(code(part) if inside else _escaped(part) for inside, part in parts(value)))
 
 
 def linked(value: object, links: Links) -> Safe:
@@ -34,7 +38,12 @@ def parts(value: object) -> list[tuple[bool, str]]:
 
 
 def _escaped(part: str) -> str:
-    return SPECIAL.sub(r"\\\1", escape(clean(part), quote=False))
+    return _unlinked(SPECIAL.sub(r"\\\1", escape(clean(part), quote=False)))
+
+
+def _unlinked(made: str) -> str:
+    """GitHub and GitLab make links of mentions, issues and addresses whatever is escaped, but not across a comment."""
+    return LINKED.sub(r"\g<0><!-- -->", made)
 
 
 def code(value: object) -> Safe:
@@ -51,7 +60,7 @@ def html(value: object) -> Safe:
 
 
 def _entities(part: str) -> str:
-    return re.sub(r"[`*_\[\]|~$\\]", lambda m: f"&#{ord(m.group())};", escape(clean(part)))
+    return _unlinked(re.sub(r"[`*_\[\]|~$\\]", lambda m: f"&#{ord(m.group())};", escape(clean(part))))
 
 
 __all__ = ["Safe", "code", "html", "linked", "parts", "text"]

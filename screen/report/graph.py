@@ -13,7 +13,7 @@ from typing import Literal
 from screen.report import words
 from screen.report.picture import Picture, draw
 from screen.report.schema import KindPart, Report, Reports, Source, StreamPart, SublayerPart
-from screen.report.words import clean
+from screen.visible import clean
 
 Format = Literal["text", "mermaid", "dot", "json", "graphml"]
 

@@ -11,7 +11,7 @@ from screen.report.escape import code
 from screen.report.escape import text as escaped
 from screen.report.numbers import number
 from screen.report.schema import ExperimentPart, ProbePart
-from screen.report.words import clean
+from screen.visible import clean
 
 Pictures = Sequence[tuple[str, str]]
 """(title, file) of each picture."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from screen.report.picture import Arrow, Box, Picture
-from screen.report.words import clean
+from screen.visible import clean
 
 LETTER, LINE, PAD = 7.2, 16.0, 10.0
 """Width of a letter and height of a line at 12 px, and what is left around text."""

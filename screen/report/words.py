@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 
 from screen.report import derived
 from screen.report.numbers import number as number
@@ -84,17 +83,6 @@ STEPS = {
     "backward": "Step 3, backward",
     "uncertainty": "Step 4, uncertainty",
 }
-
-
-def clean(text: str) -> str:
-    """Text from the model on one line: what would move a cursor, change a colour or reorder the line stands as its escape."""
-    return "".join(_visible(c) for c in text)
-
-
-def _visible(c: str) -> str:
-    if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
-        return f"\\x{ord(c):02x}" if ord(c) < 256 else f"\\u{ord(c):04x}"
-    return c
 
 
 def count(value: int | None) -> str:

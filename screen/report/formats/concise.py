@@ -5,7 +5,7 @@ from __future__ import annotations
 from screen.report import words
 from screen.report.annotation import by_target
 from screen.report.schema import Report, Reports
-from screen.report.words import clean
+from screen.visible import clean
 
 
 def render(report: Report | Reports, **_: object) -> str:

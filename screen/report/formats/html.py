@@ -19,8 +19,8 @@ from screen.report.links import Links
 from screen.report.picture import draw
 from screen.report.schema import KindPart, ProbePart, Report, Reports, StreamPart
 from screen.report.svg import svg
-from screen.report.words import clean
 from screen.verdict.channels import CHANNELS
+from screen.visible import clean
 
 PICTURES = 12
 """Kinds per stream that get a picture; the others are named."""

@@ -12,7 +12,7 @@ from screen.report import words
 from screen.report.annotation import NOT_JUDGED, Annotation, by_target
 from screen.report.groups import grouped
 from screen.report.schema import Report, Reports
-from screen.report.words import clean
+from screen.visible import clean
 
 
 def render(report: Report | Reports, **_: object) -> str:

@@ -20,8 +20,8 @@ from screen.report.graph import mermaid
 from screen.report.links import Links
 from screen.report.picture import draw
 from screen.report.schema import ErrorPart, FindingPart, GuessPart, KindPart, Report, Reports, Source, StreamPart
-from screen.report.words import clean
 from screen.verdict.channels import CHANNELS
+from screen.visible import clean
 
 PICTURES = 12
 """Kinds per stream that get a picture; the others are named."""

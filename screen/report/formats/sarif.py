@@ -10,7 +10,7 @@ from urllib.parse import quote
 from screen.report import words
 from screen.report.annotation import NOT_JUDGED, Annotation, by_target
 from screen.report.schema import FindingPart, Report, Reports
-from screen.report.words import clean
+from screen.visible import clean
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 FINGERPRINT = "screenFinding/v1"
@@ -45,7 +45,7 @@ def _rule(finding: FindingPart) -> dict[str, Any]:
         "id": finding.code,
         "name": "".join(word.capitalize() for word in finding.name.split("-")),
         "shortDescription": {"text": title},
-        "fullDescription": {"text": f"{title}. {clean(finding.theorem)}".strip()},
+        "fullDescription": {"text": _unlinked(f"{title}. {clean(finding.theorem)}".strip())},
         "help": {"text": f"`screen rule {finding.code}` prints the page of this rule."},
         "defaultConfiguration": {"level": finding.severity},
         "properties": {"tags": [finding.step, *([f"channel-{finding.channel}"] if finding.channel else [])], "problem.severity": _problem(finding)},
@@ -61,7 +61,7 @@ def _result(report: Report, a: Annotation, rule: int) -> dict[str, Any]:
         "ruleId": a.code,
         "ruleIndex": rule,
         "level": a.level,
-        "message": {"text": a.text},
+        "message": {"text": _unlinked(a.text)},
         "locations": [_location(a)],
         "partialFingerprints": {FINGERPRINT: a.fingerprint},
         "properties": {"target": clean(report.target.spec), "outcome": a.outcome, "verdict": report.verdict},
@@ -70,7 +70,12 @@ def _result(report: Report, a: Annotation, rule: int) -> dict[str, Any]:
 
 def _notification(report: Report, a: Annotation) -> dict[str, Any]:
     text = f"{clean(report.target.spec)} was not judged ({a.name}): {a.message}"
-    return {"level": "error", "message": {"text": text}, "locations": [_location(a)]}
+    return {"level": "error", "message": {"text": _unlinked(text)}, "locations": [_location(a)]}
+
+
+def _unlinked(text: str) -> str:
+    """A message may hold links (SARIF 3.11.6), and ours has none."""
+    return text.replace("](", "] (")
 
 
 def _location(a: Annotation) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from rich.text import Text
 from screen.report import answer as first
 from screen.report import derived, groups, probe, words
 from screen.report.schema import FindingPart, KindPart, Report, Reports, Source, StreamPart, SublayerPart
-from screen.report.words import clean
 from screen.verdict.channels import ORDER
+from screen.visible import clean
 
 UNLIMITED = 10_000
 INDENT = 7

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from screen.report.plots.data import Curve, Panel, Sheet
-from screen.report.words import clean
+from screen.visible import clean
 
 STYLE: Any = {
     "svg.hashsalt": "screen", "svg.fonttype": "path", "font.size": 9, "axes.titlesize": 9.5, "axes.spines.top": False, "axes.spines.right": False,
