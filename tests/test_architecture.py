@@ -24,6 +24,7 @@ LAYERS: tuple[str, ...] = (
     "facts",
     "rule probe.plan tolerance",
     "rules verdict probe",
+    "changes",
     "child report",
     "testing pipeline",
     "command",

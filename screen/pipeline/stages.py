@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from screen.changes import tried
 from screen.child.protocol import Request
 from screen.child.results import Capture, Captured, Progress, silent
 from screen.errors import InternalError, Interrupted, LimitError, ScreenError, TraceError, UsageError, swallowed, whole_model
@@ -103,9 +104,11 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
                 raise read
             model, facts = read
             run = run_rules(facts)
-            verdict = fold(facts, run, model.info, job.stated, depth_assumed=model.info.block and job.request.depth is None)
+            assumed = model.info.block and job.request.depth is None
+            verdict = fold(facts, run, model.info, job.stated, depth_assumed=assumed)
             kept, left_out = _divided(job, run)
-            report = assemble(facts, replace(kept, not_run=run.not_run), verdict, model.info, asked, left_out)
+            changes = tried(facts, kept, verdict, model.info, job.stated, depth_assumed=assumed)
+            report = assemble(facts, replace(kept, not_run=run.not_run), verdict, model.info, asked, left_out, changes)
             chosen = of_chosen(fold(facts, kept, model.info, job.stated)) if left_out else None
             judged.append(Judged(report, captured.error, True, name=model.name, chosen=chosen))
             if job.probe is not None and facts.graph.failure is None:

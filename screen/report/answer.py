@@ -7,15 +7,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from screen.report import words
+from screen.report import groups, words
 from screen.report.annotation import file_of
 from screen.report.groups import worth_reading
-from screen.report.schema import Channel, ClaimPart, FindingPart, Report
+from screen.report.schema import ChangePart, Channel, ClaimPart, FindingPart, Report
 from screen.verdict.channels import lower
 from screen.visible import clean
 
 MOST = 3
 """Changes that are shown."""
+MOST_RATE = 10.0
+"""Learning rate up to which a limit is looked for."""
+ALIKE = 1.15
+"""Ratio of two learning rates up to which they are the same: they are estimated to no more than two digits."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class Change:
     against: str
     """What it is aimed at."""
     codes: tuple[str, ...]
+    gains: tuple[str, ...] = ()
+    """What screening the changed graph gave, for each part of the option that could be tried."""
 
 
 @dataclass(frozen=True)
@@ -154,17 +160,46 @@ def _changes(report: Report) -> tuple[Change, ...]:
     found: dict[str, list[FindingPart]] = {}
     for f in grave or open_:
         found.setdefault(f.remedy, []).append(f)
-    return tuple(_change(what, same) for what, same in list(found.items())[:MOST])
+    changes = [(same[0], _change(report, what, same)) for what, same in found.items()]
+    changes.sort(key=lambda pair: (groups.gravity(pair[0]), *_rank(report, pair[1])))
+    return tuple(change for _, change in changes[:MOST])
 
 
-def _change(what: str, same: list[FindingPart]) -> Change:
+def _rank(report: Report, change: Change) -> tuple[int, float]:
+    """Of changes that are aimed at findings of one gravity, those first that help most channels, and then the learning rate."""
+    tried = [c for c in report.changes if set(change.codes) & set(c.codes)]
+    found = [(len(c.opens) - 2 * len(c.closes) - len(c.eases), -math.log(_ratio(c))) for c in tried]
+    return min(found, default=(0, 0.0))
+
+
+def _ratio(change: ChangePart) -> float:
+    """Of the learning rate with a change to the one without; 1 where it is not known."""
+    before, after = change.lr_before, change.lr_after
+    return 1.0 if not isinstance(before, float) else (after if isinstance(after, float) else MOST_RATE) / before
+
+
+def _change(report: Report, what: str, same: list[FindingPart]) -> Change:
     places: dict[str, list[str]] = {}
     for at in dict.fromkeys(words.place(f) for f in same if words.place(f)):
         file, _, number = at.rpartition(":") if at[-1].isdigit() and ":" in at else (at, "", "")
         places.setdefault(file, []).append(number)
     shown = tuple(f"{file}:{', '.join(numbers)}".rstrip(":") for file, numbers in places.items())
     against = dict.fromkeys(words.RISKS[f.channel] for f in same if f.channel)
-    return Change(what, shown, ", ".join(against), tuple(dict.fromkeys(f.code for f in same)))
+    codes = tuple(dict.fromkeys(f.code for f in same))
+    tried = [c for c in report.changes if set(codes) & set(c.codes)]
+    return Change(what, shown, ", ".join(against), codes, tuple(f"{f'{c.what}: ' if len(tried) > 1 else ''}{_gain(report, c)}" for c in tried))
+
+
+def _gain(report: Report, change: ChangePart) -> str:
+    """What a change brings, in words: channels that close or open, the learning rate, and a verdict that is another one."""
+    said = [f"keeps {words.listed([words.RISKS[c] for c in change.closes])} in check"] if change.closes else []
+    said += [f"helps {words.listed([words.RISKS[c] for c in change.eases])}"] if change.eases else []
+    said += [f"{'but ' if said else ''}worsens {words.listed([words.RISKS[c] for c in change.opens])}"] if change.opens else []
+    before, after = change.lr_before, change.lr_after
+    if isinstance(before, float) and not 1 / ALIKE < _ratio(change) < ALIKE:
+        said.append(f"learning rate up to about {rate(before)} → {rate(after) if isinstance(after, float) else f'{MOST_RATE:g} and more'}")
+    said += [f"verdict {change.verdict}"] if change.verdict != report.verdict else []
+    return "; ".join(said) or "nothing changes that is judged here"
 
 
 def _risks(report: Report) -> tuple[Risk, ...]:
@@ -191,15 +226,18 @@ def _because(report: Report, channel: Channel) -> str:
 
 
 def _rates(report: Report) -> tuple[str, ...]:
-    """Claims `lr_max`, one for each channel (`group`): an interval, and what limits it in words."""
+    """What the claims on learning rates say, the smallest first: an interval, and what limits it in words."""
+    known = enumerate(rates_by_channel(report))
+    return tuple(f"{f'{words.RISKS[name]}: ' if place and name in words.RISKS else ''}{said}" for place, (name, said) in known)
+
+
+def rates_by_channel(report: Report) -> tuple[tuple[str, str], ...]:
+    """(channel, up to which learning rate it is expected to hold) of the claims `lr_max`, the smallest rate first."""
     known = [(most, c) for c in report.claims if c.claim == "lr_max" and (most := _estimate(c)) is not None]
     known.sort(key=lambda pair: pair[0])
     groups = [c.group for _, c in known]
     known = [pair for place, pair in enumerate(known) if pair[1].group not in groups[:place]]  # of several streams the one that bears least
-    return tuple(
-        f"{f'{words.RISKS[c.group]}: ' if place and c.group in words.RISKS else ''}up to {_interval(c, most)}{f' ({c.reason})' if c.reason else ''}"
-        for place, (most, c) in enumerate(known)
-    )
+    return tuple((c.group or "", f"up to {_interval(c, most)}{f' ({c.reason})' if c.reason else ''}") for most, c in known)
 
 
 def _estimate(claim: ClaimPart) -> float | None:
@@ -222,4 +260,4 @@ def rate(value: float) -> str:
     return f"{digits.removesuffix('.0')}e{int(power)}"
 
 
-__all__ = ["Answer", "Change", "Risk", "answer", "line", "rate"]
+__all__ = ["Answer", "Change", "Risk", "answer", "line", "rate", "rates_by_channel"]

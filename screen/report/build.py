@@ -15,12 +15,13 @@ from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
+from screen.changes import Tried
 from screen.errors import ScreenError
 from screen.facts.record import Facts
 from screen.graph import BLOCK_DEPTH
 from screen.recipe import Recipe, Stated
 from screen.report import schema
-from screen.report.build_claims import claim_part, limit_parts, spot_part
+from screen.report.build_claims import claim_part, limit_parts, rate, spot_part
 from screen.report.build_streams import source_part, stream_part
 from screen.report.groups import TELLING
 from screen.report.paths import relative
@@ -68,9 +69,10 @@ class Request:
 
 
 def assemble(
-    facts: Facts, run: RuleRun, verdict: Verdict, info: Info, request: Request, left_out: tuple[str, ...] = ()
+    facts: Facts, run: RuleRun, verdict: Verdict, info: Info, request: Request, left_out: tuple[str, ...] = (), changes: Sequence[Tried] = ()
 ) -> schema.Report:
-    """The report on a target that was traced, to its end or to a failing call. `left_out`: codes of rules whose findings are not in `run`."""
+    """The report on a target that was traced, to its end or to a failing call. `left_out`: codes of rules whose findings are not in `run`; `changes`:
+    those that were tried on the graph."""
     root = os.path.abspath(request.root)
     return schema.Report(
         tool=tool(),
@@ -89,6 +91,7 @@ def assemble(
         recipe=recipe_part(request.recipe),
         streams=[stream_part(facts, s, root) for s in facts.streams],
         findings=[_finding(f, root) for f in run.findings],
+        changes=[_change(tried) for tried in changes],
         claims=[*(claim_part(c, run, root) for c in facts.claims), *limit_parts(verdict.limits, len(facts.claims.all) + 1)],
         spot_check=spot_part(facts.claims),
         coverage=_coverage(facts, run, root, left_out),
@@ -224,6 +227,14 @@ def _finding(finding: Finding, root: str) -> schema.FindingPart:
         plain=_one_stop(outcome.plain),
         excerpt=excerpt(place.file, place.line, root) if place and outcome.result in TELLING else [],
     )
+
+
+def _change(tried: Tried) -> schema.ChangePart:
+    change, before, after = tried.change, tried.before, tried.after
+    return schema.ChangePart(
+        id=change.id, what=change.words, codes=list(change.codes), verdict=tried.verdict, closes=list(tried.closes), eases=list(tried.eases),
+        opens=list(tried.opens), lr_before=None if before is None else rate(before.value), lr_after=None if after is None else rate(after.value),
+    )  # fmt: skip
 
 
 def _one_stop(sentence: str) -> str:

@@ -37,14 +37,14 @@ def limit_parts(limits: Sequence[Limit], first: int) -> list[schema.ClaimPart]:
     to runs (docs/outcomes.md)."""
     return [
         schema.ClaimPart(
-            id=f"c{first + place}", claim="lr_max", group=limit.channel, value=_rate(limit.value), low=_rate(limit.low), high=_rate(limit.high),
+            id=f"c{first + place}", claim="lr_max", group=limit.channel, value=rate(limit.value), low=rate(limit.low), high=rate(limit.high),
             weights="start", status="measured", reason=limit.by,
         )
         for place, limit in enumerate(limits)
     ]  # fmt: skip
 
 
-def _rate(value: float) -> float:
+def rate(value: float) -> float:
     """A learning rate is estimated to no more than two digits."""
     return float(f"{value:.2g}")
 
@@ -63,4 +63,4 @@ def _number(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")
 
 
-__all__ = ["claim_part", "limit_parts", "spot_part"]
+__all__ = ["claim_part", "limit_parts", "rate", "spot_part"]

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from screen.report import derived, words
+from screen.report import answer, derived, words
 from screen.report.escape import text as escaped
 from screen.report.schema import Channel, ClaimPart, Report, State, StreamPart, Tool
 from screen.verdict.channels import CHANNELS
@@ -19,7 +19,7 @@ from screen.visible import clean
 
 ORDER: tuple[State, ...] = ("closed", "guarded", "out_of_scope", "conditional", "unknown", "open")
 """States of a channel from best to worst."""
-SECTIONS = ("verdict", "channels", "structure", "claims")
+SECTIONS = ("verdict", "learning rate", "channels", "structure", "claims")
 FORMATS = ("text", "markdown", "json")
 
 
@@ -76,13 +76,17 @@ def _worse(reports: Sequence[Report]) -> list[str]:
 def _rows(report: Report) -> Iterator[tuple[tuple[str, str], str]]:
     yield ("verdict", "verdict"), words.headline(report)
     yield ("verdict", "summary"), clean(report.summary)
+    for _, said in answer.rates_by_channel(report)[:1]:
+        yield ("learning rate", "expected to train"), said
+    for name, said in answer.rates_by_channel(report):
+        yield ("learning rate", words.RISKS.get(name, name)), said
     for channel in report.channels:
         yield ("channels", f"{channel.id} {CHANNELS[channel.id]}"), _channel(channel)
     yield ("structure", "parameters"), words.count(report.target.parameters)
     for stream in report.streams:
         yield from ((("structure", f"{stream.name}: {what}"), value) for what, value in _structure(stream))
     for claim in report.claims:
-        if claim.claim != "degree":
+        if claim.claim not in ("degree", "lr_max"):
             of = [w for w in (claim.stream, claim.kind, claim.sublayer, claim.group) if w]
             yield ("claims", f"{claim.claim.replace('_', ' ')} ({claim.weights}){': ' if of else ''}{' '.join(of)}"), _claim(claim)
 
@@ -120,7 +124,7 @@ def render(comparison: Comparison, format: str, *, verbose: bool = False, width:
     """As text, Markdown or JSON. `verbose`: also the rows that are equal everywhere, which JSON always has."""
     if format == "json":
         return json.dumps(comparison.model_dump(mode="json"), indent=2, sort_keys=True) + "\n"
-    rows = [row for row in comparison.rows if verbose or row.differs or row.section in ("verdict", "channels")]
+    rows = [row for row in comparison.rows if verbose or row.differs or row.section in ("verdict", "learning rate", "channels")]
     return _markdown(comparison, rows) if format == "markdown" else _text(comparison, rows, width)
 
 

@@ -71,9 +71,13 @@ def tally(report: Report) -> str:
 def worth_reading(report: Report) -> list[Group]:
     """The findings that say something a reader should act on or know, alike ones together: mere notes last, what is violated first, by severity."""
     found = grouped([f for f in report.findings if f.outcome in TELLING])
-    severities = ("error", "warning", "note")
-    order = sorted(found, key=lambda g: (TELLING.index(g.first.outcome), severities.index(g.first.severity)))
+    order = sorted(found, key=lambda g: gravity(g.first))
     return sorted(order, key=lambda g: g.first.severity == "note")
+
+
+def gravity(finding: FindingPart) -> tuple[int, int]:
+    """Smaller is graver: by outcome, then by severity."""
+    return TELLING.index(finding.outcome), ("error", "warning", "note").index(finding.severity)
 
 
 def families(report: Report) -> list[list[Group]]:
@@ -91,4 +95,4 @@ def quiet(report: Report) -> list[FindingPart]:
     return [f for f in report.findings if f.outcome in ("holds", "not_applicable")]
 
 
-__all__ = ["Group", "families", "folded", "grouped", "quiet", "ranges", "tally", "worth_reading"]
+__all__ = ["Group", "families", "folded", "gravity", "grouped", "quiet", "ranges", "tally", "worth_reading"]

@@ -255,6 +255,22 @@ class ClaimPart(Part):
     codes: list[str] = Field(default_factory=list)
 
 
+class ChangePart(Part):
+    """A change that findings propose, made on the graph and screened under the same recipe: the channels that it closes, betters or worsens, and the
+    learning rate that is expected to be tolerated before and after it; null where that is not known, or nothing below 10 limits it."""
+
+    id: str
+    what: str
+    codes: list[str]
+    """Rules whose findings propose it."""
+    verdict: VerdictName
+    closes: list[str] = Field(default_factory=list)
+    eases: list[str] = Field(default_factory=list)
+    opens: list[str] = Field(default_factory=list)
+    lr_before: Real | None = None
+    lr_after: Real | None = None
+
+
 class SpotCheckPart(Part):
     """Whether claims were compared with the program on real tensors, and how many of them agreed."""
 
@@ -343,6 +359,7 @@ class Report(Shown):
     """None: no file says any."""
     streams: list[StreamPart] = Field(default_factory=list)
     findings: list[FindingPart] = Field(default_factory=list)
+    changes: list[ChangePart] = Field(default_factory=list)
     claims: list[ClaimPart] = Field(default_factory=list)
     spot_check: SpotCheckPart = SpotCheckPart()
     coverage: CoveragePart = CoveragePart()
@@ -378,8 +395,8 @@ def _dump(part: BaseModel) -> str:
 
 
 __all__ = [
-    "SCHEMA_VERSION", "Channel", "ClaimPart", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart", "Growth",
-    "GuessPart", "IdentityPathPart", "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "MeasuredPart", "NormPart",
+    "SCHEMA_VERSION", "ChangePart", "Channel", "ClaimPart", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart",
+    "Growth", "GuessPart", "IdentityPathPart", "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "MeasuredPart", "NormPart",
     "OutputSet", "Part", "Port", "ProbePart", "Real", "RecipePart", "Report", "Reports", "Residual", "RuleNotRun", "SettingsPart", "Source",
     "SpotCheckPart", "Stamped", "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
 ]  # fmt: skip

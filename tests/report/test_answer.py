@@ -14,7 +14,7 @@ from screen.report.answer import answer, line, rate
 from screen.report.build import Request, not_judged, several
 from screen.report.formats import text as text_format
 from screen.report.formats.markdown import LIMIT
-from screen.report.schema import ClaimPart, MeasuredPart, Report, State
+from screen.report.schema import ChangePart, ClaimPart, MeasuredPart, Report, State
 from screen.structure.types import HollowNorm
 from screen.verdict.channels import CHANNELS
 from screen.verdict.conditions import CONDITIONS
@@ -126,6 +126,23 @@ def test_tolerated_rates_are_told_smallest_first_and_only_where_they_are_known()
     assert "learning rate  expected to train up to about 3e-3" in render(report, "text")
     assert "**Learning rate:** expected to train up to about 3e-3" in render(report, "markdown")
     assert [rate(v) for v in (3e-3, 1.5e-4, 0.1)] == ["3e-3", "1.5e-4", "1e-1"]
+
+
+def test_what_a_change_brings_stands_under_it() -> None:
+    report = report_of(h.pre())
+    what = "norms on queries and keys"
+    tried = ChangePart(id="qk-norm", what=what, codes=["L201"], verdict="conditional", closes=["L"], lr_before=1e-3, lr_after=4e-3)
+    said = answer(report.model_copy(update={"changes": [tried]})).changes
+    assert said[0].codes == ("L201",)  # what helps comes first among findings of one gravity
+    assert said[0].gains == ("keeps attention logits in check; learning rate up to about 1e-3 → 4e-3",) and not said[1].gains
+    worse = tried.model_copy(update={"closes": [], "opens": ["I"], "lr_after": None, "verdict": "unstable"})
+    said = answer(report.model_copy(update={"changes": [worse, tried]})).changes
+    worst = f"{what}: worsens scales at the start; learning rate up to about 1e-3 → 10 and more; verdict unstable"
+    assert said[0].gains[0] == worst
+    idle = tried.model_copy(update={"closes": [], "lr_after": 1.1e-3})
+    shown = report.model_copy(update={"changes": [idle]})
+    assert "predicted: nothing changes that is judged here" in render(shown, "text")
+    assert "*Predicted:* nothing changes" in render(shown, "markdown") and "predicted: nothing changes" in render(shown, "html")
 
 
 def test_a_line_begins_with_the_path_and_its_line() -> None:

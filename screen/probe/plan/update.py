@@ -51,7 +51,7 @@ def _groups(facts: Facts) -> tuple[tuple[str, tuple[str, ...]], ...]:
         table.setdefault(name, "gains" if number else "biases")
     for reader in facts.readers:
         for sublayer, (_, branch) in zip(reader.sublayers, reader.branches, strict=True):
-            for name, group in _of_branch(branch, sublayer.role):
+            for name, group in parts_of(branch, sublayer.role):
                 table.setdefault(name, group)
     entries = [b.state for reader in facts.readers for _, b in reader.branches[:1]]
     before = {n.name for i in entries for n in _below(graph, i) if n.op == "parameter"}
@@ -79,7 +79,7 @@ def _adds(call: Node, source: int) -> bool:
     return place is not None and call.inputs[place : place + 1] == (source,)
 
 
-def _of_branch(branch: Branch, role: Role) -> Iterator[tuple[str, str]]:
+def parts_of(branch: Branch, role: Role) -> Iterator[tuple[str, str]]:
     """(parameter, group) of a branch: by what it makes in an attention, elsewhere by whether another map of the branch comes behind it."""
     flow, cores = branch.flow, Attention(branch).cores
     maps = weights_of(branch)
@@ -123,4 +123,4 @@ def _twins(graph: Graph, name: str) -> Iterator[str]:
                 yield f"{graph.modules[member].path}.{name.removeprefix(path)}"
 
 
-__all__ = ["update_plan"]
+__all__ = ["parts_of", "update_plan"]

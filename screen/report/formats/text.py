@@ -134,6 +134,8 @@ def _first(said: first.Answer, width: int | None) -> Iterator[RenderableType]:
     for number, change in enumerate(said.changes, 1):
         where = clean(", ".join(change.places))
         yield _hang(f"  {number}. {where}{': ' if where else ''}", clean(_aimed(change.what, change.against)), 5, width, style="bold")
+        for gain in change.gains:
+            yield _hang("     predicted: ", clean(gain), 7, width)
 
 
 def _aimed(what: str, against: str) -> str:
