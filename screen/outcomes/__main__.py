@@ -1,9 +1,10 @@
-"""`python -m screen.outcomes score|fit`."""
+"""`python -m screen.outcomes score|presets|fit`."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from screen.outcomes.figures import Figures, Order, Table, figures, order
 from screen.outcomes.fit import fit as fitted
 from screen.outcomes.fit import Known, leave_one_out, settled
 from screen.outcomes.predict import predict
+from screen.outcomes.presets import MOST_CONDITIONAL, judged
 from screen.outcomes.rows import Pair, Row, pairs_of, rows_of
 from screen.outcomes.runs import fitting, predictor_of
 from screen.verdict.risk.constants import RISKY, TABLE, VALUES
@@ -97,6 +99,30 @@ def fit(file: Path, pairs_file: Path | None, runs_file: Path | None) -> None:
     for constant in TABLE:
         click.echo(f"{constant.name:16} {found.values[constant.name]:8.3f}   in use {VALUES[constant.name]:8.3f}   prior {constant.prior:8.3f}")
     click.echo(f"threshold        {found.threshold:8.2f}   in use {RISKY:8.2f}   loss {found.loss:.3f}")
+
+
+@main.command()
+@click.argument("names", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
+def presets(names: tuple[str, ...], as_json: bool) -> None:
+    """Judge published architectures, all or those of NAMES, under their own named recipes. Exit 0 when none is unstable and few are conditional."""
+    try:
+        found = list(judged(names, _progress))
+    except UsageError as error:
+        raise click.ClickException(str(error)) from None
+    counts = Counter(said.verdict for said in found)
+    failed = [f"{said.name} is unstable" for said in found if said.verdict == "unstable"]
+    if counts["conditional"] > MOST_CONDITIONAL * len(found):
+        failed.append(f"{counts['conditional']} of {len(found)} are conditional, of at most {MOST_CONDITIONAL:.0%}")
+    if as_json:
+        click.echo(json.dumps({"counts": dict(counts), "presets": [vars(said) for said in found], "not_reached": failed}, indent=1))
+    else:
+        click.echo("| recipe | verdict | risk | learning rate | tolerated | why |\n|---|---|---|---|---|---|")
+        for said in found:
+            numbers = " | ".join("–" if v is None else f"{v:.2g}" for v in (said.risk, said.lr, said.tolerated))
+            click.echo(f"| {said.name} | {said.verdict} | {numbers} | {said.why.replace('|', '/')} |")
+        click.echo("\n" + ", ".join(f"{n} {name}" for name, n in counts.most_common()) + "".join(f"\nnot reached: {why}" for why in failed))
+    sys.exit(1 if failed else 0)
 
 
 def _read(file: Path, pairs_file: Path | None) -> tuple[list[Row], list[Pair]]:

@@ -40,7 +40,9 @@ def build_model():
 
 
 @dataclass(frozen=True)
-class _Info:
+class Info:
+    """What a fold needs to know of a target that is a whole model."""
+
     model_class: str | None = "model"
     block: bool = False
 
@@ -91,11 +93,11 @@ def of_spec(spec: Spec, file: Path) -> Design:
         return Design(reason=f"it was not captured: {captured.error.found if captured.error else 'no graph came'}")
     facts = derive(graph)
     run = run_rules(facts)
-    return Design(features_of(facts), fold(facts, run, _Info()).verdict, "", _judge(facts, run))
+    return Design(features_of(facts), fold(facts, run, Info()).verdict, "", _judge(facts, run))
 
 
 def _judge(facts: Facts, run: RuleRun) -> Callable[[Recipe], Verdict]:
-    return lambda recipe: fold(facts, run, _Info(), recipe)
+    return lambda recipe: fold(facts, run, Info(), recipe)
 
 
 def _masked(design: Design, spec: Spec, assumed: bool) -> Design:
@@ -106,4 +108,4 @@ def _masked(design: Design, spec: Spec, assumed: bool) -> Design:
     return replace(design, streams=tuple(Features(**{**asdict(f), **UNSTATED}) for f in design.streams))
 
 
-__all__ = ["Design", "designs_of", "of_spec"]
+__all__ = ["Design", "Info", "designs_of", "of_spec"]
