@@ -19,6 +19,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: two workers on tw
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so starts what a shell runs in the background, and the commands under test would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+sys.dont_write_bytecode = True  # tests write files of one name and size within a second, and Python would believe what it compiled of the one before
+
 ROWS = pytest.StashKey[list[Row]]()
 FAULTS = pytest.StashKey[list[str]]()
 PLACEMENTS_RIGHT = 0.98

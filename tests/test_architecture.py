@@ -30,6 +30,7 @@ LAYERS: tuple[str, ...] = (
     "command",
     "api __main__",
     "__init__",
+    "pytest_plugin",
     "atlas",
     "outcomes",
 )

@@ -276,7 +276,7 @@ def test_quiet_is_one_line_for_each(judged: Callable[..., None], capsys: pytest.
 def test_targets_are_told_as_they_come_and_ctrl_c_keeps_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import screen.pipeline.stages
+    import screen.pipeline.workers
 
     heard: list[str] = []
 
@@ -286,7 +286,7 @@ def test_targets_are_told_as_they_come_and_ctrl_c_keeps_them(
             raise KeyboardInterrupt
         return [_good("conditional", f"m{len(heard)}.py")]
 
-    monkeypatch.setattr(screen.pipeline.stages, "judge", one)
+    monkeypatch.setattr(screen.pipeline.workers, "judge", one)
     words = [f"m{n}.py" for n in (1, 2, 3, 4)]
     for name in words:
         (tmp_path / name).write_text("")

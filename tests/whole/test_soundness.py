@@ -41,7 +41,8 @@ def test_designs_of_a_seed_are_distinct_and_stay_the_same() -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(designs())
 def test_every_design_runs(design: Design) -> None:
-    assert bool(torch.isfinite(build(design)(example(design) + torch.randn(1))).all())
+    x = torch.randn(example(design).shape, dtype=torch.float64)  # of a constant one some norms divide by zero
+    assert bool(torch.isfinite(build(design)(x)).all())
 
 
 @pytest.mark.parametrize("design", distinct(24, 3), ids=lambda d: d.line)

@@ -15,7 +15,6 @@ from tests.zoo_score import LABELS, PLACEMENTS, disputes, labels
 
 OUT_OF_REACH = {
     "clipseg#decoder": "its forward takes a tuple of a vision tower's states",
-    "sam2#mask_decoder": "its forward takes points and two maps of an image that must agree",
 }
 """Parts of models whose inputs are not guessed: they are `unknown`, count as such in the shares, and must say nothing wrong."""
 

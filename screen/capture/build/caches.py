@@ -50,7 +50,7 @@ def _tree(function: Any) -> ast.AST:
 def _insisted(model: nn.Module) -> list[str]:
     """Attributes that the forward asserts to be there: `assert self.x is not None`."""
     found: list[str] = []
-    for node in ast.walk(_tree(type(model).forward)):
+    for node in ast.walk(_tree(getattr(type(model), "forward", None))):
         for test in ast.walk(node.test) if isinstance(node, ast.Assert) else ():
             if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and _own(test.left):
                 found.append(test.left.attr)  # type: ignore[attr-defined]
