@@ -63,7 +63,7 @@ class Tried:
     opens: tuple[ChannelId, ...]
     """Channels that are worse."""
     before: Limit | None
-    """What limits the learning rate; None where nothing below 10 does, or it is known of the program alone, or of the changed one alone."""
+    """What limits the learning rate; None where it trains at no rate, or the limit is known of the program alone, or of the changed one alone."""
     after: Limit | None
 
 

@@ -94,7 +94,7 @@ def gains(of: Facts, recipe: Recipe | None = None) -> dict[str, Tried]:
 
 
 def test_what_is_tried_is_what_findings_propose() -> None:
-    found = gains(facts(48, **POST))
+    found = gains(facts(24, **POST))
     assert [found[name].closes for name in ("norms-inside", "deepnorm", "qk-norm")] == [("D",), ("D",), ("L",)]
     assert found["norms-inside"].opens == ("R",)
     before, after = found["deepnorm"].before, found["deepnorm"].after
