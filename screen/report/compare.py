@@ -76,10 +76,8 @@ def _worse(reports: Sequence[Report]) -> list[str]:
 def _rows(report: Report) -> Iterator[tuple[tuple[str, str], str]]:
     yield ("verdict", "verdict"), words.headline(report)
     yield ("verdict", "summary"), clean(report.summary)
-    for _, said in answer.rates_by_channel(report)[:1]:
-        yield ("learning rate", "expected to train"), said
     for name, said in answer.rates_by_channel(report):
-        yield ("learning rate", words.RISKS.get(name, name)), said
+        yield ("learning rate", words.RISKS.get(name, "expected to train")), said
     for channel in report.channels:
         yield ("channels", f"{channel.id} {CHANNELS[channel.id]}"), _channel(channel)
     yield ("structure", "parameters"), words.count(report.target.parameters)
