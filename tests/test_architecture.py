@@ -22,7 +22,7 @@ LAYERS: tuple[str, ...] = (
     "calculi.bounds calculi.degrees calculi.meanfield",
     "calculi",
     "facts",
-    "rule probe.plan tolerance",
+    "rule probe.plan",
     "rules verdict probe",
     "changes",
     "child report",

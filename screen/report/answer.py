@@ -135,7 +135,7 @@ def _reason(report: Report) -> str:
         left = [words.FAILURES[c.id] for c in report.channels if c.state == "conditional"]
         return f"Nothing in the code rules out that {words.listed(left, ', or that ', ', that ')}." if left else ""
     held = [words.FAILURES[c.id] for c in report.channels if c.state in ("closed", "guarded")]
-    return f"Nothing was found by which {words.listed(held, ', or by which ', ', by which ')}." if held else ""
+    return f"Nothing was found by which {words.listed(held, ', or ', ', ')}." if held else ""
 
 
 def _deciding(report: Report) -> FindingPart | None:
