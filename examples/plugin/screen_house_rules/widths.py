@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from screen import Report, Reports
-from screen.report.words import clean
+from screen.visible import clean
 
 
 def render(report: Report | Reports, **_: object) -> str:
