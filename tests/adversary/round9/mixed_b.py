@@ -312,7 +312,8 @@ class ProductKeys(Branch):
 
     def __init__(self):
         super().__init__()
-        self.query, self.keys, self.values = nn.Sequential(dense(D, E), nn.LayerNorm(E)), nn.Parameter(torch.randn(64, E)), nn.Parameter(torch.randn(64, D) / 8)
+        self.query = nn.Sequential(dense(D, E), nn.LayerNorm(E))
+        self.keys, self.values = nn.Parameter(torch.randn(64, E)), nn.Parameter(torch.randn(64, D) / 8)
 
     def body(self, h):
         s, i = (self.query(h) @ self.keys.T).topk(4, dim=-1)
@@ -624,7 +625,8 @@ TRUTH = {
     "MeanSizeUnit": dict(_OUT, why="no entry above 32 times the mean.", tempts="raw; a mean"),
     "MeanSlip": dict(_FREE, growth_fixed=None, why="the mean may be near 0.", tempts="its twin"),
     "RootMeanWrong": dict(_OUT, why="signs.", tempts="raw"),
-    "NotRooted": dict(_PRE, growth_fixed=None, softmax=False, why="the larger the branch the smaller; at its worst 1/(2e-3) per entry.", tempts="a norm"),
+    "NotRooted": dict(_PRE, growth_fixed=None, softmax=False,
+        why="the larger the branch the smaller; at its worst 1/(2e-3) per entry.", tempts="a norm"),
     "HalfRooted": dict(_FREE, why="the root of the size remains.", tempts="a norm"),
     "NormThenSigmoid": dict(_OUT, why="normed, times less than one.", tempts="a free map in the gate"),
     "TanhGateRaw": dict(_FREE, why="raw.", tempts="a tanh at the end"),

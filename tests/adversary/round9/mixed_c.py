@@ -343,7 +343,8 @@ class ChannelFirst(nn.Module):
 
     def __init__(self, n=24):
         super().__init__()
-        self.blocks = nn.ModuleList(nn.Sequential(self.Norm(D), nn.Conv1d(D, D, 3, padding=1, groups=D), nn.Conv1d(D, 2 * D, 1), nn.GELU(), nn.Conv1d(2 * D, D, 1))
+        self.blocks = nn.ModuleList(nn.Sequential(self.Norm(D), nn.Conv1d(D, D, 3, padding=1, groups=D), nn.Conv1d(D, 2 * D, 1), nn.GELU(),
+            nn.Conv1d(2 * D, D, 1))
                                     for _ in range(n))
 
     def forward(self, x):
@@ -459,7 +460,8 @@ class ShortcutIdentity(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.body = nn.Sequential(nn.BatchNorm1d(D), nn.ReLU(), nn.Conv1d(D, D, 3, padding=1, bias=False), nn.BatchNorm1d(D), nn.ReLU(), nn.Conv1d(D, D, 3, padding=1, bias=False))
+        self.body = nn.Sequential(nn.BatchNorm1d(D), nn.ReLU(), nn.Conv1d(D, D, 3, padding=1, bias=False), nn.BatchNorm1d(D), nn.ReLU(),
+                                  nn.Conv1d(D, D, 3, padding=1, bias=False))
         self.shortcut = nn.Identity()
 
     def forward(self, x):
@@ -488,30 +490,37 @@ TRUTH = {
     "StackThenSum": dict(_LIN, gradient_law="power", why="x + y.", tempts="-"),
     "StackThenMean": dict(_LIN, identity_gain=0.5 ** 24, growth_fixed="bounded", why="half.", tempts="gain 1"),
     "ViewThenSum": dict(_LIN, why="x + y.", tempts="-"),
-    "ViewThenSumWrong": dict(kind="block", identity_gain=torch.linalg.matrix_norm(torch.linalg.matrix_power(_PAIRS, 24), 2).item(), softmax=False, why="sums of neighbours, the first half only.", tempts="gain 1"),
+    "ViewThenSumWrong": dict(kind="block", identity_gain=torch.linalg.matrix_norm(torch.linalg.matrix_power(_PAIRS, 24), 2).item(), softmax=False,
+        why="sums of neighbours, the first half only.", tempts="gain 1"),
     "SkipByMatrix": dict(_LIN, why="x + y.", tempts="a map on the stream"),
     "MatrixOfInit": dict(kind="block", growth_fixed="bounded", softmax=False, why="the start is the identity without a branch.", tempts="-"),
     "AlphaAdd": dict(_LIN, why="x + y/2.", tempts="a gain of -1/2"),
     "AlphaOfStream": dict(_LIN, identity_gain=0.5 ** 24, growth_fixed="bounded", why="y + x/2.", tempts="gain 1"),
     "IndexAdded": dict(_LIN, why="odd tokens are kept.", tempts="-"),
-    "IndexAddedTwice": dict(kind="block", identity_gain=1.1 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False, why="1.1 x + y.", tempts="gain 1"),
+    "IndexAddedTwice": dict(kind="block", identity_gain=1.1 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False,
+        why="1.1 x + y.", tempts="gain 1"),
     "WhereUpdated": dict(_LIN, why="x or x + y.", tempts="a jump"),
     "WhereInstead": dict(kind="block", identity_gain=1.0, growth_fixed="bounded", softmax=False, why="x or y.", tempts="linear"),
     "GainedStream": dict(_LIN, why="1 at the start.", tempts="-"),
     "GainedStreamHigh": dict(kind="block", identity_gain=1.02 ** 24, growth_fixed="exponential", softmax=False, why="1.02.", tempts="gain 1"),
-    "LerpTrained": dict(_LIN, identity_gain=torch.sigmoid(torch.tensor(3.0).double()).item() ** 24, growth_fixed="bounded", why="a share below one.", tempts="gain 1"),
+    "LerpTrained": dict(_LIN, identity_gain=torch.sigmoid(torch.tensor(3.0).double()).item() ** 24, growth_fixed="bounded",
+        why="a share below one.", tempts="gain 1"),
     "ComplexTurn": dict(_LIN, growth_fixed=None, why="a turn.", tempts="a product with constants"),
-    "ComplexSpiral": dict(kind="block", identity_gain=1.05 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False, why="1.05.", tempts="gain 1"),
+    "ComplexSpiral": dict(kind="block", identity_gain=1.05 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False,
+        why="1.05.", tempts="gain 1"),
     "ShiftedChannels": dict(_LIN, why="half of the channels stays.", tempts="-"),
     "SumOfList": dict(_LIN, gradient_law="power", why="x once.", tempts="-"),
-    "SumOfListTwice": dict(kind="block", identity_gain=2.0 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False, why="x twice.", tempts="gain 1"),
+    "SumOfListTwice": dict(kind="block", identity_gain=2.0 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False,
+        why="x twice.", tempts="gain 1"),
     "HalfBackward": dict(_LIN, gradient_law="exponential", why="the value passes, its gradient is halved.", tempts="power"),
     "HalfDetached": dict(_LIN, gradient_law="exponential", why="the value passes, its gradient is halved.", tempts="power"),
     "BranchHalfBackward": dict(_LIN, why="the skip is whole.", tempts="exponential"),
     "SequentialBlock": dict(_LIN, gradient_law="power", why="two normed branches.", tempts="-"),
-    "NestedSequential": dict(kind="block", identity_gain=2.0 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False, why="x + (x + f(x)).", tempts="gain 1"),
+    "NestedSequential": dict(kind="block", identity_gain=2.0 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False,
+        why="x + (x + f(x)).", tempts="gain 1"),
     "Decorated": dict(_LIN, gradient_law="power", why="x + f/2.", tempts="-"),
-    "DecoratedInput": dict(kind="block", identity_gain=1.5 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False, why="x + (x + f)/2.", tempts="gain 1"),
+    "DecoratedInput": dict(kind="block", identity_gain=1.5 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False,
+        why="x + (x + f)/2.", tempts="gain 1"),
     "DataclassState": dict(_MODEL, gradient_law="power", why="one state.", tempts="-"),
     "DictOfTwo": dict(_MODEL, gradient_law="power", why="the sum is returned.", tempts="two streams"),
     "DictNoLastAdd": dict(_MODEL, identity_gain=0.0, growth_fixed="bounded", why="the last branch alone.", tempts="gain 1"),
@@ -523,7 +532,8 @@ TRUTH = {
     "HalfResidual": dict(kind="block", identity_gain=0.0, softmax=True, why="attention has no skip and reads a norm.", tempts="gain 1"),
     "SkipFromNormed": dict(kind="block", identity_gain=None, growth_fixed="bounded", softmax=False, why="the skip is normed.", tempts="gain 1"),
     "SkipOfSecond": dict(_LIN, why="the first branch is read only.", tempts="linear in both"),
-    "SkipOfBoth": dict(kind="block", identity_gain=2.0 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False, why="2 x.", tempts="gain 1"),
+    "SkipOfBoth": dict(kind="block", identity_gain=2.0 ** 24, growth_fixed="exponential", gradient_law="exponential", softmax=False,
+        why="2 x.", tempts="gain 1"),
     "ShortcutIdentity": dict(kind="block", identity_gain=None, softmax=False, why="-", tempts="-"),
     "BottleneckBetween": dict(kind="model", identity_gain=0.0, softmax=False, why="maps with weights stand on the stream.", tempts="gain 1"),
 }
