@@ -623,7 +623,7 @@ TRUTH = {
     "StarProduct": dict(_FREE, why="the stream is normed.", tempts="-"),
     "RootUnit": dict(_OUT, why="below one.", tempts="raw"),
     "MeanSizeUnit": dict(_OUT, why="no entry above 32 times the mean.", tempts="raw; a mean"),
-    "MeanSlip": dict(_FREE, growth_fixed=None, why="the mean may be near 0.", tempts="its twin"),
+    "MeanSlip": dict(_PRE, growth_fixed=None, softmax=False, why="the mean may be near 0.", tempts="its twin"),
     "RootMeanWrong": dict(_OUT, why="signs.", tempts="raw"),
     "NotRooted": dict(_PRE, growth_fixed=None, softmax=False,
         why="the larger the branch the smaller; at its worst 1/(2e-3) per entry.", tempts="a norm"),
