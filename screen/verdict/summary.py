@@ -19,6 +19,9 @@ NORMS = {
 }  # fmt: skip
 PLACEMENTS = {"output_only": "output-only", "pre_post": "pre+post", "none": "without norm", "unknown": "placement unknown"}
 QK_NORMS = {"per_head": "QK-norm per head", "full": "QK-norm over the full width", "cosine": "cosine attention", "l2": "L2-normalised Q and K"}
+ONE_SIDED = {
+    "per_head": "{}-norm per head", "full": "{}-norm over the full width", "cosine": "L2-normalised {} alone", "l2": "L2-normalised {} alone",
+}  # fmt: skip
 KINDS_SHOWN = 3
 
 
@@ -105,9 +108,20 @@ def _norm_types(stream: Stream) -> list[str]:
 
 def _qk(stream: Stream) -> list[str]:
     with_logits = [s for s in _sublayers(stream) if s.role in ("attention", "cross_attention")]
-    found = list(dict.fromkeys(QK_NORMS[s.qk_norm] for s in with_logits if not isinstance(s.qk_norm, Unknown) and s.qk_norm != "none"))
-    some = found and any(s.qk_norm == "none" for s in with_logits)
-    return [f"{text} in some layers" if some else text for text in found]
+    said = [_qk_of(s) for s in with_logits]
+    return [f"{text} in some layers" if "" in said else text for text in dict.fromkeys(said) if text]
+
+
+def _qk_of(sublayer: Sublayer) -> str | None:
+    """The QK-norm of a sublayer, of one side where the other has none; empty where there is none, None where it is not known."""
+    if isinstance(sublayer.qk_norm, Unknown):
+        return None
+    if sublayer.qk_norm != "none":
+        return QK_NORMS[sublayer.qk_norm]
+    normed = [(letter, side) for letter, side in (("Q", sublayer.q_norm), ("K", sublayer.k_norm)) if side != "none"]
+    if any(isinstance(side, Unknown) for _, side in normed):
+        return None
+    return next((ONE_SIDED[side].format(letter) for letter, side in normed if not isinstance(side, Unknown)), "")
 
 
 def _scales(stream: Stream) -> list[str]:

@@ -11,7 +11,7 @@ from screen.facts.record import Facts
 from screen.graph import Failure, Graph
 from screen.report.build import Request, assemble
 from screen.rule import RuleFault
-from screen.structure.types import Coverage, UnmodelledOp
+from screen.structure.types import Coverage, QKNorm, Unknown, UnmodelledOp
 from screen.verdict.channels import ORDER, Verdict, fold, guess_decides, reasons_not_to_judge, worst
 from screen.verdict.conditions import CONDITIONS
 from screen.verdict.discover import catalogue, run_rules
@@ -161,6 +161,22 @@ def test_a_block_target_is_stacked_as_often_as_said() -> None:
 )
 def test_summaries(name: str, expected: str) -> None:
     assert judge(h.ALL[name]()).summary == expected
+
+
+@pytest.mark.parametrize(
+    ("norms", "expected"),
+    [
+        ([("none", "per_head")] * 2, "K-norm per head, "),
+        ([("full", "none")] * 2, "Q-norm over the full width, "),
+        ([("none", "cosine"), ("none", "none")], "L2-normalised K alone in some layers, "),
+        ([("none", Unknown("an op without a row")), ("none", "per_head")], "K-norm per head, "),
+        ([("none", "none")] * 2, ""),
+    ],
+)
+def test_a_norm_on_one_side_of_the_logits_is_said(norms: list[tuple[QKNorm | Unknown, QKNorm | Unknown]], expected: str) -> None:
+    kinds = [h.kind(replace(h.sublayer(), q_norm=q, k_norm=k), h.sublayer("ffn"), count=6) for q, k in norms]
+    summary = judge(h.facts(h.stream(*kinds))).summary.split(";")[0]
+    assert summary == f"Model: 12 blocks of [attention pre, FFN pre], LayerNorm, {expected}final norm"
 
 
 def test_stages_of_a_pyramid_are_said_together() -> None:
