@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from screen.capture.build.build import Built, build
-from screen.capture.build.configs import Missing
+from screen.capture.build.configs import Missing, Needs
 from screen.capture.kernels import stand_in
 from screen.capture.trace.tracer import trace
 from screen.child.run import explain
@@ -197,6 +197,105 @@ def test_a_missing_name_is_told_with_its_path_and_line(write: Any) -> None:
         built(target, **{"cfg.model.d": 48})
     said = explain(caught.value, Request(target), "load")
     assert "reads `cfg.model.n` at model.py:" in str(said) and "Add `--set cfg.model.n=…`" in str(said)
+
+
+GPT = """
+class CfgNode:
+    def __init__(self, **kwargs):
+        self.__dict__.update(kwargs)
+
+    def merge_from_dict(self, d):
+        self.__dict__.update(d)
+
+
+class Block(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(config.n_embd)
+        self.mlp = nn.ModuleDict(dict(
+            c_fc    = nn.Linear(config.n_embd, 4 * config.n_embd),
+            c_proj  = nn.Linear(4 * config.n_embd, config.n_embd),
+            dropout = nn.Dropout(config.resid_pdrop),
+        ))
+        m = self.mlp
+        self.mlpf = lambda x: m.dropout(m.c_proj(torch.relu(m.c_fc(x)))) # MLP forward
+
+    def forward(self, x):
+        return x + self.mlpf(self.ln_1(x))
+
+
+class GPT(nn.Module):
+    @staticmethod
+    def get_default_config():
+        C = CfgNode()
+        # either model_type or (n_layer, n_embd) must be given in the config
+        C.model_type = 'gpt'
+        C.n_layer = None
+        C.n_embd =  None
+        # these options must be filled in externally
+        C.vocab_size = None
+        C.block_size = None
+        C.resid_pdrop = 0.1
+        return C
+
+    def __init__(self, config):
+        super().__init__()
+        assert config.vocab_size is not None
+        assert config.block_size is not None
+        type_given = config.model_type is not None
+        params_given = all([config.n_layer is not None, config.n_embd is not None])
+        assert type_given ^ params_given # exactly one of these (XOR)
+        if type_given:
+            # translate from model_type to detailed configuration
+            config.merge_from_dict({
+                'gpt-mini':     dict(n_layer=6, n_embd=32),
+                'gpt-nano':     dict(n_layer=3, n_embd=16),
+            }[config.model_type])
+        self.transformer = nn.ModuleDict(dict(
+            wte = nn.Embedding(config.vocab_size, config.n_embd),
+            h = nn.ModuleList([Block(config) for _ in range(config.n_layer)]),
+        ))
+
+    def forward(self, idx, targets=None):
+        x = self.transformer.wte(idx)
+        for block in self.transformer.h:
+            x = block(x)
+        return x
+"""
+"""In the style of minGPT."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "depth"),
+    [
+        ({"config.vocab_size": 50, "config.block_size": 8, "config.model_type": "gpt-nano"}, 3),
+        ({"?lr": 0.1, "?vocab_size": 50, "?block_size": 8, "model_type": "gpt-mini"}, 6),
+        ({"vocab_size": 50, "block_size": 8, "model_type": None, "n_layer": 5, "n_embd": 24}, 5),
+    ],
+)
+def test_a_class_gives_the_defaults_that_it_offers(write: Any, settings: dict[str, Any], depth: int) -> None:
+    (b,) = built(write(GPT) + "::GPT", **settings)
+    assert runs(b) == ""
+    assert len(b.model.transformer.h) == depth  # type: ignore[union-attr, arg-type]
+    assert b.info.changed["config"] == [None, "GPT.get_default_config()"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "lacking"),
+    [
+        ({}, ("config.vocab_size", "config.block_size", "config.model_type")),
+        ({"config.vocab_size": 50, "config.n_layer": 5}, ("config.block_size", "config.n_embd", "config.model_type")),
+    ],
+)
+def test_what_offered_defaults_leave_open_is_told_at_once(write: Any, settings: dict[str, Any], lacking: tuple[str, ...]) -> None:
+    with pytest.raises(Needs) as caught:
+        built(write(GPT) + "::GPT", **settings)
+    assert sorted(caught.value.lacking) == sorted(lacking)
+    line = 1 + (HEAD + GPT).splitlines().index("    @staticmethod")
+    said = f"which `get_default_config()` at model.py:{line} does not give; `config.model_type` is one of `gpt-mini`, `gpt-nano`, or `null` beside"
+    assert said in str(caught.value)
+    with pytest.raises(UsageError, match="n_layers"):
+        built("model.py::GPT", **{"config.n_layers": 5})
 
 
 def test_a_table_of_the_file_is_a_configuration(write: Any) -> None:

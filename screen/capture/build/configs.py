@@ -1,8 +1,8 @@
 """The configuration object that a class takes: which argument it is, what builds it, and what `--set` and `--config` say of it.
 
 In this order: a class of settings (the argument's annotation, the class of its default, or the one of the file that has every name which the code
-reads of it); a table of the file's own (`CONFIG = {…}`) that has them; else what the user gave, as an object that answers `cfg.x`, `cfg["x"]` and
-`cfg.get("x")`. What is missing is named by its path.
+reads of it); what `get_default_config()` of the class gives; a table of the file's own (`CONFIG = {…}`) that has them; else what the user gave, as an
+object that answers `cfg.x`, `cfg["x"]` and `cfg.get("x")`. What is missing is named by its path.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import functools
 import inspect
+import os
 import re
 import sys
 import types
@@ -27,6 +28,8 @@ from screen.errors import UsageError
 
 _ANYTHING = (dict, Any, object)
 """Annotations of a configuration that say nothing about it."""
+OFFER = "get_default_config"
+"""The method without arguments by which a class gives its own defaults."""
 _NOT_ATTRIBUTES = frozenset(vars(dict)) | {"to_dict", "merge_from_dict"}
 
 
@@ -223,8 +226,8 @@ def _is_settings(cls: type[Any]) -> bool:
     return not _unset(cls)
 
 
-def _unset(cls: type[Any]) -> list[str]:
-    """The fields of a config class that have no default."""
+def _unset(cls: Any) -> list[str]:
+    """The fields of a config class, or the arguments of a function, that have no default."""
     try:
         signature = inspect.signature(cls)
     except (TypeError, ValueError):
@@ -300,9 +303,12 @@ def _field_note(cls: type[Any], key: str) -> Any:
 
 
 def given_config(parameter: inspect.Parameter, entry: Any, settings: Any) -> tuple[Any, dict[str, list[Any]]]:
-    """What stands for a configuration without a class: a table of the file's own that has all names which are read, with the settings over it; else
-    the settings alone. `settings`: nested settings, or the name of such a table. Raises `UsageError` with all names that are lacking."""
+    """What stands for a configuration without a class: the defaults that the class offers, or a table of the file's own that has all names which are
+    read, with the settings over it; else the settings alone. `settings`: nested settings, or the name of such a table. Raises `UsageError` with all
+    names that are lacking."""
     name = parameter.name
+    if not isinstance(settings, str) and (offer := _offer(entry)) is not None:
+        return _default_config(offer, name, entry, settings)
     tables = _tables(entry)
     if isinstance(settings, str):
         if settings not in tables:
@@ -317,6 +323,89 @@ def given_config(parameter: inspect.Parameter, entry: Any, settings: Any) -> tup
         raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in lacking])
     changed: dict[str, list[Any]] = {name: [None, chosen]} if chosen else {}
     return Given(entries, name), {**changed, **changes({}, dict(settings), name)}
+
+
+def _offer(entry: Any) -> Any:
+    """The method of a class that gives its defaults, where it runs without arguments."""
+    offer = getattr(entry, OFFER, None) if isinstance(entry, type) else None
+    return offer if offer is not None and not _unset(offer) else None
+
+
+def offered_names(entry: Any, name: str) -> list[str]:
+    """The names of the defaults that a class offers for its argument `name`, and those that it reads; none where it offers nothing."""
+    offer = _offer(entry)
+    return list(_names_of(offer(), reads(entry, name))) if offer is not None else []
+
+
+def _names_of(config: Any, read: Mapping[str, bool]) -> dict[str, None]:
+    return dict.fromkeys([*read, *(config if isinstance(config, Mapping) else vars(config))])
+
+
+def _default_config(offer: Any, name: str, entry: Any, settings: Mapping[str, Any]) -> tuple[Any, dict[str, list[Any]]]:
+    """The configuration that a class itself offers, with settings over it. Raises `UsageError` with all names that it leaves at None and the code
+    needs, but for those that a table in the code gives: `{"small": dict(depth=6), …}[config.size]` asks for `size` alone, and its keys are listed."""
+    config, read = offer(), reads(entry, name)
+    for key in settings:
+        if key not in _names_of(config, read):
+            raise unknown(key, f"{entry.__name__}.{OFFER}()", _names_of(config, read))
+    before = {key: _entry(config, key) for key in settings}
+    _set_over(config, settings)
+    chosen = {key: rows for key, rows in _choices(entry, name).items() if _entry(config, key) is not None}
+    filled = {key for rows in chosen.values() for row in rows.values() for key in row}
+    filled = filled if not filled & {*settings} else set()
+    lacking = [
+        key for key, must in read.items()
+        if must and key not in {*chosen, *filled, *settings} and _entry(config, key) is None and not _is_set(entry, name, key)
+    ]  # fmt: skip
+    open_ = {key: rows for key, rows in chosen.items() if _entry(config, key) not in rows}
+    if lacking or open_:
+        code = inspect.unwrap(offer).__code__
+        error = needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in [*lacking, *open_]])
+        listed = "".join(f"; `{name}.{key}` is one of {_listed(rows)}, or `null` beside what they give" for key, rows in open_.items())
+        where = f"`{OFFER}()` at {os.path.basename(code.co_filename)}:{code.co_firstlineno} does not give{listed}"
+        told = Needs(error.required, f"{error.found}, which {where}", error.try_)
+        told.lacking = error.lacking
+        raise told
+    return config, {name: [None, f"{entry.__name__}.{OFFER}()"], **changes(before, dict(settings), name)}
+
+
+def _entry(config: Any, key: str) -> Any:
+    """What a configuration of any kind says of a name; None where it says nothing."""
+    return config.get(key) if isinstance(config, Mapping) else getattr(config, key, None)
+
+
+def _set_over(config: Any, settings: Mapping[str, Any]) -> None:
+    """Settings over a configuration of any kind, nested ones into its parts."""
+    for key, value in settings.items():
+        part = _entry(config, key)
+        if isinstance(value, dict) and part is not None:
+            _set_over(part, value)
+        elif isinstance(config, dict):
+            config[key] = value
+        else:
+            setattr(config, key, value)
+
+
+def _choices(entry: Any, name: str) -> dict[str, dict[str, list[str]]]:
+    """Tables in the code that a name of its configuration looks up, `{"small": dict(depth=6), …}[cfg.size]`: `{"size": {"small": ["depth"], …}}`."""
+    found: dict[str, dict[str, list[str]]] = {}
+    tree = _tree(entry)
+    for node in ast.walk(tree) if tree is not None else ():
+        if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Dict):
+            continue
+        asked = node.slice
+        if isinstance(asked, ast.Attribute) and isinstance(asked.value, ast.Name) and asked.value.id == name:
+            rows = zip(node.value.keys, node.value.values, strict=True)
+            found[asked.attr] = {key.value: _names_in(row) for key, row in rows if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+    return found
+
+
+def _names_in(row: ast.expr) -> list[str]:
+    """The names in a row of settings, `dict(depth=6)` or `{"depth": 6}`."""
+    if isinstance(row, ast.Call):
+        return [k.arg for k in row.keywords if k.arg]
+    keys = row.keys if isinstance(row, ast.Dict) else []
+    return [k.value for k in keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
 
 
 def _is_set(entry: Any, name: str, key: str) -> bool:
@@ -395,5 +484,6 @@ __all__ = [
     "is_read_by_name",
     "literals_of",
     "needs",
+    "offered_names",
     "reads",
 ]

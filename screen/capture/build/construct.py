@@ -24,7 +24,7 @@ from screen.capture import devices
 from screen.capture.build.meta_copy import has_values, on_meta, values_of
 from screen.capture.initial.recorder import Recorder
 from screen.capture.kernels.stand_in import stand_in
-from screen.capture.build.configs import Given, build_config, config_of, fields_of, fitted, given_config, is_config, needs
+from screen.capture.build.configs import Given, build_config, config_of, fields_of, fitted, given_config, is_config, needs, offered_names
 from screen.capture.build.examples import example
 from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.overrides import nest, plain, unknown
@@ -214,7 +214,8 @@ def arguments(name: str, entry: Any, settings: dict[str, Any], module: ModuleTyp
     given: dict[str, Any] = {}
     inner: dict[str, Any] = {key: dict(settings.get(key, {})) for key in classes} | {key: settings.get(key, {}) for key in loose}
     for key in inner:
-        fitting = fitted(beside, fields_of(classes[key])) if key in classes else beside if key not in beside else {}
+        names = fields_of(classes[key]) if key in classes else offered_names(entry, key)
+        fitting = fitted(beside, names) if names else beside if key not in beside else {}
         inner[key] = {**fitting, **inner[key]} if isinstance(inner[key], dict) else inner[key]
     for key, value in settings.items():
         owner = next((c for c, cls in classes.items() if key in fields_of(cls)), next(iter(loose), None))
