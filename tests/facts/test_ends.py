@@ -42,42 +42,6 @@ class MergedSum(Merged):
     factor = 1.0
 
 
-class Towers(nn.Module):
-    """Two towers on one input, one behind the other; their ends are joined."""
-
-    other = 1.0
-
-    def __init__(self, n: int = 4) -> None:
-        super().__init__()
-        one = lambda: nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH))  # noqa: E731
-        self.first, self.second = nn.ModuleList(one() for _ in range(n)), nn.ModuleList(one() for _ in range(n))
-
-    def forward(self, x: Tensor) -> Tensor:
-        a = b = x
-        for block in self.first:
-            a = a + block(a)
-        for block in self.second:
-            b = b + block(b)
-        return self.join(a, b)
-
-    def join(self, a: Tensor, b: Tensor) -> Tensor:
-        return a + b
-
-
-class TowersMean(Towers):
-    """Their mean."""
-
-    def join(self, a: Tensor, b: Tensor) -> Tensor:
-        return (a + b) / 2
-
-
-class TowersDifference(Towers):
-    """What both began with is taken off again."""
-
-    def join(self, a: Tensor, b: Tensor) -> Tensor:
-        return a - b
-
-
 class Radial(nn.Module):
     """Radial functions of the stream, divided by a number in every block."""
 
@@ -122,11 +86,6 @@ def report(name: str, depth: int | None = None) -> Report:
 @pytest.mark.parametrize(("name", "gain"), [("Merged", 1.0), ("MergedSum", 16.0)])
 def test_a_stream_ends_at_the_output_of_the_model(name: str, gain: float) -> None:
     assert max(c.value for c in report(name).claims if c.claim == "identity_gain" and isinstance(c.value, float)) == pytest.approx(gain)
-
-
-@pytest.mark.parametrize(("name", "gain"), [("Towers", 2.0), ("TowersMean", 1.0), ("TowersDifference", 0.0)])
-def test_two_streams_of_one_beginning_end_at_their_sum(name: str, gain: float) -> None:
-    assert {c.value for c in report(name).claims if c.claim == "identity_gain"} == {gain}
 
 
 def test_a_quotient_by_a_number_is_no_softmax() -> None:

@@ -106,7 +106,7 @@ def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[Stre
     found_forks = [_forks(r) for r in readers]
     forks = [(*(_older(r, found) or _begin(r, found)), *found) for r, found in zip(readers, found_forks, strict=True)]
     outputs = [[b.output for _, b in r.branches] for r in readers]
-    ends = [_end(r, found[0] if found else None, _of_others(readers, r)) for r, found in zip(readers, forks, strict=True)]
+    ends = [_end(r, found[0] if found else None) for r, found in zip(readers, forks, strict=True)]
     sources = frozenset(i for found in (*forks, *outputs) for i in found) | frozenset(ends)
     forms = Forms(readers[0].flow, readers[0].chains.edges.norms, sources)
     table: dict[int, State] = {}
@@ -181,19 +181,14 @@ def _begin(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
     return (chain.nodes[position],) if chain.nodes[position] != forks[0] else ()
 
 
-def _of_others(readers: Sequence[Reader], own: Reader) -> frozenset[int]:
-    """The last values of streams beside this one that begin where it does: what is added to one of them at the end holds what both began with."""
-    return frozenset(r.chain.nodes[-1] for r in readers if r is not own and r.chain.nodes[0] == own.chain.nodes[0])
-
-
-def _end(reader: Reader, begin: int | None, others: frozenset[int]) -> int:
+def _end(reader: Reader, begin: int | None) -> int:
     """The stream behind its last block: the value of its sizes that the call of that block hands on; without such a call the last sum. Where the
-    sums are parts of what the blocks began with, that is put together again, and a sum with the end of a stream of the same beginning is its end."""
+    sums are parts of what the blocks began with, that is put together again."""
     graph = reader.flow.graph
     live = used(graph)
-    known = {*reader.chain.nodes, *(b.output for _, b in reader.branches), *others}
+    known = {*reader.chain.nodes, *(b.output for _, b in reader.branches)}
     last = next((n for n in reversed(reader.chain.nodes) if n in live), reader.chain.nodes[-1])
-    while more := [u for u in graph.users[last] if u in live and graph.nodes[u].op in ("add", "sub") and _is_sum(reader, u, known)]:
+    while more := [u for u in graph.users[last] if u in live and graph.nodes[u].op in ("add", "sub") and known.issuperset(graph.nodes[u].inputs)]:
         last = more[0]
         known.add(last)
     call = _call_of_block(reader, reader.chain.adds[-1])
@@ -205,20 +200,6 @@ def _end(reader: Reader, begin: int | None, others: frozenset[int]) -> int:
     handed = [i for i in alike if i == last or reader.flow.depends(i, last)]
     handed = [i for i in handed if i in graph.outputs or not inside.issuperset(graph.users[i])]
     return last if last in handed else max(handed, default=last)
-
-
-def _is_sum(reader: Reader, add: int, known: set[int]) -> bool:
-    """Whether a value is made by sums alone from the known ones."""
-    graph, stack, seen = reader.flow.graph, [add], set[int]()
-    while stack:
-        node = stack.pop()
-        if node in seen or node in known:
-            continue
-        seen.add(node)
-        if graph.nodes[node].op not in ("add", "sub") or not graph.nodes[node].inputs:
-            return False
-        stack.extend(graph.nodes[node].inputs)
-    return True
 
 
 def _call_of_block(reader: Reader, add: int) -> int | None:
