@@ -74,7 +74,7 @@ def norms_inside(facts: Facts) -> Edit:
         if sublayer.alpha.kind != "none" or sublayer.normed_skip:
             raise NotPossible("the stream is multiplied, or normalised on the skips of some blocks alone")
         norms = reader.segments[position].norms if position else ()
-        skip = _skip(reader, position)
+        skip = skip_of(reader, position)
         if norms:
             edit.read(branch.add, skip, norms[0].source)
         if norms and "A" in sublayer.positions:  # a norm of its own in each branch: the one on the sum goes
@@ -95,11 +95,11 @@ def skips_past_norms(facts: Facts) -> Edit:
     edit = Edit(facts.graph)
     for _, reader, position, branch, sublayer in traced(facts):
         if sublayer.normed_skip and (norms := reader.segments[position].norms):
-            edit.read(branch.add, _skip(reader, position), norms[0].source)
+            edit.read(branch.add, skip_of(reader, position), norms[0].source)
     return edit
 
 
-def _skip(reader: Reader, position: int) -> int:
+def skip_of(reader: Reader, position: int) -> int:
     """What the stream is where a branch is added to it."""
     add = reader.chain.adds[position]
     source = next(e.source for e in reader.chain.edges if e.node == add)
@@ -186,4 +186,4 @@ def _factor(branch: Branch, node: int) -> float:
     return factor
 
 
-__all__ = ["NotPossible", "final_norms", "norms_before", "norms_behind", "norms_inside", "qk_norms", "skips_past_norms", "traced"]
+__all__ = ["NotPossible", "final_norms", "norms_before", "norms_behind", "norms_inside", "qk_norms", "skip_of", "skips_past_norms", "traced"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from screen.changes.norms import NotPossible, traced
+from screen.changes.norms import NotPossible, skip_of, traced
 from screen.facts.advice import deepnorm_code
 from screen.facts.queries import branches
 from screen.facts.record import Facts
@@ -22,12 +22,12 @@ SCALED = ("V", "O", "FFN in", "FFN out")
 def deepnorm_scales(facts: Facts) -> Edit:
     """norm(α·x + F(x)), and V, O and both maps of the FFN × β (Wang et al. 2022, table 1); where a number multiplies the stream already, β alone."""
     edit = Edit(facts.graph)
-    for stream, reader, _, branch, sublayer in traced(facts):
-        skip = next(e.source for e in reader.chain.edges if e.node == branch.add)
+    for stream, reader, position, branch, sublayer in traced(facts):
+        skip = skip_of(reader, position)
         maps = _maps(facts, branch, sublayer)
         if deepnorm_code(facts, stream) is None or sublayer.alpha.kind not in ("none", "constant"):
             raise NotPossible("the stream is not made of blocks of two sublayers with a norm on each sum")
-        if skip not in facts.graph.nodes[branch.add].inputs or not set(maps.values()) <= {*SCALED, "Q and K"}:
+        if not set(maps.values()) <= {*SCALED, "Q and K"}:
             raise NotPossible("V shares a weight with Q and K, or a map is none of an attention or an FFN")
         alpha, beta = deepnorm(facts.depth(stream))
         if sublayer.alpha.kind == "none":

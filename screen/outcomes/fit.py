@@ -14,7 +14,7 @@ from screen.outcomes.build import Design
 from screen.outcomes.figures import Order, Table, figures, order
 from screen.outcomes.predict import Prediction, predict
 from screen.outcomes.rows import GRADES, Pair, Row, ValidationError
-from screen.verdict.risk.channels import channel_risks, overall
+from screen.verdict.risk.channels import overall, worst_risks
 from screen.verdict.risk.constants import PRIORS, TABLE
 from screen.verdict.risk.features import Features
 from screen.verdict.risk.setting import Setting, setting_of
@@ -80,8 +80,7 @@ def fit(rows: Sequence[Row], pairs: Sequence[Pair], known: Known, rounds: int = 
 
 
 def _risks(known: Known, name: str, values: Mapping[str, float]) -> dict[str, float]:
-    each = [channel_risks(f, s, values) for f, s in known[name]]
-    return {str(c): max(r[c] for r in each) for c in each[0]}
+    return {str(c): risk for c, risk in worst_risks(known[name], values).items()}
 
 
 def _loss(rows: Sequence[Row], pairs: Sequence[Pair], known: Known, values: Mapping[str, float]) -> float:

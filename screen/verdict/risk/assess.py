@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from screen.recipe import Recipe
 from screen.rule import ChannelId
-from screen.verdict.risk.channels import channel_risks, overall
+from screen.verdict.risk.channels import overall, worst_risks
 from screen.verdict.risk.constants import RISKY, VALUES
 from screen.verdict.risk.features import Features
-from screen.verdict.risk.setting import Item, Setting, moved, setting_of
+from screen.verdict.risk.setting import Item, moved, setting_of
 
 HALVINGS = 40
 """Of the interval in which an answer flips."""
@@ -60,11 +60,11 @@ def assess(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, 
         return None
     settings = [setting_of(recipe, f) for f in streams]
     missing = settings[0][1]
-    risks = _risks(streams, [s for s, _ in settings], constants)
+    risks = worst_risks(zip(streams, (s for s, _ in settings), strict=True), constants)
     point = overall(risks)
 
     def each(item: str, value: object) -> dict[ChannelId, float]:
-        return _risks(streams, [moved(s, item, value) for s, _ in settings], constants)
+        return worst_risks(zip(streams, (moved(s, item, value) for s, _ in settings), strict=True), constants)
 
     def at(item: str, value: object) -> float:
         return overall(each(item, value))
@@ -84,12 +84,7 @@ def assess(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, 
 
 def rated(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, float]) -> dict[ChannelId, float] | None:
     """The risks alone, which a fit asks for often."""
-    return _risks(streams, [setting_of(recipe, f)[0] for f in streams], constants) if streams else None
-
-
-def _risks(streams: Sequence[Features], settings: Sequence[Setting], constants: Mapping[str, float]) -> dict[ChannelId, float]:
-    each = [channel_risks(f, s, constants) for f, s in zip(streams, settings, strict=True)]
-    return {name: max(r[name] for r in each) for name in each[0]}
+    return worst_risks(((f, setting_of(recipe, f)[0]) for f in streams), constants) if streams else None
 
 
 def _dependence(item: Item, features: Features, each: Callable[[str, object], dict[ChannelId, float]], threshold: float) -> Dependence:

@@ -8,7 +8,7 @@ w² = σ² + η²·(1 − e^(−2ηλt))/(2ηλ): η/(2λ) with decay, η²t wit
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from screen.rule import ChannelId
@@ -86,6 +86,12 @@ def channel_risks(f: Features, s: Setting, c: Mapping[str, float]) -> dict[Chann
         "S": _logistic(c["S_slope"] * (_log(q.first_update) - _first_updates(f, s, c))),
     }
     return {name: min(max(risk, c["floor"]), 1 - 1e-9) for name, risk in found.items()}
+
+
+def worst_risks(streams: Iterable[tuple[Features, Setting]], c: Mapping[str, float]) -> dict[ChannelId, float]:
+    """Of each channel the risk in the stream where it is largest; `streams` is not empty."""
+    each = [channel_risks(f, s, c) for f, s in streams]
+    return {name: max(r[name] for r in each) for name in each[0]}
 
 
 def overall(risks: Mapping[ChannelId, float]) -> float:
@@ -173,4 +179,4 @@ def _log(x: float) -> float:
     return math.log(max(x, TINY))
 
 
-__all__ = ["Quantities", "channel_risks", "kappa", "overall", "quantities"]
+__all__ = ["Quantities", "channel_risks", "kappa", "overall", "quantities", "worst_risks"]

@@ -13,7 +13,7 @@ from typing import Literal
 from screen.recipe import Recipe
 from screen.rule import ChannelId
 from screen.verdict.risk.assess import flip
-from screen.verdict.risk.channels import channel_risks, overall
+from screen.verdict.risk.channels import overall, worst_risks
 from screen.verdict.risk.constants import VALUES
 from screen.verdict.risk.features import Features
 from screen.verdict.risk.setting import NOT_ADAM, Item, Setting, moved, setting_of
@@ -80,8 +80,7 @@ def _all_at(setting: Setting, items: Sequence[Item], features: Features, *, hars
 
 def _risk(channel: ChannelId | None, streams: Sequence[Features], settings: Sequence[Setting], constants: Mapping[str, float], lr: float) -> float:
     """Of one channel, or of the whole, at one rate."""
-    each = [channel_risks(f, moved(s, "lr", lr), constants) for f, s in zip(streams, settings, strict=True)]
-    worst = {c: max(r[c] for r in each) for c in each[0]}
+    worst = worst_risks(zip(streams, (moved(s, "lr", lr) for s in settings), strict=True), constants)
     return overall(worst) if channel is None else worst[channel]
 
 
