@@ -23,11 +23,13 @@ class Prediction:
 
     tolerated: float | None = None
     risk: float | None = None
+    risky: float = RISKY
+    """Risk from which it is predicted to fail."""
 
     def fails(self, lr: float) -> bool | None:
         """Whether a run at this rate is predicted to fail; None when nothing is said."""
         if self.risk is not None:
-            return self.risk >= RISKY
+            return self.risk >= self.risky
         return None if self.tolerated is None else lr > self.tolerated
 
 

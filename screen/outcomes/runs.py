@@ -18,6 +18,7 @@ from screen.outcomes.fit import Known
 from screen.outcomes.rows import Row
 from screen.recipe import Recipe
 from screen.verdict.risk import assess, limits
+from screen.verdict.risk.constants import EXPECTED
 from screen.verdict.risk.limits import SMALLEST
 from screen.verdict.risk.setting import setting_of
 
@@ -42,7 +43,7 @@ def design_of(design: str, depth: int, width: int, init: str) -> Design:
 
 
 def predictor_of(rows: Iterable[Mapping[str, Any]], progress: Callable[[str], None] = lambda text: None) -> Predictor:
-    """Who is asked about runs: risk, and the rate at which it reaches a half. Each design of these rows is traced first."""
+    """Who is asked about runs: risk, and the rate up to which it is expected to train. Each design of these rows is traced first."""
     for design, depth, width, init in dict.fromkeys((c.design, c.depth, c.width, c.init) for c in map(cell_of, rows)):
         progress(f"{design}: {depth} blocks of width {width}, {init}")
         design_of(design, depth, width, init)
@@ -51,7 +52,7 @@ def predictor_of(rows: Iterable[Mapping[str, Any]], progress: Callable[[str], No
         cell = cell_of(row)
         streams, recipe = design_of(cell.design, cell.depth, cell.width, cell.init).streams, recipe_of(cell)
         seen, told = assess(streams, recipe), limits(streams, recipe)
-        return Prediction() if seen is None else Prediction(told[0].value if told else SMALLEST, seen.risk)
+        return Prediction() if seen is None else Prediction(told[0].value if told else SMALLEST, seen.risk, EXPECTED)
 
     return ask
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from screen.report import groups, words
 from screen.report.annotation import file_of
 from screen.report.groups import worth_reading
-from screen.report.schema import ChangePart, Channel, ClaimPart, FindingPart, Report
+from screen.report.schema import ChangePart, Channel, ClaimPart, FindingPart, Report, SidesPart
 from screen.verdict.channels import lower
+from screen.verdict.under_recipe import WORDS
 from screen.visible import clean
 
 MOST = 3
@@ -60,6 +61,8 @@ class Answer:
     reason: str
     rates: tuple[str, ...]
     """Learning rates that are expected to be tolerated, the smallest first; empty where none was derived."""
+    sides: tuple[str, ...]
+    """Both sides of each thing that the recipe does not state and on which the verdict hangs."""
     changes: tuple[Change, ...]
     risks: tuple[Risk, ...]
     assumed: tuple[str, ...]
@@ -70,7 +73,7 @@ def answer(report: Report) -> Answer:
     """The first screen of one report."""
     named = {c for channel in report.channels for c in channel.conditions}
     assumed = tuple(words.condition(c) for c in report.conditions if c.id not in named)
-    return Answer(_verdict(report), _model(report), _reason(report), _rates(report), _changes(report), _risks(report), assumed)
+    return Answer(_verdict(report), _model(report), _reason(report), _rates(report), _sides(report), _changes(report), _risks(report), assumed)
 
 
 def line(report: Report) -> str:
@@ -95,6 +98,8 @@ def _verdict(report: Report) -> str:
         return "expected to diverge, or to learn nothing, as it stands"
     if report.verdict == "stable":
         guarded = any(c.state == "guarded" for c in report.channels)
+        if _too_large(report):
+            return "not expected to fail with this recipe, but its learning rate leaves no room"
         return "expected to train with this recipe" if guarded else "nothing in the code stands in the way of stable training"
     needs = _needs(report, [c for channel in report.channels if channel.state == "conditional" for c in channel.conditions])
     against = [c.id for c in report.conditions if c.recipe == "not_met"]
@@ -125,6 +130,8 @@ def _reason(report: Report) -> str:
     slip = next((f"A slip: {lower(g.first.said)}" for g in worth_reading(report) if g.first.outcome == "violated" and g.first.severity != "note"), "")
     if report.verdict == "unstable" and found is not None:
         return found.said
+    if report.verdict == "unstable" and (opened := next((c for c in report.channels if c.state == "open"), None)) is not None:
+        return _under_recipe(report, opened)
     if report.verdict == "unknown":
         lost = next((c.reason for c in report.channels if c.state == "unknown"), report.summary.rpartition("; ")[2])
         why = found.said if found is not None else lost[:1].upper() + lost[1:]
@@ -136,6 +143,14 @@ def _reason(report: Report) -> str:
         return f"Nothing in the code rules out that {words.listed(left, ', or that ', ', that ')}." if left else ""
     held = [words.FAILURES[c.id] for c in report.channels if c.state in ("closed", "guarded")]
     return f"Nothing was found by which {words.listed(held, ', or ', ', ')}." if held else ""
+
+
+def _under_recipe(report: Report, channel: Channel) -> str:
+    """Of a channel that the recipe opens, and no finding: what fails, how likely it is, and up to which rate all is expected to train."""
+    fails, most = words.FAILURES[channel.id], _most(report)
+    risk = "" if channel.risk is None else f" (risk {channel.risk:.2g})"
+    other = f"; a learning rate up to {rate(most)} is expected to train" if most is not None else ""
+    return f"{fails[:1].upper()}{fails[1:]} under this recipe{risk}{other}."
 
 
 def _deciding(report: Report) -> FindingPart | None:
@@ -228,7 +243,41 @@ def _because(report: Report, channel: Channel) -> str:
 def _rates(report: Report) -> tuple[str, ...]:
     """What the claims on learning rates say, the smallest first: an interval, and what limits it in words."""
     known = enumerate(rates_by_channel(report))
-    return tuple(f"{f'{words.RISKS[name]}: ' if place and name in words.RISKS else ''}{said}" for place, (name, said) in known)
+    said = [f"{f'{words.RISKS[name]}: ' if place and name in words.RISKS else ''}{text}" for place, (name, text) in known]
+    stated = _too_large(report)
+    if said and stated is not None:
+        said[0] += f"; the recipe's {rate(stated)} is above that{'' if report.verdict == 'unstable' else ', where runs went both ways'}"
+    return tuple(said)
+
+
+def _too_large(report: Report) -> float | None:
+    """The recipe's learning rate where it is above what the whole is expected to bear, which is the first that is told."""
+    stated = None if report.recipe is None else report.recipe.values.get("lr")
+    most = _most(report)
+    return stated if isinstance(stated, float) and most is not None and stated > most else None
+
+
+def _most(report: Report) -> float | None:
+    """The learning rate up to which the whole is expected to train."""
+    return min((m for c in report.claims if c.claim == "lr_max" and c.group == "all" and (m := _estimate(c)) is not None), default=None)
+
+
+def _sides(report: Report) -> tuple[str, ...]:
+    """`warm-up, which is not stated: conditional from 5,300 steps on, unstable below`."""
+    return tuple(_both(part) for part in report.recipe.decides) if report.recipe is not None else ()
+
+
+def _both(part: SidesPart) -> str:
+    what = f"{WORDS[part.item]}, which is not stated: "
+    if isinstance(part.holds_to, str) or isinstance(part.fails_from, str) or isinstance(part.kind, str) or isinstance(part.harsh, str):
+        return f"{what}{part.when_kind} with {part.kind}, {part.when_harsh} with {part.harsh}"
+
+    def amount(value: float) -> str:
+        return rate(value) if part.item == "lr" else f"{float(f'{value:.2g}'):,g}{' steps' if part.item.endswith('steps') else ''}"
+
+    holds, fails = amount(part.holds_to), amount(part.fails_from)
+    kind, harsh = (f"up to {holds}", "above") if part.kind < part.harsh else (f"from {holds} on", "below")
+    return f"{what}{part.when_kind} {kind}, {part.when_harsh} {harsh}{'' if holds == fails else f' {fails}'}"
 
 
 def rates_by_channel(report: Report) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, Protocol
@@ -28,6 +28,7 @@ from screen.report.paths import relative
 from screen.report.source import excerpt
 from screen.rule import Finding, RuleRun
 from screen.verdict.channels import Verdict, worst
+from screen.verdict.sides import Sides
 
 DepthFrom = Literal["model", "option", "recipe", "assumed"]
 
@@ -88,7 +89,7 @@ def assemble(
         conditions=[
             schema.Condition(id=c.id, text=c.text, needed_by=list(c.needed_by), recipe=c.recipe, stated=c.stated) for c in verdict.conditions
         ],
-        recipe=recipe_part(request.recipe),
+        recipe=recipe_part(request.recipe, verdict.sides),
         streams=[stream_part(facts, s, root) for s in facts.streams],
         findings=[_finding(f, root) for f in run.findings],
         changes=[_change(tried) for tried in changes],
@@ -112,14 +113,15 @@ def not_judged(error: ScreenError, request: Request, info: Info | None = None) -
     )
 
 
-def recipe_part(stated: Stated | None) -> schema.RecipePart | None:
-    """What is stated of the training, with who states it."""
+def recipe_part(stated: Stated | None, decides: Sequence[Sides] = ()) -> schema.RecipePart | None:
+    """What is stated of the training, with who states it, and what of the rest decides."""
     if stated is None:
         return None
     values = stated.recipe.model_dump(mode="json", exclude_none=True)
     return schema.RecipePart(
-        values=values, origins=dict(stated.origins), sources=dict(stated.sources), unused=list(stated.unused), derived=_derived(stated.recipe)
-    )
+        values=values, origins=dict(stated.origins), sources=dict(stated.sources), unused=list(stated.unused), derived=_derived(stated.recipe),
+        decides=[schema.SidesPart(**asdict(both)) for both in decides],
+    )  # fmt: skip
 
 
 def _derived(recipe: Recipe) -> dict[str, schema.Real]:

@@ -98,6 +98,21 @@ class Condition(Part):
     """What the recipe states of it, in a sentence."""
 
 
+class SidesPart(Part):
+    """What one item that the recipe does not state decides alone: the verdict with the kindest and with the harshest of its usual values."""
+
+    item: str
+    """Field of the recipe."""
+    holds_to: float | str
+    """The last value, in the field's unit, at which the verdict is `when_kind`."""
+    fails_from: float | str
+    """The first at which it is `when_harsh`; another verdict may lie between."""
+    kind: float | str
+    harsh: float | str
+    when_kind: VerdictName
+    when_harsh: VerdictName
+
+
 class RecipePart(Part):
     """How the model will be trained, as far as it is stated (`screen.Recipe` has the fields and their units)."""
 
@@ -111,6 +126,8 @@ class RecipePart(Part):
     """What follows by arithmetic: steps of warm-up, tokens, share of a weight that a step at the peak takes off, rate of the first step."""
     unused: list[str] = Field(default_factory=list)
     """Keys of another program's file that say nothing here."""
+    decides: list[SidesPart] = Field(default_factory=list)
+    """What it does not state and on which the verdict hangs."""
 
 
 class SettingsPart(Part):
@@ -397,6 +414,6 @@ def _dump(part: BaseModel) -> str:
 __all__ = [
     "SCHEMA_VERSION", "ChangePart", "Channel", "ClaimPart", "Condition", "CoveragePart", "Degree", "ErrorPart", "ExperimentPart", "FindingPart",
     "Growth", "GuessPart", "IdentityPathPart", "Initialisation", "KindPart", "Library", "Lipschitz", "Logits", "MapsPart", "MeasuredPart", "NormPart",
-    "OutputSet", "Part", "Port", "ProbePart", "Real", "RecipePart", "Report", "Reports", "Residual", "RuleNotRun", "SettingsPart", "Source",
-    "SpotCheckPart", "Stamped", "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
+    "OutputSet", "Part", "Port", "ProbePart", "Real", "RecipePart", "Report", "Reports", "Residual", "RuleNotRun", "SettingsPart", "SidesPart",
+    "Source", "SpotCheckPart", "Stamped", "State", "StreamPart", "SublayerPart", "Target", "Tool", "Unmodelled", "Value", "VerdictName",
 ]  # fmt: skip

@@ -73,7 +73,7 @@ CONDITIONS = {
     "rules-left-out": "the rules that were left out would find nothing",
     "declared-structure": "what the rules found is meant",
     "bounded-head": "the head's logits stay bounded",
-    "not-stated": "what the recipe leaves open is as the reason asks",
+    "not-stated": "what the recipe does not state is on the right side",
 }
 """Condition of a verdict (`screen.verdict.conditions`) -> the same as a clause behind "if"."""
 STEPS = {

@@ -7,7 +7,7 @@ finds something, and else out of scope until a recipe is given. The verdict is t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from screen.facts.queries import program_doubt
 from screen.facts.record import Facts
@@ -17,11 +17,11 @@ from screen.rule import ChannelId, Finding, RuleRun, each_sublayer, first_reason
 from screen.verdict.conditions import CONDITIONS, under
 from screen.verdict.discover import catalogue
 from screen.verdict.risk import Assessment, Limit, assess, features_of, limits
-from screen.verdict.state import ChannelState, Condition, State
+from screen.verdict.sides import Sides, sides
+from screen.verdict.state import ChannelState, Condition, State, VerdictName
 from screen.verdict.summary import summarise
 from screen.verdict.under_recipe import under_recipe
 
-VerdictName = Literal["stable", "conditional", "unknown", "unstable"]
 ORDER: tuple[VerdictName, ...] = ("stable", "conditional", "unknown", "unstable")
 """Best to worst."""
 CHANNELS: dict[ChannelId, str] = {
@@ -60,23 +60,30 @@ class Verdict:
     """The risk under the recipe; None without one."""
     limits: tuple[Limit, ...] = ()
     """The largest learning rate at which each channel is expected to hold, the smallest first."""
+    sides: tuple[Sides, ...] = ()
+    """What an item decides alone that the recipe does not state, where the verdict is not the same on both sides."""
 
 
 def fold(facts: Facts, run: RuleRun, info: Info, recipe: Recipe | None = None, *, depth_assumed: bool = False) -> Verdict:
     """The verdict on one model, under a recipe where one is stated. `depth_assumed`: a block target for which nobody said how often it is stacked."""
-    channels = tuple(_channel(facts, run, c) for c in CHANNELS)
+    structure = tuple(_channel(facts, run, c) for c in CHANNELS)
     streams = features_of(facts)
-    seen = assess(streams, recipe) if recipe is not None else None
-    if recipe is not None and seen is not None:
-        channels = under_recipe(channels, seen, streams, recipe)
     doubts = reasons_not_to_judge(facts)
-    name = _name(facts, channels, bool(doubts))
+
+    def judged(recipe: Recipe | None) -> tuple[VerdictName, tuple[ChannelState, ...], Assessment | None]:
+        seen = assess(streams, recipe) if recipe is not None else None
+        channels = structure if recipe is None or seen is None else under_recipe(structure, seen, streams, recipe)
+        return _name(facts, channels, bool(doubts)), channels, seen
+
+    name, channels, seen = judged(recipe)
     conditions = _conditions(run, channels, recipe)
     if depth_assumed:
         conditions.append(Condition(ASSUMED_DEPTH, f"a block target, assumed to be stacked {BLOCK_DEPTH} times (`--depth N` says how often)"))
     summary = summarise(facts, info.model_class or "model", block=info.block)
     because = _because(name, channels, doubts)
-    return Verdict(name, False, summary + (f"; {because}" if because else ""), channels, tuple(conditions), seen, limits(streams, recipe or Recipe()))
+    both = () if recipe is None or seen is None else sides(seen, recipe, lambda other: judged(other)[0])
+    summary += f"; {because}" if because else ""
+    return Verdict(name, False, summary, channels, tuple(conditions), seen, limits(streams, recipe or Recipe()), both)
 
 
 def _name(facts: Facts, channels: tuple[ChannelState, ...], doubtful: bool) -> VerdictName:

@@ -8,6 +8,7 @@ from typing import Literal
 from screen.rule import ChannelId
 from screen.verdict.conditions import Met
 
+VerdictName = Literal["stable", "conditional", "unknown", "unstable"]
 State = Literal["closed", "guarded", "out_of_scope", "conditional", "unknown", "open"]
 
 
@@ -36,4 +37,4 @@ class ChannelState:
     """Probability that it fails under the recipe; None without one."""
 
 
-__all__ = ["ChannelState", "Condition", "State"]
+__all__ = ["ChannelState", "Condition", "State", "VerdictName"]

@@ -75,8 +75,8 @@ def _depends(channel: ChannelState, found: Dependence) -> ChannelState:
     if isinstance(found.flips_at, str):
         reason = f"it depends on the {what}, which is not stated: it fails in {found.flips_at} and holds in {found.usual}."
     else:
-        side = "below" if found.holds_below else "above"
-        reason = f"it depends on the {what}, which is not stated: expected to train {side} {found.flips_at:.2g}, and to fail beyond."
+        side = "above" if found.holds_below else "below"
+        reason = f"it depends on the {what}, which is not stated: expected to fail {side} {found.flips_at:.2g}."
     return replace(channel, state="conditional", reason=reason, conditions=channel.conditions or ("not-stated",))
 
 
@@ -113,4 +113,4 @@ def _guarded(channel: ChannelState, risk: float, recipe: Recipe) -> str:
     return f"{by}: risk {risk:.2g}" + (f", whatever the {' and the '.join(open_)} is in its usual range." if open_ else ".")
 
 
-__all__ = ["GUARDED", "NEEDS", "under_recipe"]
+__all__ = ["GUARDED", "NEEDS", "WORDS", "under_recipe"]

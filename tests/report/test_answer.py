@@ -9,15 +9,17 @@ from typing import get_args
 import pytest
 
 from screen.errors import LoadError
+from screen.recipe import Recipe, Stated
 from screen.report import render, words
 from screen.report.answer import answer, line, rate
-from screen.report.build import Request, not_judged, several
+from screen.report.build import Request, assemble, not_judged, several
 from screen.report.formats import text as text_format
 from screen.report.formats.markdown import LIMIT
 from screen.report.schema import ChangePart, ClaimPart, MeasuredPart, Report, State
 from screen.structure.types import HollowNorm
-from screen.verdict.channels import CHANNELS
+from screen.verdict.channels import CHANNELS, fold
 from screen.verdict.conditions import CONDITIONS
+from screen.verdict.discover import run_rules
 from tests import handmade as h
 from tests.report.test_report import evil_report, full, report_of
 
@@ -126,6 +128,43 @@ def test_tolerated_rates_are_told_smallest_first_and_only_where_they_are_known()
     assert "learning rate  expected to train up to about 3e-3" in render(report, "text")
     assert "**Learning rate:** expected to train up to about 3e-3" in render(report, "markdown")
     assert [rate(v) for v in (3e-3, 1.5e-4, 0.1)] == ["3e-3", "1.5e-4", "1e-1"]
+
+
+def _under(facts: h.Facts, recipe: Recipe) -> Report:
+    run, info = run_rules(facts), h.TargetInfo()
+    return assemble(facts, run, fold(facts, run, info, recipe), info, Request("model.py", root=h.ROOT, recipe=Stated(recipe, {}, {}, ())))
+
+
+def test_both_sides_of_what_a_recipe_leaves_open_stand_on_the_first_screen() -> None:
+    recipe = Recipe(optimizer="adamw", lr=1e-2, weight_decay=0.1, total_steps=100_000, precision="bfloat16", z_loss=0.0)
+    report = _under(h.post(), recipe)
+    (both,) = answer(report).sides
+    assert re.fullmatch(r"warm-up, which is not stated: (conditional|stable) from [\d,]+ steps on, unstable below", both)
+    text, page = render(report, "text"), render(report, "markdown")
+    assert f"what decides   {both}" in text and f"**What decides:** {both}." in page and both in render(report, "html")
+    edge = float(both.partition("from ")[2].partition(" steps")[0].replace(",", ""))
+    below = _under(h.post(), recipe.model_copy(update={"warmup_steps": round(edge * 0.97)}))
+    assert below.verdict == "unstable" and answer(below).sides == ()
+    typed = report.recipe.decides[0].model_copy(update={"item": "precision", "kind": "bfloat16", "harsh": "float16", "holds_to": "bfloat16"})  # type: ignore[union-attr]
+    other = report.model_copy(update={"recipe": report.recipe.model_copy(update={"decides": [typed]})})  # type: ignore[union-attr]
+    third = report.recipe.decides[0].model_copy(update={"fails_from": 7.0})  # type: ignore[union-attr]
+    other_too = report.model_copy(update={"recipe": report.recipe.model_copy(update={"decides": [third]})})  # type: ignore[union-attr]
+    assert answer(other_too).sides[0].endswith(" steps on, unstable below 7 steps")
+    assert answer(other).sides[0].endswith(f": {typed.when_kind} with bfloat16, {typed.when_harsh} with float16")
+
+
+def test_a_learning_rate_that_is_larger_than_what_is_expected_to_train_is_told_beside_it() -> None:
+    recipe = Recipe(optimizer="adamw", lr=5e-2, warmup_steps=2000, weight_decay=0.1, total_steps=100_000, precision="bfloat16", z_loss=0.0)
+    failing = _under(h.post(), recipe)
+    assert answer(failing).reason.startswith("Gradients vanish or explode over depth under this recipe (risk ")
+    assert failing.verdict == "unstable" and answer(failing).rates[0].endswith("; the recipe's 5e-2 is above that")
+    most = answer(failing).reason.partition("up to ")[2].partition(" ")[0]
+    assert answer(failing).rates[0].startswith(f"up to about {most}")
+    low = _under(h.post(), recipe.model_copy(update={"lr": float(most) / 2}))
+    assert low.verdict == "stable" and "above that" not in answer(low).rates[0] and answer(low).verdict == "expected to train with this recipe"
+    between = _under(h.post(), recipe.model_copy(update={"lr": float(most) * 1.15}))
+    assert between.verdict == "stable" and answer(between).rates[0].endswith("is above that, where runs went both ways")
+    assert answer(between).verdict == "not expected to fail with this recipe, but its learning rate leaves no room"
 
 
 def test_what_a_change_brings_stands_under_it() -> None:

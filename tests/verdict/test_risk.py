@@ -11,8 +11,8 @@ import pytest
 from screen.recipe import Recipe
 from screen.verdict.risk import Features, assess
 from screen.verdict.risk.channels import channel_risks, overall
-from screen.verdict.risk.constants import PRIORS, RISKY, TABLE, VALUES
-from screen.verdict.risk.limits import HALF, LARGEST, limits
+from screen.verdict.risk.constants import EXPECTED, PRIORS, RISKY, TABLE, VALUES
+from screen.verdict.risk.limits import LARGEST, limits
 from screen.verdict.risk.setting import ITEMS, moved, setting_of
 
 PRE = Features(
@@ -120,17 +120,17 @@ def test_what_is_missing_and_decides_is_named_with_its_value() -> None:
     assert [s.risk >= RISKY for s in sides if s] == [True, False] and all(not s.depends for s in sides if s)
 
 
-def test_the_tolerated_rate_is_where_the_answer_flips() -> None:
+def test_the_tolerated_rate_is_where_training_is_no_longer_expected() -> None:
     recipe = Recipe(lr=6e-4, warmup_steps=2000, weight_decay=0.1, total_steps=100_000, precision="bfloat16", z_loss=0.0)
     found = assess([PRE], recipe)
     assert found is not None and found.lr is not None and found.risk < RISKY and found.missing == ()
     below, above = (assess([PRE], recipe.model_copy(update={"lr": found.lr * by})) for by in (0.99, 1.01))
-    assert below is not None and above is not None and below.risk < RISKY <= above.risk
+    assert below is not None and above is not None and below.risk < EXPECTED <= above.risk
     sgd = assess([PRE], recipe.model_copy(update={"optimizer": "sgd"}))
     assert sgd is not None and sgd.missing == ("lr",)  # its rate is no rate of Adam's
 
 
-def test_the_limit_of_the_whole_is_where_its_risk_is_a_half_and_no_channel_has_a_smaller_one() -> None:
+def test_the_limit_of_the_whole_is_where_it_is_no_longer_expected_to_train_and_no_channel_has_a_smaller_one() -> None:
     stated = {"weight_decay": 0.1, "total_steps": 100_000, "precision": "bfloat16", "z_loss": 0.0, "warmup_steps": 2000}
     for name in DESIGNS:
         features = [DESIGNS[name], replace(DESIGNS[name], depth=24)]
@@ -140,7 +140,7 @@ def test_the_limit_of_the_whole_is_where_its_risk_is_a_half_and_no_channel_has_a
         by = [(0.99, False)] if whole and whole.value == LARGEST else [(0.99, False), (1.01, True)] if whole else []
         for factor, fails in by:
             seen = assess(features, Recipe(lr=whole.value * factor, **stated)) if whole else None
-            assert seen is not None and (seen.risk >= HALF) is fails
+            assert seen is not None and (seen.risk >= EXPECTED) is fails
     names = [limit.channel for limit in limits([DESIGNS["pre, first update"]], Recipe())]
     assert names[0] == "all" and {"R", "L"} <= set(names) and limits([PRE], Recipe(optimizer="sgd")) == ()
     wide = limits([PRE], Recipe())[0]

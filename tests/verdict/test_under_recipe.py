@@ -64,3 +64,17 @@ def test_z_loss_guards_the_head_and_closed_channels_stay_closed() -> None:
 
 def test_what_was_not_read_stays_unknown() -> None:
     assert _under(h.unknown(), ORDINARY).verdict == "unknown"
+
+
+def test_what_decides_alone_has_a_verdict_on_either_side_as_if_it_were_stated() -> None:
+    recipe = ORDINARY.model_copy(update={"lr": 3e-3, "warmup_steps": None})
+    verdict = _under(h.post(), recipe)
+    assert [both.item for both in verdict.sides] == ["warmup_steps"] and verdict.verdict == "conditional"
+    both = verdict.sides[0]
+    assert (both.harsh, both.kind) == (0, 10_000) and both.when_harsh == "unstable" != both.when_kind
+    assert isinstance(both.holds_to, float) and isinstance(both.fails_from, float)
+    assert 0 < both.holds_to < 10_000 and 0.99 < both.holds_to / both.fails_from < 1.01
+    for by, failing in ((0.97, True), (1.01, False)):
+        stated = _under(h.post(), recipe.model_copy(update={"warmup_steps": round(by * both.holds_to)}))
+        assert stated.sides == () and (stated.verdict == "unstable") is failing
+    assert _under(h.pre(), ORDINARY).sides == () and _under(h.pre(), None).sides == ()

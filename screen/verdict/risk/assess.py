@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from screen.recipe import Recipe
 from screen.rule import ChannelId
 from screen.verdict.risk.channels import overall, worst_risks
-from screen.verdict.risk.constants import RISKY, VALUES
+from screen.verdict.risk.constants import EXPECTED, RISKY, VALUES
 from screen.verdict.risk.features import Features
 from screen.verdict.risk.setting import Item, moved, setting_of
 
@@ -30,6 +30,9 @@ class Dependence:
     """Whether smaller values are the safe ones."""
     channel: ChannelId
     """The one that it moves most."""
+    kind: float | str
+    """The kindest of its usual values."""
+    harsh: float | str
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Assessment:
     """Items that were filled in with what is usual."""
     depends: tuple[Dependence, ...]
     lr: float | None
-    """Learning rate at which the whole flips, everything else as it stands; None where none between 1e-8 and 10 does."""
+    """Learning rate up to which the whole is expected to train, everything else as it stands; None where none between 1e-8 and 10 does."""
 
     @property
     def main(self) -> ChannelId:
@@ -78,7 +81,7 @@ def assess(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, 
         high=max([point, *(high for _, _, high in ends)]),
         missing=tuple(item.name for item in missing),
         depends=tuple(depends),
-        lr=flip(lambda lr: at("lr", lr), 1e-8, 10.0, threshold),
+        lr=flip(lambda lr: at("lr", lr), 1e-8, 10.0, EXPECTED),
     )
 
 
@@ -93,10 +96,10 @@ def _dependence(item: Item, features: Features, each: Callable[[str, object], di
     moves: dict[ChannelId, float] = {name: after[name] - before[name] for name in after}
     channel = max(moves, key=lambda name: moves[name])
     if isinstance(kind, str) or isinstance(harsh, str):
-        return Dependence(item.name, str(harsh), str(usual), True, channel)
+        return Dependence(item.name, str(harsh), str(usual), True, channel, str(kind), str(harsh))
     assert isinstance(kind, float) and isinstance(harsh, float) and isinstance(usual, float)
     edge = flip(lambda value: overall(each(item.name, value)), kind, harsh, threshold)
-    return Dependence(item.name, harsh if edge is None else edge, usual, kind < harsh, channel)
+    return Dependence(item.name, harsh if edge is None else edge, usual, kind < harsh, channel, kind, harsh)
 
 
 def flip(risk: Callable[[float], float], kind: float, harsh: float, threshold: float) -> float | None:

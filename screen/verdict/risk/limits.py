@@ -1,5 +1,5 @@
-"""Up to which learning rate a model, and each channel of it, is expected to hold: where the risk reaches a half, everything else as the recipe states
-it.
+"""Up to which learning rate a model, and each channel of it, is expected to hold: where the risk reaches `EXPECTED`, everything else as the recipe
+states it.
 
 What a recipe does not state is taken as usual for `value`, and as harsh and as kind as is usual for the two ends of the interval.
 """
@@ -14,14 +14,12 @@ from screen.recipe import Recipe
 from screen.rule import ChannelId
 from screen.verdict.risk.assess import flip
 from screen.verdict.risk.channels import overall, worst_risks
-from screen.verdict.risk.constants import VALUES
+from screen.verdict.risk.constants import EXPECTED, VALUES
 from screen.verdict.risk.features import Features
 from screen.verdict.risk.setting import NOT_ADAM, Item, Setting, moved, setting_of
 
 SMALLEST, LARGEST = 1e-8, 0.3
 """Learning rates between which a limit is looked for; the larger one is the largest of any run that the constants were fitted to."""
-HALF = 0.5
-"""Risk at which a rate is called too large (probability): above it more runs fail than train."""
 LIMITED_BY: Mapping[ChannelId, str] = {
     "D": "tokens grow alike over depth",
     "R": "the residual stream grows",
@@ -85,13 +83,13 @@ def _risk(channel: ChannelId | None, streams: Sequence[Features], settings: Sequ
 
 
 def _largest(channel: ChannelId | None, streams: Sequence[Features], settings: Sequence[Setting], constants: Mapping[str, float]) -> float:
-    """Where the risk reaches a half; the ends where it does so nowhere between them."""
+    """Where the risk reaches `EXPECTED`; the ends where it does so nowhere between them."""
 
     def risk(lr: float) -> float:
         return _risk(channel, streams, settings, constants, lr)
 
-    found = flip(risk, SMALLEST, LARGEST, HALF)
-    return found if found is not None else SMALLEST if risk(SMALLEST) >= HALF else LARGEST
+    found = flip(risk, SMALLEST, LARGEST, EXPECTED)
+    return found if found is not None else SMALLEST if risk(SMALLEST) >= EXPECTED else LARGEST
 
 
 def _said(channel: ChannelId, streams: Sequence[Features], settings: Sequence[Setting]) -> str:
