@@ -14,7 +14,7 @@ from screen.verdict.state import VerdictName
 
 WHOLE = frozenset({"warmup_steps", "total_steps"})
 """Items that are counts."""
-HALVINGS = 16
+HALVINGS = 20
 """Of the interval in which the verdict flips: rates are told with two digits."""
 
 
@@ -43,22 +43,26 @@ def sides(seen: Assessment, recipe: Recipe, judge: Callable[[Recipe], VerdictNam
 
 
 def _of(found: Dependence, recipe: Recipe, judge: Callable[[Recipe], VerdictName]) -> Sides:
+    def whole(value: float) -> float:
+        return round(value) if found.item in WHOLE else value
+
     def at(value: float | str) -> VerdictName:
-        return judge(recipe.model_copy(update={found.item: round(value) if found.item in WHOLE and isinstance(value, float) else value}))
+        return judge(recipe.model_copy(update={found.item: value if isinstance(value, str) else whole(value)}))
 
     kind, harsh = at(found.kind), at(found.harsh)
     if isinstance(found.kind, str) or isinstance(found.harsh, str):
         return Sides(found.item, found.kind, found.harsh, found.kind, found.harsh, kind, harsh)
-    holds, fails = _flip(lambda v: at(v) == kind, found.kind, found.harsh), _flip(lambda v: at(v) != harsh, found.kind, found.harsh)
-    return Sides(found.item, holds, fails, found.kind, found.harsh, kind, harsh)
+    holds, _ = _flip(lambda v: at(v) == kind, found.kind, found.harsh)
+    _, fails = _flip(lambda v: at(v) != harsh, found.kind, found.harsh)
+    return Sides(found.item, whole(holds), whole(fails), found.kind, found.harsh, kind, harsh)
 
 
-def _flip(holds: Callable[[float], bool], kind: float, harsh: float) -> float:
-    """Between a value at which it holds and one at which it does not, by halving: the last one at which it holds."""
+def _flip(holds: Callable[[float], bool], kind: float, harsh: float) -> tuple[float, float]:
+    """Between a value at which it holds and one at which it does not, by halving: two neighbours of which the same is true."""
     for _ in range(HALVINGS):
         middle = math.sqrt(kind * harsh) if min(kind, harsh) > 0 else (kind + harsh) / 2
         kind, harsh = (middle, harsh) if holds(middle) else (kind, middle)
-    return kind
+    return kind, harsh
 
 
 __all__ = ["Sides", "sides"]

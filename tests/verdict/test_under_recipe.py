@@ -72,9 +72,8 @@ def test_what_decides_alone_has_a_verdict_on_either_side_as_if_it_were_stated() 
     assert [both.item for both in verdict.sides] == ["warmup_steps"] and verdict.verdict == "conditional"
     both = verdict.sides[0]
     assert (both.harsh, both.kind) == (0, 10_000) and both.when_harsh == "unstable" != both.when_kind
-    assert isinstance(both.holds_to, float) and isinstance(both.fails_from, float)
-    assert 0 < both.holds_to < 10_000 and 0.99 < both.holds_to / both.fails_from < 1.01
-    for by, failing in ((0.97, True), (1.01, False)):
-        stated = _under(h.post(), recipe.model_copy(update={"warmup_steps": round(by * both.holds_to)}))
+    assert not isinstance(both.holds_to, str) and 0 < both.holds_to < 10_000 and both.fails_from == both.holds_to - 1
+    for steps, failing in ((both.fails_from, True), (both.holds_to, False)):
+        stated = _under(h.post(), recipe.model_copy(update={"warmup_steps": steps}))
         assert stated.sides == () and (stated.verdict == "unstable") is failing
     assert _under(h.pre(), ORDINARY).sides == () and _under(h.pre(), None).sides == ()
