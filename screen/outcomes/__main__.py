@@ -42,16 +42,18 @@ def main() -> None:
 @click.argument("file", type=FILE, required=False)
 @click.option("--pairs", "pairs_file", type=FILE, help="Ordered pairs of rows.")
 @click.option("--runs", "runs_file", type=FILE, help="Runs of the atlas, of which the part that no fit saw is scored.")
+@click.option("--measure", is_flag=True, help="With `--runs`: κ of the first update is measured on each run's task, and not derived.")
 @click.option("--leave-one-out", "left_out", is_flag=True, help="Also judge each source by constants that were fitted to the others.")
 @click.option("--fit-runs", "fit_file", type=FILE, help="With `--leave-one-out`: runs of the atlas, of whose part for fitting every fit knows.")
 @click.option("--verdicts", is_flag=True, help="Also fold a verdict under each recipe.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def score(
-    file: Path | None, pairs_file: Path | None, runs_file: Path | None, left_out: bool, fit_file: Path | None, verdicts: bool, as_json: bool
-) -> None:
+    file: Path | None, pairs_file: Path | None, runs_file: Path | None, measure: bool, left_out: bool, fit_file: Path | None, verdicts: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Compare the risk of each row of FILE, or of each run of the atlas, with its outcome. Exit 0 when what must be reached is reached."""
     if runs_file is not None:
-        _score_runs(runs_file, as_json)
+        _score_runs(runs_file, measure, as_json)
     if file is None:
         raise click.UsageError("name a file of rows, or `--runs`")
     rows, pairs = _read(file, pairs_file)
@@ -73,10 +75,10 @@ def score(
     sys.exit(1 if failed else 0)
 
 
-def _score_runs(file: Path, as_json: bool) -> NoReturn:
+def _score_runs(file: Path, measure: bool, as_json: bool) -> NoReturn:
     """The unseen part of a file of runs; all of it where no line says which part it is of."""
     rows = [row for row in read(file) if row.get("part", "unseen") == "unseen"]
-    found = score_of(rows, predictor_of(rows, _progress)).plain()
+    found = score_of(rows, predictor_of(rows, _progress, measure=measure)).plain()
     reached = (found["balanced"] or 0.0) >= RUNS_BALANCED
     if as_json:
         click.echo(json.dumps({"runs": found, "not_reached": [] if reached else [f"balanced accuracy below {RUNS_BALANCED}"]}, indent=1))

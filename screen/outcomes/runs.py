@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from screen.atlas.cell import BATCH, STEPS, TOKENS, Cell, cell_of, spec_of
+from screen.atlas.cell import BATCH, STEPS, TOKENS, Cell, Task, cell_of, spec_of
 from screen.atlas.predictions import Prediction, Predictor
 from screen.atlas.split import part
 from screen.atlas.tolerance import labels
@@ -17,7 +17,7 @@ from screen.outcomes.build import Design, of_spec
 from screen.outcomes.fit import Known
 from screen.outcomes.rows import Row
 from screen.recipe import Recipe
-from screen.verdict.risk import assess, limits
+from screen.verdict.risk import Features, assess, limits
 from screen.verdict.risk.constants import EXPECTED
 from screen.verdict.risk.limits import SMALLEST
 from screen.verdict.risk.setting import setting_of
@@ -42,15 +42,26 @@ def design_of(design: str, depth: int, width: int, init: str) -> Design:
         return of_spec(spec_of(replace(BASE, design=design, depth=depth, width=width, init=init)), Path(folder) / "design.py")
 
 
-def predictor_of(rows: Iterable[Mapping[str, Any]], progress: Callable[[str], None] = lambda text: None) -> Predictor:
-    """Who is asked about runs: risk, and the rate up to which it is expected to train. Each design of these rows is traced first."""
+@cache
+def measured(design: str, depth: int, width: int, init: str, task: Task) -> tuple[Features, ...]:
+    """The streams of a cell's design with κ measured on its task by one step, in the place of its derivation."""
+    from screen.atlas.step import kappa  # loads torch
+
+    found = kappa(replace(BASE, design=design, depth=depth, width=width, init=init, task=task))
+    return tuple(replace(f, kappa=found) for f in design_of(design, depth, width, init).streams)
+
+
+def predictor_of(rows: Iterable[Mapping[str, Any]], progress: Callable[[str], None] = lambda text: None, *, measure: bool = False) -> Predictor:
+    """Who is asked about runs: risk, and the rate up to which it is expected to train. Each design of these rows is traced first; `measure`: κ of the
+    first update is measured, and not derived."""
     for design, depth, width, init in dict.fromkeys((c.design, c.depth, c.width, c.init) for c in map(cell_of, rows)):
         progress(f"{design}: {depth} blocks of width {width}, {init}")
         design_of(design, depth, width, init)
 
     def ask(row: Mapping[str, Any]) -> Prediction:
         cell = cell_of(row)
-        streams, recipe = design_of(cell.design, cell.depth, cell.width, cell.init).streams, recipe_of(cell)
+        sizes, recipe = (cell.design, cell.depth, cell.width, cell.init), recipe_of(cell)
+        streams = measured(*sizes, cell.task) if measure else design_of(*sizes).streams
         seen, told = assess(streams, recipe), limits(streams, recipe)
         return Prediction() if seen is None else Prediction(told[0].value if told else SMALLEST, seen.risk, EXPECTED)
 
@@ -73,4 +84,4 @@ def fitting(records: Iterable[Mapping[str, Any]], progress: Callable[[str], None
     return rows, known
 
 
-__all__ = ["design_of", "fitting", "predictor_of", "recipe_of"]
+__all__ = ["design_of", "fitting", "measured", "predictor_of", "recipe_of"]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from screen.atlas.cell import cell_of
+from screen.atlas.stack import model_of
+from screen.atlas.step import BATCHES, kappa
+from screen.atlas.tasks import batches
 from screen.errors import UsageError
 from screen.outcomes.__main__ import main
 from screen.outcomes.build import designs_of
@@ -17,7 +22,7 @@ from screen.outcomes.figures import Table, compare, figures, order
 from screen.outcomes.fit import fit, settled
 from screen.outcomes.predict import Prediction, predict
 from screen.outcomes.rows import Pair, Row, baselines, pairs_of, rows_of
-from screen.outcomes.runs import recipe_of
+from screen.outcomes.runs import design_of, measured, predictor_of, recipe_of
 from screen.verdict.risk.constants import PRIORS, RISKY, TABLE
 from tests.shared import ROOT, shared
 
@@ -165,3 +170,20 @@ def test_runs_of_the_atlas_are_judged_by_their_cells(tmp_path: Path) -> None:
     assert result.exit_code == 0 and found["runs"]["runs"] == 2 and found["runs"]["balanced"] == 1.0, result.output
     recipe = recipe_of(cell_of({**lines[0], "warmup": 0.3, "precision": "fp16"}))
     assert (recipe.warmup_steps, recipe.precision, recipe.params_precision) == (30, "float16", "float32")
+
+
+def test_kappa_may_be_measured_on_the_task_of_a_run(tmp_path: Path) -> None:
+    cell = cell_of({"design": "post", "depth": 2, "width": 32, "task": "chain", "seed": 1, "lr": 1e-2})
+    found, derived = kappa(cell), design_of(cell.design, cell.depth, cell.width, cell.init).streams
+    model, ids = model_of(replace(cell, seed=0)).double(), batches("chain", 0)[:BATCHES].flatten(0, 1)  # again, with torch's own Adam
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-7, eps=1e-30)
+    before = model.stack(ids).detach()  # type: ignore[operator]
+    torch.nn.functional.cross_entropy(model(ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten()).backward()
+    optimiser.step()
+    moved = (model.stack(ids) - before).detach()  # type: ignore[operator]
+    assert found == pytest.approx(float(moved.norm() / before.norm()) / 1e-7, rel=1e-3)
+    assert derived[0].kappa is not None and 1 / 3 < found / derived[0].kappa < 3
+    assert [f.kappa for f in measured("post", 2, 32, "fan_in", "chain")] == [found] * len(derived)
+    row = {"design": "post", "depth": 2, "width": 32, "task": "chain", "seed": 1, "lr": 3e-2}
+    by = [predictor_of([row], measure=measure)(row) for measure in (False, True)]
+    assert by[0].risk is not None and by[1].risk is not None and (by[0].risk < by[1].risk) is (derived[0].kappa < found)
