@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from screen.errors import SWALLOWED
+from tests.days import VARIABLE, WHOLE, of_the_day, today
 from tests.zoo import Row, counts, table
 from tests.zoo_score import LABELS, OTHERS, PLACEMENTS, Score, labels
 
@@ -50,6 +51,25 @@ def _same_process() -> Iterator[None]:
     gc.set_threshold(*COLLECT)
 
 
+def pytest_report_header() -> str:
+    day = today()
+    what = "all" if day == WHOLE else f"a quarter of each ({VARIABLE}={WHOLE}: all)"
+    return f"{VARIABLE}={day}: of the tests marked `by_the_day` {what}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the tests of other days out, but for what is named by its file."""
+    if any(".py" in argument for argument in config.args):
+        return
+    sweeps: dict[str, list[str]] = {}
+    for item in items:
+        if item.get_closest_marker("by_the_day"):
+            sweeps.setdefault(item.nodeid.split("[")[0], []).append(item.nodeid)
+    others = {name for sweep in sweeps.values() for name in set(sweep) - of_the_day(sweep, today())}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
+    items[:] = [item for item in items if item.nodeid not in others]
+
+
 def pytest_collection_finish() -> None:
     """What the modules of all tests hold stays until the end: no collection need walk it."""
     gc.freeze()
@@ -57,6 +77,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    today()  # before workers start, which inherit it
     config.stash[ROWS], config.stash[FAULTS] = [], []
     config.pluginmanager.register(_Collector(config.stash[ROWS]))
 

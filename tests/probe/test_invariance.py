@@ -27,6 +27,7 @@ def degrees(plan: ProbePlan, built: Any, watch: Watch) -> list[dict[str, Any]]:
     return [e for e in list(experiments(only(plan, "invariance"), built, watch, CPU))[1:] if e["name"] == "invariance"]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_agree_in_every_degree(name: str) -> None:
     built, plan, watch = planned(f"examples/{name}.py")

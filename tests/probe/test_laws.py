@@ -18,6 +18,7 @@ from tests.shared import ROOT
 PAGE = (ROOT / "docs" / "probe.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", LAWS)
 def test_a_law_holds(name: str) -> None:
     rows = LAWS[name](SMALL)

@@ -106,9 +106,10 @@ def test_ascent_climbs() -> None:
 
 PERI = Design((Part("sdpa", "rms", "rms"), Part("mlp", "rms", "rms")), width=6, tokens=4)
 CI = Plan(structures=200, draws=5, steps=6, shards=8, seed=2)
-"""The slice of the long run (`python -m tests.soundness`) that every change must pass."""
+"""The slice of the long run (`python -m tests.soundness`) that every night has, and a quarter of it every change."""
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("shard", range(CI.shards))
 def test_no_bound_is_broken(shard: int) -> None:
     """200 structures × 5 draws: magnitudes, slopes, logits, inner entries and boundedness, the facts of every node, and every rule by itself."""

@@ -1,0 +1,30 @@
+"""Long sweeps of one statement over many examples (`@pytest.mark.by_the_day`): a quarter of each every day, all of it every night.
+
+    python -m pytest                       # the quarter of today; the header says which
+    TEST_DAY=2 python -m pytest            # that quarter again
+    TEST_DAY=whole python -m pytest        # all of them, as every night
+    python -m pytest tests/x/test_y.py     # all of what is named by its file
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable
+from datetime import date
+
+VARIABLE, WHOLE, DAYS = "TEST_DAY", "whole", 4
+
+
+def today() -> str:
+    """The number of the quarter, or `whole`. Kept in the environment, so that all workers of a run have the same, also around midnight."""
+    given = os.environ.setdefault(VARIABLE, str(date.today().toordinal() % DAYS))
+    if given not in (WHOLE, *map(str, range(DAYS))):
+        raise ValueError(f"{VARIABLE} is a number below {DAYS} or `{WHOLE}`, not `{given}`")
+    return given
+
+
+def of_the_day(names: Iterable[str], day: str) -> set[str]:
+    """Which of a sweep's tests a day has. Dealt in the order of a hash: neighbours, which are often alike, come on different days."""
+    dealt = sorted(names, key=lambda name: (zlib.crc32(name.encode()), name))
+    return set(dealt if day == WHOLE else dealt[int(day) :: DAYS])
