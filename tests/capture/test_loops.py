@@ -199,6 +199,7 @@ def _made(make: Make) -> nn.Module:
         return make().eval()
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("make", "width"), BLOCKS)
 def test_the_same_block_alone_and_in_a_list(make: Make, width: int) -> None:
     inputs = (torch.empty(2, TOKENS, width, device="meta"),)
@@ -209,6 +210,7 @@ def test_the_same_block_alone_and_in_a_list(make: Make, width: int) -> None:
     assert told(facts_of(List([_made(make) for _ in range(FEW)]), inputs)) == truth
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("make", "width"), [p for p in BLOCKS if p.id in ONCE])
 @pytest.mark.parametrize("way", ["many", "by hand", "checkpoint", "compile", "script"])
 def test_however_it_is_repeated(make: Make, width: int, way: str) -> None:

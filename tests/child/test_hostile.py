@@ -290,6 +290,7 @@ def _command(*words: str, cwd: Path, limit: float = 100) -> subprocess.Completed
     )
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("place", ["top", "forward"])
 @pytest.mark.parametrize("ending", ["sys.exit(0)", "os._exit(0)", "crash"])
 def test_the_whole_command_exits_2_and_prints_nothing_but_the_report(tmp_path: Path, ending: str, place: str) -> None:

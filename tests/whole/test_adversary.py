@@ -21,6 +21,7 @@ def test_there_are_enough() -> None:
     assert len(BLOCKS) >= 300 and len(SAMPLE) >= 25
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("path", "name", "truth"), [pytest.param(*b, id=f"{b[0].parent.name}-{b[0].stem}-{b[1]}") for b in SAMPLE])
 def test_nothing_false_is_said(path: object, name: str, truth: dict[str, object]) -> None:
     report = report_of(path, name, truth)  # type: ignore[arg-type]

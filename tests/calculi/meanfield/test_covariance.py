@@ -32,6 +32,7 @@ def test_a_random_network_is_as_the_recursion_says(name: str) -> None:
     assert 1 / 1.6 < number(said.gradient_ratio) / ratio < 1.6
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"exp"}))
 @pytest.mark.parametrize(("power", "cosine"), [(1.0, 0.0), (0.3, 0.6), (4.0, 0.97)])
 def test_a_kernel_is_the_mean_over_gaussian_pairs(name: str, power: float, cosine: float) -> None:

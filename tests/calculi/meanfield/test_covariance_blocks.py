@@ -231,6 +231,7 @@ def recursion_with(facts: Facts, tokens: int = 32) -> Recursion:
     return found
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", CASES)
 def test_a_traced_model_starts_as_its_facts_say(name: str) -> None:
     """rms, cosine between tokens and gradient ratio of the decoder, from the graph alone and from real weights of two seeds."""

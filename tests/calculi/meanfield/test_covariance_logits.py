@@ -33,6 +33,7 @@ APART = 0.1
 recursion has one cosine for all pairs."""
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", MODELS)
 def test_a_block_starts_as_its_facts_say(name: str) -> None:
     """rms within 12 %, the cosine between tokens within APART, first over last gradient within 1.35, of three networks."""

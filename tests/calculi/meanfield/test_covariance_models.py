@@ -21,6 +21,7 @@ def said_of(source: str, **settings: int) -> Recursion:
     return found
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", MODELS)
 def test_a_traced_model_starts_as_its_facts_say(name: str) -> None:
     """The graph and the record of its initialisers alone, on meta, against the model itself with real weights."""

@@ -40,6 +40,7 @@ def said_of(source: str) -> list[Recursion | Unknown]:
     return [recursion_of(s, facts.graph, tokens=32, streams=facts.streams, norms=norms) for s in streams]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", ODD)
 def test_an_op_on_the_stream_is_followed_or_not_known(name: str) -> None:
     """The graph and the record of its initialisers, against the model itself in float64 with real weights of two seeds."""
@@ -65,6 +66,7 @@ ENDS = (
 )  # fmt: skip
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", ENDS)
 def test_a_block_alone_is_read_from_its_argument_to_its_end(name: str, tmp_path: Path) -> None:
     """The block of the stack by itself, repeated as often, against the stack."""

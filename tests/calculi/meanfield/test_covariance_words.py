@@ -23,6 +23,7 @@ def said_of(source: str) -> Recursion:
     return found
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", WORDS)
 def test_a_model_of_words_starts_with_the_loss_that_is_said(name: str) -> None:
     """Within 6 % and 0.1 nats of the mean over three networks and eight sequences; rms of the logits within a quarter: what all tokens have in common
