@@ -13,6 +13,7 @@ import pytest
 
 from screen.errors import SWALLOWED
 from tests.days import VARIABLE, WHOLE, of_the_day, today
+from tests.warm import Warm, close
 from tests.zoo import Row, counts, table
 from tests.zoo_score import LABELS, OTHERS, PLACEMENTS, Score, labels
 
@@ -49,6 +50,13 @@ def _same_process() -> Iterator[None]:
     yield
     sys.path[:] = path
     gc.set_threshold(*COLLECT)
+
+
+@pytest.fixture
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands that this process runs share one child (`tests/warm.py`)."""
+    monkeypatch.setattr("screen.command.commands.Host", Warm)
+    monkeypatch.setattr("screen.child.host.Host", Warm)
 
 
 def pytest_report_header() -> str:
@@ -109,6 +117,7 @@ def faults(rows: list[Row]) -> list[str]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     """Fail the session when the shares fall short (in the process that prints, not in a worker)."""
+    close()
     if not hasattr(session.config, "workerinput"):
         session.config.stash[FAULTS] = faults(session.config.stash[ROWS])
         if session.config.stash[FAULTS] and session.exitstatus == 0:

@@ -19,6 +19,8 @@ from screen.report.schema import FindingPart, Report
 from tests.command.test_cli import MODEL
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 yaml = pytest.importorskip("yaml")
 
 

@@ -20,6 +20,8 @@ from screen.report.build import settings_part
 from screen.report.schema import Report
 from tests.report.test_report import full, report_of
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 BASE = 'fail-on = "conditional"\nbaseline = "known.json"\n[[targets]]\nspec = "model.py"\n'
 HEAD = 'fail-on = "never"\nignore = ["G", "R"]\nbaseline = "known.json"\nallow-unknown = true\n'
 COMMENT = "# screen: ignore[G103] -- the head normalises\n"

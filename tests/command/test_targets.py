@@ -17,6 +17,8 @@ from screen.report.annotation import annotations_of
 from screen.report.build import Request, not_judged
 from tests.command.test_cli import MODEL, _screen
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 FILE = """
 [tool.screen]
 fail-on = "unstable"

@@ -12,6 +12,8 @@ from screen.command.models import imported_by
 from screen.command.watch import watch
 from screen.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

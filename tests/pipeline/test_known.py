@@ -11,6 +11,8 @@ from screen.command.cli import main
 from screen.pipeline.known import comments_of
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 SLIP = (ROOT / "examples/slips/final_norm_missing.py").read_text(encoding="utf-8")
 
 

@@ -43,6 +43,7 @@ def outcomes(target: str, factor: float, **settings: Any) -> list[dict[str, Any]
     return [e for e in list(experiments(shrunk(bounds_only(plan), factor), built, watch, CPU))[1:] if e["name"] == "bounds"]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("target", ["examples/pre.py", "examples/peri.py", "examples/parallel.py", "examples/dyt.py", "hf:gpt2"])
 def test_bounds_hold(target: str) -> None:
     found = outcomes(target, 1.0, **SMALL.get(target, {}))

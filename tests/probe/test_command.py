@@ -21,6 +21,8 @@ from screen.report import render
 from tests.probe.common import turned
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 PRE = str(ROOT / "examples" / "pre.py")
 SIZES = {"n_layer": 2, "n_embd": 32, "vocab_size": 64, "block_size": 32}
 SMALL = [PRE, "--device", "cpu", *(word for name, value in SIZES.items() for word in ("--set", f"{name}={value}"))]

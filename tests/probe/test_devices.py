@@ -27,6 +27,7 @@ from tests.probe.common import measured, planned
 from tests.probe.zoo import small
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("target", ["examples/pre.py", "examples/peri.py", "hf:gemma2", "hf:bart"])
 def test_all_values_stand_on_the_device_of_the_run(target: str) -> None:
     """The meta device stands for one that is not the CPU: what is drawn, kept or read on the CPU and not moved cannot be used with it."""

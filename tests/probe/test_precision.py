@@ -230,6 +230,7 @@ def test_a_program_is_aligned_with_itself() -> None:
     assert aligned(graph, replace(graph, nodes=graph.nodes[:-1])) == (None, frozenset())
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", ["pre", "post", "parallel", "moe", "mamba", "vit_block", "none"])
 def test_examples(name: str) -> None:
     """Both types are measured, and nothing is refuted."""

@@ -30,6 +30,7 @@ def measured(target: str, settings: dict[str, Any], change: Any = lambda built: 
     return recorded(session, partial(real, Request(target=target, set=settings), built))[0]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("target", ["examples/pre.py", "examples/deepnorm.py", "examples/rezero.py", "examples/moe.py", "hf:gpt2"])
 def test_records_are_true(target: str) -> None:
     found = measured(target, SMALL if target.startswith("hf:") else {})

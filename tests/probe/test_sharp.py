@@ -59,6 +59,7 @@ def test_products_by_heads_are_measured_alike(name: str) -> None:
     assert ours == pytest.approx(asked.of(weights), rel=1e-8) and ours > 0
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", FOLDS)
 @pytest.mark.parametrize("roles", ["rc", "sc", "sa", "hrc"])
 def test_what_is_made_of_weights_is_measured_alike(name: str, roles: str) -> None:

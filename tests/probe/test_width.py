@@ -17,6 +17,8 @@ from screen.graph.target import parse
 from screen.probe.budget.narrower import advised, filled, is_lost, reduced, without_the_rest
 from screen.probe.plan.types import BlockPlan, ProbePlan, SublayerPlan
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 pytest.importorskip("transformers")
 SMALL = {"num_hidden_layers": 2, "vocab_size": 80}
 GQA = {**SMALL, "hidden_size": 96, "intermediate_size": 256, "num_attention_heads": 12, "num_key_value_heads": 4, "head_dim": 8}

@@ -12,6 +12,8 @@ from screen.report.compare import Comparison, compare, render
 from tests.report.test_report import EVIL, full, report_of
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 @pytest.fixture(autouse=True)
 def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:

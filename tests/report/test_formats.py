@@ -21,6 +21,8 @@ from screen.report.schema import Report
 from screen.settings import FORMATS, load
 from tests.report.test_report import EVIL, full, report_of
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 NEW = ("concise", "github", "gitlab", "junit", "sarif")
 
 

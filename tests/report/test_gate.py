@@ -18,6 +18,8 @@ from screen.report.build import Request, not_judged
 from screen.report.schema import FindingPart, Report
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 WORDS = ("slip", "unstable", "conditional", "never")
 SLIP = ("G101", "warning", "violated")
 

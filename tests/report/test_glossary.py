@@ -12,6 +12,8 @@ from screen.report.schema import State, VerdictName
 from screen.settings import FAIL_ON
 from screen.verdict.channels import CHANNELS
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 def test_words_are_unique_and_what_is_referred_to_exists() -> None:
     words = glossary.words()

@@ -15,6 +15,8 @@ from screen.report.plots.data import ROWS, series, sheets
 from screen.report.schema import ExperimentPart, ProbePart
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 PRE = str(ROOT / "examples" / "pre.py")
 
 

@@ -44,6 +44,7 @@ def test_a_contradiction_is_seen(claim: dict[str, object], sound: Report) -> Non
     assert contradictions(_with(sound, **claim))
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("case", CASES[::4], ids=lambda case: case.name)
 def test_odd_blocks(case: Case) -> None:
     report = screen.check(case.make(), example_inputs=case.arguments(), spot_check=False)

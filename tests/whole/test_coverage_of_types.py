@@ -36,6 +36,7 @@ LABELLED = {label["target"].split(":")[1] for label in labels()} if LABELS.exist
 """Types of which `test_zoo.py` reads a model, and asks more of it."""
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", [name for name in types()[::EVERY] if name not in LONG | LABELLED])
 def test_a_type_gives_no_fault(name: str) -> None:
     """The page joins partial runs, so only faults are held against it here; the next full run can compare stages."""

@@ -101,6 +101,7 @@ def odd(how: str) -> Graph:
     return trace(Model(how).to("meta").eval(), (torch.zeros(2, TOKENS, WIDTH, device="meta"),), {})
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("make", "target"), [*((graph_of, t) for t in ZOO), *((odd, t) for t in ODD)])
 def test_random_names_in_the_graph(make: Callable[[str], Graph], target: str) -> None:
     graph = make(target)

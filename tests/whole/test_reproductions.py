@@ -43,6 +43,7 @@ NOW = {
 """Channels D, R and L."""
 
 
+@pytest.mark.by_the_day
 @pytest.mark.skipif(not FALSE.exists(), reason="needs `../shared/false` beside the repository")
 @pytest.mark.parametrize("name", NOW)
 def test_what_was_false_is_said_no_more(name: str) -> None:

@@ -60,12 +60,14 @@ def test_a_slip_fails_and_its_rule_is_violated(name: str) -> None:
     assert slips.SEEN_BY[name] in _violated(report)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", slips.NAMES)
 def test_its_sound_twin_passes(name: str) -> None:
     report = _report(f"examples/slips/{name}.py::Sound")
     assert _gate(report) == Decision(0), _violated(report) or report.summary
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", PRODUCTION)
 def test_a_production_architecture_passes(name: str) -> None:
     report = _report(f"hf:{name}")

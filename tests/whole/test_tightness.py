@@ -7,6 +7,7 @@ import pytest
 from tests.tightness import CASES, Case, row
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_no_stack_exceeds_its_bounds(case: Case) -> None:
     """Powers of ten of bound / measured, for the stream's size and for the slope of the whole stack; −1e-9 allows for rounding."""

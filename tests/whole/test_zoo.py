@@ -33,6 +33,7 @@ def test_labels_are_there() -> None:
     pytest.skip(f"needs `../{LABELS.relative_to(SHARED.parent)}` beside the repository, which is not there")
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("label", _LABELS, ids=lambda label: str(label["id"]))
 def test_label(label: dict[str, Any], record_property: Callable[[str, object], None]) -> None:
     """The label's target builds and traces, is not called unstable, and no placement is wrong. The other fields count in the table's shares."""
