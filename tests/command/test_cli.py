@@ -345,11 +345,25 @@ def test_check_screens_a_file(project: Path) -> None:
     assert done.stdout.startswith("conditional")
 
 
-def test_what_a_target_prints_is_shown_on_demand_only(tmp_path: Path) -> None:
+Here = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def here(warm: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Here:
+    """Runs the command in this process, in a folder; its exit code, output and errors."""
+
+    def run(*words: str, cwd: Path) -> tuple[int, str, str]:
+        monkeypatch.chdir(cwd)
+        return (cli.main([*words]), *capfd.readouterr())
+
+    return run
+
+
+def test_what_a_target_prints_is_shown_on_demand_only(here: Here, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("print('hello from the file')\n" + MODEL)
-    quiet, verbose = _screen("check", "model.py", cwd=tmp_path), _screen("check", "model.py", "-v", cwd=tmp_path)
-    assert quiet.returncode == verbose.returncode == 0
-    assert "hello" not in quiet.stdout + quiet.stderr + verbose.stdout and "hello from the file" in verbose.stderr
+    quiet, verbose = here("check", "model.py", cwd=tmp_path), here("check", "model.py", "-v", cwd=tmp_path)
+    assert quiet[0] == verbose[0] == 0
+    assert "hello" not in quiet[1] + quiet[2] + verbose[1] and "hello from the file" in verbose[2]
 
 
 def test_a_terminal_without_unicode_is_served_too(project: Path) -> None:
@@ -366,15 +380,14 @@ def test_check_judges_several_targets_and_exits_with_the_worst(project: Path) ->
 
 def test_same_input_same_bytes(project: Path) -> None:
     outputs = {_screen("check", "model.py", "--format", "json", cwd=project, env={"PYTHONHASHSEED": str(seed)}).stdout for seed in (0, 1, 2, 3, 4)}
-    assert len(outputs) == 1 and json.loads(outputs.pop())["streams"]
-    text = _screen("check", "model.py", "--format", "json", cwd=project).stdout
-    assert str(project) not in text
+    [text] = outputs
+    assert json.loads(text)["streams"] and str(project) not in text
 
 
-def test_graph_prints_the_streams(project: Path) -> None:
+def test_graph_prints_the_streams(here: Here, project: Path) -> None:
     for name in ("text", "mermaid", "dot", "json"):
-        done = _screen("graph", "model.py", "--format", name, cwd=project)
-        assert done.returncode == 0 and done.stdout and done.stderr == "", name
+        code, out, err = here("graph", "model.py", "--format", name, cwd=project)
+        assert code == 0 and out and err == "", name
 
 
 def test_doctor_tells_versions_device_isolation_and_plugins(project: Path) -> None:
@@ -384,15 +397,15 @@ def test_doctor_tells_versions_device_isolation_and_plugins(project: Path) -> No
         assert word in done.stdout
 
 
-def test_schema_accepts_a_real_report(project: Path) -> None:
+def test_schema_accepts_a_real_report(here: Here, project: Path) -> None:
     import jsonschema
 
-    schema: dict[str, Any] = json.loads(_screen("schema", cwd=project).stdout)
-    jsonschema.validate(json.loads(_screen("check", "model.py", "--format", "json", cwd=project).stdout), schema)
+    schema: dict[str, Any] = json.loads(here("schema", cwd=project)[1])
+    jsonschema.validate(json.loads(here("check", "model.py", "--format", "json", cwd=project)[1]), schema)
 
 
-def test_settings_of_a_file_count(project: Path, tmp_path: Path) -> None:
+def test_settings_of_a_file_count(here: Here, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)
     (tmp_path / "pyproject.toml").write_text('[tool.screen]\nfail-on = "conditional"\nformat = "json"\n')
-    done = _screen("check", "model.py", cwd=tmp_path)
-    assert done.returncode == 1 and json.loads(done.stdout)["verdict"] == "conditional"
+    code, out, _ = here("check", "model.py", cwd=tmp_path)
+    assert code == 1 and json.loads(out)["verdict"] == "conditional"

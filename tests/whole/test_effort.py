@@ -96,6 +96,7 @@ def _loaded() -> None:
     run_rules(derive(_graph("llama", TINY)))
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("target", "settings"), KINDS, ids=[target for target, _ in KINDS])
 def test_kinds(target: str, settings: dict[str, int]) -> None:
     """Each distinct kind of block, with two layers."""
@@ -112,6 +113,7 @@ def test_scan() -> None:
     assert steps <= SCAN * STEPS_PER_SECOND, f"{steps / STEPS_PER_SECOND:.3f} s"
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("target", "layers"), DEEP, ids=[target for target, _ in DEEP])
 def test_depth(target: str, layers: str) -> None:
     """A layer costs the same at any depth, and a model of 32 layers that all ran stays below the mark."""
