@@ -11,7 +11,6 @@ import torch
 
 from screen.capture.build.built import Built
 from screen.capture.trace.loop import alone
-from screen.capture.trace.tracer import run as traced
 from screen.errors import UsageError
 from screen.graph import Graph, ops_digest
 from screen.probe.budget.allocation import Want
@@ -21,6 +20,7 @@ from screen.probe.experiments.curvature import curvatures
 from screen.probe.experiments.update import updates
 from screen.probe.measure.determinism import settled
 from screen.probe.measure.leaves import Watch
+from screen.probe.measure.parted import traced
 from screen.probe.measure.session import Session
 from screen.probe.plan.types import Experiment, Options, ProbePlan
 from screen.probe.precision import run as precision

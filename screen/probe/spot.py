@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from screen.capture.build.built import Built
 from screen.capture.trace.tracer import Trace
-from screen.capture.trace.tracer import run as traced
 from screen.probe.budget.budget import CALL, RATES, load_of
 from screen.probe.depth.laws import gap
 from screen.probe.measure.attention import MASKED, bounded_logits
 from screen.probe.measure.attention import logits as logits_of
 from screen.probe.measure.determinism import settled
 from screen.probe.measure.leaves import Material, Watch
+from screen.probe.measure.parted import traced
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotBranch, SpotPlan, SpotStream

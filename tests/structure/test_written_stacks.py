@@ -95,6 +95,37 @@ class Fused(nn.Module):
         return x + (self.o(torch.softmax(q @ k.mT / 6, -1) @ v) + self.down(up * F.silu(gate)))
 
 
+class OneOutput(nn.Module):
+    """Attention and an FFN that share the output map, and perhaps the input map (ViT-22B) or a gate made from another argument (the single blocks of
+    Flux)."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.norm, self.out, self.gate = nn.LayerNorm(WIDTH), nn.Linear(WIDTH + 80, WIDTH, bias=how != "no bias"), nn.Linear(WIDTH, 2 * WIDTH)
+        self.made = nn.Linear(WIDTH, 3 * WIDTH + 80 if how == "one input" else 3 * WIDTH)
+        self.up = None if how == "one input" else nn.Linear(WIDTH, 160 if how == "gated" else 80)
+        self.how = how
+
+    def forward(self, x: Tensor, c: Tensor | None = None) -> Tensor:
+        shift, gate = self.gate(x if c is None else c).chunk(2, -1)
+        y = self.norm(x) if c is None else self.norm(x) + shift
+        q, k, v, *rest = self.made(y).split(WIDTH if self.up is not None else (WIDTH, WIDTH, WIDTH, 80), -1)
+        hidden = self.up(y) if self.up is not None else rest[0]
+        if self.how == "gated":
+            up, gate = hidden.chunk(2, -1)
+            hidden = up * F.silu(gate)
+        else:
+            hidden = F.gelu(hidden)
+        if self.how == "not activated":
+            hidden = self.up(y) if self.up is not None else y
+        mixed = torch.softmax(q @ k.mT / 6, -1) @ v
+        beside = torch.cat([hidden, mixed] if self.how == "hidden first" else [mixed, hidden], -1)
+        made = self.out(beside)
+        if self.how == "read twice":
+            made = made + beside.mean(-1, keepdim=True)
+        return x + (made if c is None and self.how != "own gate" else gate * made)
+
+
 class Shared(nn.Module):
     """Two branches whose sum has one learned scale."""
 
@@ -217,6 +248,46 @@ def test_two_branches_from_one_projection() -> None:
     assert blocks(report) == ["3: attention pre, gated_ffn pre"]
     subs = report.streams[0].kinds[0].sublayers
     assert {s.parallel_group for s in subs} == {0} and [s.m.maps for s in subs] == [4, 3]
+
+
+@pytest.mark.parametrize("how", ["apart", "one input", "gated", "no bias", "hidden first"])
+def test_two_branches_into_one_output_map(how: str) -> None:
+    report = read(nn.Sequential(*(OneOutput(how) for _ in range(DEPTH)), nn.LayerNorm(WIDTH)))
+    subs = {s.role: s for s in report.streams[0].kinds[0].sublayers}
+    ffn = "gated_ffn" if how == "gated" else "ffn"
+    assert {role: (s.placement, s.parallel_group, s.m.maps) for role, s in subs.items()} == {
+        "attention": ("pre", 0, 4), ffn: ("pre", 0, 3 if how == "gated" else 2),
+    }  # fmt: skip
+    assert [s.depth for s in report.streams] == [DEPTH]
+
+
+class Under(nn.Module):
+    """Blocks under one condition."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(OneOutput(how) for _ in range(DEPTH)), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x, c[:, None])
+        return self.norm(x)
+
+
+@pytest.mark.parametrize("how", ["apart", "one input"])
+def test_two_branches_into_one_gated_output_map(how: str) -> None:
+    [stream] = read(Under(how), torch.zeros(2, WIDTH)).streams
+    subs = {s.role: s for s in stream.kinds[0].sublayers}
+    assert {role: (s.placement, s.parallel_group, s.m.maps, s.residual.branch_kind) for role, s in subs.items()} == {
+        "attention": ("pre", 0, 4, "data"), "ffn": ("pre", 0, 2, "data"),
+    }  # fmt: skip
+    assert stream.depth == DEPTH
+
+
+@pytest.mark.parametrize("how", ["own gate", "read twice", "not activated"])
+def test_one_output_map_that_is_no_sum_of_two_branches(how: str) -> None:
+    report = read(nn.Sequential(*(OneOutput(how) for _ in range(DEPTH)), nn.LayerNorm(WIDTH)))
+    assert [(s.role, s.parallel_group) for s in report.streams[0].kinds[0].sublayers] == [("attention", None)]
 
 
 def test_two_branches_with_one_scale_each_have_it_and_the_start_counts_it_once() -> None:

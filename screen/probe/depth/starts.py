@@ -18,8 +18,8 @@ import torch
 import torch.fx
 
 from screen.capture.build.built import weight_count
-from screen.capture.trace.tracer import run as traced
 from screen.probe.measure.leaves import Missing, Watch
+from screen.probe.measure.parted import traced
 from screen.probe.measure.session import Session
 from screen.probe.measure.stack import Stack
 from screen.probe.plan.types import BlockPlan

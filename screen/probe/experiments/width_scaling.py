@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 from screen.capture.build.width import same_ops
-from screen.capture.trace.tracer import run as traced
 from screen.errors import UsageError
 from screen.graph import Graph
 from screen.probe.budget.allocation import Key, Want
@@ -32,6 +31,7 @@ from screen.probe.budget.budget import BUILT, CALL, load_of
 from screen.probe.depth.fits import fitted, mean
 from screen.probe.measure.attention import logits
 from screen.probe.measure.leaves import Missing, Watch
+from screen.probe.measure.parted import traced
 from screen.probe.measure.replay import Env
 from screen.probe.measure.session import Session, tried
 from screen.probe.measure.stack import Stack

@@ -20,10 +20,10 @@ from torch.utils._pytree import tree_map
 
 from screen.capture.build.built import Built
 from screen.capture.trace.tracer import Trace
-from screen.capture.trace.tracer import run as traced
 from screen.graph import SOURCES, Graph
 from screen.probe.measure.kernels import called
 from screen.probe.measure.leaves import Missing
+from screen.probe.measure.parted import traced
 from screen.probe.measure.replay import MOVES, Env, Tape, real_value
 
 CASTS = frozenset({"to", "type", "float", "half", "bfloat16", "double", "type_as"})

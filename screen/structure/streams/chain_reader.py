@@ -11,7 +11,7 @@ from screen.structure.branches.role import Mixer
 from screen.structure.branches.weights import slices_of
 from screen.structure.chains.find import Chain, Chains
 from screen.structure.chains.identity_edges import Edge
-from screen.structure.dataflow import Flow, axes_of, nodes_of, strip
+from screen.structure.dataflow import Flow, axes_of, mask_of, nodes_of, strip
 from screen.structure.types import Norm
 
 
@@ -130,11 +130,16 @@ class ChainReader:
             return [branch]
         passed = self.flow.keys[branch.state]
         fresh = [self.flow.keys[i] & ~passed for i in data]
-        if not all(fresh) or (fresh[0] & fresh[1] and not self._share_a_map(branch, data, fresh)):
+        if not all(fresh) or (fresh[0] & fresh[1] & self._of_stream and not self._share_a_map(branch, data, fresh)):
             return [branch]
         parts = [p for i in data for p in self._split(replace(self._branch(branch.add, branch.state, i), behind=behind))]
         roles = {self.mixer(p).role for p in parts}
         return parts if len(roles) > 1 and roles & MIXERS else [branch]
+
+    @cached_property
+    def _of_stream(self) -> int:
+        """What depends on the stream; what other arguments are mapped to (a condition) may serve several branches."""
+        return mask_of(n for n in range(len(self.flow.graph.nodes)) if self.flow.depends(n, self.chain.nodes[0]))
 
     def _behind_scales(self, branch: Branch) -> tuple[int, tuple[Edge, ...]]:
         """The value behind copies and learned or constant multipliers at the end of a branch, and these."""
@@ -146,10 +151,10 @@ class ChainReader:
 
     def _share_a_map(self, branch: Branch, data: list[int], fresh: list[int]) -> bool:
         """Whether two parts of a branch share no more than a map of the stream of which each takes other slices (PaLM's fused projection)."""
-        shared, keys = fresh[0] & fresh[1], self.flow.keys
+        shared, keys = fresh[0] & fresh[1] & self._of_stream, self.flow.keys
         if not all(own & ~shared for own in fresh) or not all(self.flow.weighted[n] and keys[n] & shared == 1 << n for n in nodes_of(shared)):
             return False
-        cut = [self.flow.ancestors[i] & slices_of(branch) for i in data]
+        cut = [self.flow.ancestors[i] & slices_of(branch) & self._of_stream for i in data]
         return all(cut) and not cut[0] & cut[1]
 
     @cached_property
