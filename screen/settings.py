@@ -86,6 +86,8 @@ class Settings:
     """Whether claims are compared with the program on real tensors."""
     second_opinion: bool = True
     """Whether a file or a module is captured twice, and the captures compared."""
+    sandbox: str = "auto"
+    """Whether the user's code runs without network and without files to write to."""
     probe: bool = False
     device: str = "auto"
     dtype: str = "auto"
@@ -454,6 +456,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "verbose": _flag,
     "spot-check": _flag,
     "second-opinion": _flag,
+    "sandbox": _choice("auto", "require", "off"),
     "probe": _flag,
     "device": _choice("auto", "cpu", "cuda"),
     "dtype": _choice("auto", "float64", "float32"),

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 MOST = 32
 """Processes of one target at a time."""
@@ -63,6 +63,27 @@ def descendants(kept: Collection[int] = ()) -> list[int]:
     return [pid for pid in found[1:] if pid not in ended]
 
 
+def takes_more(pids: Collection[int], limit: int) -> bool:
+    """Whether processes take more than so many bytes together; what several of them share counts once, which is asked only where it matters."""
+    return _sum(pids, "statm", _resident) > limit and _sum(pids, "smaps_rollup", _own_share) > limit
+
+
+def _sum(pids: Collection[int], file: str, read: Callable[[str], int]) -> int:
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/{file}", encoding="ascii") as found:
+            total += read(found.read())
+    return total
+
+
+def _resident(text: str) -> int:
+    return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _own_share(text: str) -> int:
+    return int(text.partition("\nPss:")[2].split()[0]) << 10
+
+
 def end_descendants(kept: Collection[int] = ()) -> None:
     """Kill everything below this process and wait for it; those of `kept` are killed, and somebody else waits for them."""
     for _ in range(ROUNDS):
@@ -75,4 +96,4 @@ def end_descendants(kept: Collection[int] = ()) -> None:
         time.sleep(PAUSE)
 
 
-__all__ = ["MOST", "adopt", "descendants", "end_descendants", "end_with_parent"]
+__all__ = ["MOST", "adopt", "descendants", "end_descendants", "end_with_parent", "takes_more"]

@@ -18,9 +18,11 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Any
 
+from screen.child.draw import WORDS
 from screen.child.launch import can_fork, environment, interpreter
 from screen.child.protocol import MAX_LINE, ProtocolError, Request, at_most, fd_reader, frame, read_frame
 from screen.child.results import Capture, Captured, Progress, State, silent, words
+from screen.child.sandbox import clear, secrets
 from screen.errors import InternalError, Interrupted, LoadError, ScreenError
 
 STARTUP = 300.0
@@ -36,9 +38,13 @@ TAIL = 4000
 class Host:
     """A child that captures targets, one after the other. Use it in a `with` block."""
 
-    def __init__(self, *, preload: Sequence[str] = (), fork: bool | None = None) -> None:
+    def __init__(self, *, preload: Sequence[str] = (), fork: bool | None = None, words: int = 0) -> None:
         self.fork = can_fork() if fork is None else fork
         self._preload = list(preload)
+        self._words = words
+        """Which order words in a set have."""
+        self._other: Host | None = None
+        """The one where they have another."""
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue(WAITING)
         self._frames = ""
         """The line of the target that runs now; what still comes from earlier ones is dropped."""
@@ -47,6 +53,8 @@ class Host:
         """Control lines opened so far; what still comes from an earlier one is dropped."""
         self._child: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._scratch = tempfile.mkdtemp(prefix="screen-")
+        """Where targets have a folder each; the child removes it when this process is gone."""
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # `close` closes it
         if self.fork:
             self._open()
@@ -59,17 +67,25 @@ class Host:
 
     def close(self) -> None:
         """End the child. Nothing of it is left."""
+        if self._other is not None:
+            self._other.close()
         self._end()
         self._frames, self._lines = "", self._lines + 1
         self._errors.close()
+        clear(self._scratch)
 
     def capture(self, request: Request, progress: Progress | None = None) -> Capture:
         """Run one target to its end, to its time-out, or to its death."""
+        if request.draw == WORDS and not self._words:
+            self._other = self._other or Host(preload=self._preload, fork=self.fork, words=1)
+            return self._other.capture(request, progress)
         with tempfile.TemporaryFile() as log:
             state = State(request, progress or silent)
+            begin = None
             try:
                 pid = self._submit(request, log)
-                self._follow(state, pid, time.monotonic() + request.timeout, log)
+                begin = time.monotonic()
+                self._follow(state, pid, begin + request.timeout - request.spent, log)
             except ScreenError as error:
                 state.error = error
             except KeyboardInterrupt:
@@ -78,11 +94,12 @@ class Host:
                 state.error = Interrupted("the probe must be left to its end", "it was interrupted by Ctrl-C")
             finally:
                 self._finish(state)
+            seconds = time.monotonic() - begin if begin is not None else 0.0
             tail = _tail(log)
         state.locate(tail)
         if state.error is not None and tail:
             state.error.details = "\n".join(filter(None, [state.error.details, f"The target's own output ended with:\n{tail}"]))
-        return Capture(tuple(state.models), state.error, tail)
+        return Capture(tuple(state.models), state.error, tail, seconds, state.left)
 
     # -- one target ---------------------------------------------------------------------------------------------------------------
 
@@ -221,9 +238,9 @@ class Host:
 
     def _start(self, control: int | None, **streams: Any) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            interpreter("screen.child.worker", control=control, preload=self._preload),
+            interpreter("screen.child.worker", control=control, preload=self._preload, scratch=self._scratch, hidden=secrets()),
             pass_fds=() if control is None else (control,),
-            env=environment(),
+            env=environment(self._words),
             start_new_session=True,
             **streams,
         )

@@ -41,9 +41,9 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and hasattr(socket, "send_fds") and hasattr(os, "waitid")
 
 
-def environment() -> dict[str, str]:
-    """The child's environment: the caller's without secrets, and ours."""
-    return {**{name: value for name, value in os.environ.items() if not SECRET.search(name)}, **ENVIRONMENT}
+def environment(words: int = 0) -> dict[str, str]:
+    """The child's environment: the caller's without secrets, and ours. `words`: which order words in a set have."""
+    return {**{name: value for name, value in os.environ.items() if not SECRET.search(name)}, **ENVIRONMENT, "PYTHONHASHSEED": str(words)}
 
 
 def interpreter(module: str, **settings: object) -> list[str]:

@@ -47,6 +47,8 @@ class Request:
     depth: int | None = None
     timeout: float = DEFAULT_TIMEOUT
     """Seconds; the parent keeps the clock."""
+    spent: float = 0.0
+    """Seconds of these that are over."""
     memory: int = DEFAULT_MEMORY
     """Bytes of address space; 0: no limit."""
     probe: dict[str, Any] | None = None
@@ -57,6 +59,10 @@ class Request:
     """name of a model -> `SpotPlan` as plain data: look at these in place of sending the graphs."""
     draw: int = 0
     """Which random numbers and places in memory the process has (`screen.child.draw`)."""
+    sandbox: str = "auto"
+    """`auto`: what the machine has; `require`: all of it, or an error; `off`: none (`screen.child.sandbox`)."""
+    hidden: tuple[str, ...] = ()
+    """Files that are not to be seen in it, from the root: those of the report."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -65,7 +71,7 @@ class Request:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Request:
         """What `to_json` gave."""
-        return Request(**{**data, "inputs": tuple(data["inputs"])})
+        return Request(**{**data, "inputs": tuple(data["inputs"]), "hidden": tuple(data["hidden"])})
 
 
 def pack(body: bytes) -> bytes:

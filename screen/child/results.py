@@ -65,8 +65,18 @@ class Capture:
     """Why it ended early; what is in `models` came before."""
     log: str
     """The tail of what the child wrote to its stdout and stderr."""
+    seconds: float = 0.0
+    """How long its process ran."""
+    left: bool = False
+    """Whether its process ended itself before it was done."""
 
 
+ENDED = {
+    "crowd": f"had more than {MOST} processes at a time",
+    "memory": "took more than `--memory` together with the processes that it started",
+}
+"""Why we end a process of ourselves."""
+EXITED = "ended with exit code"
 MAX_TEXT = 300
 """Characters of what is repeated of something that is no frame of ours."""
 
@@ -113,6 +123,11 @@ class State:
         except (ProtocolError, graphio.GraphFormatError, KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
             raise self.garbled(str(error)[:MAX_TEXT]) from None
 
+    @property
+    def left(self) -> bool:
+        """Whether its process ended itself before it was done."""
+        return not self.complete and self.status.startswith(EXITED)
+
     def late(self) -> ScreenError:
         """The time is over."""
         advice = "Look for a loop that does not end, or raise `--timeout`"
@@ -152,10 +167,10 @@ class State:
 def words(ended: dict[str, Any]) -> str:
     """`was ended by SIGSEGV`, `ended with exit code 0`."""
     status = int(ended["status"])
-    if ended["how"] == "crowd":
-        return f"had more than {MOST} processes at a time and was ended"
+    if (why := ENDED.get(ended["how"])) is not None:
+        return f"{why} and was ended"
     if ended["how"] != "signal":
-        return f"ended with exit code {status}"
+        return f"{EXITED} {status}"
     try:
         name = signal.Signals(status).name
     except ValueError:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from screen.capture import phase
 from screen.capture.build.configs import Missing
 from screen.child.protocol import MAX_FRAME, Request, error_fields, frame, graph_frame
-from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError
+from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError, chain
 from screen.graph import io as graphio
 from screen.graph.target import parse
 
@@ -35,10 +35,20 @@ _MEMORY = re.compile(r"can't allocate memory|not enough memory|cannot allocate m
 MAX_TEXT = 300
 """Characters of an exception's first line that are repeated."""
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_ENCLOSED = "The sandbox has no network and writes to the folder of `tempfile` alone: `--sandbox off` is for code that is trusted"
 
 
 def nothing() -> None:
     """No limits to set."""
+
+
+def prepare(request: Request) -> None:
+    """Import what the request needs, while what is compiled for it can still be kept."""
+    if request.probe is not None or request.spot is not None:
+        import screen.child.real
+        import screen.probe.run
+        import screen.probe.spot
+    import screen.capture.build.build  # noqa: F401
 
 
 def run(
@@ -177,8 +187,9 @@ def explain(error: BaseException, request: Request, doing: str) -> ScreenError:
         return LoadError(f"`{request.target}` must build without weights", found, advice, file=file, line=line, details=_details(error))
     if doing == "trace":
         required = f"`forward` of `{request.target}` must run to its end"
-        return TraceError(required, what + where, "Call it yourself first, or give it inputs with `--input`", **at)
-    return LoadError(f"`{request.target}` must be importable and build a model", what + where, _advice(error, request), **at)
+        return TraceError(required, what + where, _refused(error, request) or "Call it yourself first, or give it inputs with `--input`", **at)
+    advice = _refused(error, request) or _advice(error, request)
+    return LoadError(f"`{request.target}` must be importable and build a model", what + where, advice, **at)
 
 
 def _loads_weights(trail: TracebackType | None) -> tuple[str, int, str] | None:
@@ -190,6 +201,11 @@ def _loads_weights(trail: TracebackType | None) -> tuple[str, int, str] | None:
             return trail.tb_frame.f_code.co_filename, trail.tb_lineno, getattr(owner, "__name__", "Model")
         trail = trail.tb_next
     return None
+
+
+def _refused(error: BaseException, request: Request) -> str:
+    """What to do where it may be the sandbox that said no."""
+    return _ENCLOSED if request.sandbox != "off" and any(isinstance(one, PermissionError) for one in chain(error)) else ""
 
 
 def _advice(error: BaseException, request: Request) -> str:
@@ -227,4 +243,4 @@ def _details(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
-__all__ = ["blame", "explain", "name_of", "run"]
+__all__ = ["blame", "explain", "name_of", "prepare", "run"]

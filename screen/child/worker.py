@@ -5,8 +5,8 @@ is told on a control socket: fork one process per target, say when that process 
 session of its own with limits, has its output in a file, and speaks frames (`screen.child.protocol`) on a pipe. Where `os.fork` is
 missing, `once` does one target in a fresh interpreter.
 
-This contains accidents: `sys.exit(0)`, `os._exit(0)`, endless loops, crashes, huge allocations, closed file descriptors, prints. It is
-not a sandbox: code that is out to harm can.
+This contains accidents: `sys.exit(0)`, `os._exit(0)`, endless loops, crashes, huge allocations, closed file descriptors, prints. What code
+that is out to harm can reach is up to `screen.child.sandbox`, which the forked process enters before it runs any.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ import traceback
 from typing import Any, NoReturn
 
 from screen.child.bytecode import ignore_compiled
-from screen.child.descendants import MOST, adopt, descendants, end_descendants, end_with_parent
+from screen.child.descendants import MOST, adopt, descendants, end_descendants, end_with_parent, takes_more
 from screen.child.draw import draw
 from screen.child.protocol import Request, fd_reader, frame, read_frame
+from screen.child.sandbox import ADVICE, clear, enclose
+from screen.errors import LimitError
 from screen.graph.gc_pause import put_off
 
 STACK_SIGNAL = getattr(signal, "SIGUSR2", None)
@@ -43,18 +45,19 @@ CPU_SLACK = 30
 
 
 def serve(settings: dict[str, Any]) -> NoReturn:
-    """The zygote's life. `settings`: {control: file descriptor, preload: module names}."""
+    """The zygote's life. `settings`: {control: file descriptor, preload: module names, scratch: folder, hidden: paths}."""
     control = socket.socket(fileno=settings["control"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
-    children: set[int] = set()
+    children: dict[int, int] = {}
+    """Process of a target -> bytes of memory that it and what it starts may take; 0: no limit."""
     adopt()
     try:
         preload(settings["preload"])
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        _loop(control, wake, children)
+        _loop(control, wake, children, settings)
     except ImportError as error:
         with contextlib.suppress(OSError):
             control.sendall(frame("broken", found=f"{type(error).__name__}: {error}"))
@@ -65,6 +68,7 @@ def serve(settings: dict[str, Any]) -> NoReturn:
             with contextlib.suppress(OSError):
                 os.killpg(child, signal.SIGKILL)
         end_descendants()
+        clear(settings["scratch"])
         os._exit(0)
 
 
@@ -83,33 +87,41 @@ def preload(modules: list[str]) -> None:
     gc.set_threshold(*RARELY)
 
 
-def _loop(control: socket.socket, wake: int, children: set[int]) -> None:
+def _loop(control: socket.socket, wake: int, children: dict[int, int], settings: dict[str, Any]) -> None:
     """Orders until the parent hangs up."""
     announced: set[int] = set()
-    crowded: set[int] = set()
+    ended_for: dict[int, str] = {}
     with selectors.DefaultSelector() as selector:
         selector.register(control, selectors.EVENT_READ)
         selector.register(wake, selectors.EVENT_READ)
         while True:
-            for key, _ in selector.select(LOOK if children - announced else None):
+            for key, _ in selector.select(LOOK if children.keys() - announced else None):
                 if key.fd == wake:
                     os.read(wake, 4096)
-                elif not _order(control, children):
+                elif not _order(control, children, settings):
                     return
-            if children - announced and len(descendants(children)) > MOST:
-                crowded |= children
+            if (running := children.keys() - announced) and (why := _too_much(children)):
+                ended_for |= dict.fromkeys(running, why)
                 end_descendants(children)
-            for child in sorted(children - announced):
+            for child in sorted(children.keys() - announced):
                 ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
                 if ended is not None:  # it stays a zombie until it is reaped, so that its number cannot be given to another process
                     announced.add(child)
                     how = "signal" if ended.si_code in (os.CLD_KILLED, os.CLD_DUMPED) else "exit"
-                    how = "crowd" if child in crowded else how
-                    control.sendall(frame("ended", pid=child, how=how, status=ended.si_status))
-            announced &= children
+                    control.sendall(frame("ended", pid=child, how=ended_for.get(child, how), status=ended.si_status))
+            announced &= children.keys()
 
 
-def _order(control: socket.socket, children: set[int]) -> bool:
+def _too_much(children: dict[int, int]) -> str:
+    """What targets have too much of, with all that they started: a key of `screen.child.results.ENDED`; empty where it is nothing."""
+    below = descendants(children)
+    if len(below) > MOST:
+        return "crowd"
+    limit = sum(children.values())
+    return "memory" if limit and len(below) > len(children) and takes_more(below, limit) else ""  # one alone has a limit of its own
+
+
+def _order(control: socket.socket, children: dict[int, int], settings: dict[str, Any]) -> bool:
     """Carry out one order; False when there are no more."""
     passed: list[int] = []
 
@@ -124,7 +136,7 @@ def _order(control: socket.socket, children: set[int]) -> bool:
     if message["kind"] == "reap":
         end_descendants({message["pid"]})
         os.waitpid(message["pid"], 0)
-        children.discard(message["pid"])
+        children.pop(message["pid"], None)
         control.sendall(frame("reaped", pid=message["pid"]))
         return True
     pipe, log = passed
@@ -132,8 +144,8 @@ def _order(control: socket.socket, children: set[int]) -> bool:
     if child == 0:
         control.close()
         end_with_parent()
-        _target(Request.from_json(message["request"]), pipe, log)
-    children.add(child)
+        _target(Request.from_json(message["request"]), pipe, log, settings)
+    children[child] = message["request"]["memory"]
     os.close(pipe)
     os.close(log)
     control.sendall(frame("started", pid=child))
@@ -150,10 +162,15 @@ def once(settings: dict[str, Any]) -> NoReturn:
         os.write(pipe, frame("broken", found=f"{type(error).__name__}: {error}"))
         os._exit(0)
     os.write(pipe, frame("started", pid=os.getpid()))
-    _target(Request.from_json((message or {})["request"]), pipe, log)
+    _target(Request.from_json((message or {})["request"]), pipe, log, settings)
 
 
-def _target(request: Request, pipe: int, log: int) -> NoReturn:
+def _folder(settings: dict[str, Any], pid: int) -> str:
+    """The only one that a target may write to."""
+    return os.path.join(settings["scratch"], str(pid))
+
+
+def _target(request: Request, pipe: int, log: int, settings: dict[str, Any]) -> NoReturn:
     """The life of the process that runs the user's code."""
     try:
         _settle(log)
@@ -161,11 +178,28 @@ def _target(request: Request, pipe: int, log: int) -> NoReturn:
         ignore_compiled()
         _end_forks()
         draw(request.draw)
-        from screen.child.run import run
+        from screen.child.run import prepare, run
 
-        run(request, channel.send, before=lambda: _limit(request), after=_unlimit)
+        def before() -> None:
+            prepare(request)
+            _enclose(request, settings)
+            _limit(request)
+
+        run(request, channel.send, before=before, after=_unlimit)
     finally:
         os._exit(0)
+
+
+def _enclose(request: Request, settings: dict[str, Any]) -> None:
+    """Into the sandbox. Raises `LimitError` where it is required and cannot be had."""
+    if request.sandbox == "off":
+        return
+    try:
+        os.mkdir(folder := _folder(settings, os.getpid()), 0o700)
+        enclose(folder, [*settings["hidden"], *request.hidden])
+    except OSError as error:
+        if request.sandbox == "require":
+            raise LimitError("`--sandbox require` must find a sandbox", error.strerror or str(error), ADVICE) from error
 
 
 def _end_forks() -> None:

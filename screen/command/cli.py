@@ -30,6 +30,10 @@ RECIPE = (
 TRUSTED = (
     "Settings, the baseline and comments that ignore come from this commit (e.g. origin/main) or .toml file, and none from the tree that is judged."
 )
+SANDBOX = (
+    "auto (default): the code of TARGET runs without network, writes to a temporary folder alone and does not see reports and keys, where the system "
+    "can do that (`screen doctor`); require: else exit 2; off: it runs with your rights."
+)
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 click.rich_click.OPTION_GROUPS = {
@@ -42,7 +46,7 @@ click.rich_click.OPTION_GROUPS = {
         {"name": "Measuring",
          "options": ["--spot-check", "--second-opinion", "--probe", "--device", "--dtype", "--seed",
                      "--probe-seconds", "--stress"]},
-        {"name": "Limits", "options": ["--timeout", "--memory", "--jobs", "--watch"]},
+        {"name": "Limits", "options": ["--timeout", "--memory", "--sandbox", "--jobs", "--watch"]},
         {"name": "Help", "options": ["--help"]},
     ]
 }
@@ -102,8 +106,9 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("-v", "--verbose", is_flag=True, help="Tracebacks, the target's own output, findings that hold."),
         click.option("-o", "--output", metavar="PATH", help="Write there instead of to stdout."),
-        click.option("--memory", metavar="SIZE", help="Address space of capture (default 8GiB, 0 is no limit)."),
-        click.option("--timeout", metavar="SECONDS", help="Time of capture of one target (default 120)."),
+        click.option("--sandbox", metavar="WHEN", help=SANDBOX),
+        click.option("--memory", metavar="SIZE", help="For the processes of one target together (default 8GiB, 0 is no limit)."),
+        click.option("--timeout", metavar="SECONDS", help="Time for one target: capture and analysis (default 120)."),
         click.option("--width", metavar="D", help="Hidden size that a config is built with; heads and sizes inside go with it."),
         click.option("--recipe", multiple=True, metavar="FILE|NAME|FIELD=VALUE", help=RECIPE),
         click.option("--depth", metavar="N", help="How many times a target that is one block will be stacked (default 24)."),

@@ -140,6 +140,10 @@ def _interrupted(judged: list[Judged]) -> bool:
 def _settings(options: Mapping[str, Any]) -> Settings:
     settings = configuration.load(options)
     console.verbose = settings.verbose
+    if settings.verbose:
+        from screen.child.sandbox import described
+
+        console.line(f"sandbox: {'off' if settings.sandbox == 'off' else described()}")
     return settings
 
 

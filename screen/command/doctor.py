@@ -11,6 +11,7 @@ import sys
 from importlib import metadata
 
 import screen
+from screen.child import sandbox
 from screen.child.launch import ENVIRONMENT, can_fork, interpreter
 
 PACKAGES = ("torch", "transformers", "timm", "torchvision", "click", "rich-click", "jinja2", "networkx", "numpy", "pydantic", "rich", "sympy")
@@ -85,7 +86,7 @@ def _device() -> list[tuple[str, str]]:
 def _isolation() -> list[tuple[str, str]]:
     how = "one process forked per target, killed as a group" if can_fork() else "a fresh interpreter per target (no `os.fork` here)"
     clock = "the parent keeps the clock and kills"
-    return [("capture", how), ("memory", _memory()), ("time", clock), ("is it a sandbox?", "no: it contains accidents")]
+    return [("capture", how), ("memory", _memory()), ("time", clock), ("sandbox", sandbox.described())]
 
 
 def _memory() -> str:

@@ -1,4 +1,5 @@
-"""Time and memory of the analysis, which runs in this process: a graph may be made so that it takes for ever.
+"""Time and memory of one target: one clock for what its processes take and for the analysis, which runs in this process and may be made so that it
+takes for ever.
 
 An alarm interrupts Python between two of its steps: one single call into C that takes for ever is not ended. Only the main thread hears it."""
 
@@ -8,8 +9,12 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import FrameType
 from typing import ParamSpec, TypeVar
+
+from screen.child.protocol import Request
+from screen.child.results import Capture, Progress
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,7 +27,7 @@ class OutOfTime(BaseException):
 
 
 class Clock:
-    """Runs while the analysis does, and stands while somebody else keeps the time."""
+    """Of one target. It rings while the analysis runs; while a process of the target runs, its host keeps what is left of the time."""
 
     def __init__(self, seconds: float, memory: int) -> None:
         self._left = seconds
@@ -56,6 +61,18 @@ class Clock:
                     self._start()
 
         return paused
+
+    def of_target(self, capture: Callable[[Request, Progress], Capture]) -> Callable[[Request, Progress], Capture]:
+        """The same capture within what is left. Its time counts from where the target's own process starts; a probe has a budget of its own."""
+
+        def timed(request: Request, progress: Progress) -> Capture:
+            if request.probe is not None:
+                return capture(request, progress)
+            found = capture(replace(request, spent=max(0.0, request.timeout - self._left)), progress)
+            self._left -= found.seconds
+            return found
+
+        return self.beside(timed)
 
     def _start(self) -> None:
         _limit(self._memory)

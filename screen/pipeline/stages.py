@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from screen.changes import tried
+from screen.child.draw import PLACES, WORDS, hashes
 from screen.child.protocol import Request
 from screen.child.results import Capture, Captured, Progress, silent
-from screen.errors import InternalError, Interrupted, LimitError, ScreenError, TraceError, UsageError, swallowed, whole_model
+from screen.child.sandbox import ADVICE, missing
+from screen.errors import InternalError, Interrupted, LimitError, LoadError, ScreenError, TraceError, UsageError, swallowed, whole_model
 from screen.facts import derive
 from screen.facts.record import Facts
 from screen.graph.target import OPTIONAL, did_you_mean, parse
@@ -21,7 +23,7 @@ from screen.pipeline.probe import probe_request, with_narrower, with_probe
 from screen.pipeline.spot import spot_request, with_spot
 from screen.probe.plan.from_facts import plan_of
 from screen.probe.plan.spot import spot_plan
-from screen.probe.plan.spot_types import Found, SpotPlan, found_from_json
+from screen.probe.plan.spot_types import OTHER, Found, SpotPlan, found_from_json
 from screen.probe.plan.types import Options, ProbePlan
 from screen.recipe import Recipe, Stated
 from screen.report.build import Request as Asked
@@ -37,6 +39,8 @@ Capturer = Callable[[Request, Progress], Capture]
 """`screen.child.host.Host.capture`, or the same in this process."""
 
 
+SAME = "`{}` must be the same model each time it is built and run"
+SAME_ADVICE = "Look for random numbers without a seed, for sets that order layers, and for what depends on the clock, the process or a file"
 LARGEST = 20_000_000
 """Parameters of a model beyond which no spot check is made: of its own size it would take longer than the analysis."""
 
@@ -86,6 +90,9 @@ class Judged:
 def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judged]:
     """The reports on every model that the target names, in their order."""
     captured = capture(job.request, progress)
+    if not captured.models and captured.error is None:
+        required, found = f"`{job.request.target}` must hold a model", "its process said that it was done, and of no model"
+        captured = replace(captured, error=LoadError(required, found, "Look for code that writes to file descriptors that it did not open"))
     judged: list[Judged] = []
     plans: dict[str, ProbePlan] = {}
     others = second_opinion(job, captured, capture, progress)
@@ -132,10 +139,13 @@ def second_opinion(job: Job, captured: Capture, capture: Capturer, progress: Pro
     """The models of a file or a module that are other ones in a second capture, by their names, with what differs.
 
     Graphs may differ in what nobody asks; a model is another one where what is said of it differs."""
-    if not job.second or captured.error is not None or parse(job.request.target).kind in ("hf", "config", "timm"):
+    if not job.second or captured.error is not None or _is_of_library(job):
         return {}
     first = {model.name: model for model in captured.models if model.graph is not None}
-    again = capture(replace(job.request, draw=1), progress) if first else Capture((), None, "")
+    graphs = [model.graph for model in first.values() if model.graph is not None]
+    files = {node.file for graph in graphs for node in graph.nodes} | {module.file for graph in graphs for module in graph.modules}
+    draw = WORDS if hashes(sorted(files)) else PLACES
+    again = capture(replace(job.request, draw=draw), progress) if first else Capture((), None, "")
     second = {model.name: model for model in again.models if model.graph is not None}
     found: dict[str, ScreenError] = {}
     for name, model in first.items():
@@ -145,6 +155,23 @@ def second_opinion(job: Job, captured: Capture, capture: Capturer, progress: Pro
             if other is None or _said(job, model) != _said(job, other):
                 found[name] = _other_model(name, model, other, again.error)
     return found
+
+
+def _not_looked_at(job: Job, name: str, seen: Capture) -> ScreenError | None:
+    """Why a model is another one where a spot check gave nothing: its process said that it was done, ended itself, or built no such model.
+
+    One that took too much time or memory says nothing of the model."""
+    error = seen.error
+    spot = next((model.spot for model in seen.models if model.name == name and model.spot is not None), None)
+    if spot is not None and spot.get("reason") == OTHER and not _is_of_library(job):
+        return TraceError(SAME.format(name), f"before it ran on real tensors {OTHER}", SAME_ADVICE)
+    if spot is not None or (error is not None and (error.stage == "internal" or (error.stage == "limits" and not seen.left))):
+        return None
+    return TraceError(SAME.format(name), f"on real tensors it was not there: {error.found if error else 'nothing was said of it'}", SAME_ADVICE)
+
+
+def _is_of_library(job: Job) -> bool:
+    return parse(job.request.target).kind in ("hf", "config", "timm")
 
 
 def _said(job: Job, model: Captured) -> str:
@@ -159,17 +186,16 @@ def _said(job: Job, model: Captured) -> str:
 
 def _other_model(name: str, model: Captured, other: Captured | None, error: ScreenError | None) -> ScreenError:
     """Two captures that differ, with the first place."""
-    advice = "Look for random numbers without a seed, for sets of objects that order layers, and for what depends on the clock, the process or a file"
-    required = f"`{name}` must be the same model each time it is built and run"
+    required = SAME.format(name)
     if other is None or model.graph is None or other.graph is None:
-        return TraceError(required, f"the second time it was not captured: {error.found if error else 'it was not there'}", advice)
+        return TraceError(required, f"the second time it was not captured: {error.found if error else 'it was not there'}", SAME_ADVICE)
     pairs = ((a, b) for a, b in zip_longest(model.graph.nodes, other.graph.nodes) if a != b)
     one, two = next(pairs, (None, None))
     here = next((node for node in (one, two) if node is not None), None)
     texts = [f"`{node.op}` at {os.path.basename(node.file)}:{node.line}" if node is not None else "nothing" for node in (one, two)]
     what = f"{texts[0]} and {texts[1]}" if texts[0] != texts[1] else f"the numbers in {texts[0]}" if here is not None else "how weights start"
     file, line = (here.file or None, here.line or None) if here is not None else (None, None)
-    return TraceError(required, f"two captures differ, first in {what}", advice, file=file, line=line)
+    return TraceError(required, f"two captures differ, first in {what}", SAME_ADVICE, file=file, line=line)
 
 
 def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -> dict[str, tuple[Captured, Facts] | Exception]:
@@ -199,7 +225,7 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
     for name in plans:
         known = found[name]
         assert not isinstance(known, Exception)
-        found[name] = known[0], with_spot(known[1], _found(seen, name))
+        found[name] = _not_looked_at(job, name, seen) or (known[0], with_spot(known[1], _found(seen, name)))
     return found
 
 
@@ -236,7 +262,11 @@ def job_of(target: str, settings: Settings) -> Job:
     _check_codes(settings)
     given = {**{OPTIONAL + key: value for key, value in settings.config.items()}, **settings.set}
     depth = settings.depth or (settings.recipe.recipe.depth if settings.recipe is not None else None)
-    request = Request(target, given, settings.input, depth, settings.timeout, settings.memory, width=settings.width)
+    sandbox, hidden = settings.sandbox, tuple(os.path.abspath(path) for path in (settings.output, *(path for _, path in settings.report)) if path)
+    if sandbox == "require" and (why := missing()):
+        raise UsageError("`--sandbox require` must find a sandbox", why, ADVICE)
+    limits = settings.timeout, settings.memory
+    request = Request(target, given, settings.input, depth, *limits, width=settings.width, sandbox=sandbox, hidden=hidden)
     chosen, recipe = (settings.select, settings.ignore), settings.recipe
     measured = settings.probe or settings.stress
     options = Options(settings.seed, settings.device, settings.dtype, settings.probe_seconds, settings.memory, settings.stress)  # type: ignore[arg-type]

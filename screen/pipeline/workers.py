@@ -36,10 +36,10 @@ def safely(job: Job, capture: Capturer, progress: Progress) -> list[Judged]:
     clock = Clock(request.timeout, request.memory)
     try:
         with clock.running():
-            return judge(job, clock.beside(capture), clock.beside(progress))
+            return judge(job, clock.of_target(capture), clock.beside(progress))
     except OutOfTime:
         found = "it was still being analysed then"
-        return [unjudged(job, LimitError(f"`{request.target}` must be analysed within {request.timeout:g} s", found, "Raise `--timeout`"))]
+        return [unjudged(job, LimitError(f"`{request.target}` must be judged within {request.timeout:g} s", found, "Raise `--timeout`"))]
     except Exception as error:
         return [unjudged(job, error)]
 

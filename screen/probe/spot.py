@@ -27,7 +27,7 @@ from screen.probe.measure.leaves import Material, Watch
 from screen.probe.measure.parted import traced
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
 from screen.probe.measure.session import said
-from screen.probe.plan.spot_types import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotBranch, SpotPlan, SpotStream
+from screen.probe.plan.spot_types import FACTORS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundStream, SpotBranch, SpotPlan, SpotStream
 
 Make = Callable[[int], nn.Module]
 """Builds the model with weights, from a seed."""
@@ -60,7 +60,7 @@ def spot_check(plan: SpotPlan, built: Built, watch: Watch, make: Make | None) ->
 def _measured(plan: SpotPlan, built: Built, watch: Watch, make: Make | None) -> Found:
     trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
     if not plan.is_of(trace.graph):
-        raise Missing("a second trace gave another program")
+        raise Missing(OTHER)
     ends = [n for s in plan.streams for n in s.states] or list(trace.graph.outputs)
     load = load_of(trace.graph, [*trace.graph.outputs[:1], *ends], [])
     seconds = PASSES * ((2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls)

@@ -314,18 +314,20 @@ def test_the_whole_command_keeps_its_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)])
 def test_when_the_command_is_ended_its_children_end_with_it(tmp_path: Path, sent: signal.Signals, code: int) -> None:
-    _write(tmp_path, "forward", "open('running', 'w').close(); [None for _ in iter(int, 1)]")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCREEN_TEST_MARK": str(tmp_path)}
+    _write(tmp_path, "forward", "open(os.environ['TMPDIR'] + '/running', 'w').close(); [None for _ in iter(int, 1)]")
+    (tmp_path / "temporary").mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCREEN_TEST_MARK": str(tmp_path), "TMPDIR": str(tmp_path / "temporary")}
     command = [sys.executable, "-m", "screen", "check", "hostile.py"]
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         limit = time.monotonic() + 60
-        while not (tmp_path / "running").exists() and time.monotonic() < limit:
+        while not list((tmp_path / "temporary").rglob("running")) and time.monotonic() < limit:
             time.sleep(0.05)
         running.send_signal(sent)
         out, err = running.communicate(timeout=60)
     assert running.returncode == code and out == ""
     assert err.strip() == ("interrupted" if sent == signal.SIGINT else "")
     _no_child_left(f"SCREEN_TEST_MARK={tmp_path}", patience=5)
+    assert not list((tmp_path / "temporary").glob("screen-*"))
 
 
 def test_the_child_never_looks_in_the_working_directory_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

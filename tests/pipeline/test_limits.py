@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -69,6 +70,26 @@ def test_the_clock_stands_while_others_work(monkeypatch: pytest.MonkeyPatch) -> 
 
     (found,) = workers.safely(Job(Request("model.py", timeout=0.2, memory=0)), slow, silent)
     assert found.report.error is not None and "ended" in found.report.error.message
+
+
+def test_one_deadline_holds_for_captures_and_the_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent: list[float] = []
+
+    def judge(job: Job, capture: object, progress: Progress) -> list[Judged]:
+        assert callable(capture)
+        for request in (job.request, replace(job.request, timeout=20.0), replace(job.request, probe={})):
+            capture(request, progress)
+        return _for_ever()
+
+    monkeypatch.setattr(workers, "judge", judge)
+
+    def slow(request: Request, progress: Progress) -> Capture:
+        spent.append(request.spent)
+        return Capture((), None, "", seconds=59.9)
+
+    (found,) = workers.safely(Job(Request("model.py", timeout=60.0, memory=0)), slow, silent)
+    assert "must be judged within 60 s" in str(found.error)
+    assert spent[0] < 1 and 19 < spent[1] <= 21 and spent[2] == 0.0  # of 20 seconds; a probe has its own
 
 
 def test_out_of_time_is_no_exception_that_becomes_a_reason() -> None:

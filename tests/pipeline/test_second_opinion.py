@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from screen.child.draw import hashes
 from screen.child.host import Host
 from screen.child.protocol import Request
 from screen.child.results import Capture, Progress
@@ -39,11 +41,12 @@ OTHERS = {
     "random in forward": "[p for p in self.parts if random.random() < 0.5]",
     "a set of objects": "set(self.parts)",
     "numbers of numpy": "self.parts[: np.random.randint(1, 4)]",
+    "a set of words": "[self.parts[int(word[-1])] for word in {f'part {i}' for i in range(8)}]",
 }
 SAME = {
     "a seed of its own": "random.Random(3).sample(list(self.parts), 3)",
     "numbers that nobody asks": "[random.random(), np.random.rand(), self.parts][2]",
-    "a set of words": "[self.parts[int(i)] for i in set('012')]",
+    "a question to a set": "[self.parts[i] for i in range(3) if str(i) in {'0', '2'}]",
 }
 
 
@@ -55,7 +58,7 @@ def host() -> Iterator[Host]:
 
 def _error(host: Host, folder: Path, parts: str, top: str = "") -> str:
     (folder / "model.py").write_text(HEAD.replace("PARTS", parts) + top)
-    (found,) = judge(Job(Request(f"{folder / 'model.py'}::Model", timeout=60.0, memory=0), spot=False, second=True), host.capture)
+    (found,) = judge(Job(Request(f"{folder / 'model.py'}::Model", timeout=60.0, memory=0, sandbox="off"), spot=False, second=True), host.capture)
     return "" if found.report.error is None else found.report.error.message
 
 
@@ -74,6 +77,43 @@ def test_what_fails_the_second_time_is_not_judged(host: Host, tmp_path: Path) ->
     left = str(tmp_path / "left")
     once = f"if os.path.exists({left!r}): os._exit(0)\nopen({left!r}, 'w').close()\n"
     assert "the second time it was not captured: the process ended with exit code 0" in _error(host, tmp_path, "self.parts", once)
+
+
+def test_words_are_asked_for_where_code_may_ask(tmp_path: Path) -> None:
+    asks = "x = {1, 2}", "set('ab')", "hash('a')", "{a for a in 'ab'}"
+    for text in (*asks, "'a' in {'a'}", "x = {1: 2}", "("):
+        (tmp_path / "model.py").write_text(text)
+        assert hashes([str(tmp_path / "none.py"), str(tmp_path), str(tmp_path / "model.py")]) == (text in asks), text
+    os.mkfifo(tmp_path / "pipe.py")
+    assert not hashes([str(tmp_path / "pipe.py")])
+
+
+AT_THE_END = """
+import sys
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.map, self.plain = nn.LayerNorm(8), nn.Linear(8, 8), nn.Linear(8, 8)
+    def forward(self, x):
+        x = x + self.map(self.norm(x))
+        if not x.is_meta:
+            REAL
+        return x + self.plain(self.norm(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("real", "said"),
+    [
+        ("return x * 3 + self.plain(x)", "not those of the module when it is run plainly"),  # another program where tensors are real
+        ("os._exit(0)", "on real tensors it was not there: the process ended with exit code 0"),
+    ],
+    ids=["another program", "no program"],
+)
+def test_a_model_that_is_another_one_on_real_tensors_does_not_pass(host: Host, tmp_path: Path, real: str, said: str) -> None:
+    (tmp_path / "model.py").write_text(HEAD.replace("PARTS", "self.parts") + AT_THE_END.replace("REAL", real))
+    (found,) = judge(Job(Request(f"{tmp_path / 'model.py'}::Model", depth=4, timeout=60.0, memory=0)), host.capture)
+    assert said in found.report.to_json() and found.report.exit_code in (1, 2)
 
 
 @pytest.mark.parametrize(("target", "times"), [(f"{ROOT / 'examples' / 'pre.py'}", 2), ("hf:gpt2", 1)])

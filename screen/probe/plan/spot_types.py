@@ -11,6 +11,8 @@ FACTORS = (1e4, 1e8)
 """By which the stream's first state is multiplied, both beyond the ε of every norm."""
 HEAVY = 1e6
 """By which free weights are multiplied."""
+OTHER = "a second trace gave another program"
+"""The reason of what found nothing since the model is not the one that the plan was made of."""
 STILL = 2.0
 """How many times larger what is said to be unbounded may be and still not count as grown."""
 
