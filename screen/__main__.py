@@ -1,13 +1,44 @@
-"""`python -m screen`: always this package, whatever else is called `screen` on the PATH."""
+"""`screen` and `python -m screen`: always this package, whatever else is called `screen` on the PATH.
+
+Everything else is imported inside of `main`, so that a broken import, a module of somebody else's that ends the process, or Ctrl-C in the first
+moments is no 0 and no 1, which only a report may be.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
 
-if __name__ == "__main__":
-    if sys.path and not sys.flags.safe_path and sys.path[0] in ("", os.getcwd()):
-        sys.path.append(sys.path.pop(0))  # a `click.py` or `random.py` that lies here must not shadow a module of ours or of Python's
-    from screen.command.cli import main
+NOT_JUDGED, INTERRUPTED = 2, 130
 
+
+def main() -> int:
+    """The whole command. Returns the exit code and raises nothing."""
+    try:
+        from screen.command.cli import main as command
+
+        return command()
+    except KeyboardInterrupt:
+        said, code = "interrupted", INTERRUPTED
+    except BaseException as error:
+        said = f"error: `screen` must be able to import what it needs; it raised `{type(error).__name__}: {error}`. Install it again."
+        code = NOT_JUDGED
+    if sys.stderr is not None:
+        sys.stderr.write(f"{said}\n")
+    return code
+
+
+def _behind() -> None:
+    """A `click.py` or `random.py` that lies in the working directory must not shadow a module of ours or of Python's."""
+    import os
+
+    try:
+        here = os.getcwd()
+    except OSError:  # it is gone, and nothing lies there
+        here = ""
+    if sys.path and not sys.flags.safe_path and sys.path[0] in ("", here):
+        sys.path.append(sys.path.pop(0))
+
+
+if __name__ == "__main__":
+    _behind()
     sys.exit(main())

@@ -70,7 +70,8 @@ class ScreenError(Exception):
     def __str__(self) -> str:
         text = f"{_trim(self.required)}; {_trim(self.found)}."
         advice = _trim(self.try_)
-        return text if not advice else f"{text} {advice}" if advice.endswith("?") else f"{text} {advice}."
+        end = "" if advice.endswith("?") else "?" if advice.startswith("Did you mean ") and ". " not in advice and "? " not in advice else "."
+        return f"{text} {advice}{end}" if advice else text
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.stage, self.required, self.found, self.try_, self.file, self.line, self.details)

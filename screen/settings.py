@@ -32,6 +32,10 @@ FAIL_ON = ("slip", "unstable", "conditional", "never")
 """Words of `--fail-on`; what else stands there is the code of a rule or its beginning."""
 CODE = re.compile(r"[A-Z]\d{0,3}")
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "k": 2**10, "m": 2**20, "g": 2**30}
+LARGEST = 1 << 60
+"""Bytes of a limit of memory; what is more than a machine can count is no limit."""
+LONGEST = 366 * 86400
+"""Seconds of a limit of time."""
 SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 
@@ -137,8 +141,9 @@ def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
 
     `trusted_config` among them says where settings come from in place of the tree. Raises `UsageError`.
     """
-    start = start or Path.cwd()
-    elsewhere = trusted(options["trusted_config"], start) if options.get("trusted_config") else None
+    start = start or _here()
+    said_to_trust = options.get("trusted_config")  # an empty text is no commit, and no way around one
+    elsewhere = trusted(said_to_trust, start) if said_to_trust is not None else None
     file, table = find(start, elsewhere)
     label = elsewhere.label(file) if elsewhere is not None and file else file
     common = (label, _read_table({key: value for key, value in table.items() if key != "targets"}, f"`{label}`", os.path.dirname(file)))
@@ -159,6 +164,13 @@ def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
     return replace(_merged([common, ("option", said)], elsewhere), targets=targets)
 
 
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        raise UsageError("`screen` must run in a folder that exists", "the working directory is gone", "`cd` into another one") from None
+
+
 def _merged(layers: Sequence[tuple[str, Mapping[str, Any]]], elsewhere: Trusted | None) -> Settings:
     """Settings of layers (origin, key -> value): a later one wins, and `set` is joined key by key. Raises `UsageError`."""
     values: dict[str, Any] = {}
@@ -172,6 +184,8 @@ def _merged(layers: Sequence[tuple[str, Mapping[str, Any]]], elsewhere: Trusted 
     if elsewhere is not None and settings.update_baseline:
         found = "`--trusted-config` says that they come from elsewhere"
         raise UsageError("`--update-baseline` writes a file of this tree", found, "Leave one out")
+    if settings.stress and not settings.probe and origins["stress"] == origins["probe"] == "option":
+        raise UsageError("`--stress` and `--no-probe` exclude each other", "both are set", "Leave one out")
     if settings.quiet and settings.verbose:
         raise UsageError("`--quiet` and `--verbose` exclude each other", "both are set", "Leave one out")
     return settings
@@ -238,6 +252,8 @@ def find(start: Path, elsewhere: Trusted | None = None) -> tuple[str, dict[str, 
         for name in ("screen.toml", "pyproject.toml"):
             called = "../" * depth + name
             text = elsewhere.text(called) if elsewhere is not None else None
+            if elsewhere is None and os.path.lexists(folder / name) and not (folder / name).is_file():
+                raise UsageError(f"`{called}` must be a file of settings", "it is no regular file", "Rename it, or write the settings there")
             if text is not None or (elsewhere is None and (folder / name).is_file()):
                 table = _table(folder / name, name, text)
                 if table is not None:
@@ -301,7 +317,7 @@ def near(value: Any, choices: tuple[str, ...]) -> str:
 
 def _format(value: Any, where: str) -> str:
     known = plugins.own(FORMATS)
-    return str(value) if value in known or value in plugins.foreign(FORMATS) else _choice(*known)(value, where)
+    return value if isinstance(value, str) and (value in known or value in plugins.foreign(FORMATS)) else _choice(*known)(value, where)
 
 
 def _reports(value: Any, where: str) -> tuple[tuple[str, str], ...]:
@@ -309,7 +325,7 @@ def _reports(value: Any, where: str) -> tuple[tuple[str, str], ...]:
     for name, path in pairs:
         if not path:
             raise UsageError(f"{where} must be `FORMAT=PATH`", f"it is `{name}`", "For example `--report markdown=report.md`")
-    return tuple((_format(name, where), str(path)) for name, path in pairs)
+    return tuple((_format(name, where), _path(path, where)) for name, path in pairs)
 
 
 def _codes(value: Any, where: str) -> tuple[str, ...]:
@@ -338,7 +354,7 @@ def _items(value: Any, where: str) -> list[Any]:
 
 
 def _path(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or "\0" in value:
         raise UsageError(f"{where} must be a path", f"it is `{value}`")
     return value
 
@@ -351,21 +367,21 @@ def _flag(value: Any, where: str) -> bool:
 
 def _duration(value: Any, where: str) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value).lower())
-    if isinstance(value, bool) or match is None or match[2] not in SECONDS or float(match[1]) <= 0:
-        raise UsageError(f"{where} must be a time above zero in seconds", f"it is `{value}`", "For example `120` or `2m`")
+    if isinstance(value, bool) or match is None or match[2] not in SECONDS or not 0 < float(match[1]) * SECONDS[match[2]] <= LONGEST:
+        raise UsageError(f"{where} must be a time above zero in seconds, and below a year", f"it is `{value}`", "For example `120` or `2m`")
     return float(match[1]) * SECONDS[match[2]]
 
 
 def _size(value: Any, where: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value).lower())
-    if isinstance(value, bool) or match is None or match[2] not in UNITS:
-        raise UsageError(f"{where} must be a size", f"it is `{value}`", "For example `8GiB`; `0` is no limit")
+    if isinstance(value, bool) or match is None or match[2] not in UNITS or float(match[1]) * UNITS[match[2]] > LARGEST:
+        raise UsageError(f"{where} must be a size below 2⁶⁰ bytes", f"it is `{value}`", "For example `8GiB`; `0` is no limit")
     return int(float(match[1]) * UNITS[match[2]])
 
 
 def _count(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not re.fullmatch(r"\d+", str(value)) or int(value) < 1:
-        raise UsageError(f"{where} must be a whole number above zero", f"it is `{value}`")
+    if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value)) or int(value) < 1:
+        raise UsageError(f"{where} must be a whole number above zero and below 10⁹", f"it is `{value}`")
     return int(value)
 
 

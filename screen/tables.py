@@ -17,9 +17,17 @@ MOST = 100_000
 def read(path: Path, where: str) -> dict[str, Any]:
     """The table in a file. `where`: what names the file, for errors. Raises `UsageError`."""
     try:
-        return parse(path.read_text(encoding="utf-8"), path.suffix)
+        return parse(text(path), path.suffix)
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{where} must be a readable YAML, JSON or TOML file", f"`{path}`: {error}") from None
+        found = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"{where} must be a readable YAML, JSON or TOML file", f"`{path}`: {found}", "Mend it, or name another one") from None
+
+
+def text(path: Path) -> str:
+    """A file's text. Raises `OSError`, `ValueError`; a FIFO or a device, which may have no end, is one too."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError("it is no regular file")
+    return path.read_text(encoding="utf-8")
 
 
 def parse(text: str, suffix: str) -> dict[str, Any]:
@@ -48,7 +56,7 @@ def _yaml(text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(" ".join(str(error).split())) from None
 
 
 _LOADERS: dict[str, Callable[[str], Any]] = {".json": json.loads, ".toml": tomllib.loads}

@@ -63,6 +63,7 @@ class Group(click.RichGroup):
             commands = self.list_commands(ctx)
             near = get_close_matches(args[0], commands, 1, 0.6)
             looks_like_target = any(mark in args[0] for mark in (".", ":", "/"))
+            near = ["--help"] if args[0] == "help" else near
             hint = f"Did you mean `screen {near[0]}`?" if near else f"Did you mean `screen check {args[0]}`?" if looks_like_target else ""
             raise UsageError("the first word must be a command: " + ", ".join(f"`{c}`" for c in commands), f"it is `{args[0]}`", hint)
         return super().resolve_command(ctx, args)
@@ -292,12 +293,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The whole command. Returns the exit code and raises nothing."""
     words = list(sys.argv[1:] if argv is None else argv)
     console.verbose = any(word in ("-v", "--verbose") for word in words)
-    console.tolerate()
     try:
+        console.prepare()
         if COMPLETE in os.environ:  # a shell asks, or sets itself up: click's own way ends in `SystemExit(0)`
             from click.shell_completion import shell_complete
 
-            if shell_complete(app, {}, "screen", COMPLETE, os.environ[COMPLETE]) == 0:
+            try:
+                done = shell_complete(app, {}, "screen", COMPLETE, os.environ[COMPLETE]) == 0
+            except (KeyError, ValueError) as error:
+                found = f"{type(error).__name__}: {error}"
+                raise UsageError("a shell must say what was typed in `COMP_WORDS` and `COMP_CWORD`", found, f"`{COMPLETE}` is for shells") from None
+            if done:
                 console.flush()
                 return 0
             raise UsageError(f"`{COMPLETE}` must be `bash_source`, `zsh_source` or `fish_source`", f"it is `{os.environ[COMPLETE]}`")

@@ -43,8 +43,7 @@ def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     _check_baseline(settings)
     for _, path in settings.report:
         _make_folder(path)
-    for place in (settings.output, *(path for _, path in settings.report)):
-        _check_writable(place)
+    _check_places(asked, settings)
     live = _Live(settings, several=len(asked) > 1)
     judged: list[Judged] = []
     ended = False
@@ -101,8 +100,9 @@ def probe(target: str, options: Mapping[str, Any]) -> int:
     """`screen probe`: what was measured. 1 when a prediction is refuted, 2 when nothing was measured."""
     settings = _settings({**options, "probe": True})
     _check_measurements(settings.format)
-    _check_writable(settings.output)
-    judged = _all(_judge(named(target, settings), settings))
+    asked = named(target, settings)
+    _check_places(asked, settings)
+    judged = _all(_judge(asked, settings))
     _complain(judged)
     from screen.report import render_probe
 
@@ -279,7 +279,7 @@ def _deliver(judged: list[Judged], settings: Settings) -> None:
         _write(path, render(report, name, plots=_plots(name, path, every), short=settings.short))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:
-            with open(summary, "a", encoding="utf-8") as file:
+            with console.writer(summary, "a") as file:
                 file.write(_summary(report, settings))
         except OSError as error:  # what a runner shows beside the log is no part of the gate
             console.line(f"warning: `$GITHUB_STEP_SUMMARY` cannot be written: {error.strerror}")
@@ -337,15 +337,26 @@ def _color(when: str, terminal: bool) -> bool:
     return terminal or bool(os.environ.get("FORCE_COLOR"))
 
 
-def _check_writable(path: str | None) -> None:
-    """Say now, not after a minute of work, that a report cannot be written."""
-    if path is None:
-        return
+def _check_places(asked: Iterable[Wanted], settings: Settings) -> None:
+    """Say now, not after a minute of work, that a report cannot be written, or would take the place of what is judged or of another report."""
+    taken = {os.path.realpath(one.spec.path): "a target" for one in asked if one.spec.path}
+    taken |= {os.path.realpath(settings.baseline): "the baseline"} if settings.baseline else {}
+    for path in [*([settings.output] if settings.output else []), *(path for _, path in settings.report)]:
+        _check_writable(path)
+        if whose := taken.get(os.path.realpath(path)):
+            raise UsageError(f"`{path}` must be a file of its own", f"it is {whose} too", "Name another one")
+        if not os.path.exists(path) or os.path.isfile(path):  # two may go to a terminal or to `/dev/null`
+            taken[os.path.realpath(path)] = "another report"
+
+
+def _check_writable(path: str) -> None:
     folder = Path(path).parent
     if not folder.is_dir():
         raise UsageError(f"`{path}` must lie in a folder that exists", f"there is no folder `{folder}`", "Make it first")
     if Path(path).is_dir():
         raise UsageError(f"`{path}` must be a file to write", "it is a folder", "Name a file in it")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"`{path}` must be a file that can be written", "its permissions forbid it", "Name another one")
 
 
 def _check_baseline(settings: Settings) -> None:
@@ -369,8 +380,11 @@ def _make_folder(path: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
+    try:
+        with console.writer(path) as file:
+            file.write(text)
+    except OSError as error:
+        raise console.unwritable(path, error) from None
 
 
 def graph(target: str, options: Mapping[str, Any]) -> int:
@@ -383,7 +397,7 @@ def graph(target: str, options: Mapping[str, Any]) -> int:
         raise UsageError("`--format` must be one of " + ", ".join(f"`{f}`" for f in GRAPH_FORMATS), f"it is `{wanted}`", near)
     settings = _settings(options)
     asked = named(target, settings)
-    _check_writable(settings.output)
+    _check_places(asked, settings)
     judged = _all(_judge(asked, settings))
     _complain(judged)
     from screen.report.graph import render
@@ -409,9 +423,9 @@ def compare(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     settings = _settings(options)
     if len(targets) < 2:
         raise UsageError("`screen compare` must be given two targets or reports, or more", f"there is {len(targets)}")
-    _check_writable(settings.output)
     read = {place: report for place, text in enumerate(targets) if (report := _saved(text)) is not None}
     asked = [found for place, text in enumerate(targets) if place not in read for found in named(text, settings)]
+    _check_places(asked, settings)
     judged = _all(_judge(asked, settings)) if asked else []
     _complain(judged)
     made = iter(j.report for j in judged)

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
 import sys
 import traceback
+from typing import IO
 
 from screen.errors import InternalError, ScreenError, UsageError
 from screen.visible import clean
 
 verbose = False
 """Whether `-v` was given."""
+MACHINE = {
+    errno.ENOSPC: "Free some of the disk, or write elsewhere",
+    errno.EDQUOT: "Free some of the disk, or write elsewhere",
+    errno.EFBIG: "Raise the limit of a file's size: `ulimit -f unlimited`",
+    errno.EMFILE: "Raise the limit of open files: `ulimit -n 1024`",
+    errno.ENFILE: "Close what holds files open",
+    errno.EBADF: "Open it, or write to a file with `-o`",
+    errno.EIO: "Look after the disk",
+}
+"""What a machine may refuse -> what to do about it."""
+
+
+class _Closed(io.TextIOBase):
+    """A stdout that was closed before we began."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, "stdout is closed")
 
 
 def about(error: BaseException) -> None:
     """Say what went wrong; a broken pipe is answered by silence, since nobody listens."""
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, BrokenPipeError) or (isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError)):  # so says click
         _discard_stdout()
         return
     refused = translate(error)
@@ -42,8 +62,14 @@ def translate(error: BaseException) -> ScreenError:
         return UsageError("the command line must be one that `screen` can read", error.format_message(), f"Try `{_path(error)} --help`")
     details = "".join(traceback.format_exception(error))
     if isinstance(error, OSError) and error.filename is not None:
-        return UsageError(f"`{error.filename}` must be readable or writable as asked", error.strerror or type(error).__name__)
+        return UsageError(f"`{error.filename}` must be readable or writable as asked", error.strerror or type(error).__name__, _advice(error))
+    if isinstance(error, OSError) and error.errno in MACHINE:
+        return UsageError("the machine must let `screen` open and write what it needs", error.strerror or "it does not", _advice(error))
     return InternalError(f"it raised `{type(error).__name__}: {error}`", details=details)
+
+
+def _advice(error: OSError) -> str:
+    return MACHINE.get(error.errno or 0, "")
 
 
 def _path(error: BaseException) -> str:
@@ -53,6 +79,8 @@ def _path(error: BaseException) -> str:
 
 def line(text: str) -> None:
     """One line on stderr. A stderr that is closed must not change the exit code."""
+    if sys.stderr is None:  # `print` would take stdout in its place
+        return
     with contextlib.suppress(OSError, ValueError, AttributeError):
         print(clean(text), file=sys.stderr, flush=True)
 
@@ -63,8 +91,16 @@ def block(text: str) -> None:
         line(one)
 
 
-def tolerate() -> None:
-    """A terminal that cannot show a letter gets a question mark in its place, and no exception."""
+def prepare() -> None:
+    """A terminal that cannot show a letter gets a question mark in its place, and no exception. What was closed before we began is closed for what we
+    open too: no file of ours becomes stdout by its number."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = _Closed()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -82,4 +118,21 @@ def _discard_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-__all__ = ["about", "block", "flush", "line", "tolerate", "translate"]
+def writer(path: str, mode: str = "w") -> IO[str]:
+    """A text file to write. A FIFO that nobody reads is an error at once, where `open` would wait for ever."""
+    return open(path, mode, encoding="utf-8", newline="\n", opener=_at_once)
+
+
+def _at_once(path: str, flags: int) -> int:
+    number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+    os.set_blocking(number, True)
+    return number
+
+
+def unwritable(path: str, error: OSError) -> UsageError:
+    """That a file could not be written, in words."""
+    found = "it is a FIFO that nobody reads" if error.errno == errno.ENXIO else error.strerror or type(error).__name__
+    return UsageError(f"`{path}` must be a file that can be written", found, _advice(error) or "Name another one")
+
+
+__all__ = ["about", "block", "flush", "line", "prepare", "translate", "unwritable", "writer"]

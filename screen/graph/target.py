@@ -24,6 +24,7 @@ from screen.errors import UsageError, did_you_mean
 Kind = Literal["file", "module", "config", "hf", "timm", "object"]
 
 FORMS = "Write `path/model.py`, `path/model.py::Name`, `package.module:attr`, `path/config.json`, `hf:TYPE`, `hf:TYPE:ClassName` or `timm:NAME`"
+NO_DOWNLOAD = "Models are never downloaded: save its `config.json` and name that file, or take `hf:TYPE`"
 REQUIRED = "A target must name a model"
 
 OPTIONAL = "?"
@@ -72,6 +73,8 @@ def parse(text: str) -> TargetSpec:
         return _config(stripped, path, name)
     if path.endswith(".py"):
         return _file(stripped, path, name)
+    if name is not None and name.startswith("//"):
+        raise UsageError(REQUIRED, f"`{stripped}` is an address", NO_DOWNLOAD)
     if name is not None and _DOTTED.fullmatch(path):
         if not _ATTRIBUTE.fullmatch(name):
             raise UsageError("`package.module:attr` must name an attribute", f"`{stripped}` was given", FORMS)
@@ -121,7 +124,7 @@ def _config(text: str, path: str, name: str | None) -> TargetSpec:
     if not os.path.isfile(file):
         if os.path.isdir(path):
             raise UsageError("A folder given as target must hold `config.json`", f"`{path}` does not", "Name a Python file or a config in it")
-        raise UsageError("A config given as target must exist", f"there is no file `{path}`" + _nearby(path), FORMS)
+        raise UsageError("A config given as target must exist", _absent(path), FORMS)
     if name is not None and not _DOTTED.fullmatch(name):
         raise UsageError("What follows `::` must be a class name", f"`{text}` was given", FORMS)
     return TargetSpec(text, "config", path=file, class_name=name)
@@ -129,10 +132,15 @@ def _config(text: str, path: str, name: str | None) -> TargetSpec:
 
 def _file(text: str, path: str, name: str | None) -> TargetSpec:
     if not os.path.isfile(path):
-        raise UsageError("A Python file given as target must exist", f"there is no file `{path}`" + _nearby(path), FORMS)
+        raise UsageError("A Python file given as target must exist", _absent(path), FORMS)
     if name is not None and not _ATTRIBUTE.fullmatch(name):
         raise UsageError("What follows `::` must be the name of a class, an instance or a function", f"`{text}` was given", FORMS)
     return TargetSpec(text, "file", path=path, name=name)
+
+
+def _absent(path: str) -> str:
+    """Why there is no such file."""
+    return f"`{path}` is no regular file" if os.path.exists(path) else f"there is no file `{path}`" + _nearby(path)
 
 
 def _nearby(path: str) -> str:
@@ -147,10 +155,12 @@ def _nearby(path: str) -> str:
 
 
 def _advice(text: str, path: str) -> str:
+    if os.path.exists(path):
+        return "Only `.py` and `.json` files are read, and folders that hold `config.json`"
     if os.path.isfile(path + ".py"):
         return f"Did you mean `{path}.py`? {FORMS}"
     if _HUB_NAME.fullmatch(text):
-        return "Models are never downloaded: save its `config.json` and name that file, or take `hf:TYPE`"
+        return NO_DOWNLOAD
     if ":" in text:
         return did_you_mean(text.partition(":")[0], ["hf", "timm"]) or FORMS
     if _DOTTED.fullmatch(text) and "." not in text:

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from screen import tables
 from screen.errors import UsageError
 from screen.report.annotation import Annotation, annotations_of
 from screen.report.schema import Report
@@ -73,10 +74,12 @@ class Known:
 def read_baseline(path: str, elsewhere: Trusted | None = None) -> frozenset[str]:
     """The fingerprints of a file, or of the file of that name in a commit. Raises `UsageError`."""
     try:
-        text = elsewhere.text(path) if elsewhere is not None and elsewhere.commit else Path(path).read_text(encoding="utf-8")
+        text = elsewhere.text(path) if elsewhere is not None and elsewhere.commit else tables.text(Path(path))
         if text is None:
             raise FileNotFoundError
         document = json.loads(text)
+        if isinstance(document, dict) and (version := document.get("schema_version", VERSION)) != VERSION:
+            raise ValueError(f"its `schema_version` is {version!r}, and this `screen` reads {VERSION!r}")
         return frozenset(str(entry["fingerprint"]) for entry in document["findings"])
     except FileNotFoundError:
         raise UsageError("`--baseline` must name a file that exists", f"there is no `{path}`", "Make it with `--update-baseline`") from None

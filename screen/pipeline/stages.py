@@ -284,11 +284,21 @@ def _check_codes(settings: Settings) -> None:
         for code in codes:
             if not any(k.startswith(code) for k in known):
                 hint = did_you_mean(code, known) or "`screen rule` lists them"
-                raise UsageError(f"{what} must name rules by their codes or the beginnings of these", f"no rule starts with `{code}`", hint)
+                found = f"no rule starts with `{code}`{_said_by(settings, code)}"
+                raise UsageError(f"{what} must name rules by their codes or the beginnings of these", found, hint)
+    if known and not any(_is_chosen(k, settings.select, settings.ignore) for k in known):
+        raise UsageError("`--select` and `--ignore` must leave a rule", "they leave none", "Leave one of them out")
     for code in named:
         if not any(k.startswith(code) and _is_chosen(k, settings.select, settings.ignore) for k in known):
             found = f"`{code}` is left out by `--select` or `--ignore`"
             raise UsageError("`--fail-on` must name a rule whose findings are looked at", found, "Leave it out, or select it")
+
+
+def _said_by(settings: Settings, code: str) -> str:
+    """The file that a code comes from, as the end of a sentence; empty where the command line says it."""
+    keys = {"select": settings.select, "ignore": settings.ignore, "fail-on": settings.fail_on}
+    files = [settings.origins[key] for key, codes in keys.items() if code in codes and settings.origins[key] not in ("default", "option")]
+    return f", which is in `{files[0]}`" if files else ""
 
 
 def _is_chosen(code: str, select: tuple[str, ...], ignore: tuple[str, ...]) -> bool:

@@ -81,7 +81,8 @@ def _named(text: str, where: str, *, nested: bool = False) -> Stated:
 
 def _nothing(text: str, where: str) -> UsageError:
     if "/" in text or os.sep in text or Path(text).suffix in (".toml", ".yaml", ".yml", ".json", ".py", ".bin"):
-        return UsageError(f"{where} must name a file that exists", f"there is no file `{text}`", did_you_mean(text, presets.names()))
+        found = f"`{text}` is no regular file" if os.path.exists(text) else f"there is no file `{text}`"
+        return UsageError(f"{where} must name a file that exists", found, did_you_mean(text, presets.names()) or FORMS)
     inside = [f"`{name}`" for name in sorted(presets.names(), key=len) if len(text) > 2 and text.lower() in name]
     hint = f"Did you mean {' or '.join(inside[:3])}" if inside else did_you_mean(text, presets.names()) or FORMS
     return UsageError(f"{where} must be a file or the name of a recipe", f"there is no recipe called `{text}`", hint)
@@ -101,6 +102,8 @@ def _read(found: Document, kind: str | None = None, origin: str | None = None, *
         module = import_module(path)
     stated = module.read(found) if origin is None else own.of_leaves(found.leaves, origin, found)
     base = (found.table or {}).get("base") if module is own else None
+    if found.suffix == ".py" and not stated.recipe.stated and not stated.unused:  # a model's file, say
+        raise UsageError(f"{found.origin} must state a field of a recipe", "it states none", "`screen recipe --fields` lists them", file=found.name)
     return _with_base(stated, base, found.origin, nested=nested)
 
 

@@ -74,7 +74,10 @@ def _value(value: str, text: str, look: Lookup) -> Any:
         shape = tuple(int(s) for s in found["shape"].split(",") if s.strip())
         if found["fill"] is not None:
             return _filled(found["fill"], dtype, shape, text)
-        return tensor(dtype, shape, look)
+        try:
+            return tensor(dtype, shape, look)
+        except (RuntimeError, OverflowError, MemoryError):
+            raise UsageError("`--input` must have a shape that fits into memory", f"`{text}` was given", "Give a smaller one") from None
     try:
         return json.loads(value)
     except ValueError:
