@@ -54,7 +54,7 @@ class Score:
 
 def files(name: str | None) -> list[Path]:
     """The files of one round, or of all."""
-    found = sorted(HERE.glob(f"{name or 'round*'}/*.py"))
+    found = sorted(HERE.glob(f"{name or 'round*'}/*.py"), key=lambda p: (len(p.parent.name), p))  # the tenth behind the ninth
     return [p for p in found if not p.name.startswith(("check_", "_"))]
 
 
