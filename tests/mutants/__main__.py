@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.mutants.draw import drawn
+from tests.mutants.draw import AREAS, drawn
 from tests.mutants.hunt import hunt
 from tests.mutants.page import PAGE, page, recorded
 from tests.mutants.reached import watch
@@ -21,6 +21,7 @@ def main() -> int:
     parser.add_argument("--results", type=Path, help="results so far; those that stand there are not tried again")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--only", default=",".join(AREAS), help="areas, comma separated")
     parser.add_argument("--most", type=int, default=1000, help="changes to try in this run at most")
     parser.add_argument("--write", action="store_true", help="write the page")
     given = parser.parse_args()
@@ -30,7 +31,7 @@ def main() -> int:
         return 0
     if given.what == "reach":
         return watch(given.reached)
-    hunt(drawn(given.seed, given.count), json.loads(given.reached.read_text(encoding="utf-8")), given.results, given.most)
+    hunt(drawn(given.seed, given.count, given.only.split(",")), json.loads(given.reached.read_text(encoding="utf-8")), given.results, given.most)
     return 0
 
 

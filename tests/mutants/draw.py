@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from tests.copies import ROOT
 
-AREAS = {"calculi": ("screen/calculi", 50), "rules": ("rules", 30), "ops": ("screen/ops", 10), "verdict": ("screen/verdict", 10)}
-"""Area -> its folder, and how many of a hundred changes are drawn there."""
+AREAS = {
+    "calculi": ("screen/calculi", 35), "rules": ("rules", 22), "ops": ("screen/ops", 8), "verdict": ("screen/verdict", 13),
+    "recipe": ("screen/recipe", 8), "outcomes": ("screen/outcomes", 6), "changes": ("screen/changes", 5), "trusted": ("screen/trusted.py", 2),
+    "visible": ("screen/visible.py", 1),
+}  # fmt: skip
+"""Area -> its folder or file, and how many of a hundred changes are drawn there."""
 FLIPPED = {ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is",
            ast.In: "not in", ast.NotIn: "in"}  # fmt: skip
 TURNED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
@@ -142,13 +146,17 @@ class Finder:
 @cache
 def changes(area: str) -> list[Change]:
     """All changes of one area, file by file."""
-    return [c for file in sorted((ROOT / AREAS[area][0]).rglob("*.py")) for c in Finder(file).all()]
+    whole = ROOT / AREAS[area][0]
+    return [c for file in ([whole] if whole.is_file() else sorted(whole.rglob("*.py"))) for c in Finder(file).all()]
 
 
-def drawn(seed: int, count: int) -> list[Change]:
-    """So many changes, in each area its share: first a file in proportion to its lines, then a place in it, then a change of that place."""
+def drawn(seed: int, count: int, only: Collection[str] = AREAS) -> list[Change]:
+    """So many changes, in each area its share (`only`: of some areas, each its own share still): first a file in proportion to its lines, then a
+    place in it, then a change of that place."""
     rng, found = random.Random(seed), []
     for area, (_, share) in AREAS.items():
+        if area not in only:
+            continue
         by_place: dict[tuple[str, int], list[Change]] = {}
         for change in changes(area):
             by_place.setdefault((change.file, change.line), []).append(change)

@@ -23,7 +23,8 @@ QUICK = (
     "test_rows_operator", "test_rows_meanfield", "test_covariance", "test_covariance_blocks", "test_covariance_laws", "test_covariance_logits",
     "test_covariance_words", "test_near_misses", "test_softmaxes", "test_stream_gain", "test_ranges", "test_values", "test_zeros", "test_slips",
     "test_initialisers", "test_measured_laws", "test_nothing_found", "test_broken_norms", "test_odd_blocks", "test_odd_models", "test_missing",
-    "test_report", "test_fault_count",
+    "test_report", "test_fault_count", "test_risk", "test_under_recipe", "test_recipe", "test_readers", "test_plumbing", "test_hostile_text",
+    "test_outcomes", "test_changes", "test_trusted", "test_answer",
 )  # fmt: skip
 """Test files that take seconds, in the order in which they are run."""
 PARTS = tuple(f"{ROOT / part}/" for part in ("screen", "rules"))
@@ -60,12 +61,17 @@ def name_of(code: Any) -> str:
     return "" if name == "<module>" else f"{file}:{name}"
 
 
+def quick() -> list[Path]:
+    """The files of `QUICK`, wherever they stand."""
+    paths = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
+    return [paths[name] for name in QUICK]
+
+
 def watch(file: Path) -> int:
     """Runs the quick tests and writes what each of them entered; a second run adds the files that are missing."""
     known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    for name in QUICK:
-        path = ROOT / "tests" / f"{name}.py"
-        if path.exists() and not any(test.startswith(f"tests/{name}.py") for test in known):
+    for path in quick():
+        if not any(test.startswith(path.relative_to(ROOT).as_posix()) for test in known):
             plugin = Watch()
             pytest.main(["-q", "-p", "no:xdist", "-o", "addopts=--import-mode=importlib", "-p", "no:cacheprovider", str(path)], plugins=[plugin])
             known.update(plugin.found)
@@ -73,4 +79,4 @@ def watch(file: Path) -> int:
     return 0
 
 
-__all__ = ["QUICK", "watch"]
+__all__ = ["QUICK", "quick", "watch"]

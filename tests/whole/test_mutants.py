@@ -11,6 +11,7 @@ from tests.copies import ROOT
 from tests.mutants.draw import AREAS, Change, changes, drawn
 from tests.mutants.hunt import readers, picked
 from tests.mutants.page import PAGE, page, recorded
+from tests.mutants.reached import QUICK, quick
 
 
 @pytest.mark.parametrize("area", AREAS)
@@ -26,6 +27,10 @@ def test_every_change_can_be_read(area: str, tmp_path: Path) -> None:
 def test_a_seed_draws_the_same_changes_again() -> None:
     assert drawn(7, 20) == drawn(7, 20) != drawn(8, 20)
     assert {c.file.split("/")[0] for c in drawn(7, 20)} == {"screen", "rules"}
+
+
+def test_the_quick_files_are_there() -> None:
+    assert len(quick()) == len(QUICK)
 
 
 def test_tests_are_those_that_enter_the_function() -> None:
