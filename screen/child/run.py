@@ -5,6 +5,7 @@ The same function runs in the child and, for a target that is not isolated, in t
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import re
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from screen.capture import phase
 from screen.capture.build.configs import Missing
+from screen.capture.inputs.missing import frames, statement
 from screen.child.protocol import MAX_FRAME, Request, error_fields, frame, graph_frame
 from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError, chain
 from screen.graph import io as graphio
@@ -211,7 +213,40 @@ def _refused(error: BaseException, request: Request) -> str:
 def _advice(error: BaseException, request: Request) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"Install `{error.name.partition('.')[0]}`, or run `screen` where it can be imported"
-    return "Check the values of `--set`" if request.set else "Run it by itself first"
+    if nothing_at := none_at(error):
+        listed = ", ".join(f"`{n}`" for n in nothing_at)
+        return f"There {listed} is None: give it a value, `--set NAME=…`, or add a function `build_model()` to a file"
+    if request.set:
+        return "Check the values of `--set`"
+    return "Run it by itself first; where something must be set up before, do it in a function `build_model()` of a file of your own"
+
+
+def none_at(error: BaseException) -> tuple[str, ...]:
+    """Names and attributes (`args.n_heads`) on the line of the user's that failed on a `None`, and that are `None` there."""
+    if not isinstance(error, TypeError | AttributeError) or "None" not in str(error):
+        return ()
+    own = [f for f in frames(error) if is_users(f[0].f_code.co_filename)]
+    said = statement(own[-1][0].f_code.co_filename, own[-1][1]) if own else None
+    if said is None:
+        return ()
+    found: list[str] = []
+    for node in ast.walk(said):
+        value: Any = 0
+        if isinstance(node, ast.Name):
+            value = own[-1][0].f_locals.get(node.id, 0)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            value = _vars_of(own[-1][0].f_locals.get(node.value.id)).get(node.attr, 0)
+        if value is None and isinstance(node, ast.Name | ast.Attribute):
+            found.append(ast.unparse(node))
+    return tuple(dict.fromkeys(found))
+
+
+def _vars_of(value: Any) -> dict[str, Any]:
+    """The attributes that an object holds itself."""
+    try:
+        return dict(vars(value))
+    except TypeError:
+        return {}
 
 
 def name_of(error: BaseException) -> str:
@@ -230,12 +265,16 @@ def blame(trail: TracebackType | None) -> tuple[str | None, int | None]:
     """File and line of the innermost frame that is neither ours, nor torch's, nor the standard library's."""
     found: tuple[str | None, int | None] = (None, None)
     while trail is not None:
-        file = trail.tb_frame.f_code.co_filename
-        library = file.startswith(_STDLIB) and "site-packages" not in file
-        if not (file.startswith((_OURS, "<")) or library or _TORCH.search(file)):
+        if is_users(file := trail.tb_frame.f_code.co_filename):
             found = file, trail.tb_lineno
         trail = trail.tb_next
     return found
+
+
+def is_users(file: str) -> bool:
+    """Neither ours, nor torch's, nor the standard library's."""
+    library = file.startswith(_STDLIB) and "site-packages" not in file
+    return not (file.startswith((_OURS, "<")) or library or _TORCH.search(file) is not None)
 
 
 def _details(error: BaseException) -> str:
@@ -243,4 +282,4 @@ def _details(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
-__all__ = ["blame", "explain", "name_of", "prepare", "run"]
+__all__ = ["blame", "explain", "name_of", "none_at", "prepare", "run"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -257,10 +258,20 @@ def _complain(judged: list[Judged]) -> None:
             where = f" ({one.report.error.file}:{one.report.error.line})" if one.report.error.file else ""
             console.line(
                 f"error: `forward` of `{one.report.target.spec}` must run to its end; it raised `{one.report.error.message}`{where}. "
-                f"{'; '.join([n for n in one.report.target.notes if 'were tried' in n]) or 'Call it yourself first'}. "
-                "Give it inputs with `--input 'x=float32[2,16,512]'`, `example_inputs` in the file, or a function `build_model()` that returns what "
-                "runs."
+                f"{_advice(one.report.error.message, one.report.target.notes)}"
             )
+
+
+def _advice(failed: str, notes: Sequence[str]) -> str:
+    """What to do about a forward that fails: make the name that it lacks, or give it other inputs."""
+    left_out = [note for note in notes if " did not run (" in note]
+    if failed.startswith("NameError") and left_out:
+        package = re.search(r"No module named '(\w+)", left_out[0])
+        return f"{left_out[0]}. " + (f"Install `{package[1]}`, or run `screen` where it can be imported." if package else "Mend that first.")
+    return (
+        f"{'; '.join([n for n in notes if 'were tried' in n]) or 'Call it yourself first'}. "
+        "Give it inputs with `--input 'x=float32[2,16,512]'`, `example_inputs` in the file, or a function `build_model()` that returns what runs."
+    )
 
 
 def _one(judged: list[Judged]) -> Report | Reports:

@@ -14,8 +14,9 @@ from screen.capture.build.build import Built, build
 from screen.capture.build.configs import Missing, Needs
 from screen.capture.kernels import stand_in
 from screen.capture.trace.tracer import trace
-from screen.child.run import explain
+from screen.child.run import explain, none_at
 from screen.child.protocol import Request
+from screen.command.commands import _advice
 from screen.errors import LoadError, ScreenError, UsageError
 from screen.graph.target import OPTIONAL, parse
 from screen.settings import load
@@ -404,6 +405,66 @@ def test_weights_are_never_loaded_and_the_line_is_the_users(write: Any) -> None:
         built(f"{path}::Net")
     said = explain(caught.value, Request(path), "load")
     assert isinstance(said, LoadError) and "`Sub.from_config(config)`" in said.try_ and said.line == len(HEAD.splitlines()) + 4
+
+
+LAUNCHED = """
+import os
+rank = int(os.environ["RANK_OF_FIRST_TRY"])
+torch.cuda.set_device(rank)
+
+
+class Net(Base):
+    def extra(self, x):
+        return x if self.training else x + {}
+"""
+
+
+def test_what_a_launcher_sets_up_above_the_classes_is_left_out(write: Any) -> None:
+    (b,) = built(f"{write(LAUNCHED.format(1))}::Net")
+    assert runs(b) == "" and "did not run (KeyError: 'RANK_OF_FIRST_TRY')" in b.info.notes[0]
+    with pytest.raises(KeyError):
+        built(write(LAUNCHED.format(1).replace("int(os.environ[", "int({}["), "other.py") + "::Net")
+
+
+def test_no_input_is_looked_for_where_a_name_is_missing(write: Any) -> None:
+    (b,) = built(f"{write(LAUNCHED.format('rank'), 'ranked.py')}::Net")
+    assert "NameError" in runs(b) and not any("were tried" in note for note in b.info.notes)
+    said = _advice(runs(b), b.info.notes)
+    assert said.startswith("ranked.py:8 did not run (KeyError: 'RANK_OF_FIRST_TRY')") and "--input" not in said
+
+
+PLACES = """
+class Net(Base):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.zeros(64, 24))
+
+    def forward(self, ids, mask=None, input_pos=None):
+        rows = self.table[input_pos].view(1, ids.shape[1], 24)
+        return self.body(self.embed(ids) + rows)
+"""
+
+
+def test_an_optional_argument_that_is_no_error_of_its_own_is_supplied(write: Any) -> None:
+    """`table[None]` is the table with one axis more."""
+    (b,) = built(f"{write(PLACES)}::Net")
+    assert runs(b) == "" and tuple(b.kwargs["input_pos"].shape) == (16,) and "mask" not in b.kwargs
+
+
+def test_a_scripted_class_is_found(write: Any) -> None:
+    path = write("class Net(torch.jit.ScriptModule):\n    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(24, 24)\n\n"
+                 "    @torch.jit.script_method\n    def forward(self, x):\n        return x + self.a(x)\n")  # fmt: skip
+    (b,) = built(path)
+    assert runs(b) == ""
+
+
+def test_a_default_of_none_is_named_where_a_constructor_fails(write: Any) -> None:
+    path = write("class Net(Base):\n    def __init__(self, heads=None, size=24):\n        super().__init__()\n        self.each = size // heads\n")
+    with pytest.raises(TypeError) as caught:
+        built(f"{path}::Net")
+    said = explain(caught.value, Request(path), "load")
+    assert isinstance(said, LoadError) and said.try_.startswith("There `heads` is None: give it a value")
+    assert not none_at(TypeError("unsupported operand type(s) for //: 'int' and 'str'"))
 
 
 KERNELS = {

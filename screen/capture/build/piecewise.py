@@ -1,8 +1,9 @@
 """A file that does not run to its end, read statement by statement.
 
 A script that trains when it is imported stops where its data are missing, or never. Read so, what cannot run is left out: statements that need a file
-or a package that is not there, what needs the names that these would have made, and loops that train. Everything else that a statement raises ends
-the reading: what was defined above it is there. Which lines did not run is told.
+or a package that is not there, what needs the names that these would have made, loops that train, and above the first class what a launcher would
+have set up (environment variables, processes, a GPU). Everything else that a statement raises ends the reading: what was defined above it is there.
+Which lines did not run is told.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ LEFT_OUT = (OSError, ImportError)
 """What is not there on this machine: later statements may do without."""
 FULL = (errno.EFBIG, errno.ENOSPC)
 """What a limit of this machine ended is not missing."""
+_PROVIDED = {"environ", "getenv", "cuda", "distributed", "dist", "init_process_group"}
+"""Names of what a launcher and a machine provide."""
 GUARD = 'guard it with `if __name__ == "__main__":`'
 
 
@@ -60,6 +63,12 @@ def _trains(node: ast.stmt) -> bool:
     return False
 
 
+def _sets_up(node: ast.stmt) -> bool:
+    """Does a statement speak of what a launcher or a machine provides: `os.environ[…]`, `torch.distributed`, CUDA?"""
+    named = {n.attr if isinstance(n, ast.Attribute) else n.id for n in ast.walk(node) if isinstance(n, ast.Attribute | ast.Name)}
+    return bool(named & _PROVIDED)
+
+
 def _is_guard(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
 
@@ -83,7 +92,9 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
             full = isinstance(error, OSError) and error.errno in FULL
             missing = (isinstance(error, LEFT_OUT) and not full) or (isinstance(error, NameError) and error.name in reading.lost)
             if not missing and not any(isinstance(v, type) and v.__module__ == module.__name__ for v in vars(module).values()):
-                raise
+                if full or not _sets_up(node):
+                    raise
+                missing = True
             _leave_out(node, path, why, reading)
             if not missing:
                 rest = tree.body[tree.body.index(node) + 1 :]

@@ -255,7 +255,7 @@ def defined_classes(module: ModuleType) -> dict[str, type[nn.Module]]:
 
 
 def _has_forward(cls: type[nn.Module]) -> bool:
-    return cls.forward is not nn.Module.forward
+    return inspect.getattr_static(cls, "forward") is not nn.Module.forward  # a `ScriptModule` makes its own when it is asked for
 
 
 def _outermost(module: ModuleType) -> list[Candidate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -157,13 +158,13 @@ def config_parts(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 def forward_signature(model: nn.Module) -> list[inspect.Parameter]:
     """Everything that forward declares; a scripted one says it in a schema of its own."""
-    try:
-        return list(inspect.signature(model.forward).parameters.values())
-    except (TypeError, ValueError):
-        schema = getattr(model.forward, "schema", None)
-        given = [a for a in getattr(schema, "arguments", []) if a.name != "self"]
-        kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
-        return [inspect.Parameter(a.name, kind, default=a.default_value if a.has_default_value() else empty) for a in given]
+    schema = getattr(model.forward, "schema", None)
+    if schema is None:
+        with contextlib.suppress(TypeError, ValueError):
+            return list(inspect.signature(model.forward).parameters.values())
+    given = [a for a in getattr(schema, "arguments", []) if a.name != "self"]
+    kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    return [inspect.Parameter(a.name, kind, default=a.default_value if a.has_default_value() else empty) for a in given]
 
 
 def forward_parameters(model: nn.Module) -> dict[str, inspect.Parameter]:

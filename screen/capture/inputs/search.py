@@ -68,10 +68,14 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
         found = search.run(model, look, wanted)
         if found is not None:
             return fuller(model, twin, look, found)
+        if search.nameless is not None:
+            return search.nameless
         more = [forward_parameters(model)[name] for name in list(search.asked)[asked:]]
         if not more:
             break
         wanted = [*wanted, *(p for p in more if p not in wanted)]
+    if (found := search.supplied(model, look)) is not None:
+        return fuller(model, twin, look, found)
     if search.furthest is not None and (found := _mended(model, twin, look, search)) is not None:
         return fuller(model, twin, look, found)
     if len(wanted) > 1 and (found := search.climb(model, look, wanted)) is not None:
@@ -143,9 +147,10 @@ def fuller(model: nn.Module, twin: nn.Module, look: Lookup, given: Inputs) -> In
 
 def _idle(twin: nn.Module, given: Inputs) -> set[str] | None:
     """Modules with weights of their own that do not run; None where the forward fails."""
-    waiting = {name for name, m in twin.named_modules() if next(m.parameters(recurse=False), None) is not None}
+    plain = [(name, m) for name, m in twin.named_modules() if not isinstance(m, torch.jit.ScriptModule)]  # a scripted one takes no hooks
+    waiting = {name for name, m in plain if next(m.parameters(recurse=False), None) is not None}
     ran: set[str] = set()
-    hooks = [m.register_forward_pre_hook(lambda *_, name=name: ran.add(name)) for name, m in twin.named_modules() if name in waiting]
+    hooks = [m.register_forward_pre_hook(lambda *_, name=name: ran.add(name)) for name, m in plain if name in waiting]
     try:
         return None if outcome(twin, *given).error is not None else waiting - ran
     finally:
@@ -170,6 +175,8 @@ class _Search:
         self.furthest: Inputs | None = None
         self.reached: tuple[int, ...] = ()
         """Lines at which the furthest one failed, outer calls first."""
+        self.nameless: Inputs | None = None
+        """Ended with a name that is nowhere defined, which no input mends."""
         self.spent = 0
         self.mains: dict[str, None] = {}
         """What was given as the first argument, in words."""
@@ -183,7 +190,7 @@ class _Search:
             spent = 0
             for values in stage:
                 found, cost = self._try(wanted, values)
-                if found is not None:
+                if found is not None or self.nameless is not None:
                     return found
                 spent += cost
                 self.spent += cost
@@ -191,6 +198,21 @@ class _Search:
                     break
             if len(self.asked) > before:
                 return None
+        return None
+
+    def supplied(self, model: nn.Module, look: Lookup) -> Inputs | None:
+        """An optional argument that was left out, beside the inputs that came furthest: a cache is read at places (`table[places]`), and `None` names
+        none without an error of its own."""
+        if self.furthest is None or self.spread is not None:
+            return None
+        args, kwargs = self.furthest
+        main = args[0] if args else next(iter(kwargs.values()), None)
+        left = [n for n, p in list(forward_parameters(model).items())[len(args) :] if p.default is None and n not in kwargs]
+        for name in left[:FEW]:
+            for value in itertools.islice((v for v in seconds(name, model, look, widths_of(model), main) if isinstance(v, Tensor)), FEW):
+                self.spent += 1
+                if outcome(self.twin, args, {**kwargs, name: value}).error is None:
+                    return args, {**kwargs, name: value}
         return None
 
     def climb(self, model: nn.Module, look: Lookup, wanted: list[inspect.Parameter]) -> Inputs | None:
@@ -238,6 +260,8 @@ class _Search:
                 return given, cost
             self.spread = self.spread or given
             return None, cost
+        if isinstance(found.error, NameError) and not isinstance(found.error, UnboundLocalError):
+            self.nameless = given
         self.asked |= dict.fromkeys(name for name in found.missing if name not in kwargs)
         if self.furthest is None or found.reached > self.reached:
             self.furthest, self.reached = given, found.reached
