@@ -47,8 +47,6 @@ class Request:
     depth: int | None = None
     timeout: float = DEFAULT_TIMEOUT
     """Seconds; the parent keeps the clock."""
-    spent: float = 0.0
-    """Seconds of these that are over."""
     memory: int = DEFAULT_MEMORY
     """Bytes of address space; 0: no limit."""
     probe: dict[str, Any] | None = None
@@ -63,6 +61,8 @@ class Request:
     """`auto`: what the machine has; `require`: all of it, or an error; `off`: none (`screen.child.sandbox`)."""
     hidden: tuple[str, ...] = ()
     """Files that are not to be seen in it, from the root: those of the report."""
+    spent: float = 0.0
+    """Seconds of the timeout that are over."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

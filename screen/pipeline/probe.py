@@ -19,11 +19,14 @@ GRACE = 2.0
 
 
 def probe_request(request: Request, plans: Mapping[str, ProbePlan], options: Options) -> Request:
-    """The same target once more, to be measured. A GPU reserves far more addresses than it uses: there the limit on address space is lifted."""
+    """The same target once more, to be measured. A GPU reserves far more addresses than it uses: there the limit on address space is lifted.
+
+    A sandbox that is not required is lifted there too: what a driver asks of the system is its own affair."""
     may_open_gpu = options.device == "cuda" or (options.device == "auto" and bool(glob.glob("/dev/nvidia[0-9]*")))
     wanted = {"plans": {name: to_json(plan) for name, plan in plans.items()}, "options": asdict(options)}
     seconds = options.seconds * (1 + WHOLE + (1 if options.stress else 0))
-    return replace(request, timeout=request.timeout + GRACE * seconds, memory=0 if may_open_gpu else request.memory, probe=wanted)
+    request = replace(request, timeout=request.timeout + GRACE * seconds, probe=wanted)
+    return replace(request, memory=0, sandbox="off" if request.sandbox == "auto" else request.sandbox) if may_open_gpu else request
 
 
 def with_narrower(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import glob
 import inspect
 import os
 import sys
@@ -18,6 +19,8 @@ from screen.child.protocol import Request
 from screen.child.sandbox import clear, missing, shown
 from screen.errors import LimitError, UsageError
 from screen.pipeline import stages
+from screen.pipeline.probe import probe_request
+from screen.probe.plan.types import Options
 from screen.settings import load
 
 enclosed = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -147,6 +150,13 @@ def test_reports_and_the_page_of_a_job_are_hidden(monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     job = stages.job_of("model.py", load({"output": "o.json", "report": ("junit=r/j.xml",)}))
     assert job.request.hidden == (str(tmp_path / "o.json"), str(tmp_path / "r" / "j.xml"))
+    assert (job.request.timeout, job.request.spent, job.request.memory, job.request.sandbox) == (120.0, 0.0, 8 << 30, "auto")
+
+
+@pytest.mark.parametrize(("cards", "wanted", "mode"), [(1, "auto", "off"), (1, "require", "require"), (0, "auto", "auto")])
+def test_a_driver_of_a_card_is_left_alone_where_no_sandbox_is_required(monkeypatch: pytest.MonkeyPatch, cards: int, wanted: str, mode: str) -> None:
+    monkeypatch.setattr(glob, "glob", lambda pattern: ["/dev/nvidia0"] * cards)
+    assert probe_request(Request("model.py", sandbox=wanted), {}, Options()).sandbox == mode
 
 
 def test_what_is_shown_covers_everything_but_what_is_hidden(tmp_path: Path) -> None:
