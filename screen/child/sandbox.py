@@ -48,7 +48,7 @@ _TCP, _OUTSIDE = 3, 3
 """Both rights of version 4, both scopes of version 6."""
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 """Numbers of its calls, the same everywhere."""
-_NO_NEW_RIGHTS, _SECCOMP = 38, 22
+_NO_NEW_RIGHTS, _HAS_SECCOMP, _SECCOMP = 38, 21, 22
 """Numbers of prctl(2)."""
 _KEPT_RIGHTS = 1 << 1 | 1 << 2
 """CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: root in a container reads a tree that is another user's."""
@@ -101,7 +101,7 @@ def landlock() -> int:
 
 
 def missing() -> str:
-    """Why this machine has no sandbox, as one clause; empty where it has one."""
+    """What keeps this machine from a whole sandbox, as one clause; empty where nothing does."""
     if sys.platform != "linux":
         return f"{platform.system()} has neither Landlock nor seccomp"
     if (version := landlock()) < LEAST:
@@ -109,18 +109,20 @@ def missing() -> str:
         return f"this kernel {found}, and version {LEAST} is needed (Linux 6.2)"
     if platform.machine() not in _MACHINES:
         return f"filters of seccomp are written for {' and '.join(_MACHINES)}, and this is {platform.machine()}"
-    if not os.path.exists("/proc/sys/kernel/seccomp"):
-        return "this kernel has no seccomp, or `/proc` is not there to say so"
-    return ""
+    return "" if _filters() else "this kernel has no seccomp, or this container keeps it away"
 
 
 def described() -> str:
     """What a sandbox has on this machine, as one line."""
-    if why := missing():
-        return f"none: {why}"
-    version = landlock()
-    more = "" if version >= 6 else "; signals to other processes of the user are not kept back (Linux 6.12)"
-    return f"Landlock {version} and seccomp: no network, no tracing, nothing written outside of a folder of its own, reports and keys hidden{more}"
+    version, why = landlock(), missing()
+    parts = [f"Landlock {version} (files{', TCP' * (version >= 4)}{', signals' * (version >= 6)})"] if version >= LEAST else []
+    parts += ["seccomp (sockets, tracing, modes of files)"] if _filters() else []
+    return " and ".join(parts or ["none"]) + (f": {why}" if why else "")
+
+
+def _filters() -> bool:
+    """Whether the kernel takes filters of system calls that are written here."""
+    return sys.platform == "linux" and platform.machine() in _MACHINES and ctypes.CDLL(None).prctl(_HAS_SECCOMP, 0, 0, 0, 0) >= 0
 
 
 def secrets() -> list[str]:
@@ -137,24 +139,29 @@ def secrets() -> list[str]:
 
 
 def enclose(scratch: str, hidden: Iterable[str]) -> None:
-    """This process from here on, and all that it starts. `scratch`: the folder that it may write to. Raises `OSError` with what is not there."""
+    """This process from here on, and all that it starts. `scratch`: the folder that it may write to.
+
+    Raises `OSError` with what is not there, after it has taken what is."""
+    if sys.platform == "linux" and (threads := len(os.listdir("/proc/self/task"))) > 1:
+        raise OSError(f"the process has {threads} threads already, and only one of them would be held")
+    if landlock() >= LEAST:
+        os.environ.update(dict.fromkeys(CACHES, scratch))
+        tempfile.tempdir = None
+        _drop_rights()
+        _prctl(_NO_NEW_RIGHTS, 1)
+        _restrict(scratch, hidden)
+    if _filters():
+        code = _filter()
+        program = _Program(len(code) // 8, code)
+        _prctl(_NO_NEW_RIGHTS, 1)
+        _prctl(_SECCOMP, 2, ctypes.addressof(program))
     if why := missing():
         raise OSError(why)
-    if (threads := len(os.listdir("/proc/self/task"))) > 1:
-        raise OSError(f"the process has {threads} threads already, and only one of them would be held")
-    os.environ.update(dict.fromkeys(CACHES, scratch))
-    tempfile.tempdir = None
-    _drop_rights()
-    _prctl(_NO_NEW_RIGHTS, 1)
-    _restrict(scratch, hidden)
-    code = _filter()
-    program = _Program(len(code) // 8, code)
-    _prctl(_SECCOMP, 2, ctypes.addressof(program))
 
 
 def shown(hidden: Iterable[str]) -> Iterator[str]:
     """Files and folders that hold everything but what is hidden. A hidden file that does not exist keeps what is made beside it later from sight."""
-    left = {os.path.realpath(path) for path in hidden}
+    left = {path for path in map(os.path.realpath, hidden) if not path.startswith(("/proc/", "/dev/", "/sys/"))}
     above = {parent for path in left for parent in _parents(path)}
     folders = ["/"]
     if not above:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from screen.child import worker
+from screen.child import sandbox, worker
 from screen.child.host import Host
 from screen.child.protocol import Request
 from screen.child.sandbox import clear, missing, shown
@@ -139,6 +139,24 @@ def test_where_one_is_required_and_cannot_be_had_nothing_runs(monkeypatch: pytes
     assert stages.job_of("model.py", load({"sandbox": "auto"})).request.sandbox == "auto"
 
 
+@pytest.mark.parametrize(
+    ("version", "filters", "said"),
+    [
+        (7, True, "Landlock 7 (files, TCP, signals) and seccomp (sockets, tracing, modes of files)"),
+        (3, True, "Landlock 3 (files) and seccomp (sockets, tracing, modes of files)"),
+        (4, False, "Landlock 4 (files, TCP): this kernel has no seccomp, or this container keeps it away"),
+        (1, False, "none: this kernel has version 1 of Landlock, and version 3 is needed (Linux 6.2)"),
+        (0, True, "seccomp (sockets, tracing, modes of files): this kernel has no Landlock, or this container keeps it away, and"),
+    ],
+)
+def test_doctor_says_what_there_is(monkeypatch: pytest.MonkeyPatch, version: int, filters: bool, said: str) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(sandbox.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(sandbox, "landlock", lambda: version)
+    monkeypatch.setattr(sandbox, "_filters", lambda: filters)
+    assert sandbox.described().startswith(said)
+
+
 def test_a_sandbox_that_fails_in_the_process_itself_is_an_error_only_where_it_is_required() -> None:
     nowhere = {"scratch": "/nonexistent", "hidden": []}
     with pytest.raises(LimitError, match="--sandbox require"):
@@ -165,7 +183,7 @@ def test_what_is_shown_covers_everything_but_what_is_hidden(tmp_path: Path) -> N
     (tmp_path / "way").symlink_to("a/b")
     found = {path for path in shown([str(tmp_path / "a/b"), str(tmp_path / "a/b/c"), str(tmp_path / "new.json")]) if path.startswith(str(tmp_path))}
     assert found == {str(tmp_path / "a/d"), str(tmp_path / "e")}
-    assert list(shown([])) == ["/"]
+    assert list(shown([])) == list(shown([os.devnull])) == ["/"]
 
 
 def test_a_folder_is_removed_however_deep(tmp_path: Path) -> None:
