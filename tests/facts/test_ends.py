@@ -42,6 +42,35 @@ class MergedSum(Merged):
     factor = 1.0
 
 
+class MiddleAgain(Merged):
+    """The state in the middle is added again at the end: what the first half adds is carried on twice, what the second half adds once."""
+
+    def __init__(self) -> None:
+        super().__init__(12)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks[:6]:
+            x = x + block(x)
+        middle = x
+        for block in self.blocks[6:]:
+            x = x + block(x)
+        return x + middle
+
+
+class StatesAgain(MiddleAgain):
+    """The states of the first half are added again one by one: the block before the middle is carried on twice, the first one seven times."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        states = []
+        for block in self.blocks[:6]:
+            x = x + block(x)
+            states.append(x)
+        for block in self.blocks[6:]:
+            x = x + states.pop()
+            x = x + block(x)
+        return x
+
+
 class Radial(nn.Module):
     """Radial functions of the stream, divided by a number in every block."""
 
@@ -86,6 +115,11 @@ def report(name: str, depth: int | None = None) -> Report:
 @pytest.mark.parametrize(("name", "gain"), [("Merged", 1.0), ("MergedSum", 16.0)])
 def test_a_stream_ends_at_the_output_of_the_model(name: str, gain: float) -> None:
     assert max(c.value for c in report(name).claims if c.claim == "identity_gain" and isinstance(c.value, float)) == pytest.approx(gain)
+
+
+@pytest.mark.parametrize(("name", "law"), [("MiddleAgain", None), ("StatesAgain", "polynomial")])
+def test_one_step_is_no_law(name: str, law: str | None) -> None:
+    assert [c.value for c in report(name).claims if (c.claim, c.weights) == ("growth", "fixed")] == [law]
 
 
 def test_a_quotient_by_a_number_is_no_softmax() -> None:

@@ -51,6 +51,23 @@ class MadeForDepth(Mlp):
         return x + DEPTH**-0.5 * self.body(x)
 
 
+class Gpt(Mlp):
+    """A stream of 24 small increments whose last maps start at a share of the first ones."""
+
+    share = (2 * DEPTH) ** -0.5
+
+    def __init__(self) -> None:
+        super().__init__()
+        nn.init.normal_(self.up.weight, std=0.4)
+        nn.init.normal_(self.down.weight, std=0.4 * self.share)
+
+
+class GptElsewhere(Gpt):
+    """... that is made for no depth."""
+
+    share = 0.18
+
+
 class Product(nn.Module):
     """Entries are multiplied by random factors: the largest of a token walks at random along its own axis, and each time that it comes back to 0,
     √N times in N blocks, gradients are multiplied by a number: exp(c·√N)."""
@@ -100,6 +117,8 @@ def told(block: type[nn.Module]) -> tuple[object, str]:
         (Mlp, None, "closed"),
         (Hardly, "flat", "closed"),
         (MadeForDepth, "flat", "closed"),
+        (Gpt, "flat", "closed"),
+        (GptElsewhere, "power", "closed"),
         (Product, None, "conditional"),
         (Mapped, "power", "closed"),
     ],

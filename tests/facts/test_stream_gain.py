@@ -55,6 +55,13 @@ def test_channels(gain: float | str, depth: str, growth: str) -> None:
     assert (states["D"].state, states["R"].state) == (depth, growth), (states["D"].reason, states["R"].reason)
 
 
+@pytest.mark.parametrize(("gain", "law"), [(0.9, "bounded"), (1 - 0.5 / 16, "linear"), (1.0, "linear")])
+def test_a_stream_that_keeps_more_than_half_has_not_settled(gain: float, law: str) -> None:
+    """0.9^16 = 0.19, and what is added is forgotten; (1 - 1/2n)^n is 0.6 at any depth n."""
+    report = screen.check(Stack(gain), example_inputs=torch.zeros(2, 8, 32))
+    assert [c.value for c in report.claims if (c.claim, c.weights) == ("growth", "fixed")] == [law]
+
+
 def test_the_criterion_of_deepnorm_is_not_asked_of_a_stream_without_norms() -> None:
     """2N(v² + w²)/α² is about a sum that is normed."""
     report = screen.check(Stack(2.0), example_inputs=torch.zeros(2, 8, 32))

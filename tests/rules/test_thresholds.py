@@ -16,7 +16,8 @@ from screen.calculi.degrees import _walked
 from screen.calculi.meanfield import Start
 from screen.facts.claims.claim import ClaimKind
 from screen.facts.claims.derive import gradient_law, output_bounded, rising, size_later
-from screen.facts.operator.recurrence import _of_sequence
+from screen.facts.operator.polynomial import Range
+from screen.facts.operator.recurrence import _of_sequence, _told
 from screen.facts.rank_collapse import least_one_minus_cos
 from screen.facts.record import Facts
 from screen.rules import depth_scaled_init, loss_at_start
@@ -261,6 +262,7 @@ ROWS: tuple[Row, ...] = (
     ("facts.operator.recurrence.STEADY", lambda s: quarters(1.0, 2.0, 4.0, 4.0 * 2**s), "polynomial", "exponential"),
     ("facts.operator.recurrence.FAST", lambda f: quarters(1.0, 1.0, f, f * f), "unknown", "exponential"),
     ("facts.operator.recurrence.FALLING", lambda f: quarters(1.0, 1.0, 0.5, 0.5 * f), "decaying", "constant"),
+    ("facts.operator.recurrence.FORGOTTEN", lambda kept: _told(Range(0.0, kept)), "decaying", "constant"),
     ("calculi.degrees.rules.LARGE_EPSILON", epsilon, "exact", "asymptotic"),
     ("calculi.degrees.rules.IDLE_EPSILON", epsilon, "asymptotic", "not homogeneous"),
     ("verdict.summary.KINDS_SHOWN", layouts, "all", "more"),
@@ -303,6 +305,7 @@ NUMBERS: dict[str, float] = {
     "facts.operator.recurrence.STEADY": 0.85,
     "facts.operator.recurrence.FAST": 1.5,
     "facts.operator.recurrence.FALLING": 0.9,
+    "facts.operator.recurrence.FORGOTTEN": 0.5,
     "calculi.degrees.rules.LARGE_EPSILON": 0.02,
     "calculi.degrees.rules.IDLE_EPSILON": 1,
     "verdict.summary.KINDS_SHOWN": 3,

@@ -17,7 +17,7 @@ from screen.facts.operator import StreamOperator
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.steps import StateBound
 from screen.facts.record import Facts
-from screen.structure.initial.laws import starting_value
+from screen.structure.initial.laws import deviations, fans, starting_value
 from screen.structure.norms.find import place_of
 from screen.structure.types import Kind, Stream, Sublayer, Tri, Unknown
 
@@ -369,7 +369,11 @@ def _law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown) 
     operator = facts.operator(stream)
     if law in ("flat", "power") and isinstance(operator, StreamOperator) and operator.carried == "exponential" and not _starts_as_one(operator):
         return Unknown("what blocks carry on is multiplied in every block: at few blocks an exponential looks like a power")
-    if isinstance(found, Unknown) or found.ratio_law != "polynomial" or law == "power" or _is_for_depth(subs, found.depth):
+    if isinstance(found, Unknown) or found.ratio_law != "polynomial":
+        return law
+    if _is_for_depth(facts, subs, found.depth):  # the ratio is the same at every depth
+        return "flat" if law == "power" and isinstance(found.gradient_ratio, float) and 1 / FLAT <= found.gradient_ratio <= FLAT else law
+    if law == "power":
         return law
     later = size_later(found.rms, found.depth)
     slope = 0.0 if isinstance(found.ratio_exponent, Unknown) else abs(found.ratio_exponent)
@@ -394,11 +398,30 @@ def size_later(rms: Sequence[float], blocks: int) -> float:
     return math.sqrt((squares[-1] + rise) / squares[0])
 
 
-def _is_for_depth(subs: Sequence[Sublayer], depth: int) -> bool:
-    """Whether every branch has a factor that is this depth to the power of −1/2 or −1: another depth has another."""
-    scales = {depth ** -0.5, 1.0 / depth, (2 * depth) ** -0.5, 0.5 / depth}
-    values = [s.branch.value if s.branch.kind == "constant" else None for s in subs]
-    return bool(values) and all(v is not None and any(math.isclose(abs(v), scale, rel_tol=1e-6) for scale in scales) for v in values)
+def _is_for_depth(facts: Facts, subs: Sequence[Sublayer], depth: int) -> bool:
+    """Whether every branch has a factor that is this depth to the power of −1/2 or −1, or starts as if it had: another depth has another."""
+    return bool(subs) and all(_has_factor(s, depth) or _starts_smaller(facts, s, depth) for s in subs)
+
+
+def _has_factor(sublayer: Sublayer, depth: int) -> bool:
+    scales = (depth**-0.5, 1.0 / depth, (2 * depth) ** -0.5, 0.5 / depth)
+    value = sublayer.branch.value if sublayer.branch.kind == "constant" else None
+    return value is not None and any(math.isclose(abs(value), scale, rel_tol=1e-6) for scale in scales)
+
+
+def _starts_smaller(facts: Facts, sublayer: Sublayer, depth: int) -> bool:
+    """Whether the last map of its smallest product starts smaller than the first one by the root of the depth, or of twice as much (GPT-2), and not
+    because it reads more."""
+    analysis = facts.analysis(sublayer)
+    path = () if isinstance(analysis, Unknown) else analysis.degrees.orders.smallest_path
+    names = [p.partition("[")[0] for p in (*path[:1], *path[-1:])]
+    laws = [deviations(facts.graph, name)[-1:] for name in names]
+    if len(path) < 2 or not all(laws) or not laws[0][0]:
+        return False
+    factor = laws[1][0] / laws[0][0]
+    first, last = (fans(facts.graph.parameters[name].shape or ())[1] for name in names)
+    by_fan = math.sqrt(first / last)
+    return not math.isclose(factor, by_fan, rel_tol=0.1) and any(math.isclose(factor, (k * depth) ** -0.5, rel_tol=0.02) for k in (1, 2))
 
 
 def gradient_law(found: Recursion | Unknown) -> str | Unknown:

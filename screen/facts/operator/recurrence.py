@@ -34,6 +34,9 @@ EVEN = 1e-6
 SETTLED, SETTLING = 1.02, 0.6
 """A sequence that gains less than this in its second half, or in its last quarter less than this part of the one before (in logarithms; a power of
 the depth gains 0.71 of it), has a limit."""
+FORGOTTEN = 0.5
+"""Share of its first state that a stream may keep at its end where it is said to settle: 1 − 1/2N in each of N blocks is 0.6 at any depth, and what N
+branches add to that is linear in N (convention; of the steady factor with this end the sum is 0.72 of that of a stream that keeps all)."""
 FALLING = 0.9
 """Share of the third quarter of a sequence that the last one has to be below, at least, for it to go on falling."""
 STEADY, FAST = 0.85, 1.5
@@ -293,6 +296,8 @@ def _operator(
     rest = next((s.rest for s in states if s.rest is not None), None)
     clean: bool | Unknown = True if rest is None else Unknown(f"`{reader.flow.graph.nodes[rest].op}` adds to the stream what is no branch", (rest,))
     carried, grows = (gain, False) if isinstance(gain, Unknown) else _law(steps, back, reader, max(1, blocks))
+    if carried == "decaying" and steps and isinstance(gain, Range):
+        carried = _told(gain)
     convex = bool(states) and all(s.is_convex for s in states)
     return StreamOperator(forks[0], states, gain, start, breaks, carried, grows, clean, convex, trained, foreign, through=through, beside=beside)
 
@@ -386,6 +391,11 @@ def _law(steps: list[Polynomial], back: Mapping[int, Polynomial], reader: Reader
     return Unknown("how far branch outputs are carried is known as a loose bound alone"), False
 
 
+def _told(gain: Range) -> Law:
+    """The law of multipliers below one, by what all of them leave of the first state."""
+    return "constant" if gain.high > FORGOTTEN else "decaying"
+
+
 def _mean(ranges: Sequence[Range], end: Literal["low", "high"], per: int) -> float:
     """Geometric mean of a block's gain."""
     logs = [math.log(v) if (v := getattr(r, end)) > 0 else -math.inf for r in ranges]
@@ -404,6 +414,8 @@ def _of_sequence(highs: Sequence[float]) -> Law | Unknown:
         third, tail = max(highs[len(highs) // 2 : len(highs) * 3 // 4]), max(highs[len(highs) * 3 // 4 :])
         return "decaying" if tail < 0.5 * half and tail < FALLING * third else "constant"  # what falls once and stays is carried on for good
     before, last = math.log(late / half), math.log(whole / late)
+    if half <= quarter * SETTLED and whole <= late * SETTLED:
+        return Unknown("what branches add is carried on more than before from one place on: one step is no law")
     if last < STEADY * before:
         return "constant" if last < SETTLING * before and quarter < half else "polynomial"
     return "exponential" if last > math.log(FAST) else Unknown(f"{len(highs)} branches are too few to read a law off")
