@@ -8,7 +8,7 @@ from screen.calculi.analysis import analyses_of, sure
 from screen.calculi.meanfield import recursion_of
 from screen.facts.beyond import reads_growing, softmax_anywhere, written_in
 from screen.facts.claims import claims_of
-from screen.facts.operator import StreamOperator, operators_of
+from screen.facts.operator import StreamOperator, operators_of, whole_of
 from screen.facts.operator.identity import identity_of
 from screen.facts.operator.steps import StateBound, state_bound
 from screen.facts.record import Facts
@@ -87,9 +87,8 @@ def _with_operators(facts: Facts, readers: list[Reader]) -> Facts:
             bounds.update(_state_bounds(stream, reader, operator))
     growing = frozenset(s.name for s, r in zip(streams, mine, strict=True) if reads_growing(r))
     written = dict(pair for r in readers for pair in written_in(r))
-    return replace(
-        facts, streams=tuple(streams), readers=mine, operators=tuple(operators), growing=growing, state_bounds=bounds, written_softmaxes=written
-    )
+    facts = replace(facts, streams=tuple(streams), readers=mine, operators=tuple(operators), whole=sure(whole_of, mine, operators))
+    return replace(facts, growing=growing, state_bounds=bounds, written_softmaxes=written)
 
 
 def _state_bounds(stream: Stream, reader: Reader, operator: StreamOperator) -> dict[tuple[int, ...], StateBound]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from screen.calculi.analysis import Analysis
 from screen.calculi.meanfield import Recursion
 from screen.facts.claims.claim import Claims
-from screen.facts.operator import StreamOperator
+from screen.facts.operator import StreamOperator, Whole
 from screen.facts.operator.steps import StateBound
 from screen.graph import Graph
 from screen.structure.streams.reader import Reader
@@ -35,6 +35,8 @@ class Facts:
     """For each stream what its facts were read with."""
     operators: tuple[StreamOperator | Unknown, ...] = ()
     """For each stream its linear part."""
+    whole: Whole | Unknown | None = None
+    """All streams of one beginning as one linear operator, where two of them are summed at the end."""
     state_bounds: Mapping[tuple[int, ...], StateBound] = field(default_factory=dict)
     """(add, output) of each distinct sublayer of a stream with more on it than sums -> the size of the state behind it; (node,) of its last state."""
     growing: frozenset[str] = frozenset()

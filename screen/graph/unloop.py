@@ -24,6 +24,7 @@ def first_copy(graph: Graph) -> Graph:
         repeats=tuple(_repeat(r, modules) for r in graph.repeats if r.container in modules),
         guesses=tuple(g for g in graph.guesses if g.node is None or g.node < end),
         uncalled=tuple(modules[m] for m in graph.uncalled if m in modules),
+        ranges=tuple((node, low, high) for node, low, high in graph.ranges if node < end),
         initialisers=tuple((name, history) for name, history in graph.initialisers if not name.startswith(COPIES)),
         loop=None,
     )

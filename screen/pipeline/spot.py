@@ -64,9 +64,20 @@ def with_spot(facts: Facts, found: Found) -> Facts:
     compared = [_compared(facts, claim, streams) for claim in facts.claims]
     if found.replayed is False:
         compared = [_of_another(claim, _is_backward(found)) for claim in compared]
+    compared = [_of_whole(facts, c, found.gain) for c in compared]
     compared = [_of_loss(c, found.loss) if c.claim == "loss_at_start" else c for c in compared]
     compared += _of_program(found, any(c.claim == "loss_at_start" for c in compared))
     return replace(facts, claims=Claims(linked(numbered(compared)), found.reason, True))
+
+
+def _of_whole(facts: Facts, claim: Claim, gain: float | None) -> Claim:
+    """The gain of all streams together, where all blocks ran."""
+    if claim.claim != "identity_gain" or claim.stream is not None or claim.status == "unknown" or gain is None:
+        return claim
+    if max(facts.graph.times.values(), default=1) > 1:
+        return claim
+    low, high = (claim.low or 0.0, claim.high if claim.high is not None else math.inf)
+    return replace(claim, measured=Measured(gain, low * (1 - NEAR_GAIN) - NOISE <= gain <= high * (1 + NEAR_GAIN) + NOISE))
 
 
 def _of_loss(claim: Claim, loss: float | None) -> Claim:
@@ -176,6 +187,8 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream) -> Claim:
     if claim.status == "unknown":
         if law == "exponential":
             return replace(claim, status="measured", value=law, measured=Measured(law, None))
+        if stream.name in facts.growing:
+            return claim  # what its branches read is larger in a deeper model, and one depth is seen
         if claim.weights == "fixed" and _is_carried(facts, stream, found) and _is_steady(claim, found) and not _gathers(facts, stream, found):
             return replace(claim, status="measured", value="linear", measured=Measured(ratio, None))
         return claim

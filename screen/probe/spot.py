@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -99,7 +99,8 @@ class Run:
         self.material = Material(self.tape, self.built, self.watch, self.plan.seed)
         graph = self.trace.graph
         self.targets = sorted({n for s in self.plan.streams for n in s.states} | {b.output for s in self.plan.streams for b in s.branches})
-        wanted = [*self.targets, *graph.outputs[:1], *(n for s in self.plan.streams for b in s.branches for n in b.softmaxes)]
+        ends = [self.plan.whole.end] if self.plan.whole is not None else []
+        wanted = [*self.targets, *ends, *graph.outputs[:1], *(n for s in self.plan.streams for b in s.branches for n in b.softmaxes)]
         self.calls, leaves, _ = self.tape.steps(wanted, [])
         self.names = {i: str(self.tape.nodes[i].meta["label"]) for i in leaves if graph.nodes[i].op != "input"}
         self._leaves = {i: self._leaf(i) for i in leaves}
@@ -237,7 +238,14 @@ class Run:
             last = {b.free[-1] for s in self.plan.streams for b in s.branches if b.free}
             runs["last"] = self._try({i: v * HEAVY if self.names.get(i) in last and isinstance(v, Tensor) else v for i, v in leaves.items()}, begin)
         streams = tuple(self._stream(f, s, runs, leaves, begin) for f, s in zip(found.streams, self.plan.streams, strict=True))
-        return replace(found, streams=streams)
+        return replace(found, streams=streams, gain=self._whole(leaves, begin))
+
+    def _whole(self, leaves: Env, begin: Env) -> float | None:
+        """The gain of all streams of one beginning together."""
+        whole = self.plan.whole
+        if whole is None or whole.begin not in begin:
+            return None
+        return self._gain(whole.begin, whole.end, whole.held, leaves, begin[whole.begin])[1]
 
     def _reads(self, node: int, others: set[int]) -> bool:
         """Whether a value is computed from one of some others."""
@@ -343,11 +351,17 @@ class Run:
         if not stream.linear or entry not in begin:
             return None, None
         outputs = {b.output for s in self.plan.streams for b in s.branches if not b.carries}
-        zeros = {o: torch.zeros(self.trace.graph.nodes[o].shape or (), dtype=torch.float64) for o in outputs}
-        calls = self.tape.steps([end], [entry, *outputs])[0]
+        return self._gain(entry, end, tuple(outputs), leaves, begin[entry])
+
+    def _gain(
+        self, entry: int, end: int, held: Sequence[int], leaves: Env, like: Tensor
+    ) -> tuple[Callable[[Tensor], Tensor] | None, float | None]:
+        """The map from one value to another with zeros for those that are held, and its largest found gain."""
+        zeros = {o: torch.zeros(self.trace.graph.nodes[o].shape or (), dtype=torch.float64) for o in held}
+        calls = self.tape.steps([end], [entry, *held])[0]
 
         def mapped(v: Tensor) -> Tensor:
-            env = {**leaves, **{e: torch.zeros_like(t) for e, t in begin.items()}, **zeros, entry: v}
+            env = {**leaves, **zeros, entry: v}
             for i in list(env):
                 env[i] = self.tape._guarded(i, env[i])
             for index in calls:
@@ -358,7 +372,7 @@ class Run:
             return found
 
         try:
-            return mapped, _operator_norm(mapped, begin[entry])
+            return mapped, _operator_norm(mapped, like)
         except Exception:
             return None, None
 

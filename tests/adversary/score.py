@@ -121,8 +121,11 @@ def _usable(claim: ClaimPart | None) -> bool:
 
 
 def _of(report: Report, claim: str, weights: str) -> ClaimPart | None:
+    whole = next((c for c in report.claims if c.claim == claim and c.weights == weights and c.stream is None), None)
+    if whole is not None:  # truths are about the model
+        return whole
     main = {s.name for s in report.streams if s.role != "inner"}
-    found = [c for c in report.claims if c.claim == claim and c.weights == weights and (c.stream is None or c.stream in main)]
+    found = [c for c in report.claims if c.claim == claim and c.weights == weights and c.stream in main]
     return max(found, key=_rank, default=None)
 
 
@@ -130,7 +133,9 @@ def _rank(claim: ClaimPart) -> float:
     """Of several streams the one that says the most."""
     if claim.claim == "growth" and isinstance(claim.value, str):
         return GROWTH.index(claim.value) + 1
-    return abs(math.log(claim.value)) + 1 if isinstance(claim.value, float) and claim.value > 0 else 0
+    if isinstance(claim.value, float):
+        return abs(math.log(claim.value)) + 1 if claim.value > 0 else math.inf
+    return 0
 
 
 def _branch(report: Report, claim: str, place: int) -> ClaimPart | None:

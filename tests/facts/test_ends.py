@@ -8,6 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import screen
+from screen.capture.build.build import build_object
+from screen.capture.trace.loop import alone
+from screen.capture.trace.tracer import trace
+from screen.facts import Facts, derive
+from screen.graph.unloop import first_copy
 from screen.report.schema import Report
 
 WIDTH = 16
@@ -71,6 +76,110 @@ class StatesAgain(MiddleAgain):
         return x
 
 
+class Fours(Merged):
+    """Behind every fourth layer the stream is the sum of all four states, divided by a number."""
+
+    factor = 2.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        states: list[Tensor] = []
+        for block in self.blocks:
+            x = x + block(x)
+            states.append(x)
+            if len(states) == 4:
+                x, states = sum(states[1:], states[0]) / self.factor, []
+        return x
+
+
+class FoursMean(Fours):
+    """Their mean."""
+
+    factor = 4.0
+
+
+class Towers(nn.Module):
+    """Two towers on one input, one behind the other; their ends are joined, and nothing else is behind them than a norm."""
+
+    def __init__(self, n: int = 4) -> None:
+        super().__init__()
+        one = lambda: nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH))  # noqa: E731
+        self.first, self.second = nn.ModuleList(one() for _ in range(n)), nn.ModuleList(one() for _ in range(n))
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = self.begin(x)
+        for block in self.first:
+            a = a + block(a)
+        for block in self.second:
+            b = b + block(b)
+        return F.layer_norm(self.join(a, b), (WIDTH,))
+
+    def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, x
+
+    def join(self, a: Tensor, b: Tensor) -> Tensor:
+        return a + b
+
+
+class TowersHalf(Towers):
+    """Half of their sum."""
+
+    def join(self, a: Tensor, b: Tensor) -> Tensor:
+        return (a + b) / 2
+
+
+class TowersMean(Towers):
+    """Their mean, as that of a stack."""
+
+    def join(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.stack([a, b], 1).mean(1)
+
+
+class TowersDifference(Towers):
+    """What both began with is taken off again."""
+
+    def join(self, a: Tensor, b: Tensor) -> Tensor:
+        return a - b
+
+
+class TowersWeighed(Towers):
+    """A tenth of the one, three times the other, and a constant."""
+
+    def join(self, a: Tensor, b: Tensor) -> Tensor:
+        return 0.1 * a + 3 * b + 0.5
+
+
+class TowersScaled(Towers):
+    """The second one begins with three times what the first one begins with."""
+
+    def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, 3 * x
+
+
+class TowersByMatrix(Towers):
+    """Their mean by a matrix that nothing is known of."""
+
+    def join(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.einsum("n,nbtd->btd", torch.full((2,), 0.5), torch.stack([a, b]))
+
+
+class TowersBeside(Towers):
+    """Beside each other: no sum."""
+
+    def join(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.cat([a[..., : WIDTH // 2], b[..., WIDTH // 2 :]], -1)
+
+
+class TowersApart(Towers):
+    """The second one begins with a map of the input: they share nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(WIDTH, WIDTH)
+
+    def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, self.map(x)
+
+
 class Radial(nn.Module):
     """Radial functions of the stream, divided by a number in every block."""
 
@@ -112,7 +221,13 @@ def report(name: str, depth: int | None = None) -> Report:
     return screen.check(f"{__file__}::{name}", depth=depth, isolate=False)
 
 
-@pytest.mark.parametrize(("name", "gain"), [("Merged", 1.0), ("MergedSum", 16.0)])
+def facts(name: str) -> Facts:
+    """Without a loop around it: it reads what it gives, and is no block."""
+    [built] = build_object(globals()[name](), example_inputs=example_inputs())
+    return derive(trace(alone(built).model, built.args, built.kwargs, initialisers=built.initialisers))
+
+
+@pytest.mark.parametrize(("name", "gain"), [("Merged", 1.0), ("MergedSum", 16.0), ("Fours", 4.0), ("FoursMean", 1.0)])
 def test_a_stream_ends_at_the_output_of_the_model(name: str, gain: float) -> None:
     assert max(c.value for c in report(name).claims if c.claim == "identity_gain" and isinstance(c.value, float)) == pytest.approx(gain)
 
@@ -120,6 +235,32 @@ def test_a_stream_ends_at_the_output_of_the_model(name: str, gain: float) -> Non
 @pytest.mark.parametrize(("name", "law"), [("MiddleAgain", None), ("StatesAgain", "polynomial")])
 def test_one_step_is_no_law(name: str, law: str | None) -> None:
     assert [c.value for c in report(name).claims if (c.claim, c.weights) == ("growth", "fixed")] == [law]
+
+
+SUMS = {"Towers": 2.0, "TowersHalf": 1.0, "TowersMean": 1.0, "TowersDifference": 0.0, "TowersWeighed": 3.1, "TowersScaled": 4.0}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_streams_that_are_summed_have_the_gain_of_their_sum(name: str) -> None:
+    claims = [c for c in facts(name).claims if c.claim == "identity_gain"]
+    assert [c.value for c in claims if c.stream is None] == pytest.approx([SUMS[name]])
+    assert {c.value for c in claims if c.stream is not None} == {1.0}, "each has a gain of its own"
+
+
+@pytest.mark.parametrize(("name", "told"), [("TowersByMatrix", [None]), ("TowersBeside", []), ("TowersApart", [])])
+def test_no_gain_is_made_up_for_streams_that_are_no_sum(name: str, told: list[float | None]) -> None:
+    assert [c.value for c in facts(name).claims if c.claim == "identity_gain" and c.stream is None] == told
+
+
+def test_the_gain_of_a_sum_is_measured() -> None:
+    [whole] = [c for c in report("TowersScaled").claims if c.claim == "identity_gain" and c.stream is None]
+    assert whole.measured is not None and (whole.measured.value, whole.measured.agrees) == (4.0, True)
+
+
+def test_what_turns_out_to_be_no_block_keeps_no_ranges_of_other_copies() -> None:
+    [built] = build_object(TowersByMatrix(), example_inputs=example_inputs())
+    graph = first_copy(trace(built.model, built.args, built.kwargs, initialisers=built.initialisers))
+    assert graph.ranges and max(node for node, _, _ in graph.ranges) < len(graph.nodes)
 
 
 def test_a_quotient_by_a_number_is_no_softmax() -> None:

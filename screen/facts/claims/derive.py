@@ -52,15 +52,16 @@ def claims_of(facts: Facts) -> Claims:
 
 def _of_stream(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, number: int) -> Iterator[Claim]:
     gain = operator if isinstance(operator, Unknown) else operator.start
-    yield _gain(facts, stream, gain)
+    yield _gain(facts, stream.name, gain)
     fixed = growth(facts, stream, operator, all_weights=False)
     yield _of_law(facts, stream, "fixed", fixed)
     yield _of_law(facts, stream, "all", growth(facts, stream, operator, all_weights=True))
     yield from _at_start(facts, stream)
 
 
-def _gain(facts: Facts, stream: Stream, gain: Range | Unknown) -> Claim:
-    claim = Claim("identity_gain", "start", "proved", stream=stream.name)
+def _gain(facts: Facts, stream: str | None, gain: Range | Unknown) -> Claim:
+    """Of a stream over its depth, or of the model: of all streams that begin as one, up to their sum."""
+    claim = Claim("identity_gain", "start", "proved", stream=stream)
     if isinstance(gain, Unknown):
         return _unknown(facts, claim, gain)
     if gain.number is not None:
@@ -444,6 +445,8 @@ def gradient_law(found: Recursion | Unknown) -> str | Unknown:
 
 
 def _of_model(facts: Facts) -> Iterator[Claim]:
+    if facts.whole is not None:
+        yield _gain(facts, None, facts.whole if isinstance(facts.whole, Unknown) else facts.whole.gain)
     yield _tri(facts, Claim("softmax", "all", "proved"), facts.softmax)
     found = [r.words for r in map(facts.recursion, facts.streams) if not isinstance(r, Unknown)]
     words = next((w for w in found if not isinstance(w, Unknown)), None)

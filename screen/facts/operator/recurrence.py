@@ -20,7 +20,7 @@ from typing import Literal
 from screen.facts.operator.forms import Form, Forms
 from screen.facts.operator.layouts import is_permuted, is_whole
 from screen.facts.operator.polynomial import ONE, ZERO, Atom, Polynomial, Range, of_atom
-from screen.graph import Node
+from screen.graph import Graph, Node
 from screen.structure.reach import used
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Unknown
@@ -113,13 +113,13 @@ def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[Stre
     sources = frozenset(i for found in (*forks, *outputs) for i in found) | frozenset(ends)
     forms = Forms(readers[0].flow, readers[0].chains.edges.norms, sources)
     table: dict[int, State] = {}
-    for reader, found, end in zip(readers, forks, ends, strict=True):
+    for found, end in zip(forks, ends, strict=True):
         for node in (*found[1:], end):
-            table[node] = _resolved(node, forms.inside(node), forms, reader)
+            table[node] = resolved(node, forms.inside(node))
     first = {found[0] for found in forks if found}
-    for reader, found in zip(readers, forks, strict=True):
+    for found in forks:
         if found and found[0] not in table and (form := forms.inside(found[0])).terms:  # it begins as a multiple of another one's state
-            table[found[0]] = _resolved(found[0], form, forms, reader)
+            table[found[0]] = resolved(found[0], form)
     carrying = _carrying(readers, forms, frozenset(table) | first)
     table |= carrying
     return tuple(_operator(r, f, e, d, table, first, frozenset(carrying)) for r, f, e, d in zip(readers, forks, ends, blocks, strict=True))
@@ -135,7 +135,7 @@ def _carrying(readers: Sequence[Reader], forms: Forms, known: frozenset[int]) ->
             form = forms.inside(output) if output not in known else Form({})
             if not form.terms and form.lost is None:
                 continue
-            carried = _resolved(output, form, forms, reader)
+            carried = resolved(output, form)
             own = {~output: ONE} if form.rest is not None and form.lost is None else {}
             found[output] = State(output, {**carried.terms, **own}, None, carried.lost, carried.trained)
             chains = (r.chain.nodes for r in readers if r is not reader)
@@ -191,7 +191,7 @@ def _end(reader: Reader, begin: int | None) -> int:
     live = used(graph)
     known = {*reader.chain.nodes, *(b.output for _, b in reader.branches)}
     last = next((n for n in reversed(reader.chain.nodes) if n in live), reader.chain.nodes[-1])
-    while more := [u for u in graph.users[last] if u in live and graph.nodes[u].op in ("add", "sub") and known.issuperset(graph.nodes[u].inputs)]:
+    while more := [u for u in graph.users[last] if u in live and graph.nodes[u].op in ("add", "sub") and _is_sum(graph, u, known)]:
         last = more[0]
         known.add(last)
     call = _call_of_block(reader, reader.chain.adds[-1])
@@ -203,6 +203,20 @@ def _end(reader: Reader, begin: int | None) -> int:
     handed = [i for i in alike if i == last or reader.flow.depends(i, last)]
     handed = [i for i in handed if i in graph.outputs or not inside.issuperset(graph.users[i])]
     return last if last in handed else max(handed, default=last)
+
+
+def _is_sum(graph: Graph, add: int, known: set[int]) -> bool:
+    """Whether a value is made by sums alone from the known ones."""
+    stack, seen = [add], set[int]()
+    while stack:
+        node = stack.pop()
+        if node in seen or node in known:
+            continue
+        seen.add(node)
+        if graph.nodes[node].op not in ("add", "sub") or not graph.nodes[node].inputs:
+            return False
+        stack.extend(graph.nodes[node].inputs)
+    return True
 
 
 def _call_of_block(reader: Reader, add: int) -> int | None:
@@ -250,7 +264,7 @@ def _is_alike(one: Node, other: Node) -> bool:
     return (one.op, one.file, one.line, one.shape) == (other.op, other.file, other.line, other.shape)
 
 
-def _resolved(node: int, form: Form, forms: Forms, reader: Reader) -> State:
+def resolved(node: int, form: Form) -> State:
     """Terms by source alone: a source whose entries stand elsewhere is permuted, or comes in parts."""
     table: dict[int, Polynomial] = {}
     for (source, layout), p in form.terms.items():
@@ -421,4 +435,4 @@ def _of_sequence(highs: Sequence[float]) -> Law | Unknown:
     return "exponential" if last > math.log(FAST) else Unknown(f"{len(highs)} branches are too few to read a law off")
 
 
-__all__ = ["Law", "State", "StreamOperator", "operators_of"]
+__all__ = ["Law", "State", "StreamOperator", "operators_of", "resolved"]

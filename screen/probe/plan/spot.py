@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from screen.facts.operator import StreamOperator
+from screen.facts.operator import StreamOperator, Whole
+from screen.facts.operator.polynomial import Range
 from screen.facts.record import Facts
 from screen.graph import Graph, numel, ops_digest
-from screen.probe.plan.spot_types import SpotBranch, SpotPlan, SpotStream
+from screen.probe.plan.spot_types import SpotBranch, SpotPlan, SpotStream, SpotWhole
 from screen.structure.branches.branch import Branch
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Unknown
@@ -22,7 +23,9 @@ def spot_plan(facts: Facts, seed: int = 0) -> SpotPlan:
     for stream, reader, operator in zip(facts.streams, facts.readers, facts.operators, strict=False):
         if isinstance(operator, StreamOperator) and stream.role != "inner" and reader.branches and operator.states:
             streams.append(_stream(facts, stream, reader, operator))
-    return SpotPlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(streams), seed, _vocabulary(facts.graph), facts.is_loop)
+    w = facts.whole
+    whole = SpotWhole(w.begin, w.end, w.held) if isinstance(w, Whole) and isinstance(w.gain, Range) and w.end not in w.held else None
+    return SpotPlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(streams), seed, _vocabulary(facts.graph), facts.is_loop, whole)
 
 
 def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperator) -> SpotStream:

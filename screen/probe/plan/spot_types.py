@@ -52,6 +52,16 @@ class SpotStream:
 
 
 @dataclass(frozen=True)
+class SpotWhole:
+    """Several streams of one beginning, up to the value in which they are summed."""
+
+    begin: int
+    end: int
+    held: tuple[int, ...]
+    """What is set to nothing: what branches add, and first states of other streams."""
+
+
+@dataclass(frozen=True)
 class SpotPlan:
     """Everything that the spot check looks at in one model."""
 
@@ -64,6 +74,7 @@ class SpotPlan:
     """The model's output over a vocabulary."""
     loop: bool = False
     """It was made of the loop of a block; else what looks like a block is a whole model."""
+    whole: SpotWhole | None = None
 
     def is_of(self, graph: Graph) -> bool:
         """Whether it was made from a graph."""
@@ -137,6 +148,8 @@ class Found:
     loss: float | None = None
     """Cross-entropy of the output over the vocabulary against labels that are independent of the input, in nats."""
     streams: tuple[FoundStream, ...] = ()
+    gain: float | None = None
+    """Of all streams of one beginning together: largest found ‖A·v‖/‖v‖ where nothing is added."""
     weights: tuple[tuple[str, str], ...] = field(default_factory=tuple)
     """Parameters that start as something that no training recovers from -> what (`nan`, `inf`, `huge`, `zero`)."""
 
@@ -161,6 +174,6 @@ def found_from_json(data: dict[str, Any]) -> Found:
 
 
 __all__ = [
-    "FACTORS", "HEAVY", "STILL", "Found", "FoundBranch", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream", "found_from_json", "plan_from_json",
-    "to_json",
+    "FACTORS", "HEAVY", "STILL", "Found", "FoundBranch", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream", "SpotWhole", "found_from_json",
+    "plan_from_json", "to_json",
 ]  # fmt: skip
