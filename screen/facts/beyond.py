@@ -17,10 +17,20 @@ EXPONENTIALS = frozenset({"exp", "exp2", "expm1"})
 
 
 def reads_growing(reader: Reader) -> bool:
-    """Whether some branch reads a state of another stream behind that one's first branch, with no norm between."""
-    chains = reader.chains
-    others = {n for c in chains.streams if c is not reader.chain and not c.inner for n in c.nodes if n >= c.adds[0]}
-    return bool(others) and any(_reaches(branch, node, others) for _, branch in reader.branches for node in _memory(branch))
+    """Whether some branch reads a state of another stream behind that one's first branch, with no norm between. A stream that stands in a branch is
+    one of those where another branch reads it too: an encoder of the same input."""
+    chains, graph = reader.chains, reader.flow.graph
+    others = [c for c in chains.streams if c is not reader.chain]
+    behind = {n for c in others if not c.inner for n in c.nodes if n >= c.adds[0]}
+    inner = {n for c in others if c.inner for n in c.nodes if n >= c.adds[0]}
+    own = frozenset(reader.chain.nodes)
+    for _, branch in reader.branches:
+        if behind and any(_reaches(branch, node, behind) for node in _memory(branch)):
+            return True
+        sums = {n for n in inner & branch.members if any(branch.border(i) == "earlier" for i in graph.nodes[n].inputs)}
+        if sums and _reaches(branch, branch.output, sums, own):
+            return True
+    return False
 
 
 def _memory(branch: Branch) -> set[int]:
@@ -28,8 +38,9 @@ def _memory(branch: Branch) -> set[int]:
     return {i for n in branch.region for i in branch.flow.counting[n] if branch.border(i) == "memory"}
 
 
-def _reaches(branch: Branch, node: int, states: set[int]) -> bool:
-    seen, stack = set[int](), [node]
+def _reaches(branch: Branch, node: int, states: set[int], stops: frozenset[int] = frozenset()) -> bool:
+    """Whether a value is made from some states, behind no norm and none of `stops`."""
+    seen, stack = set(stops), [node]
     while stack:
         here = stack.pop()
         if here in seen:

@@ -117,3 +117,47 @@ CENTRED = (
 def test_a_norm_that_begins_before_what_its_branch_reads(design: Design) -> None:
     found = one_structure(0, design, Plan(draws=4, steps=10))
     assert not found.violations and not found.errors and found.checks["lipschitz"] > 0
+
+
+class Encoded(nn.Module):
+    """Blocks whose branches read what a stack of others makes of the same input: one stream stands in the branches of the other."""
+
+    normed, apart = False, False
+
+    def __init__(self, n: int = 8) -> None:
+        super().__init__()
+        self.encoder, self.blocks = (nn.ModuleList(Base() for _ in range(n)) for _ in range(2))
+        self.maps, self.norm = nn.ModuleList(nn.Linear(32, 32) for _ in range(n)), nn.LayerNorm(32)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        memory, x = (x if self.apart else y), y.flip(1)
+        for layer in self.encoder:
+            memory = memory + layer.body(memory)
+        memory = self.norm(memory) if self.normed else memory
+        for block, read in zip(self.blocks, self.maps, strict=True):
+            x = x + block.body(x)
+            x = x + read(F.scaled_dot_product_attention(block.norm(x), memory, memory))
+        return x
+
+
+class EncodedNormed(Encoded):
+    """Behind a norm it is of one size."""
+
+    normed = True
+
+
+class EncodedApart(Encoded):
+    """Of another input."""
+
+    apart = True
+
+
+class EncodedApartNormed(EncodedNormed, EncodedApart):
+    """Of another input, behind a norm."""
+
+
+@pytest.mark.parametrize(("model", "law"), [(Encoded, None), (EncodedApart, None), (EncodedNormed, "linear"), (EncodedApartNormed, "linear")])
+def test_no_law_is_measured_of_a_stream_that_reads_a_growing_one(model: type[Encoded], law: str | None) -> None:
+    report = screen.check(model(), example_inputs=(torch.randn(2, 8, 32), torch.randn(2, 8, 32)))
+    main = [s.name for s in report.streams if s.role != "inner"][-1]
+    assert [c.value for c in report.claims if c.claim == "growth" and c.weights == "fixed" and c.stream == main] == [law]
