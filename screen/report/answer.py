@@ -12,6 +12,7 @@ from screen.report.annotation import file_of
 from screen.report.groups import worth_reading
 from screen.report.schema import ChangePart, Channel, ClaimPart, FindingPart, Report, SidesPart
 from screen.verdict.channels import lower
+from screen.verdict.risk.limits import SMALLEST
 from screen.verdict.under_recipe import WORDS
 from screen.visible import clean
 
@@ -300,6 +301,8 @@ def _estimate(claim: ClaimPart) -> float | None:
 
 def _interval(claim: ClaimPart, most: float) -> str:
     ends = [v for v in (claim.low, claim.high) if isinstance(v, int | float)]
+    if len(ends) == 2 and ends[0] <= SMALLEST < ends[1]:
+        return f"about {rate(most)}, at most {rate(ends[1])}, and none where all that is not stated is at its harshest"
     return f"about {rate(most)}" + (f", between {rate(ends[0])} and {rate(ends[1])}" if len(ends) == 2 and ends[0] < ends[1] else "")
 
 

@@ -125,6 +125,9 @@ def test_tolerated_rates_are_told_smallest_first_and_only_where_they_are_known()
     report = report.model_copy(update={"claims": claims})
     rates = ("up to about 3e-3, between 1e-3 and 9e-3 (first update, 24 blocks)", "attention logits: up to about 8e-3 (logit growth)")
     assert answer(report).rates == rates
+    nowhere = [_rate("all", 1e-8, 8e-3, value=2e-3)]
+    (said,) = answer(report.model_copy(update={"claims": nowhere})).rates
+    assert said == "up to about 2e-3, at most 8e-3, and none where all that is not stated is at its harshest"
     assert "learning rate  expected to train up to about 3e-3" in render(report, "text")
     assert "**Learning rate:** expected to train up to about 3e-3" in render(report, "markdown")
     assert [rate(v) for v in (3e-3, 1.5e-4, 0.1)] == ["3e-3", "1.5e-4", "1e-1"]
