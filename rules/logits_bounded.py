@@ -119,8 +119,9 @@ def _in_words(facts: Facts, sublayer: Sublayer, name: str) -> str:
     found = logit_growth(facts, sublayer)
     if found is None:
         return f"{message}."
-    start, factor = found
-    return f"{message}: they start at {start:.3g} (root mean square) and reach {ONE_KEY:.0f} when {by} have each grown about {factor:.2g} times."
+    start, basis, factor = found
+    size = f"{start:.3g} (root mean square, {basis}, in the block where they are largest)"
+    return f"{message}: they start at {size} and reach {ONE_KEY:.0f} when {by} have each grown about {factor:.2g} times."
 
 
 def _is_silent(facts: Facts, stream: Stream) -> bool:

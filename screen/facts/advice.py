@@ -40,18 +40,19 @@ def qk_norm_code(facts: Facts, sublayer: Sublayer) -> str:
     return f"norms on queries and keys, `q, k = norm_q(q), norm_k(k)`{f' with `nn.RMSNorm({width})` each' if width else ''}"
 
 
-def logit_growth(facts: Facts, sublayer: Sublayer) -> tuple[float, float] | None:
-    """(root mean square of the logits at the start in the block where they are largest, the factor on W_Q and on W_K at which it is `ONE_KEY`). None
-    where that start is not known, or where the logits are not made of two maps, of degree 1 in each."""
+def logit_growth(facts: Facts, sublayer: Sublayer) -> tuple[float, str, float] | None:
+    """(root mean square of the logits at the start in the block where they are largest, whether that is `measured` in one draw of the weights or
+    `derived` for random ones, the factor on W_Q and on W_K at which it is `ONE_KEY`). None where that start is not known, or where the logits are
+    not made of two maps, of degree 1 in each."""
     analysis, claim = facts.analysis(sublayer), claim_of(facts, sublayer, "logit_rms", "start")
     if isinstance(analysis, Unknown) or not isinstance(claim.known, float) or sublayer.qk_norm != "none":
         return None
-    start = max(claim.known, claim.high or 0.0)
+    start = claim.high if claim.measured is not None and claim.high else max(claim.known, claim.high or 0.0)
     maps = [d for d in analysis.degrees.groups if d.status == "bound" and d.predicted > 0]
     matrices = all(sum(size > 1 for size in facts.graph.parameters[d.parameters[0]].shape or ()) > 1 for d in maps)
     if len(maps) != 2 or not matrices or any(d.predicted != 1 for d in maps) or not 0 < start < ONE_KEY:
         return None
-    return start, math.sqrt(ONE_KEY / start)
+    return start, "derived" if claim.measured is None else "measured", math.sqrt(ONE_KEY / start)
 
 
 def deepnorm_code(facts: Facts, stream: Stream) -> tuple[str, str] | None:

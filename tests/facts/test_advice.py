@@ -94,6 +94,14 @@ def test_logits_grow_as_far_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rms() == pytest.approx(advice.ONE_KEY, rel=0.3)
 
 
+@pytest.mark.parametrize(("spot", "basis"), [(False, "derived"), (True, "measured")])
+def test_where_logits_start_says_whether_that_was_measured(spot: bool, basis: str) -> None:
+    report = screen.check(str(ROOT / "examples/pre.py"), isolate=False, spot_check=spot)
+    (said,) = (f.plain for f in report.findings if f.code == "L201")
+    [claim] = [c for c in report.claims if c.claim == "logit_rms"]
+    assert claim.high is not None and f"they start at {claim.high:.3g} (root mean square, {basis}, in the block where they are largest)" in said
+
+
 def test_nothing_is_said_of_logits_that_are_made_otherwise() -> None:
     for facts in (h.peri(), h.pre()):  # QK-norm; no start is known
         for s in (s for k in stream_of(facts).kinds for s in k.sublayers):
