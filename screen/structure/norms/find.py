@@ -8,7 +8,7 @@ statistic of part of x (partial RMSNorm), of another tensor, or the plain mean, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -39,23 +39,27 @@ class Norms:
         return replace(norm, across=True, radius=None)
 
     @cached_property
-    def _result(self) -> tuple[dict[int, Norm], dict[int, int], tuple[Reading, ...]]:
+    def _result(self) -> tuple[dict[int, Norm], dict[int, int], tuple[Reading, ...], dict[int, Norm]]:
         readings: list[Reading] = []
         norms: dict[int, Norm] = {}
+        weights: dict[int, Norm] = {}
         free: dict[int, int] = {}
         for node in self.flow.graph.nodes:
             found = _fused(self.flow, node) if node.op in _FUSED or node.op == "getitem" else None
             reading: Reading = None
             if found is None and node.inputs and node.op in READ:
                 reading = READ[node.op](self.flow, node, readings)
-                found = _quotient(self.flow, node, readings, free) if node.op in ("mul", "div") else None
+                found = _quotient(self.flow, node, readings, free, self.flow.data) if node.op in ("mul", "div") else None
+                if node.op in ("mul", "div") and self.flow.trained[node.index]:
+                    made = _quotient(self.flow, node, readings, {}, self.flow.trained)
+                    weights.update({} if made is None else {node.index: made})
             readings.append(reading)
             if found is not None:
                 norms[node.index] = self._placed(found)
         for index, norm in norms.items():
             if norm.type == "l2" and _is_brought_to_rms(self.flow, norm):
                 norms[index] = replace(norm, to_rms=True)
-        return norms, free, tuple(readings)
+        return norms, free, tuple(readings), weights
 
     @property
     def readings(self) -> tuple[Reading, ...]:
@@ -66,6 +70,11 @@ class Norms:
     def by_node(self) -> dict[int, Norm]:
         """Node of the normalised value -> norm."""
         return self._result[0]
+
+    @property
+    def of_weights(self) -> dict[int, Norm]:
+        """Quotients that are a norm of weights alone: keys that a trained memory has, behind a norm by hand. They are no norms of the model."""
+        return self._result[3]
 
     def changed(self, norms: Mapping[int, Norm | None]) -> Norms:
         """The same with some norms replaced, or left out."""
@@ -183,8 +192,8 @@ def _fused_axes(flow: Flow, call: Node, shape: tuple[int, ...]) -> tuple[tuple[i
 # -- decomposed norms ---------------------------------------------------------------------------------------------------------------------
 
 
-def _quotient(flow: Flow, node: Node, readings: list[Reading], free: dict[int, int]) -> Norm | None:
-    """x · Stat⁻¹(x) or x / Stat(x); a quotient of degree 0 that is none of these is noted as scale-free."""
+def _quotient(flow: Flow, node: Node, readings: list[Reading], free: dict[int, int], of: Sequence[bool]) -> Norm | None:
+    """x · Stat⁻¹(x) or x / Stat(x), `of` data or of weights; a quotient of degree 0 that is none of these is noted as scale-free."""
     if not node.args:
         return None
     left, right = flow.ref(node, 0, "input"), flow.ref(node, 1, "other")
@@ -197,7 +206,7 @@ def _quotient(flow: Flow, node: Node, readings: list[Reading], free: dict[int, i
         stat = reading_of(readings, flow, divisor)
         if isinstance(stat, Mean) and stat.factor == 1 and node.op == "div" and strip(flow, numerator) == stat.source:
             free[node.index] = numerator
-        if not isinstance(stat, Stat) or abs(stat.degree - wanted) > 1e-9 or not flow.data[numerator]:
+        if not isinstance(stat, Stat) or abs(stat.degree - wanted) > 1e-9 or not of[numerator]:
             continue
         source, centred = subject_of(readings, flow, numerator)
         if source != stat.source or not _covers(stat, centred):

@@ -229,3 +229,32 @@ def test_the_side_of_each_vector_of_a_square_weight(form: str) -> None:
     assert isinstance(found.magnitude, Expr)
     bound = found.magnitude.evaluate(values_of(found.quantities, weights))
     assert 0.95 * bound <= _largest(model, 1.0) <= bound * (1 + 1e-9)
+
+
+class Memory(nn.Module):
+    """A trained memory is read by attention; queries are normed, and `kind` says what its keys are."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.norm = kind, nn.RMSNorm(WIDTH)
+        self.q, self.k, self.v = (_linear() for _ in range(3))
+        self.memory, self.gain = nn.Parameter(torch.randn(6, WIDTH)), nn.Parameter(torch.ones(WIDTH))
+
+    def keys(self) -> torch.Tensor:
+        k = self.k(self.memory)
+        if self.kind == "capped":
+            return torch.tanh(k) * self.gain
+        unit = k * torch.rsqrt(k.square().mean(-1, keepdim=True) + 1e-6)
+        if self.kind == "other":
+            unit = k / (self.memory.norm(dim=-1, keepdim=True) + 1.0)
+        return {"normed": unit * self.gain, "before": self.gain * unit, "other": unit * self.gain}[self.kind]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.norm(self.q(x)) @ self.keys().T).softmax(-1) @ self.v(self.memory)
+
+
+@pytest.mark.parametrize(("kind", "bounded"), [("normed", True), ("before", True), ("capped", False), ("other", False)])
+def test_keys_of_a_trained_memory_behind_a_norm(kind: str, bounded: bool) -> None:
+    """The gain of a norm of weights is a gain as any other. The gain behind what is no norm is a weight."""
+    [found] = bounds_of(branch_of(Stack(lambda: Memory(kind), rms))).softmaxes
+    assert (found.bounded is True) == bounded and (isinstance(found.bounded, Unknown) or found.bounded == bounded)

@@ -11,6 +11,7 @@ from screen.calculi.bounds.rules.activation import applied
 from screen.calculi.bounds.rules.self_normed_weight import over_its_size
 from screen.calculi.bounds.value import Value, constant
 from screen.graph import Node
+from screen.structure.dataflow import strip
 
 
 @row("mul")
@@ -28,7 +29,20 @@ def mul_(walk: Walk, node: Node) -> Value:
         raise NotUnderstood("operands that are not known")
     if node.inputs[0] == node.inputs[-1]:
         return multiplied(walk, left, left)
+    for value, gain, place in ((left, right, 0), (right, left, -1)):
+        if value is not gain and _is_gain_of_norm(walk, node.inputs[place], gain):
+            walk.hold(gain.gain, "the gain after a norm")
     return multiplied(walk, left, right, node.index)
+
+
+def _is_gain_of_norm(walk: Walk, normed: int, gain: Value) -> bool:
+    """Whether a weight has a number for each entry that a norm of other weights runs over: keys of a trained memory behind a norm have a gain as any
+    others have. A number for each vector is its length, and no gain."""
+    norm = walk.branch.norms.of_weights.get(strip(walk.flow, normed))
+    if norm is None or norm.type not in ("layernorm", "rmsnorm", "l2") or not gain.gain:
+        return False
+    varies = {a - len(gain.shape) for a, n in enumerate(gain.shape) if n != 1}
+    return bool(varies) and varies <= set(norm.axes)
 
 
 @row("square pow")
