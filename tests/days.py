@@ -24,6 +24,11 @@ def today() -> str:
     return given
 
 
+def nightly() -> bool:
+    """Whether all is run. Half of the time of a report is its spot check, which only the night has where a test asks nothing of it."""
+    return today() == WHOLE
+
+
 def of_the_day(names: Iterable[str], day: str) -> set[str]:
     """Which of a sweep's tests a day has. Dealt in the order of a hash: neighbours, which are often alike, come on different days."""
     dealt = sorted(names, key=lambda name: (zlib.crc32(name.encode()), name))

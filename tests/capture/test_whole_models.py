@@ -20,6 +20,7 @@ from screen.facts import derive
 from screen.graph import lint
 from screen.graph.repetition import stacked
 from tests.awkward.parts import FFN, TOKENS, Attention, D, Pre
+from tests.days import nightly
 
 Make = Callable[[], nn.Module]
 
@@ -199,7 +200,7 @@ def _inputs(device: str = "meta") -> Any:
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_whole_model(name: str) -> None:
     make, depth = WHOLE[name]
-    report = screen.check(make(), example_inputs=_inputs("cpu"))
+    report = screen.check(make(), example_inputs=_inputs("cpu"), spot_check=nightly())
     assert report.target.depth_from == "model" and not any(c.id == "depth-assumed" for c in report.conditions)
     assert max(s.depth for s in report.streams) == depth
     with pytest.raises(UsageError, match=f"a whole model of depth {depth}"):
@@ -208,7 +209,7 @@ def test_a_whole_model(name: str) -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_one_block(name: str) -> None:
-    report = screen.check(BLOCKS[name](), example_inputs=_inputs("cpu"), depth=7)
+    report = screen.check(BLOCKS[name](), example_inputs=_inputs("cpu"), depth=7, spot_check=nightly())
     assert (report.target.depth, report.target.depth_from) == (7, "option")
     assert [s.depth for s in report.streams] == [7] and len(report.streams[0].kinds) == 1
 
@@ -273,7 +274,7 @@ class Reversible(nn.Module):
 
 @pytest.mark.parametrize(("make", "count", "streams"), [(Fused, 1, 1), (Reversible, 2, 2)])
 def test_all_that_a_block_hands_on_is_wired(make: Make, count: int, streams: int) -> None:
-    report = screen.check(make(), example_inputs=_inputs("cpu") * count, depth=9)
+    report = screen.check(make(), example_inputs=_inputs("cpu") * count, depth=9, spot_check=nightly())
     assert [(s.depth, s.identity_path.exists) for s in report.streams] == [(9, True)] * streams
 
 

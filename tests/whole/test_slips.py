@@ -16,6 +16,7 @@ from screen.rule import PRELUDE, STACK
 from screen.settings import Settings
 from tests import slips
 from tests.contradictions import contradictions
+from tests.days import nightly
 
 PRODUCTION = (
     "qwen3", "mistral", "phi3", "bert", "roberta", "t5", "bart", "vit", "swin", "whisper",
@@ -31,7 +32,7 @@ NOT_JUDGED = ("albert", "deberta_v2")
 
 @functools.cache
 def _report(target: str) -> Report:
-    report = screen.check(str(slips.ROOT / target) if target.startswith("examples/") else target, isolate=False)
+    report = screen.check(str(slips.ROOT / target) if target.startswith("examples/") else target, isolate=False, spot_check=nightly())
     assert contradictions(report) == []
     return report
 
@@ -177,5 +178,5 @@ def test_what_is_no_slip_is_not_called_one(title: str, tmp_path: Path) -> None:
     path = tmp_path / "near.py"
     model = code.strip("\n") + "\n" + ("" if "class Model(" in code else STACK)
     path.write_text(PRELUDE + model + "\n\nexample_inputs = (torch.zeros(2, 16, 32),)\n")
-    report = screen.check(f"{path}::Model", isolate=False)
+    report = screen.check(f"{path}::Model", isolate=False, spot_check=nightly())
     assert _violated(report) == set()
