@@ -4,6 +4,7 @@ A frame is four bytes, the length of its body (big endian), and the body, one JS
 
 * `progress` {phase}: what begins now; with {doing, share} what is measured next and the share of the budget that is spent;
 * `target` {name, info}: one model was built; its `graph` or its `error` follows;
+* `instead` {info}: another model stands for it, narrowed or with values beside meta; its `graph` follows;
 * `graph` {graph}: the whole graph (`screen.graph.io`);
 * `experiment` {found}: one thing that was measured (`screen.probe.plan.types.Experiment`), in place of the graph where the request has plans;
 * `spot` {found}: what a spot check found (`screen.probe.plan.spot_types.Found`), in place of the graph where the request asks for one;

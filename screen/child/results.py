@@ -108,6 +108,8 @@ class State:
                 self.progress(self.phase, *((str(message["doing"]), float(message["share"])) if "doing" in message else ()))
             elif kind == "target":
                 self.models.append(Captured(str(message["name"]), _info(message["info"]), None))
+            elif kind == "instead":
+                self.models[-1] = replace(self.models[-1], info=_info(message["info"]))
             elif kind == "graph":
                 self.models[-1] = replace(self.models[-1], graph=graphio.read(message["graph"]))
             elif kind == "experiment":

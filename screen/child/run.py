@@ -100,6 +100,7 @@ def _named(request: Request) -> list[Built]:
 
 def _capture(request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
     from screen.capture.trace.tracer import trace
+    from screen.child.beside import beside
 
     phase.enter("load")
     if request.probe is not None:
@@ -112,6 +113,9 @@ def _capture(request: Request, send: Send, build: Callable[[Request], list[Built
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("trace")
         graph = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+        if graph.failure is not None and graph.guesses:
+            built, graph = beside(request, built, graph)
+            send(frame("instead", info=asdict(built.info)))
         send(_fitting(graph_frame(graphio.dumps(graph)), request))
 
 

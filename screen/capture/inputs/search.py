@@ -80,8 +80,8 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
         return fuller(model, twin, look, found)
     if len(wanted) > 1 and (found := search.climb(model, look, wanted)) is not None:
         return fuller(model, twin, look, found)
-    found = search.spread or search.furthest
-    if search.spread is None and tried is not None:
+    found = search.spread or search.read or search.furthest
+    if search.spread is None and search.read is None and tried is not None:
         tried += list(search.mains)[:SHOWN]
     if found is not None:
         return found
@@ -175,6 +175,8 @@ class _Search:
         self.furthest: Inputs | None = None
         self.reached: tuple[int, ...] = ()
         """Lines at which the furthest one failed, outer calls first."""
+        self.read: Inputs | None = None
+        """Ran up to a value that meta does not have, and not with any guess."""
         self.nameless: Inputs | None = None
         """Ended with a name that is nowhere defined, which no input mends."""
         self.spent = 0
@@ -260,6 +262,8 @@ class _Search:
                 return given, cost
             self.spread = self.spread or given
             return None, cost
+        if found.traced:
+            self.read = self.read or given
         if isinstance(found.error, NameError) and not isinstance(found.error, UnboundLocalError):
             self.nameless = given
         self.asked |= dict.fromkeys(name for name in found.missing if name not in kwargs)

@@ -58,14 +58,26 @@ def graph_of(
 
 def _ranges(session: Any, index: dict[torch.fx.Node, int]) -> Iterator[tuple[int, float, float]]:
     """Smallest and largest entry of every float value that is known without the model's weights."""
+    of_leaves = _of_leaves(session.recorder.graph) if session.oracle.drawn is not None else frozenset()
     for tensor in session.recorder.keep:
         real, node = session.oracle.known.get(id(tensor)), session.recorder.values.get(id(tensor))
         if real is None or node is None or not real.is_floating_point() or not real.numel() or id(tensor) in session.oracle.assumed:
+            continue
+        if node in of_leaves:
             continue
         with no_modes():
             low, high = (float(end) for end in real.to(torch.float64).aminmax())
         if math.isfinite(low) and math.isfinite(high):
             yield index[node], low, high
+
+
+def _of_leaves(program: torch.fx.Graph) -> frozenset[torch.fx.Node]:
+    """The arguments, weights and buffers of a program, and what depends on them."""
+    found: set[torch.fx.Node] = set()
+    for node in program.nodes:
+        if node.op in ("placeholder", "get_attr") or not found.isdisjoint(node.all_input_nodes):
+            found.add(node)
+    return frozenset(found)
 
 
 def plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ guess is recorded with file and line, and can be answered otherwise in a second 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,8 @@ class Oracle:
     """In order."""
     largest: int = SMALL
     """Entries of a tensor whose value is computed."""
+    drawn: set[int] | None = None
+    """Where weights and float arguments have values: those, and the tensors made of them. What is read of one is a guess as good as its draw."""
 
     def learn(self, meta: Tensor, real: Tensor) -> None:
         """From now on `meta` has the value `real`."""
@@ -128,11 +130,18 @@ class Oracle:
             self._forget(func, args, kwargs)
             return
         assumed = any(id(t) in self.assumed for t in sources)
+        drawn = self.of_draws(sources)
         for meta, value in zip(results, tensors(real), strict=False):
             if meta.shape == value.shape:
                 self.learn(meta, value)
+                if drawn and self.drawn is not None:
+                    self.drawn.add(id(meta))
                 if assumed:
                     self.assumed.add(id(meta))
+
+    def of_draws(self, values: Iterable[Tensor]) -> bool:
+        """Whether one of these was made of values that were drawn."""
+        return self.drawn is not None and any(id(t) in self.drawn for t in values)
 
     def _picked(self, source: Tensor, result: Tensor) -> bool:
         """Whatever is picked out of a tensor whose entries are all equal is that entry."""

@@ -33,6 +33,9 @@ SILENT = {"size", "dim", "stride", "__len__", "numel", "is_contiguous", "element
           "_is_view", "is_same_size", "has_names", "register_hook", "retain_grad", "requires_grad_", "__set__", "__delete__"}
 """Reads that say nothing about values."""
 
+DRAWN = "numbers of weights that were drawn"
+"""What is assumed where a value is read that hangs on weights or arguments."""
+
 KEPT_PROPERTIES = {"T", "mT", "H", "mH", "data", "real", "imag"}
 
 
@@ -78,6 +81,7 @@ class Session:
         if name in SILENT:
             return func(*args, **kwargs)
         if name in PLAIN_READS:
+            self._drawn(args, kwargs)
             return PLAIN_READS[name](self, func, args, kwargs)
         if name == "__get__":
             name = func.__self__.__name__  # type: ignore[attr-defined]
@@ -166,6 +170,9 @@ class Session:
         if reader is not None:
             answer = reader(self, func, args, kwargs)
             if answer is not NotImplemented:
+                if self.oracle.drawn is not None:
+                    self._drawn(args, kwargs)
+                    self.oracle.follow(func, args, kwargs, answer)
                 self._note(func, args, kwargs, answer)
                 return answer
         try:
@@ -179,6 +186,12 @@ class Session:
         self.oracle.follow(func, args, kwargs, result)
         self._note(func, args, kwargs, result)
         return result
+
+    def _drawn(self, args: Any, kwargs: Any) -> None:
+        """A read of what values were drawn for: as much a guess as they are."""
+        if self.oracle.of_draws(tensors((args, kwargs))):
+            file, line = user_line()
+            self.guesses.append((file, line, f"{DRAWN} = theirs", len(self.recorder.graph.nodes)))
 
     def _note(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         if self.frames:
@@ -275,4 +288,4 @@ def _wrapped(tensor: Tensor) -> bool:
     )
 
 
-__all__ = ["Aten", "Functions", "Session"]
+__all__ = ["DRAWN", "Aten", "Functions", "Session"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from screen.capture.trace.loop import own_name
 from screen.capture.trace.module_calls import Scopes
 from screen.capture.trace.oracle import Oracle, Site
 from screen.capture.trace.recorder import Origin, Recorder, tensors
-from screen.capture.trace.session import Aten, Functions, Session
+from screen.capture.trace.session import DRAWN, Aten, Functions, Session
 from screen.capture.trace.source_lines import COMPOSITE, HERE, TORCH
 from screen.graph import Failure, Graph, Initialiser
 
@@ -25,6 +25,10 @@ MAX_TRIALS = 4
 
 MAX_RUNS = 8
 """Restarts with another answer after an exception that follows a guess."""
+
+
+LARGEST = 1 << 26
+"""Entries of a tensor that is computed beside meta, where weights have values."""
 
 
 @dataclass
@@ -44,6 +48,27 @@ def trace(
 ) -> Graph:
     """Run `model` on meta and return what it did. The user's exceptions end up in `Graph.failure`."""
     return run(model, args, kwargs, initialisers=initialisers).graph
+
+
+def trace_beside(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    weights: Sequence[Mapping[str, Tensor]],
+    *,
+    initialisers: tuple[tuple[str, tuple[Initialiser, ...]], ...] = (),
+) -> Graph:
+    """As `trace`, with values beside meta: of parameters and buffers the first of `weights`, by name, of float arguments draws from N(0, 1). What the
+    forward reads is then what it would read, where meta alone has to guess; it decides something unless all of `weights` give the same program."""
+    named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    graphs = []
+    for seed, values in enumerate(weights):
+        known = {id(tensor): values[name].detach() for name, tensor in named if name in values}
+        graphs.append(_once(model, args, kwargs, initialisers, {}, stamped=False, known=known, seed=seed)[0].graph)
+    first, *others = graphs
+    same = all(g.failure is None and convert.shape_of(g) == convert.shape_of(first) for g in others)
+    sites = {(g.file, g.line, DRAWN) for g in first.guesses} if others and same else set()
+    return convert.mark_harmless(first, sites)
 
 
 def run(
@@ -101,14 +126,22 @@ def _contrary(answer: Any) -> Any:
 
 
 def _once(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], initialisers: Any, answers: dict[Site, Any], stamped: bool = True
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], initialisers: Any, answers: dict[Site, Any], stamped: bool = True,
+    known: dict[int, Tensor] | None = None, seed: int = 0,
 ) -> tuple[Trace, Oracle]:
     given, frozen = (args, kwargs), _constant(model)
     scopes = Scopes(model)
-    session = Session(Recorder(scopes.tensor_names()), Oracle(answers), scopes)
+    oracle = Oracle(answers) if known is None else Oracle(answers, known=dict(known), largest=LARGEST, drawn=set(known))
+    session = Session(Recorder(scopes.tensor_names()), oracle, scopes)
     entry = Origin(0, "", 0)
     args = tuple(_input(session, f"arg{i}", value, entry) for i, value in enumerate(args))
     kwargs = {name: _input(session, name, value, entry) for name, value in kwargs.items()}
+    if known is not None:
+        generator = torch.Generator().manual_seed(seed)
+        for twin in tensors((args, kwargs)):
+            if twin.dtype.is_floating_point and oracle.drawn is not None:
+                oracle.learn(twin, torch.randn(twin.shape, generator=generator).to(twin.dtype))
+                oracle.drawn.add(id(twin))
     failure: Failure | None = None
     outputs: Any = None
     raised: BaseException | None = None

@@ -1,0 +1,86 @@
+"""A forward that meta cannot run, because it reads numbers of the data, is traced with the values of real weights beside meta."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from screen.capture.build.build import build
+from screen.capture.build.built import Built
+from screen.capture.trace.tracer import trace
+from screen.child import beside as room
+from screen.child.beside import beside
+from screen.child.protocol import Request
+from screen.graph import Graph
+from screen.graph.target import parse
+
+ROUTED = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, d=64, depth=3):
+        super().__init__()
+        self.embed, self.router, self.norm = nn.Embedding(50, d), nn.Linear(d, 1), nn.LayerNorm(d)
+        self.maps = nn.ModuleList(nn.Linear(d, d) for _ in range(depth))
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        kept = self.router(x)[..., 0] > 0
+        count = int(kept.sum())
+        x = x[kept].view(1, count, x.shape[-1])
+        {}
+        for linear in self.maps:
+            x = x + linear(self.norm(x))
+        return x
+"""
+"""As many tokens as a router picks, which no guess says."""
+
+
+@pytest.fixture
+def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["screen"])
+    path = list(sys.path)
+
+    def captured(line: str, name: str) -> tuple[Built, Graph, Built, Graph]:
+        (tmp_path / f"{name}.py").write_text(ROUTED.format(line))
+        (built,) = build(parse(f"{name}.py"), set={}, inputs=("ids=int64[2,16]",), depth=None)
+        failed = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+        return (built, failed, *beside(Request(f"{name}.py"), built, failed))
+
+    yield captured
+    sys.path[:] = path
+
+
+def test_values_of_real_weights_stand_beside_meta(target: Any) -> None:
+    built, failed, found, graph = target("", "routed")
+    assert failed.failure is not None and graph.failure is None
+    assert found.info.parameters == built.info.parameters
+    assert "traced with weights on the CPU, at its own sizes" in found.info.notes[-1]
+    kept = next(n for n in graph.nodes if n.op == "view")
+    assert kept.shape is not None and 0 < kept.shape[1] < 32
+    assert not graph.ranges, "a value that hangs on weights is no number of the program"
+    assert graph.guesses and not any(g.decides for g in graph.guesses)
+
+
+def test_what_hangs_on_the_draw_decides(target: Any) -> None:
+    _, _, _, graph = target("for _ in range(count): x = torch.relu(x)", "looping")
+    assert graph.failure is None and all(g.decides for g in graph.guesses)
+
+
+def test_a_failure_of_another_kind_stands(target: Any) -> None:
+    built, failed, found, graph = target("raise RuntimeError('no')", "raising")
+    assert found is built and graph is failed
+
+
+def test_a_large_model_is_narrowed_and_says_so(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "ROOM", 4 * 8000)
+    _, _, found, graph = target("", "narrowed")
+    assert graph.failure is None and found.info.changed["d"] == [64, 32] and len(found.model.maps) == 3  # type: ignore[arg-type]
+    assert found.info.notes[-1].endswith("narrowed: `d` is 32 here, and 64 in the target")
