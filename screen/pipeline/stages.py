@@ -297,7 +297,8 @@ def _check_codes(settings: Settings) -> None:
 def _said_by(settings: Settings, code: str) -> str:
     """The file that a code comes from, as the end of a sentence; empty where the command line says it."""
     keys = {"select": settings.select, "ignore": settings.ignore, "fail-on": settings.fail_on}
-    files = [settings.origins[key] for key, codes in keys.items() if code in codes and settings.origins[key] not in ("default", "option")]
+    said = [settings.origins.get(key, "option") for key, codes in keys.items() if code in codes]
+    files = [origin for origin in said if origin not in ("default", "option")]
     return f", which is in `{files[0]}`" if files else ""
 
 
