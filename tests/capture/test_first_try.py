@@ -451,6 +451,53 @@ def test_an_optional_argument_that_is_no_error_of_its_own_is_supplied(write: Any
     assert runs(b) == "" and tuple(b.kwargs["input_pos"].shape) == (16,) and "mask" not in b.kwargs
 
 
+CONDITIONS = """
+from typing import Dict, Optional
+
+
+class Sizes(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.high, self.ratio = nn.Linear(2, d // 2), nn.Linear(1, d // 2)
+
+    def forward(self, t, high, ratio):
+        return t[:, None] + torch.cat([self.high(high), self.ratio(ratio)], -1)
+
+
+class Step(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.sizes = Sizes(d)
+
+    def forward(self, t, more=None):
+        more = more or {"high": None, "ratio": None}
+        return self.sizes(t, **more)
+
+
+class Other(nn.Module):
+    def forward(self, x, more=None):
+        return x if more is None else x + more["of another"]
+
+
+class Net(Base):
+    def __init__(self, d=24):
+        super().__init__(d)
+        self.step, self.other = Step(d), Other()
+
+    def forward(self, ids, t, more: Optional[Dict[str, torch.Tensor]] = None):
+        if more is None:
+            raise ValueError("`more` must be given")
+        return self.body(self.other(self.embed(ids)) + self.step(t, more)[:, None])
+"""
+
+
+def test_a_dictionary_has_the_keys_that_a_part_asks_for(write: Any) -> None:
+    (b,) = built(f"{write(CONDITIONS)}::Net")
+    assert runs(b) == ""
+    given = {**dict(zip(("ids", "t", "more"), b.args, strict=False)), **b.kwargs}["more"]
+    assert {key: tuple(value.shape) for key, value in given.items()} == {"high": (2, 2), "ratio": (2, 1)}
+
+
 def test_a_scripted_class_is_found(write: Any) -> None:
     path = write("class Net(torch.jit.ScriptModule):\n    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(24, 24)\n\n"
                  "    @torch.jit.script_method\n    def forward(self, x):\n        return x + self.a(x)\n")  # fmt: skip

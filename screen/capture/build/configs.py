@@ -121,6 +121,20 @@ def entries_read(entry: Any, name: str) -> list[str]:
     return list(dict.fromkeys(key for key in subscripts if isinstance(key, str)))
 
 
+def entries_offered(entry: Any, name: str) -> list[str]:
+    """The keys that the code asks its argument `name` for: those that it reads, `name.get("x")`, and those of the table that stands for it where it
+    is left out, `name or {"x": None}`."""
+    tree = _tree(entry)
+    found = entries_read(entry, name)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Call) and (key := _asked(node, name)):
+            found.append(key)
+        elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and isinstance(node.values[0], ast.Name) and node.values[0].id == name:
+            tables = [v for v in node.values[1:] if isinstance(v, ast.Dict)]
+            found += [k.value for v in tables for k in v.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
+    return list(dict.fromkeys(found))
+
+
 def _asked(call: ast.Call, name: str) -> str:
     """The name in `cfg.get("x")` and `getattr(cfg, "x", default)`."""
     method = isinstance(call.func, ast.Attribute) and call.func.attr == "get" and isinstance(call.func.value, ast.Name) and call.func.value.id == name
@@ -475,6 +489,7 @@ __all__ = [
     "build_config",
     "config_of",
     "defaults_of",
+    "entries_offered",
     "entries_read",
     "fields_of",
     "fitted",

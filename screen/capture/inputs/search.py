@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture import phase
-from screen.capture.build.configs import entries_read
+from screen.capture.build.configs import entries_offered, entries_read
 from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, forward_signature, widths_of
 from screen.capture.inputs.explicit import Inputs
@@ -42,6 +42,8 @@ LONGEST = 4096
 """Length of a mask: it is square, and has values."""
 SHOWN = 12
 """Inputs that did not run, as far as they are told."""
+MOST_KEYS = 4
+"""Of a dictionary whose entries are made."""
 FEW = 6
 """Values of an optional argument that may make a part of the model run."""
 MORE = 4
@@ -480,6 +482,7 @@ def _signals(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
 def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: Any) -> Iterator[Any]:
     """Another argument: by its name first, then like the main one, then the usual conditions."""
     word = name.casefold()
+    yield from _tables(name, model, look, widths)
     length = main.shape[1] if isinstance(main, Tensor) and main.dim() > 1 else look.tokens
     if (grid := _GRID.search(str(getattr(forward_parameters(model).get(name), "annotation", "")))) is not None:
         side = math.isqrt(length)
@@ -511,6 +514,19 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
         yield look.floats(BATCH, look.targets, w)
         yield look.floats(BATCH, w)
     yield from (torch.arange(1, BATCH + 1), look.floats(BATCH), None, 0, torch.ones(BATCH, length, dtype=torch.bool))
+
+
+def _tables(name: str, model: nn.Module, look: Lookup, widths: list[int]) -> Iterator[dict[str, Tensor]]:
+    """Of an argument that is a dictionary: those with every key that the model, or a part that the argument is passed to, asks it for."""
+    annotation = str(getattr(forward_parameters(model).get(name), "annotation", ""))
+    if "dict" not in annotation.casefold():
+        return
+    parts = {type(m): m.forward for m in model.modules() if name in forward_parameters(m)}
+    asked = [tuple(entries_offered(getattr(f, "__func__", f), name)) for f in parts.values()]
+    forms = [(2,), (1,), (), *((w,) for w in widths[:2]), *((look.targets, w) for w in widths[:1])]
+    for keys in dict.fromkeys(keys for keys in [*asked, tuple(dict.fromkeys(itertools.chain(*asked)))] if 0 < len(keys) <= MOST_KEYS):
+        for chosen in itertools.islice(itertools.product(forms, repeat=len(keys)), WIDE):
+            yield {key: look.floats(BATCH, *form) for key, form in zip(keys, chosen, strict=True)}
 
 
 def _like(main: Tensor, look: Lookup) -> Iterator[Tensor]:
