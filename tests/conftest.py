@@ -61,7 +61,7 @@ def warm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_report_header() -> str:
     day = today()
-    what = "all" if day == WHOLE else f"a quarter of each ({VARIABLE}={WHOLE}: all)"
+    what = "all" if day == WHOLE else f"a fifth of each ({VARIABLE}={WHOLE}: all)"
     return f"{VARIABLE}={day}: of the tests marked `by_the_day` {what}"
 
 

@@ -1,7 +1,7 @@
-"""Long sweeps of one statement over many examples (`@pytest.mark.by_the_day`): a quarter of each every day, all of it every night.
+"""Long sweeps of one statement over many examples (`@pytest.mark.by_the_day`): a fifth of each every day, all of it every night.
 
-    python -m pytest                       # the quarter of today; the header says which
-    TEST_DAY=2 python -m pytest            # that quarter again
+    python -m pytest                       # the fifth of today; the header says which
+    TEST_DAY=2 python -m pytest            # that fifth again
     TEST_DAY=whole python -m pytest        # all of them, as every night
     python -m pytest tests/x/test_y.py     # all of what is named by its file
 """
@@ -13,11 +13,11 @@ import zlib
 from collections.abc import Iterable
 from datetime import date
 
-VARIABLE, WHOLE, DAYS = "TEST_DAY", "whole", 4
+VARIABLE, WHOLE, DAYS = "TEST_DAY", "whole", 5
 
 
 def today() -> str:
-    """The number of the quarter, or `whole`. Kept in the environment, so that all workers of a run have the same, also around midnight."""
+    """The number of the fifth, or `whole`. Kept in the environment, so that all workers of a run have the same, also around midnight."""
     given = os.environ.setdefault(VARIABLE, str(date.today().toordinal() % DAYS))
     if given not in (WHOLE, *map(str, range(DAYS))):
         raise ValueError(f"{VARIABLE} is a number below {DAYS} or `{WHOLE}`, not `{given}`")

@@ -51,6 +51,7 @@ def _settled(case: Case) -> bool:
     return not case.tolerated and case.name not in ("dropped", "compiled")
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("case", [c for c in CASES if _settled(c)], ids=lambda c: c.name)
 def test_awkward(case: Case) -> None:
     """Every awkward block that needs no guess replays."""
@@ -63,6 +64,7 @@ def test_awkward(case: Case) -> None:
     assert same(model, meta, args, {}, rounded=case.name in ROUNDED) == ""
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("kind", TYPES)
 def test_architecture(kind: str) -> None:
     """The graph of a small config of each type replays on real weights."""

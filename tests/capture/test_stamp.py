@@ -206,6 +206,7 @@ RULES: dict[str, Callable[[Tabled], bool]] = {
 }  # fmt: skip
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("name", "spots"), [(n, k) for n in RULES for k in (0, stamp.SPOTS) if k or n not in ("counter of the caller", "identity")])
 def test_a_difference_is_never_hidden(name: str, spots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A read is noted without the members that run by chance; what is no read of a member's own is left to them."""

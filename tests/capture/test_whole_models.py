@@ -197,6 +197,7 @@ def _inputs(device: str = "meta") -> Any:
     return (torch.zeros(2, TOKENS, D, device=device),)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_whole_model(name: str) -> None:
     make, depth = WHOLE[name]

@@ -132,6 +132,7 @@ def _left(mark: str) -> list[int]:
     return [pid for pid in _processes() if mark.encode() in _environment(pid)]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux has a process that adopts orphans")
 @pytest.mark.parametrize("escape", ESCAPES)
 @pytest.mark.parametrize("ending", ["raise ValueError('over')", "os._exit(0)", "while True: pass"])

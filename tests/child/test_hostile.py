@@ -118,6 +118,7 @@ def _environment(pid: int) -> bytes:
         return b""
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("place", ["top", "init", "forward"])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_every_way_to_end_is_an_error_with_its_line(host: Host, tmp_path: Path, ending: str, place: str) -> None:
@@ -192,6 +193,7 @@ def test_printing_for_ever_does_not_fill_the_disk(host: Host, tmp_path: Path) ->
     assert found.error is not None and "File too large" in str(found.error)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("place", ["top", "forward"])
 @pytest.mark.parametrize("habit", HARMLESS)
 def test_bad_habits_do_no_harm(host: Host, tmp_path: Path, habit: str, place: str) -> None:

@@ -76,6 +76,7 @@ CLAIMS = [("examples/output_norm_qk.py", 3), ("examples/table/designs.py::peri_l
 """Norm and QK-norm; a norm's gain and a LayerScale behind it, with two norms of each in one bound; none."""
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("target", "count"), CLAIMS)
 def test_claims_over_all_weights(target: str, count: int) -> None:
     """Outputs behind a norm and logits behind QK-norm, at weights and inputs 10⁴ times as large; a smaller claim is broken."""

@@ -33,6 +33,7 @@ def fits(found: list[str], truth: tuple[str, ...], tolerant: bool) -> bool:
     )
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_truth(case: Case) -> None:
     facts = facts_of(case)

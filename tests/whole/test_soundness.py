@@ -106,7 +106,7 @@ def test_ascent_climbs() -> None:
 
 PERI = Design((Part("sdpa", "rms", "rms"), Part("mlp", "rms", "rms")), width=6, tokens=4)
 CI = Plan(structures=200, draws=5, steps=6, shards=8, seed=2)
-"""The slice of the long run (`python -m tests.soundness`) that every night has, and a quarter of it every change."""
+"""The slice of the long run (`python -m tests.soundness`) that every night has, and a fifth of it every change."""
 
 
 @pytest.mark.by_the_day

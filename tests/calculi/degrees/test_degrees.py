@@ -98,6 +98,7 @@ def real_model(target: str, changes: dict[str, Any]) -> Replay:
     return replayed(built.model, model, args, kwargs)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("kind", TYPES)
 def test_degrees_of_an_architecture(kind: str) -> None:
     transformers = pytest.importorskip("transformers")

@@ -19,6 +19,7 @@ from tests.calculi.meanfield.covariance_stacks import DESIGNS, geometric, number
 from tests.calculi.meanfield.simulation import Design
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", DESIGNS)
 def test_a_random_network_is_as_the_recursion_says(name: str) -> None:
     """rms within 10 %, cosine within 0.05 (causal 0.08: tokens are not exchangeable there), gradient ratio within a factor 1.6."""
