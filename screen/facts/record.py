@@ -36,7 +36,7 @@ class Facts:
     operators: tuple[StreamOperator | Unknown, ...] = ()
     """For each stream its linear part."""
     whole: Whole | Unknown | None = None
-    """All streams of one beginning as one linear operator, where two of them are summed at the end."""
+    """The model as one linear operator, where its gain is that of no stream alone."""
     state_bounds: Mapping[tuple[int, ...], StateBound] = field(default_factory=dict)
     """(add, output) of each distinct sublayer of a stream with more on it than sums -> the size of the state behind it; (node,) of its last state."""
     growing: frozenset[str] = frozenset()

@@ -241,11 +241,10 @@ class Run:
         return replace(found, streams=streams, gain=self._whole(leaves, begin))
 
     def _whole(self, leaves: Env, begin: Env) -> float | None:
-        """The gain of all streams of one beginning together."""
+        """The gain of the model, where it is none of a stream alone."""
         whole = self.plan.whole
-        if whole is None or whole.begin not in begin:
-            return None
-        return self._gain(whole.begin, whole.end, whole.held, leaves, begin[whole.begin])[1]
+        like = None if whole is None else begin.get(whole.begin, leaves.get(whole.begin))
+        return self._gain(whole.begin, whole.end, whole.held, leaves, like)[1] if whole is not None and isinstance(like, Tensor) else None
 
     def _reads(self, node: int, others: set[int]) -> bool:
         """Whether a value is computed from one of some others."""

@@ -180,6 +180,79 @@ class TowersApart(Towers):
         return x, self.map(x)
 
 
+class Stacked(nn.Module):
+    """A stack of pre-normed branches; what stands before, between and behind its blocks is what the classes below say."""
+
+    def __init__(self, n: int = 6) -> None:
+        super().__init__()
+        one = lambda: nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH))  # noqa: E731
+        self.blocks, self.map, self.head = nn.ModuleList(one() for _ in range(n)), nn.Linear(WIDTH, WIDTH), one()
+
+    def begin(self, x: Tensor) -> Tensor:
+        return x
+
+    def between(self, x: Tensor) -> Tensor:
+        return x
+
+    def end(self, x: Tensor) -> Tensor:
+        return x
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.begin(x)
+        for number, block in enumerate(self.blocks):
+            x = self.between(x) if number == 3 else x
+            x = x + block(x)
+        return self.end(x)
+
+
+class Multiplied(Stacked):
+    """By a number, before the first block."""
+
+    def begin(self, x: Tensor) -> Tensor:
+        return -x * 4.0
+
+
+class Mapped(Stacked):
+    """By weights: the stream begins with what they give."""
+
+    def begin(self, x: Tensor) -> Tensor:
+        out: Tensor = self.map(x) * 4.0
+        return out
+
+
+class Transition(Stacked):
+    """A map between two of the blocks: nothing of the input passes both halves."""
+
+    def between(self, x: Tensor) -> Tensor:
+        out: Tensor = self.map(x)
+        return out
+
+
+class TransitionBeside(Transition):
+    """... beside the stream itself, which passes."""
+
+    def between(self, x: Tensor) -> Tensor:
+        return x + super().between(x)
+
+
+class Unadded(Stacked):
+    """What the last block gives is returned, and nobody adds it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks[:-1]:
+            x = x + block(x)
+        out: Tensor = self.blocks[-1](x)
+        return out
+
+
+class Headed(Stacked):
+    """A head of the same class that stands in no list."""
+
+    def end(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(x)
+        return out
+
+
 class Radial(nn.Module):
     """Radial functions of the stream, divided by a number in every block."""
 
@@ -250,6 +323,16 @@ def test_streams_that_are_summed_have_the_gain_of_their_sum(name: str) -> None:
 @pytest.mark.parametrize(("name", "told"), [("TowersByMatrix", [None]), ("TowersBeside", []), ("TowersApart", [])])
 def test_no_gain_is_made_up_for_streams_that_are_no_sum(name: str, told: list[float | None]) -> None:
     assert [c.value for c in facts(name).claims if c.claim == "identity_gain" and c.stream is None] == told
+
+
+@pytest.mark.parametrize(
+    ("name", "gain"),
+    [("Stacked", []), ("Mapped", []), ("TransitionBeside", []), ("Headed", []), ("Multiplied", [4.0]), ("Transition", [0.0]), ("Unadded", [0.0])],
+)
+def test_what_stands_around_the_stream_counts_for_the_model(name: str, gain: list[float]) -> None:
+    claims = [c for c in facts(name).claims if c.claim == "identity_gain"]
+    assert [c.value for c in claims if c.stream is None] == gain
+    assert {c.value for c in claims if c.stream is not None} == {1.0}
 
 
 def test_the_gain_of_a_sum_is_measured() -> None:

@@ -1,7 +1,10 @@
 """The model as one linear operator: the gain of all identity paths together, where it is that of no stream alone.
 
-Several streams that begin with one value and are summed at the end (two towers, a reversible net) have a gain each, and the model has that of their
-sum: x and x are 2x, and x − x is nothing. The sum is followed on to the last value that is linear in it: what divides it counts.
+1. Several streams that begin with one value and are summed at the end (two towers, a reversible net) have a gain each, and the model has that of
+   their sum: x and x are 2x, and x − x is nothing. The sum is followed on to the last value that is linear in it: what divides it counts.
+2. An argument that is multiplied before the first block begins the model, and its product the stream.
+3. Streams that follow each other by way of a weight or a norm have a gain each, and nothing of the first one reaches the end of the last.
+4. Where the last block of a list gives what is returned, and nothing adds it to the stream as before, nothing of the stream is returned.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from screen.facts.operator.forms import Forms
 from screen.facts.operator.polynomial import ZERO, Range
@@ -26,9 +30,12 @@ FOLLOWED = frozenset({"add", "sub", "mul", "div", "true_divide", "neg"})
 """Ops behind a sum that leave it linear, entry by entry."""
 
 
+Streams = Sequence[tuple[Reader, StreamOperator]]
+
+
 @dataclass(frozen=True)
 class Whole:
-    """All streams of one beginning, up to one end."""
+    """A model from its beginning to its end."""
 
     begin: int
     end: int
@@ -36,32 +43,124 @@ class Whole:
     """Of the sum over all identity paths, with learned scales at the numbers that they start at."""
     held: tuple[int, ...]
     """What branches add, and first states of other streams: nothing is followed through these."""
+    measured: bool = False
+    """Whether it can be seen on a run in which these are nothing."""
 
 
 def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unknown]) -> Whole | None:
-    """The gain of the model; None where no two streams of one beginning are summed, so that each stream tells its own."""
-    mine = [(r, o) for r, o in zip(readers, operators, strict=True) if not r.chain.inner and isinstance(o, StreamOperator) and o.states]
-    roots = {o.begin for _, o in mine}
-    if len(mine) < 2:
+    """The gain of the model; None where that of its one stream is it, or where streams stand beside each other."""
+    mine = [(r, o) for r, o in zip(readers, operators, strict=True) if not r.chain.inner]
+    if not mine or any(isinstance(o, Unknown) or not o.states for _, o in mine) or mine[0][0].flow.graph.loop is not None:
         return None
-    flow, norms = mine[0][0].flow, mine[0][0].chains.edges.norms
-    graph, begin = flow.graph, min(roots)
-    outputs = frozenset(b.output for r in readers for _, b in r.branches) - {n for _, o in mine for n in o.through} - roots
-    forms = _read(Forms(flow, norms, outputs | {begin}))
-    begun = [(r, o) for r, o in mine if o.begin == begin or any(s == begin for s, _ in forms.of(o.begin).terms)]
+    sure = [(r, o) for r, o in mine if isinstance(o, StreamOperator)]
+    roots = {o.begin for _, o in sure}
+    flow, norms = sure[0][0].flow, sure[0][0].chains.edges.norms
+    begin, last = min(roots), max(o.states[-1].node for _, o in sure)
+    outputs = frozenset(b.output for r in readers for _, b in r.branches) - {n for _, o in sure for n in o.through} - roots
+    forms = Forms(flow, norms, outputs | {begin})
+    arguments = frozenset(n.index for n in flow.graph.nodes[:begin] if n.op == "input")
+    origin, factor = _origin(Forms(flow, norms, arguments), begin)
+    if len(sure) > 1:
+        return _of_several(sure, _read(forms), outputs, (origin, begin, last), factor)
+    if (returned := _unadded(*sure[0], forms)) is not None:
+        return Whole(origin, returned, Range(0.0, 0.0), tuple(sorted(outputs)))
+    start = sure[0][1].start
+    if origin == begin or isinstance(start, Unknown):
+        return None
+    return Whole(origin, last, _times(start, factor), tuple(sorted(outputs)), measured=True)
+
+
+def _of_several(streams: Streams, forms: Forms, outputs: frozenset[int], nodes: tuple[int, int, int], factor: float) -> Whole | None:
+    """Of streams that end in one sum, or that follow each other. `nodes`: where the model, and where its first stream begins, and the last end."""
+    origin, begin, last = nodes
+    begun = [(r, o) for r, o in streams if o.begin == begin or any(s == begin for s, _ in forms.of(o.begin).terms)]
+    held = tuple(sorted(outputs | ({o.begin for _, o in streams} - {o.begin for _, o in begun})))
     ends = frozenset(o.states[-1].node for _, o in begun)
-    join = _join(_read(Forms(flow, norms, ends)), ends) if len(ends) > 1 else None
-    if join is None:
-        return None
-    end = _followed(graph, forms, join, {n.source for n in norms.by_node.values()})
-    state = resolved(end, forms.inside(end))
-    gain = next(_doubts(begun, state.lost), state.terms.get(begin, ZERO).at_start().gain)
-    return Whole(begin, end, gain, tuple(sorted(outputs | (roots - {o.begin for _, o in begun}))))
+    join = _join(_read(Forms(forms.flow, forms.norms, ends)), ends) if len(ends) > 1 else None
+    if join is not None:
+        end = _followed(forms.flow.graph, forms, join, {n.source for n in forms.norms.by_node.values()})
+        state = resolved(end, forms.inside(end))
+        gain = next(_doubts(begun, state.lost), _times(state.terms.get(begin, ZERO).at_start().gain, factor))
+        return Whole(origin, end, gain, held, measured=True)
+    reached = forms.inside(last)
+    if _follow(streams) and reached.lost is None and all(s != begin for s, _ in reached.terms):
+        return Whole(origin, last, Range(0.0, 0.0), held)
+    return None
 
 
-def _read(forms: Forms) -> Forms:
+def _times(gain: Range, factor: float) -> Range:
+    return Range(gain.low * factor, gain.high * factor)
+
+
+def _origin(forms: Forms, begin: int) -> tuple[int, float]:
+    """(the argument that a stream begins as a multiple of, that multiple), or the stream's own beginning where it is no such multiple."""
+    terms = _read(forms, begin).of(begin).terms if begin not in forms.sources else {}
+    number = next(iter(terms.values())).number if len(terms) == 1 else None
+    if number is None or number == 0.0 or abs(abs(number) - 1.0) <= EVEN:
+        return begin, 1.0
+    return next(iter(terms))[0], abs(number)
+
+
+def _follow(streams: Streams) -> bool:
+    """Whether each stream is made of the end of the one before it."""
+    order = sorted((o for _, o in streams), key=lambda o: o.begin)
+    flow = streams[0][0].flow
+    return all(two.begin > one.states[-1].node and flow.depends(two.begin, one.states[-1].node) for one, two in pairwise(order))
+
+
+def _unadded(reader: Reader, operator: StreamOperator, forms: Forms) -> int | None:
+    """What the last member of a list makes of the last state, where other members of that list gave what was added to the stream, and all that is
+    returned is made of the state by way of it alone, with nothing of the stream in it."""
+    graph, end = reader.flow.graph, operator.states[-1].node
+    live = used(graph)
+    added = {c: b.output for _, b in reader.branches if (c := _member(graph, b.output)) is not None}
+    lists = {graph.modules[graph.calls[c].module].parent: (c, output) for c, output in added.items()}
+    for node in graph.nodes[end:]:
+        call = _member(graph, node.index)
+        parent = None if call is None else graph.modules[graph.calls[call].module].parent
+        if node.index not in live or call is None or call in added or parent not in lists or not reader.flow.depends(node.index, end):
+            continue
+        other, output = lists[parent]
+        if any(_member(graph, u) == call for u in graph.users[node.index]) or _program(graph, call) != _program(graph, other):
+            continue
+        if node.shape != graph.nodes[output].shape or not _passes(graph, end, node.index):
+            continue
+        if all(not f.terms and f.lost is None for f in map(_read(forms).of, graph.outputs)):
+            return node.index
+    return None
+
+
+def _program(graph: Graph, call: int) -> list[str]:
+    """The ops that ran in a call of a member of a list."""
+    return [n.op for n in graph.nodes if n.inputs and _member(graph, n.index) == call]
+
+
+def _member(graph: Graph, node: int) -> int | None:
+    """The outermost call of a member of a list around a node."""
+    for call in graph.call_path(graph.nodes[node].call):
+        parent = graph.modules[graph.calls[call].module].parent
+        if parent is not None and graph.modules[parent].container == "list":
+            return call
+    return None
+
+
+def _passes(graph: Graph, source: int, gate: int) -> bool:
+    """Whether every way from a value to what is returned leads through another one."""
+    stack, seen = [i for i in graph.outputs if i != gate], set[int]()
+    while stack:
+        here = stack.pop()
+        if here == source:
+            return False
+        if here in seen or here == gate:
+            continue
+        seen.add(here)
+        stack.extend(graph.nodes[here].inputs)
+    return True
+
+
+def _read(forms: Forms, last: int | None = None) -> Forms:
     """Forms of all nodes in order: they are sums of sums over the whole depth, and none is asked for before those that it is made of."""
-    for node in forms.flow.graph.nodes:
+    for node in forms.flow.graph.nodes if last is None else forms.flow.graph.nodes[: last + 1]:
         forms.inside(node.index)
     return forms
 
@@ -111,7 +210,7 @@ def _followed(graph: Graph, forms: Forms, last: int, normed: set[int]) -> int:
     return last
 
 
-def _doubts(begun: Sequence[tuple[Reader, StreamOperator]], lost: int | None) -> Iterator[Unknown]:
+def _doubts(begun: Streams, lost: int | None) -> Iterator[Unknown]:
     """Why the gain is not known: an op that is not, a stream that broke off, or members that did not run, which leave nothing out where each block
     has gain 1."""
     graph = begun[0][0].flow.graph

@@ -24,7 +24,7 @@ def spot_plan(facts: Facts, seed: int = 0) -> SpotPlan:
         if isinstance(operator, StreamOperator) and stream.role != "inner" and reader.branches and operator.states:
             streams.append(_stream(facts, stream, reader, operator))
     w = facts.whole
-    whole = SpotWhole(w.begin, w.end, w.held) if isinstance(w, Whole) and isinstance(w.gain, Range) and w.end not in w.held else None
+    whole = SpotWhole(w.begin, w.end, w.held) if isinstance(w, Whole) and isinstance(w.gain, Range) and w.measured else None
     return SpotPlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(streams), seed, _vocabulary(facts.graph), facts.is_loop, whole)
 
 
