@@ -15,7 +15,7 @@ from tests.shared import ROOT
 
 LAYERS: tuple[str, ...] = (
     "errors ops plugins theorems visible",
-    "tables trusted",
+    "tables trusted ops.foreign",
     "recipe",
     "graph settings",
     "structure capture designs",

@@ -15,7 +15,7 @@ from screen.child import sandbox
 from screen.child.launch import ENVIRONMENT, can_fork, interpreter
 
 PACKAGES = ("torch", "transformers", "timm", "torchvision", "click", "rich-click", "jinja2", "networkx", "numpy", "pydantic", "rich", "sympy")
-GROUPS = ("screen.rules", "screen.report.formats")
+GROUPS = ("screen.rules", "screen.ops", "screen.targets", "screen.report.formats")
 PATIENCE = 120
 """Seconds for torch to say what it is."""
 

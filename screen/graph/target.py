@@ -7,6 +7,7 @@
 | `path/to/config.json`, a folder that holds one, either with `::ClassName` | config |
 | `hf:TYPE`, `hf:TYPE:ClassName` | hf |
 | `timm:NAME` | timm |
+| `SCHEME:WORDS`, where a distribution registers SCHEME by the entry point group `screen.targets` | module: its `build(WORDS)` |
 
 A live `nn.Module` (kind `object`) has no text to parse; `screen.capture.build.build.build_object` takes it.
 """
@@ -19,11 +20,14 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from screen import plugins
 from screen.errors import UsageError, did_you_mean
 
 Kind = Literal["file", "module", "config", "hf", "timm", "object"]
 
 FORMS = "Write `path/model.py`, `path/model.py::Name`, `package.module:attr`, `path/config.json`, `hf:TYPE`, `hf:TYPE:ClassName` or `timm:NAME`"
+SCHEMES = "screen.targets"
+"""Where schemes of targets of other distributions are found (`screen.plugins`)."""
 NO_DOWNLOAD = "Models are never downloaded: save its `config.json` and name that file, or take `hf:TYPE`"
 REQUIRED = "A target must name a model"
 
@@ -54,6 +58,8 @@ class TargetSpec:
     """hf: as transformers spells model types, but `-` and `_` not told apart yet."""
     class_name: str | None = None
     """hf, config: the class asked for."""
+    argument: str | None = None
+    """module: what the function is called with first, where the target is of another distribution's scheme."""
 
 
 def parse(text: str) -> TargetSpec:
@@ -73,6 +79,8 @@ def parse(text: str) -> TargetSpec:
         return _config(stripped, path, name)
     if path.endswith(".py"):
         return _file(stripped, path, name)
+    if name is not None and (module := plugins.foreign(SCHEMES).get(scheme)) is not None:
+        return TargetSpec(stripped, "module", module=module, name="build", argument=rest)
     if name is not None and name.startswith("//"):
         raise UsageError(REQUIRED, f"`{stripped}` is an address", NO_DOWNLOAD)
     if name is not None and _DOTTED.fullmatch(path):
@@ -95,7 +103,7 @@ def same(a: TargetSpec, b: TargetSpec) -> bool:
 
     def key(spec: TargetSpec) -> tuple[object, ...]:
         path = None if spec.path is None else os.path.abspath(spec.path)
-        return spec.kind, path, spec.module, spec.name, spec.model_type, spec.class_name
+        return spec.kind, path, spec.module, spec.name, spec.model_type, spec.class_name, spec.argument
 
     return key(a) == key(b)
 

@@ -18,6 +18,7 @@ from types import MappingProxyType, ModuleType
 from screen import plugins
 from screen.errors import swallowed
 from screen.facts.record import Facts
+from screen.ops.foreign import same
 from screen.rule import Example, Finding, LoadedRule, Outcome, Rule, RuleFault, RuleRun
 
 CODE = re.compile(r"[DRLOINSG]\d{3}")
@@ -31,7 +32,7 @@ QUOTED, DIGITS = re.compile(r"`[\w.]*`|^[\w.]+$"), re.compile(r"(?<![^.`])\d+(?=
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Rules by code, and those that did not load."""
+    """Rules by code, and those that did not load; tables of ops of other distributions (`screen.ops.foreign`) that did not are among these."""
 
     rules: tuple[LoadedRule, ...]
     faults: tuple[RuleFault, ...]
@@ -40,7 +41,8 @@ class Catalogue:
 @cache
 def catalogue() -> Catalogue:
     """All rules that this installation has; found once per process."""
-    return collect((*plugins.own(GROUP).values(), *dict.fromkeys(plugins.foreign(GROUP).values())), plugins.distributions(GROUP))
+    found = collect((*plugins.own(GROUP).values(), *dict.fromkeys(plugins.foreign(GROUP).values())), plugins.distributions(GROUP))
+    return replace(found, faults=(*found.faults, *(RuleFault(module, why) for module, why in same()[1].items())))
 
 
 def collect(modules: Iterable[str], foreign: Mapping[str, str] = MappingProxyType({})) -> Catalogue:

@@ -75,8 +75,10 @@ VALUES = ("3", "'text'", "true", "['G1']", "'conditional'", "'json'", "''", "-1"
           "1979-05-27", "[{ spec = 'model.py', name = 'mine' }]", "[{ spec = 'none.py' }]")  # fmt: skip
 OTHERS = (
     ["config"], ["schema"], ["rule", "G101"], ["rule", "nope"], ["explain", "channel"], ["explain", "\x1b[2J"], ["recipe", "bert-base"],
-    ["recipe", "r.toml"], ["recipe", "bad.toml"], ["recipe", "sub"], ["graph", "model.py"], ["graph", "none.py"], ["graph", "model.py", "--format", "dot"],
-    ["compare", "model.py"], ["compare", "model.py::Block", "model.py::Block"], ["compare", "a.json", "config.json"], ["init", "--dry-run"], ["chekc"], [], ["fix"], ["sweep", "x"],
+    ["recipe", "r.toml"], ["recipe", "bad.toml"], ["recipe", "sub"], ["graph", "model.py"], ["graph", "none.py"],
+    ["graph", "model.py", "--format", "dot"],
+    ["compare", "model.py"], ["compare", "model.py::Block", "model.py::Block"], ["compare", "a.json", "config.json"], ["init", "--dry-run"],
+    ["chekc"], [], ["fix"], ["sweep", "x"],
     ["rule", "--all", "G101"], ["recipe", "--fields"], ["explain"],
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A distribution with a rule and a format of its own: examples/plugin, installed as it stands; and rules that do not load."""
+"""A distribution with a rule, an op, targets and a format of its own: examples/plugin, installed as it stands; and rules that do not load."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 import screen.plugins
 from screen.command import cli
 from screen.pipeline.stages import job_of
+from screen.report.schema import Report
 from screen.settings import load
 from screen.verdict.discover import RESERVED, catalogue, collect
 from tests.command.test_cli import MODEL
@@ -44,6 +45,13 @@ def test_its_rule_judges_and_its_format_prints(installed: dict[str, str], tmp_pa
     assert (done.returncode, done.stdout) == (1, "model.py::Model stream 36\n") and "G901 violated" in done.stderr
     assert "G901 warning `stream` is 36 wide" in (tmp_path / "found.txt").read_text()
     assert _screen(installed, tmp_path, "rule", "G901").stdout.startswith("# G901")
+
+
+def test_its_target_is_built_and_its_op_is_known(installed: dict[str, str], tmp_path: Path) -> None:
+    done = _screen(installed, tmp_path, "check", "house:small", "--set", "blocks=2", "--format", "json")
+    report = Report.model_validate_json(done.stdout)
+    assert (done.returncode, done.stderr, report.coverage.unmodelled, report.target.depth) == (0, "", [], 2)
+    assert report.streams[0].kinds[0].sublayers[0].placement == "pre" and report.spot_check.ran and not report.spot_check.refuted
 
 
 def test_its_own_tests_pass(installed: dict[str, str]) -> None:

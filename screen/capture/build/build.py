@@ -124,6 +124,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             return dict(python_file.find(module, spec))
 
     entries = attempted(found)
+    if spec.argument is not None:
+        entries = {name: partial(entry, spec.argument) for name, entry in entries.items()}
     reading = python_file.reading_of(module)
     given = {name: _of_one(name, entries, settings) for name in entries}
     made, refused = _made(entries, given, module, reading)

@@ -12,6 +12,7 @@ import torch
 import torch.fx
 
 from screen import ops
+from screen.ops.foreign import same
 from screen.capture.trace.recorder import alias, set_item, tensors
 from screen.capture.trace.slice_writes import joined
 from screen.capture.trace.source_lines import no_modes
@@ -131,7 +132,7 @@ def _name(target: Any) -> tuple[str, bool]:
 def _aten_name(target: torch._ops.OpOverload) -> tuple[str, bool]:
     namespace, _, name = target._schema.name.partition("::")
     if namespace not in ("aten", "prims"):
-        return f"{namespace}::{name}", False
+        return same()[0].get(f"{namespace}::{name}", f"{namespace}::{name}"), False
     return ops.canonical(name)
 
 

@@ -116,7 +116,7 @@ class Session:
         fresh = [t for t in tensors(result) if id(t) not in self.recorder.values and id(t) not in self.recorder.names]
         if not writes and not fresh:
             return
-        plain = op not in ops.OPAQUE and ops.has_row(op) and not any(map(_wrapped, tensors((args, kwargs, result))))
+        plain = op not in ops.OPAQUE and ops.has_row(op) and not _of_another(func) and not any(map(_wrapped, tensors((args, kwargs, result))))
         plain = plain and not (op in ("add", "sub") and len(args) > 2)  # `add(x, alpha, y)`: the aten call names the factor
         if not plain or (writes and name != "__setitem__" and not any(w is t for w in writes for t in tensors((args, kwargs)))):
             self._flush(frame)
@@ -279,6 +279,11 @@ def _written(func: Any, args: Any, kwargs: Any) -> list[Tensor]:
             value = args[position] if position < len(args) else kwargs.get(argument.name)
             found.extend(tensors(value))
     return found
+
+
+def _of_another(func: Any) -> bool:
+    """An op of another library, `torch.ops.theirs.layer_norm`: its bare name says nothing of what it computes, and its aten call has the full one."""
+    return isinstance(func, torch._ops.OpOverloadPacket) and not func._qualified_op_name.startswith(("aten::", "prims::"))
 
 
 def _wrapped(tensor: Tensor) -> bool:
