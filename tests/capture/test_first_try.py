@@ -108,6 +108,7 @@ CONSTRUCTORS = {
     "to the CPU": "self.to('cpu')",
     "to a default device": "self.maps = nn.ModuleList(nn.Linear(24, 24, device=device) for _ in range(3)).to(device)",
     "a large one on the CPU": "self.big = nn.Parameter(torch.empty(1 << 34, device='cpu'))",
+    "large ones beside small ones": "self.scale = float(torch.ones(3).sum())\n        torch.cat((torch.zeros(2, 1, 24), torch.zeros(2, 999, 24)), 1)",
     "a value of a large tensor": "self.scale = float(torch.ones(8192, 8).sum())",
     "a table that is put off on meta": "t = torch.arange(24.0)\n        self.put_off = t.is_meta\n"
     "        assert not self.put_off and self.maps[0].weight.data.is_meta is False",

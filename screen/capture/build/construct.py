@@ -47,6 +47,7 @@ READS = (
     "device='meta'",
     "on meta",
     "meta device",
+    "device meta",
     "Meta device",
     "expected device meta",
     "is not available for meta",
