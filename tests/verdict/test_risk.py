@@ -144,7 +144,13 @@ def test_the_limit_of_the_whole_is_where_it_is_no_longer_expected_to_train_and_n
     names = [limit.channel for limit in limits([DESIGNS["pre, first update"]], Recipe())]
     assert names[0] == "all" and {"R", "L"} <= set(names) and limits([PRE], Recipe(optimizer="sgd")) == ()
     wide = limits([PRE], Recipe())[0]
-    assert wide.low < wide.value <= wide.high  # what is usual stands in for what is not stated
+    assert wide.low < wide.value < wide.high  # what is usual stands in for what is not stated
+    assert limits([DESIGNS["none"]], Recipe()) == ()  # it fails at any rate
+
+
+def test_an_optimiser_that_rectifies_itself_has_warmed_up() -> None:
+    """RAdam: for 1/(1 − 0.999) steps; a longer warm-up that is stated counts."""
+    assert [setting_of(Recipe(optimizer=o, warmup_steps=w), PRE)[0].warmup for o in ("adamw", "radam") for w in (0, 2000)] == [0, 2000, 1000, 2000]
 
 
 def test_beyond_the_rates_of_all_runs_nothing_is_said() -> None:
