@@ -155,6 +155,17 @@ class TowersScaled(Towers):
         return x, 3 * x
 
 
+class TowersSwapped(Towers):
+    """A state and its moving average change places from block to block: each is a mean of both."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        m = x
+        for block in (*self.first, *self.second):
+            m = m.lerp(x, 0.1)
+            x, m = m, x + block(x)
+        return x
+
+
 class TowersByMatrix(Towers):
     """Their mean by a matrix that nothing is known of."""
 
@@ -318,6 +329,11 @@ def test_streams_that_are_summed_have_the_gain_of_their_sum(name: str) -> None:
     claims = [c for c in facts(name).claims if c.claim == "identity_gain"]
     assert [c.value for c in claims if c.stream is None] == pytest.approx([SUMS[name]])
     assert {c.value for c in claims if c.stream is not None} == {1.0}, "each has a gain of its own"
+
+
+def test_means_of_streams_have_gain_1() -> None:
+    found = [c.value for c in facts("TowersSwapped").claims if c.claim == "identity_gain" and c.stream is None]
+    assert [v for v in found if v is not None] == pytest.approx([1.0] * len(found))
 
 
 @pytest.mark.parametrize(("name", "told"), [("TowersByMatrix", [None]), ("TowersBeside", []), ("TowersApart", [])])

@@ -56,25 +56,25 @@ def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unk
     roots = {o.begin for _, o in sure}
     flow, norms = sure[0][0].flow, sure[0][0].chains.edges.norms
     begin, last = min(roots), max(o.states[-1].node for _, o in sure)
-    outputs = frozenset(b.output for r in readers for _, b in r.branches) - {n for _, o in sure for n in o.through} - roots
-    forms = Forms(flow, norms, outputs | {begin})
+    outputs = frozenset(b.output for r in readers for _, b in r.branches) - roots
+    forms = Forms(flow, norms, frozenset({begin}))
     arguments = frozenset(n.index for n in flow.graph.nodes[:begin] if n.op == "input")
     origin, factor = _origin(Forms(flow, norms, arguments), begin)
     if len(sure) > 1:
         return _of_several(sure, _read(forms), outputs, (origin, begin, last), factor)
     if (returned := _unadded(*sure[0], forms)) is not None:
-        return Whole(origin, returned, Range(0.0, 0.0), tuple(sorted(outputs)))
+        return Whole(origin, returned, Range(0.0, 0.0), ())
     start = sure[0][1].start
     if origin == begin or isinstance(start, Unknown):
         return None
-    return Whole(origin, last, _times(start, factor), tuple(sorted(outputs)), measured=True)
+    return Whole(origin, last, _times(start, factor), _held(_read(forms), outputs), measured=True)
 
 
 def _of_several(streams: Streams, forms: Forms, outputs: frozenset[int], nodes: tuple[int, int, int], factor: float) -> Whole | None:
     """Of streams that end in one sum, or that follow each other. `nodes`: where the model, and where its first stream begins, and the last end."""
     origin, begin, last = nodes
     begun = [(r, o) for r, o in streams if o.begin == begin or any(s == begin for s, _ in forms.of(o.begin).terms)]
-    held = tuple(sorted(outputs | ({o.begin for _, o in streams} - {o.begin for _, o in begun})))
+    held = (*_held(forms, outputs), *sorted({o.begin for _, o in streams} - {o.begin for _, o in begun}))
     ends = frozenset(o.states[-1].node for _, o in begun)
     join = _join(_read(Forms(forms.flow, forms.norms, ends)), ends) if len(ends) > 1 else None
     if join is not None:
@@ -86,6 +86,11 @@ def _of_several(streams: Streams, forms: Forms, outputs: frozenset[int], nodes: 
     if _follow(streams) and reached.lost is None and all(s != begin for s, _ in reached.terms):
         return Whole(origin, last, Range(0.0, 0.0), held)
     return None
+
+
+def _held(forms: Forms, outputs: frozenset[int]) -> tuple[int, ...]:
+    """Those branch outputs that carry nothing of the first state by themselves."""
+    return tuple(o for o in sorted(outputs) if not forms.inside(o).terms)
 
 
 def _times(gain: Range, factor: float) -> Range:
