@@ -75,7 +75,7 @@ def test_the_example_repository_is_what_init_writes(tmp_path: Path, monkeypatch:
     assert (CI / "repository" / "screen.toml").read_text() == 'baseline = "screen-baseline.json"\n' + (tmp_path / "screen.toml").read_text()
 
 
-@pytest.mark.parametrize("page", ["docs/gate.md", "docs/security.md", "examples/ci/README.md"])
+@pytest.mark.parametrize("page", ["docs/README.md", "docs/gate.md", "docs/security.md", "examples/ci/README.md"])
 def test_links_lead_somewhere(page: str) -> None:
     links = re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8"))
     assert links and [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
