@@ -18,6 +18,7 @@ from screen.pipeline.stages import Judged
 from screen.report import render
 from screen.report.build import settings_part
 from screen.report.schema import Report
+from screen.trusted import trusted
 from tests.report.test_report import full, report_of
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -150,3 +151,9 @@ def test_the_command(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", "model.py", "--trusted-config", "base", "--format", "json"]) == 2  # there is no model in it
     report = Report.model_validate_json(capsys.readouterr().out)
     assert report.settings is not None and report.settings.trusted == "base" and json.loads(report.to_json())["settings"]["of_tree"] == {}
+
+
+def test_outside_of_a_repository_git_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(UsageError, match="not a git repository"):
+        trusted("base", tmp_path)
