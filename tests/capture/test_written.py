@@ -95,3 +95,35 @@ def test_what_does_not_cover_its_axis_once_stays_what_it_is(join: HALVES) -> Non
     nodes = trace(Model(join), (torch.zeros(2, 8, 24),), {}).nodes
     ends = [nodes[n.inputs[0]].op for n in nodes if n.op == "linear" and n.shape == (2, 8, 24) and nodes[n.inputs[0]].shape == (2, 8, 48)]
     assert ends and set(ends) <= {"alias", "setitem"}
+
+
+class Written(nn.Module):
+    """What is returned is read again behind writes through another name of it. x: [2, 24, 24]."""
+
+    def __init__(self, write: Callable[[Tensor], object]) -> None:
+        super().__init__()
+        self.map, self.write = nn.Linear(24, 24), write
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.map(x)
+        self.write(y)
+        out: Tensor = y + 1.0
+        return out
+
+
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [
+        (lambda y: y.view(2, 24, 24).mul_(2.0), "mul"),
+        (lambda y: y[:].unsqueeze(0).squeeze(0).sub_(3.0).div_(2.0), "div"),
+        (lambda y: y.detach().mul_(2.0), "alias"),  # of which gradients know nothing
+        (lambda y: y.data.mul_(2.0), "alias"),
+        (lambda y: y.mT.mul_(2.0), "alias"),  # the same shape, other places
+        (lambda y: y[:, 1:].mul_(2.0), "alias"),
+        (lambda y: (y.view(2, 24, 24).mul_(2.0), y[:, 1:].mul_(2.0)), "alias"),
+        (lambda y: (y[:, 1:].mul_(2.0), y.view(2, 24, 24).mul_(2.0)), "mul"),
+    ],
+)
+def test_a_write_to_all_of_a_tensor_is_its_value(write: Callable[[Tensor], object], read: str) -> None:
+    nodes = trace(Written(write), (torch.zeros(2, 24, 24),), {}).nodes
+    assert nodes[nodes[-1].inputs[0]].op == read

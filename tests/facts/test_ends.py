@@ -301,6 +301,38 @@ class DoubledInPlace(nn.Module):
         return h
 
 
+class Filled(nn.Module):
+    """The stream is copied into a new tensor, and the branch is added there."""
+
+    half = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.map = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = torch.zeros_like(x)
+        out.copy_(0.5 * x if self.half else x)
+        out += F.gelu(self.map(self.norm(x)))
+        return out
+
+
+class FilledHalf(Filled):
+    """Half of it."""
+
+    half = True
+
+
+class FilledWithOther(Filled):
+    """The stream is overwritten by its norm: nothing of itself is left."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = x.clone()
+        out.copy_(self.norm(x))
+        out += F.gelu(self.map(out))
+        return out
+
+
 def report(name: str, depth: int | None = None) -> Report:
     return screen.check(f"{__file__}::{name}", depth=depth, isolate=False)
 
@@ -314,6 +346,16 @@ def facts(name: str) -> Facts:
 @pytest.mark.parametrize(("name", "gain"), [("Merged", 1.0), ("MergedSum", 16.0), ("Fours", 4.0), ("FoursMean", 1.0)])
 def test_a_stream_ends_at_the_output_of_the_model(name: str, gain: float) -> None:
     assert max(c.value for c in report(name).claims if c.claim == "identity_gain" and isinstance(c.value, float)) == pytest.approx(gain)
+
+
+@pytest.mark.parametrize(
+    ("name", "gain", "channel"), [("Filled", 1.0, "closed"), ("FilledHalf", 0.5**8, "closed"), ("FilledWithOther", None, "conditional")]
+)
+def test_what_is_copied_is_what_is_carried(name: str, gain: float | None, channel: str) -> None:
+    found = report(name, 8)
+    claim = next(c for c in found.claims if c.claim == "identity_gain")
+    assert (claim.value, claim.status == "proved") == (gain, gain is not None)
+    assert next(c.state for c in found.channels if c.id == "D") == channel
 
 
 @pytest.mark.parametrize(("name", "law"), [("MiddleAgain", None), ("StatesAgain", "polynomial")])

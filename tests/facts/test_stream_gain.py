@@ -55,6 +55,37 @@ def test_channels(gain: float | str, depth: str, growth: str) -> None:
     assert (states["D"].state, states["R"].state) == (depth, growth), (states["D"].reason, states["R"].reason)
 
 
+class Averaged(nn.Module):
+    """0.9 x + share · (x + 10 f(x)): the branch carries a share of the stream."""
+
+    def __init__(self, read: str, share: float, depth: int = 12) -> None:
+        super().__init__()
+        self.read, self.share = read, share
+        self.maps, self.norm = nn.ModuleList(nn.Linear(32, 32) for _ in range(depth)), nn.LayerNorm(32)
+
+    def branch(self, x: Tensor, map: nn.Module) -> Tensor:
+        if self.read == "root":
+            return torch.relu(map(self.norm(x))) + torch.sqrt(x.abs() + 1.0)
+        if self.read == "slope":
+            return torch.relu(map(self.norm(x))) + 0.01 * torch.relu(x)
+        out: Tensor = map(torch.relu(map(self.norm(x) if self.read == "normed" else x)))
+        return out
+
+    def forward(self, x: Tensor) -> Tensor:
+        for map in self.maps:
+            x = 0.9 * x + self.share * (x + 10.0 * self.branch(x, map))
+        return x
+
+
+@pytest.mark.parametrize(
+    ("read", "share", "law"),
+    [("normed", 0.1, "linear"), ("normed", 0.5, "exponential"), ("raw", 0.1, None), ("root", 0.1, None), ("slope", 0.1, None), ("slope", 0.5, None)],
+)
+def test_what_a_branch_adds_beside_its_share_of_the_stream(read: str, share: float, law: str | None) -> None:
+    report = screen.check(Averaged(read, share), example_inputs=torch.zeros(2, 8, 32))
+    assert [c.value for c in report.claims if (c.claim, c.weights, c.status) == ("growth", "fixed", "proved")] == ([law] if law else [])
+
+
 @pytest.mark.parametrize(("gain", "law"), [(0.9, "bounded"), (1 - 0.5 / 16, "linear"), (1.0, "linear")])
 def test_a_stream_that_keeps_more_than_half_has_not_settled(gain: float, law: str) -> None:
     """0.9^16 = 0.19, and what is added is forgotten; (1 - 1/2n)^n is 0.6 at any depth n."""

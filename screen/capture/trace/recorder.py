@@ -122,7 +122,7 @@ class Recorder:
         self.values[key] = node
         self.stamps[key] = self.clock
         self.origins[node] = origin
-        node.meta["val"] = (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+        node.meta["val"] = _meta(tensor)
         return node
 
     def _source(self, tensor: Tensor, origin: Origin) -> torch.fx.Node:
@@ -153,8 +153,13 @@ class Recorder:
             return node
         seen = self.stamps[id(tensor)]
         mine = region_of(tensor)
-        news = [w.node for w in history if w.stamp > seen and w.node is not node and overlap(w.region, mine)]
+        since = [w for w in history if w.stamp > seen and w.node is not node and overlap(w.region, mine)]
         self.stamps[id(tensor)] = self.clock
+        same = (n for n, w in enumerate(since) if w.region == mine and w.node.meta["val"] == _meta(tensor) and _is_made_of(w.node, node))
+        whole = max(same, default=-1)
+        if whole >= 0:  # the same entries by another name: what was there before is gone
+            node, since = self._bind(tensor, since[whole].node, self.origins[since[whole].node]), since[whole + 1 :]
+        news = [w.node for w in since]
         if not news:
             return node
         fresh = self.graph.create_node("call_function", alias, (node, *news), {})
@@ -172,6 +177,24 @@ class Recorder:
         if isinstance(value, slice):
             return slice(self._args(value.start, origin), self._args(value.stop, origin), self._args(value.step, origin))
         return value
+
+
+_VIEWS = frozenset({"view", "view_as", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "transpose", "permute", "__getitem__", "getitem"})
+
+
+def _is_made_of(node: torch.fx.Node, old: torch.fx.Node) -> bool:
+    """Whether a value is an old one behind views and writes in place, with nothing between the two that gradients do not pass."""
+    while node is not old:
+        name = str(getattr(node.target, "__name__", node.target))
+        writes = name in ("set_item", "alias") or name.startswith("__i") or (name.endswith("_") and not name.startswith("_") and name != "detach_")
+        if not (writes or name in _VIEWS) or not node.args or not isinstance(node.args[0], torch.fx.Node):
+            return False
+        node = node.args[0]
+    return True
+
+
+def _meta(tensor: Tensor) -> tuple[tuple[int, ...], str]:
+    return tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
 
 
 def _holds_tensor(value: Any) -> bool:

@@ -33,6 +33,8 @@ GROWN = 30.0
 """Growth of a stream over its depth from which branches that grow with it make gradients exponential sooner or later (convention)."""
 USEFUL = 1e3
 """Bound of a branch, in rms, from which on it is none to rely on (convention; peri-normed branches have 1)."""
+SIZES, SLACK = (1e3, 1e5, 1e7), 1e-3
+"""Sizes of the stream between which a bound that has a limit gains no more than this part of itself: the hundredth root of the size gains a tenth."""
 ORDINARY = 1e3
 """First-over-last gradient ratio beyond which, or below whose inverse, the law is no power whatever its fit says."""
 
@@ -141,6 +143,8 @@ def _lost_branch(facts: Facts, stream: Stream, all_weights: bool) -> Unknown | N
     for kind in stream.kinds:
         for sublayer in kind.sublayers:
             answer = output_bounded(facts, sublayer) if all_weights else is_held(facts, stream, sublayer)
+            if answer is not True and not all_weights and _is_held_beside(facts, stream, sublayer):
+                continue
             if isinstance(answer, Unknown):
                 return Unknown(
                     f"whether the output of `{sublayer.name}` is bounded is not known: {answer.reason}", answer.nodes or (sublayer.output,)
@@ -149,6 +153,19 @@ def _lost_branch(facts: Facts, stream: Stream, all_weights: bool) -> Unknown | N
                 why = "its weights scale what `{}` adds" if all_weights else "what `{}` adds grows with the stream"
                 return Unknown(why.format(sublayer.name), (sublayer.output,))
     return None
+
+
+def _is_held_beside(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
+    """Whether what a branch adds beside a number times the stream stays bounded at fixed weights. Its bound is at least that number times the size of
+    the stream: where it is no more than that and a constant, the rest does not grow."""
+    operator, bounds = facts.operator(stream), _bounds(facts, sublayer)
+    share = operator.shares.get(sublayer.output) if isinstance(operator, StreamOperator) else None
+    bound = Unknown("") if isinstance(bounds, Unknown) else bounds.magnitude
+    if share is None or isinstance(bound, Unknown) or (INPUTS - {"B"}).intersection(bound.symbols()):
+        return False
+    held = dict.fromkeys(bound.symbols(), 1.0)
+    few, some, many = (bound.evaluate(held | {"B": size}) - share * size for size in SIZES)
+    return many <= few * (1 + SLACK) and some <= few * (1 + SLACK)
 
 
 def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weights: bool) -> str | Unknown:

@@ -377,6 +377,11 @@ def _masked(forms: Forms, node: Node) -> Form:
     return forms.of(node.inputs[0])
 
 
+def _copied(forms: Forms, node: Node) -> Form:
+    """`x.copy_(y)`: y, broadcast; what x held is gone."""
+    return forms.operand(node, 1, "src", "other") or Form({}, node.index, node.index)
+
+
 def _alias(forms: Forms, node: Node) -> Form:
     return forms.of(node.inputs[0]) if len(set(node.inputs)) == 1 else forms._lost(node)
 
@@ -400,6 +405,7 @@ _BY_OP = {
     "scatter_add": _accumulated,
     "masked_fill": _masked,
     "alias": _alias,
+    "copy": _copied,
     "pad": _padded,
     "constant_pad_nd": _padded,
     **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout"), _dropped),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from screen.facts.operator.forms import Form, Forms
@@ -92,6 +92,8 @@ class StreamOperator:
     """An op that carries the stream in a way that is not known."""
     through: tuple[int, ...] = ()
     """Branch outputs that carry parts of the stream."""
+    shares: Mapping[int, float] = field(default_factory=dict)
+    """Of those that are a number times one state and something else, that number."""
     beside: int | None = None
     """A value that the first state is computed from, and that is added to a later one: the stream is older than its first state."""
 
@@ -313,7 +315,16 @@ def _operator(
     if carried == "decaying" and steps and isinstance(gain, Range):
         carried = _told(gain)
     convex = bool(states) and all(s.is_convex for s in states)
-    return StreamOperator(forks[0], states, gain, start, breaks, carried, grows, clean, convex, trained, foreign, through=through, beside=beside)
+    shares = {o: share for o in through if (share := _share(table[o])) is not None}
+    return StreamOperator(
+        forks[0], states, gain, start, breaks, carried, grows, clean, convex, trained, foreign, through=through, shares=shares, beside=beside
+    )
+
+
+def _share(carried: State) -> float | None:
+    """Of one state in a branch output."""
+    parts = [p for source, p in carried.terms.items() if source != ~carried.node]
+    return parts[0].gain.number if len(parts) == 1 and carried.lost is None else None
 
 
 def _reach(wanted: set[int], table: Mapping[int, State]) -> Iterator[int]:

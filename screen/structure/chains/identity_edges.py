@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from screen.graph import Node, numel
+from screen.graph import Node, Ref, numel
 from screen.structure.dataflow import Flow, axes_of, number
 from screen.structure.initial.values import start_of
 from screen.structure.norms.find import Norms
@@ -208,10 +208,17 @@ def _alias(flow: Flow, node: Node) -> list[Edge]:
     return [Edge(i, node.index, "join") for i in dict.fromkeys(node.inputs)]
 
 
+def _copied(flow: Flow, node: Node) -> list[Edge]:
+    """`x.copy_(y)`: y."""
+    source = flow.operand(node, 1, "src", "other")
+    return [Edge(source.node, node.index, "same")] if isinstance(source, Ref) else []
+
+
 _BY_OP: dict[str, Callable[[Flow, Node], list[Edge]]] = {
     "add": _add, "sub": _add, "mul": _mul, "div": _mul, "lerp": _lerp, "where": _where, "masked_fill": _first("same"),
     "neg": _first("scale"), "index_add": _accumulate,
     "scatter_add": _accumulate, "index_put": _index_put, "sum": _reduced_stack, "mean": _reduced_stack, "setitem": _all("join"),
+    "copy": _copied,
     "alias": _alias, "clamp": _first("activation"), "pow": _first("activation"), "square": _first("activation"),
     "fill": lambda flow, node: [], "zero": lambda flow, node: [],
 }

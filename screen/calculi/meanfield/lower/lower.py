@@ -101,6 +101,8 @@ class Reader(Views, Spectra, Entries):
             raise Stop("a value is overwritten in part", node.index)
         if kind == "factory":
             return None
+        if node.op == "copy" and len(node.inputs) == 2 and node.shape == self.graph.nodes[node.inputs[1]].shape:
+            return self.table.get(node.inputs[1])  # `x.copy_(y)` is y
         method = self._by_class().get(kind)
         if method is None:
             raise Stop(f"`{node.op}` has no row in the recursion", node.index)
