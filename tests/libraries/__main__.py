@@ -178,7 +178,7 @@ def page(found: dict[str, list[Result]]) -> str:
         "Written by `python -m tests.libraries all --write`; do not edit. Each target is screened by a command of its own, as a new user would, in",
         "an environment with pinned versions (`tests/libraries/environments.toml`). *Read*: no error, and the forward ran to its end. *Helped*: the",
         "command has more words than the target. *With blocks*: a residual stream was found. Times are processor seconds of the whole command",
-        "without the spot check, the imports of torch and of the library in them.",
+        "without the spot check, the imports of torch and of the library in them. Rows may be of different commits.",
         "",
         f"**{sum(r.read for r in every)} of {len(every)} targets are read.**",
         "",
