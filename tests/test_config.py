@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,50 @@ def test_every_setting_is_shown_with_its_origin(tmp_path: Path) -> None:
     lines = dict(line.split(" = ", 1) for line in text.splitlines())
     assert [key.strip() for key in lines] == list(config.READERS)
     assert "# option" in text and "# screen.toml" in text and "# default" in text
+
+
+@pytest.mark.parametrize("text", ['report = "json=out/r.json"', 'report = ["json=out/r.json"]', '[report]\njson = "out/r.json"'])
+def test_paths_of_a_file_are_meant_from_its_folder(tmp_path: Path, text: str) -> None:
+    (tmp_path / "below").mkdir()
+    settings = config.load({}, _file(tmp_path, text) / "below")
+    assert settings.report == (("json", "../out/r.json"),)
+    with pytest.raises(UsageError, match="FORMAT=PATH"):
+        config.load({}, _file(tmp_path, 'report = "json"') / "below")
+
+
+def test_jobs_and_seeds(tmp_path: Path) -> None:
+    assert config.load({"jobs": "auto"}, tmp_path).jobs == (os.cpu_count() or 1) and config.load({"jobs": "3"}, tmp_path).jobs == 3
+    assert config.load({"seed": "0"}, tmp_path).seed == 0
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("31622400", 31622400.0), ("0.5", 0.5), ("366h", 366 * 3600.0)])
+def test_times_up_to_a_year(tmp_path: Path, text: str, seconds: float) -> None:
+    assert config.load({"timeout": text}, tmp_path).timeout == seconds
+    for beyond in ("31622401", "527041m"):
+        with pytest.raises(UsageError, match="below a year"):
+            config.load({"timeout": beyond}, tmp_path)
+
+
+def test_sizes_up_to_what_a_machine_counts(tmp_path: Path) -> None:
+    assert config.load({"memory": str(1 << 60)}, tmp_path).memory == 1 << 60 and config.load({"depth": "999999999"}, tmp_path).depth == 999999999
+    for key, beyond in (("memory", str((1 << 60) * 2)), ("depth", "1000000000")):
+        with pytest.raises(UsageError, match="below"):
+            config.load({key: beyond}, tmp_path)
+
+
+def test_stress_measures_unless_the_same_line_says_not_to(tmp_path: Path) -> None:
+    assert config.load({"stress": True}, _file(tmp_path, "probe = false")).stress
+    with pytest.raises(UsageError, match="exclude each other"):
+        config.load({"stress": True, "probe": False}, tmp_path)
+
+
+def test_a_trusted_file_without_settings_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.other]\n")
+    for name, said in (("pyproject.toml", "has no `\\[tool.screen\\]`"), ("", "must name a commit")):
+        with pytest.raises(UsageError, match=said):
+            config.load({"trusted_config": name}, tmp_path)
+
+
+def test_a_recipe_is_shown_field_by_field(tmp_path: Path) -> None:
+    shown = config.show(config.load({"recipe": ("lr=0.1",)}, tmp_path))
+    assert "recipe.lr" in shown and "= 0.1" in shown
