@@ -62,10 +62,12 @@ def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unk
     origin, factor = _origin(Forms(flow, norms, arguments), begin)
     if len(sure) > 1:
         return _of_several(sure, _read(forms), outputs, (origin, begin, last), factor)
+    start = sure[0][1].start
+    if isinstance(start, Unknown):
+        return None
     if (returned := _unadded(*sure[0], forms)) is not None:
         return Whole(origin, returned, Range(0.0, 0.0), ())
-    start = sure[0][1].start
-    if origin == begin or isinstance(start, Unknown):
+    if origin == begin:
         return None
     return Whole(origin, last, _times(start, factor), _held(_read(forms), outputs), measured=True)
 
@@ -83,6 +85,8 @@ def _of_several(streams: Streams, forms: Forms, outputs: frozenset[int], nodes: 
         gain = next(_doubts(begun, state.lost), _times(state.terms.get(begin, ZERO).at_start().gain, factor))
         return Whole(origin, end, gain, held, measured=True)
     reached = forms.inside(last)
+    if any(isinstance(o.start, Unknown) for _, o in streams):
+        return None  # a weight that starts as the identity may stand on one of them
     if _follow(streams) and reached.lost is None and all(s != begin for s, _ in reached.terms):
         return Whole(origin, last, Range(0.0, 0.0), held)
     return None
