@@ -161,6 +161,7 @@ def test_sizes_up_to_what_a_machine_counts(tmp_path: Path) -> None:
 
 def test_stress_measures_unless_the_same_line_says_not_to(tmp_path: Path) -> None:
     assert config.load({"stress": True}, _file(tmp_path, "probe = false")).stress
+    assert config.load({"probe": False}, _file(tmp_path, "stress = true")).stress
     with pytest.raises(UsageError, match="exclude each other"):
         config.load({"stress": True, "probe": False}, tmp_path)
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,11 @@ def _bad(spec: str = "b.py") -> Judged:
 def test_2_wins_over_1_over_0_in_every_format(judged: Callable[..., None], found: list[Judged], code: int, format_: str) -> None:
     judged(*found)
     assert cli.main(["check", "a.py", "--format", format_]) == code
+
+
+def test_a_probe_that_was_interrupted_is_130_whatever_was_found(judged: Callable[..., None]) -> None:
+    judged(replace(_good("unstable"), interrupted=True), _good("stable"))
+    assert cli.main(["check", "a.py"]) == 130
 
 
 def test_several_targets_are_one_object_in_the_order_given(judged: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:

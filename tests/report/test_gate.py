@@ -16,7 +16,7 @@ from screen.errors import LoadError, UsageError
 from screen.report.gate import decide
 from screen.pipeline.stages import Judged, job_of, judge
 from screen.report.build import Request, not_judged
-from screen.report.schema import FindingPart, Report
+from screen.report.schema import Channel, FindingPart, Report
 from tests.shared import ROOT
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -102,6 +102,20 @@ def test_of_many_rules_four_are_named() -> None:
     found = [(f"G10{i}", "warning", "violated") for i in range(7)]
     four = ", ".join(f"G10{i} violated" for i in range(4))
     assert decide(_report("stable", *found), ("slip",)).why == f"{four} and 3 more (--fail-on slip)"
+
+
+def test_a_verdict_counts_while_one_of_its_findings_is_not_known() -> None:
+    class Known:
+        def __init__(self, *codes: str) -> None:
+            self.codes = codes
+
+        def holds(self, found: object) -> bool:
+            return getattr(found, "code", "") in self.codes
+
+    opened = Channel(id="R", state="open", reason="", codes=["R101", "R102"])
+    report = _report("unstable", ("R101", "error", "violated"), ("R102", "error", "violated")).model_copy(update={"channels": [opened]})
+    found = {known: decide(report, ("unstable",), known=Known(*known)).code for known in ((), ("R101",), ("R102",), ("R101", "R102"))}
+    assert found == {(): 1, ("R101",): 1, ("R102",): 1, ("R101", "R102"): 0}
 
 
 # -- the command ----------------------------------------------------------------------------------------------------------------------------
