@@ -191,6 +191,8 @@ def _rank(report: Report, change: Change) -> tuple[int, float]:
 def _ratio(change: ChangePart) -> float:
     """Of the learning rate with a change to the one without; 1 where it is not known."""
     before, after = change.lr_before, change.lr_after
+    if before is None and isinstance(after, float):
+        return after / SMALLEST
     return 1.0 if not isinstance(before, float) else (after if isinstance(after, float) else MOST_RATE) / before
 
 
@@ -212,6 +214,8 @@ def _gain(report: Report, change: ChangePart) -> str:
     said += [f"helps {words.listed([words.RISKS[c] for c in change.eases])}"] if change.eases else []
     said += [f"{'but ' if said else ''}worsens {words.listed([words.RISKS[c] for c in change.opens])}"] if change.opens else []
     before, after = change.lr_before, change.lr_after
+    if before is None and isinstance(after, float):
+        said.append(f"learning rate up to about {rate(after)}, where none is expected to train without it")
     if isinstance(before, float) and not 1 / ALIKE < _ratio(change) < ALIKE:
         said.append(f"learning rate up to about {rate(before)} → {rate(after) if isinstance(after, float) else f'{MOST_RATE:g} and more'}")
     said += [f"verdict {change.verdict}"] if change.verdict != report.verdict else []

@@ -3,77 +3,23 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from screen.capture.build.build import Built, build
-from screen.capture.build.configs import Missing, Needs
+from screen.capture.build.build import build
 from screen.capture.kernels import stand_in
 from screen.capture.trace.tracer import trace
 from screen.child.run import explain, none_at
 from screen.child.protocol import Request
 from screen.command.commands import _advice
-from screen.errors import LoadError, ScreenError, UsageError
-from screen.graph.target import OPTIONAL, parse
-from screen.settings import load
+from screen.errors import LoadError, ScreenError
+from screen.graph.target import parse
 
-BASE = """
-import torch
-from torch import nn
+from tests.capture.first_try import HEAD, built, runs, writing
 
-
-class Base(nn.Module):
-    def __init__(self, d=24, n=3, vocab=50):
-        super().__init__()
-        self.embed = nn.Embedding(vocab, d)
-        self.maps = nn.ModuleList(nn.Linear(d, d) for _ in range(n))
-        self.norms = nn.ModuleList(nn.LayerNorm(d) for _ in range(n))
-
-    def forward(self, ids):
-        return self.body(self.embed(ids))
-
-    def body(self, x):
-        for linear, norm in zip(self.maps, self.norms):
-            x = x + linear(norm(self.extra(x)))
-        return x
-
-    def extra(self, x):
-        return x
-"""
-HEAD = "import torch\nfrom torch import nn\nfrom base_of_first_try import Base\n\n\n"
-
-
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Writes a file that is read from its folder, and gives its name."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["screen"])
-    before, path = set(sys.modules), list(sys.path)
-    (tmp_path / "base_of_first_try.py").write_text(BASE)
-
-    def writer(text: str, name: str = "model.py", head: str = HEAD) -> str:
-        (tmp_path / name).write_text(head + textwrap.dedent(text))
-        return name
-
-    yield writer
-    sys.path[:] = path
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
-
-
-def built(target: str, *, inputs: tuple[str, ...] = (), **settings: Any) -> list[Built]:
-    return build(parse(target), set=settings, inputs=inputs, depth=None)
-
-
-def runs(b: Built) -> str:
-    """Why its forward does not run; empty where it does."""
-    failure = trace(b.model, b.args, b.kwargs).failure
-    return failure.message if failure else ""
+write = pytest.fixture(writing)
 
 
 # -- devices -------------------------------------------------------------------------------------------------------------------------------
@@ -121,218 +67,6 @@ CONSTRUCTORS = {
 def test_a_constructor_may_name_the_cpu_and_read_values(write: Any, what: str) -> None:
     (b,) = built(write(f"class Net(Base):\n    def __init__(self, device='cpu'):\n        super().__init__()\n        {CONSTRUCTORS[what]}\n"))
     assert runs(b) == ""
-
-
-# -- configurations ------------------------------------------------------------------------------------------------------------------------
-
-CONFIGS = """
-from dataclasses import dataclass
-from typing import Optional
-
-@dataclass
-class Args:
-    d: int
-    n: int = 3
-
-class Annotated(Base):
-    def __init__(self, args: Args):
-        super().__init__(args.d, args.n)
-
-class Perhaps(Base):
-    def __init__(self, args: Optional[Args] = None):
-        super().__init__((args or Args(8)).d)
-
-class Loose(Base):
-    def __init__(self, cfg):
-        super().__init__(cfg["d"], cfg.n, cfg.get("vocab", 60))
-
-class Deep(Base):
-    def __init__(self, cfg):
-        super().__init__(cfg.model.d, cfg.model["n"])
-
-class Late(Base):
-    def __init__(self, args: Args):
-        super().__init__(args.d * getattr(args, "times", 1), args.n)
-"""
-FUTURE = "from __future__ import annotations\n"
-
-
-@pytest.mark.parametrize("head", [HEAD, FUTURE + HEAD])
-@pytest.mark.parametrize(
-    ("name", "settings", "width", "depth"),
-    [
-        ("Annotated", {"args.d": 32}, 32, 3),
-        ("Annotated", {"args.d": 32, "n": 2}, 32, 2),
-        ("Perhaps", {"args.d": 16}, 16, 3),
-        ("Loose", {"cfg.d": 40, "cfg.n": 2}, 40, 2),
-        ("Loose", {"d": 40, "n": 2}, 40, 2),
-        ("Deep", {"cfg.model.d": 48, "cfg.model.n": 4}, 48, 4),
-        ("Late", {"args.d": 8, "args.times": 3}, 24, 3),
-        ("Annotated", {"?lr": 0.1, "?d": 56, "?n": 2, "n": 1}, 56, 1),
-        ("Annotated", {"?model.d": 56, "?model.n": 2, "?name": "x"}, 56, 2),
-        ("Loose", {"?lr": 0.1, "?d": 56, "?n": 2}, 56, 2),
-        ("Deep", {"?model.d": 64, "?model.n": 1}, 64, 1),
-    ],
-)
-def test_a_configuration_is_built(write: Any, head: str, name: str, settings: dict[str, Any], width: int, depth: int) -> None:
-    (b,) = built(f"{write(CONFIGS, head=head)}::{name}", **settings)
-    assert (b.model.embed.embedding_dim, len(b.model.maps)) == (width, depth)  # type: ignore[union-attr, arg-type]
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "said"),
-    [
-        ("Annotated", {}, r"needs `args\.d`. Add `--set args\.d=…`"),
-        ("Annotated", {"args.width": 1}, "it has no `width`"),
-        ("Loose", {}, r"needs `cfg\.d`, `cfg\.n`"),
-        ("Late", {"args.d": 8, "args.tines": 3}, "it has no `tines`"),
-    ],
-)
-def test_what_a_configuration_lacks_is_named(write: Any, name: str, settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        built(f"{write(CONFIGS)}::{name}", **settings)
-
-
-def test_a_missing_name_is_told_with_its_path_and_line(write: Any) -> None:
-    target = f"{write(CONFIGS)}::Deep"
-    with pytest.raises(Missing) as caught:
-        built(target, **{"cfg.model.d": 48})
-    said = explain(caught.value, Request(target), "load")
-    assert "reads `cfg.model.n` at model.py:" in str(said) and "Add `--set cfg.model.n=…`" in str(said)
-
-
-GPT = """
-class CfgNode:
-    def __init__(self, **kwargs):
-        self.__dict__.update(kwargs)
-
-    def merge_from_dict(self, d):
-        self.__dict__.update(d)
-
-
-class Block(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.ln_1 = nn.LayerNorm(config.n_embd)
-        self.mlp = nn.ModuleDict(dict(
-            c_fc    = nn.Linear(config.n_embd, 4 * config.n_embd),
-            c_proj  = nn.Linear(4 * config.n_embd, config.n_embd),
-            dropout = nn.Dropout(config.resid_pdrop),
-        ))
-        m = self.mlp
-        self.mlpf = lambda x: m.dropout(m.c_proj(torch.relu(m.c_fc(x)))) # MLP forward
-
-    def forward(self, x):
-        return x + self.mlpf(self.ln_1(x))
-
-
-class GPT(nn.Module):
-    @staticmethod
-    def get_default_config():
-        C = CfgNode()
-        # either model_type or (n_layer, n_embd) must be given in the config
-        C.model_type = 'gpt'
-        C.n_layer = None
-        C.n_embd =  None
-        # these options must be filled in externally
-        C.vocab_size = None
-        C.block_size = None
-        C.resid_pdrop = 0.1
-        return C
-
-    def __init__(self, config):
-        super().__init__()
-        assert config.vocab_size is not None
-        assert config.block_size is not None
-        type_given = config.model_type is not None
-        params_given = all([config.n_layer is not None, config.n_embd is not None])
-        assert type_given ^ params_given # exactly one of these (XOR)
-        if type_given:
-            # translate from model_type to detailed configuration
-            config.merge_from_dict({
-                'gpt-mini':     dict(n_layer=6, n_embd=32),
-                'gpt-nano':     dict(n_layer=3, n_embd=16),
-            }[config.model_type])
-        self.transformer = nn.ModuleDict(dict(
-            wte = nn.Embedding(config.vocab_size, config.n_embd),
-            h = nn.ModuleList([Block(config) for _ in range(config.n_layer)]),
-        ))
-
-    def forward(self, idx, targets=None):
-        x = self.transformer.wte(idx)
-        for block in self.transformer.h:
-            x = block(x)
-        return x
-"""
-"""In the style of minGPT."""
-
-
-@pytest.mark.parametrize(
-    ("settings", "depth"),
-    [
-        ({"config.vocab_size": 50, "config.block_size": 8, "config.model_type": "gpt-nano"}, 3),
-        ({"?lr": 0.1, "?vocab_size": 50, "?block_size": 8, "model_type": "gpt-mini"}, 6),
-        ({"vocab_size": 50, "block_size": 8, "model_type": None, "n_layer": 5, "n_embd": 24}, 5),
-    ],
-)
-def test_a_class_gives_the_defaults_that_it_offers(write: Any, settings: dict[str, Any], depth: int) -> None:
-    (b,) = built(write(GPT) + "::GPT", **settings)
-    assert runs(b) == ""
-    assert len(b.model.transformer.h) == depth  # type: ignore[union-attr, arg-type]
-    assert b.info.changed["config"] == [None, "GPT.get_default_config()"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "lacking"),
-    [
-        ({}, ("config.vocab_size", "config.block_size", "config.model_type")),
-        ({"config.vocab_size": 50, "config.n_layer": 5}, ("config.block_size", "config.n_embd", "config.model_type")),
-    ],
-)
-def test_what_offered_defaults_leave_open_is_told_at_once(write: Any, settings: dict[str, Any], lacking: tuple[str, ...]) -> None:
-    with pytest.raises(Needs) as caught:
-        built(write(GPT) + "::GPT", **settings)
-    assert sorted(caught.value.lacking) == sorted(lacking)
-    line = 1 + (HEAD + GPT).splitlines().index("    @staticmethod")
-    said = f"which `get_default_config()` at model.py:{line} does not give; `config.model_type` is one of `gpt-mini`, `gpt-nano`, or `null` beside"
-    assert said in str(caught.value)
-    with pytest.raises(UsageError, match="n_layers"):
-        built("model.py::GPT", **{"config.n_layers": 5})
-
-
-def test_a_table_of_the_file_is_a_configuration(write: Any) -> None:
-    source = CONFIGS + "\ndef main():\n    SMALL = {'d': 16, 'n': 2}\n    OTHER = {'lr': 1}\n"
-    (b,) = built(f"{write(source)}::Loose")
-    assert b.model.embed.embedding_dim == 16 and b.info.changed["cfg"] == [None, "SMALL"]  # type: ignore[union-attr]
-
-
-def test_arguments_are_those_of_a_call_in_the_file(write: Any) -> None:
-    source = (
-        "class Net(Base):\n    def __init__(self, d, n):\n        super().__init__(d, n)\n\n"
-        "if __name__ == '__main__':\n    Net(d=8 * 4, n=2).train()\n"
-    )
-    (b,) = built(write(source))
-    assert b.model.embed.embedding_dim == 32 and b.info.changed == {"d": [None, 32], "n": [None, 2]}  # type: ignore[union-attr]
-
-
-def test_a_table_of_models_takes_a_key(write: Any) -> None:
-    path = write("class Net(Base):\n    pass\n\nMODELS = {'net/2': Net, 'other': Net}\n")
-    assert runs(built(f"{path}::MODELS['net/2']")[0]) == ""
-    with pytest.raises(UsageError, match=r"Take one: `.*MODELS\[net/2\]`"):
-        built(f"{path}::MODELS")
-    with pytest.raises(UsageError, match=r"there is no `nat`.*`net/2`"):
-        built(f"{path}::MODELS[nat]")
-
-
-@pytest.mark.parametrize(("name", "text"), [("c.json", '{"model": {"d": 8}}'), ("c.toml", "[model]\nd = 8\n"), ("c.yaml", "model: {d: 8}\n")])
-def test_a_file_of_settings(write: Any, name: str, text: str) -> None:
-    write(text, name, head="")
-    assert load({"config": name}).config == {"": name, "model.d": 8}
-
-
-def test_a_file_of_settings_is_for_classes(write: Any) -> None:
-    with pytest.raises(UsageError, match="--config"):
-        built("hf:gpt2", **{OPTIONAL: "c.json", f"{OPTIONAL}d": 8})
 
 
 # -- files as they are ---------------------------------------------------------------------------------------------------------------------

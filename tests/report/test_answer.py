@@ -181,6 +181,9 @@ def test_what_a_change_brings_stands_under_it() -> None:
     said = answer(report.model_copy(update={"changes": [worse, tried]})).changes
     worst = f"{what}: worsens scales at the start; learning rate up to about 1e-3 → 10 and more; verdict unstable"
     assert said[0].gains[0] == worst
+    rescued = tried.model_copy(update={"closes": [], "lr_before": None})
+    said = answer(report.model_copy(update={"changes": [rescued]})).changes
+    assert said[0].gains == ("learning rate up to about 4e-3, where none is expected to train without it",)
     idle = tried.model_copy(update={"closes": [], "lr_after": 1.1e-3})
     shown = report.model_copy(update={"changes": [idle]})
     assert "predicted: nothing changes that is judged here" in render(shown, "text")

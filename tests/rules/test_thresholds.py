@@ -321,6 +321,7 @@ ELSEWHERE = {
     "rules.identity_path.MOST_KINDS": "a matter of length", "rules.softmax_over_summed_axis.MOST": "ops that are followed",
     "facts.FEW": "tests/capture/test_loops.py", "facts.queries.ROUNDING": "of floats",
     "facts.output_map._LONGEST": "ops that are followed", "facts.operator.recurrence.EVEN": "of floats",
+    "facts.operator.whole.EVEN": "of floats",
     "facts.claims.derive.SLACK": "of floats",
     "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",
     "facts.operator.steps.LOW": "where a slope is read off", "facts.operator.steps.HIGH": "where a slope is read off",
