@@ -113,7 +113,8 @@ def test_a_verdict_counts_while_one_of_its_findings_is_not_known() -> None:
             return getattr(found, "code", "") in self.codes
 
     opened = Channel(id="R", state="open", reason="", codes=["R101", "R102"])
-    report = _report("unstable", ("R101", "error", "violated"), ("R102", "error", "violated")).model_copy(update={"channels": [opened]})
+    found_too = ("G104", "note", "violated")  # of no channel
+    report = _report("unstable", ("R101", "error", "violated"), ("R102", "error", "violated"), found_too).model_copy(update={"channels": [opened]})
     found = {known: decide(report, ("unstable",), known=Known(*known)).code for known in ((), ("R101",), ("R102",), ("R101", "R102"))}
     assert found == {(): 1, ("R101",): 1, ("R102",): 1, ("R101", "R102"): 0}
 
