@@ -357,6 +357,17 @@ def identity(path: IdentityPathPart) -> str:
     return "no, it is broken by something else than a norm" if path.breaks else "no"
 
 
+def whole_gain(report: Report) -> str:
+    """The gain of the model along all identity paths together, where that of no stream is it; empty where there is nothing to say."""
+    told = next((c for c in report.claims if c.claim == "identity_gain" and c.stream is None), None)
+    if told is None:
+        return ""
+    refuted = told.measured is not None and told.measured.agrees is False
+    if told.status == "unknown" or refuted or not isinstance(told.value, int | float) or isinstance(told.value, bool):
+        return f"not known{f': {told.reason}' if told.reason else ''}"
+    return f"{told.value:.4g}, where each stream has its own"
+
+
 def stream_facts(stream: StreamPart) -> list[tuple[str, str]]:
     """The facts of a whole stream as (label, value)."""
     facts = [

@@ -13,6 +13,7 @@ from screen.capture.trace.loop import alone
 from screen.capture.trace.tracer import trace
 from screen.facts import Facts, derive
 from screen.graph.unloop import first_copy
+from screen.report import render
 from screen.report.schema import Report
 
 WIDTH = 16
@@ -391,6 +392,15 @@ def test_what_stands_around_the_stream_counts_for_the_model(name: str, gain: lis
     claims = [c for c in facts(name).claims if c.claim == "identity_gain"]
     assert [c.value for c in claims if c.stream is None] == gain
     assert {c.value for c in claims if c.stream is not None} == {1.0}
+
+
+def test_every_page_has_the_gain_of_the_model_where_no_stream_has_it() -> None:
+    reports = {n: report(n) for n in ("TowersScaled", "TowersByMatrix", "TowersApart")}
+    said = {n: [render(found, f) for f in ("text", "markdown", "html")] for n, found in reports.items()}
+    assert "model  gain of all identity paths together: 4, where each stream has its own" in said["TowersScaled"][0]
+    assert all("4, where each stream has its own." in page for page in said["TowersScaled"][1:])
+    assert all("together: not known: how " in " ".join(page.split()).replace("</a>", "").replace("<code>", "") for page in said["TowersByMatrix"])
+    assert not any("paths together" in page for page in said["TowersApart"])
 
 
 def test_the_gain_of_a_sum_is_measured() -> None:

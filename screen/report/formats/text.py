@@ -112,6 +112,9 @@ def _report(report: Report, verbose: bool, width: int | None) -> Iterator[Render
     for stream in report.streams:
         yield Text("")
         yield from _stream(stream, width, verbose)
+    if gain := words.whole_gain(report):
+        yield Text("")
+        yield _hang("model  gain of all identity paths together: ", clean(gain), 2, width)
     if report.probe is not None:
         yield Text("")
         yield from (Text(line) for line in probe.text(report.probe))
