@@ -50,14 +50,14 @@ def recursion_of(
     builder = Builder(stream, graph, tokens, others=others, norms=norms)
     try:
         stack = builder.stack(depth or stream.depth)
-        if is_causal(stack) and not stack.tied:
+        run = None if stack.tied else forward(stack)
+        if run is not None and is_causal(stack):
             alone = Builder(stream, graph, 1, others=others, norms=norms)
-            _compare_first(stream, stack, alone.stack(depth or stream.depth))
-        found = read(stack, gains_of(stack), _assumptions(builder, tokens))
-        if stack.tied:
+            _compare_first(stack, run, alone.stack(depth or stream.depth))
+        found = read(stack, gains_of(stack), _assumptions(builder, tokens), run)
+        if run is None:
             found = replace(found, words=Unknown("weights serve at several depths"))
         else:
-            run = forward(stack)
             words = start_of_words(builder, stack, run)
             found = replace(found, words=words, first_update=_first_update(builder, stack, run, words))
     except Stop as stop:
@@ -104,13 +104,13 @@ def _entry(builder: Builder) -> float:
     return math.fsum(backs[s.target].power for s in tables)
 
 
-def _compare_first(stream: Stream, stack: Stack, alone: Stack) -> None:
+def _compare_first(stack: Stack, run: Forward, alone: Stack) -> None:
     """Raises `Stop` where tokens are not exchangeable: under a causal mask the first attends to itself alone, and where branches read the stream
     without a norm what it gains so multiplies. `alone`: the stack for that one token."""
-    mine, first = forward(stack).sums[-1], forward(alone).sums[-1]
+    mine = run.sums[-1]
     inlets = [i for block in {id(b): b for b in stack.blocks}.values() for add in block for i in add.inlets]
     raw = [i for i in inlets if i.program.is_causal and _grows(i.program, mine)]
-    if raw and first.power > UNEVEN * mine.power:
+    if raw and (first := forward(alone).sums[-1]).power > UNEVEN * mine.power:
         times = (first.power / mine.power) ** 0.5
         raise Stop(f"`{raw[0].name}`: under a causal mask the first token, which attends to itself, becomes {times:.2g} times as large as others")
 

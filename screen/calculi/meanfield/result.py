@@ -89,9 +89,9 @@ GRADIENTS = (
 )
 
 
-def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tuple[str, ...]) -> Recursion:
-    """Run the recursion and read it off."""
-    run, depth = tied_weights.forward(stack) if stack.tied else forward(stack), len(stack.blocks)
+def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tuple[str, ...], run: Forward | None = None) -> Recursion:
+    """Run the recursion, unless `run` is what it came to, and read it off."""
+    run, depth = run or (tied_weights.forward(stack) if stack.tied else forward(stack)), len(stack.blocks)
     rms = [math.sqrt(s.power) for s in run.states]
     rms += [math.inf] * (depth - len(rms))
     blame, mute = _blame(rms[-1]), silent(stack, run)
