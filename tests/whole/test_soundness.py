@@ -39,7 +39,7 @@ def test_designs_of_a_seed_are_distinct_and_stay_the_same() -> None:
     assert found[:50] == distinct(50, 0) and found[:50] != distinct(50, 1)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(designs())
 def test_every_design_runs(design: Design) -> None:
     """Two blocks of it: cubes without a norm leave the floats in twelve."""
