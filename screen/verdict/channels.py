@@ -70,18 +70,18 @@ def fold(facts: Facts, run: RuleRun, info: Info, recipe: Recipe | None = None, *
     streams = features_of(facts)
     doubts = reasons_not_to_judge(facts)
 
-    def judged(recipe: Recipe | None) -> tuple[VerdictName, tuple[ChannelState, ...], Assessment | None]:
-        seen = assess(streams, recipe) if recipe is not None else None
-        channels = structure if recipe is None or seen is None else under_recipe(structure, seen, streams, recipe)
-        return _name(facts, channels, bool(doubts)), channels, seen
+    def judged(recipe: Recipe, seen: Assessment | None, both: tuple[Sides, ...] = ()) -> tuple[VerdictName, tuple[ChannelState, ...]]:
+        channels = structure if seen is None else under_recipe(structure, seen, streams, recipe, both)
+        return _name(facts, channels, bool(doubts)), channels
 
-    name, channels, seen = judged(recipe)
+    seen = None if recipe is None else assess(streams, recipe)
+    both = () if recipe is None or seen is None else sides(seen, recipe, lambda other: judged(other, assess(streams, other))[0])
+    name, channels = judged(recipe or Recipe(), seen, both)
     conditions = _conditions(run, channels, recipe)
     if depth_assumed:
         conditions.append(Condition(ASSUMED_DEPTH, f"a block target, assumed to be stacked {BLOCK_DEPTH} times (`--depth N` says how often)"))
     summary = summarise(facts, info.model_class or "model", block=info.block)
     because = _because(name, channels, doubts)
-    both = () if recipe is None or seen is None else sides(seen, recipe, lambda other: judged(other)[0])
     summary += f"; {because}" if because else ""
     return Verdict(name, False, summary, channels, tuple(conditions), seen, limits(streams, recipe or Recipe()), both)
 

@@ -3,19 +3,16 @@ the harshest, each judged as if the recipe stated it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from screen.recipe import Recipe
 from screen.verdict.risk import Assessment
-from screen.verdict.risk.assess import Dependence
+from screen.verdict.risk.assess import Dependence, edge
 from screen.verdict.state import VerdictName
 
 WHOLE = frozenset({"warmup_steps", "total_steps"})
 """Items that are counts."""
-HALVINGS = 20
-"""Of the interval in which the verdict flips: rates are told with two digits."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +49,9 @@ def _of(found: Dependence, recipe: Recipe, judge: Callable[[Recipe], VerdictName
     kind, harsh = at(found.kind), at(found.harsh)
     if isinstance(found.kind, str) or isinstance(found.harsh, str):
         return Sides(found.item, found.kind, found.harsh, found.kind, found.harsh, kind, harsh)
-    holds, _ = _flip(lambda v: at(v) == kind, found.kind, found.harsh)
-    _, fails = _flip(lambda v: at(v) != harsh, found.kind, found.harsh)
+    holds, _ = edge(lambda v: at(v) == kind, found.kind, found.harsh)
+    _, fails = edge(lambda v: at(v) != harsh, found.kind, found.harsh)
     return Sides(found.item, whole(holds), whole(fails), found.kind, found.harsh, kind, harsh)
-
-
-def _flip(holds: Callable[[float], bool], kind: float, harsh: float) -> tuple[float, float]:
-    """Between a value at which it holds and one at which it does not, by halving: two neighbours of which the same is true."""
-    for _ in range(HALVINGS):
-        middle = math.sqrt(kind * harsh) if min(kind, harsh) > 0 else (kind + harsh) / 2
-        kind, harsh = (middle, harsh) if holds(middle) else (kind, middle)
-    return kind, harsh
 
 
 __all__ = ["Sides", "sides"]

@@ -15,6 +15,7 @@ from screen.rule import ChannelId
 from screen.verdict.risk import Assessment, Dependence, Features
 from screen.verdict.risk.channels import overall
 from screen.verdict.risk.constants import RISKY
+from screen.verdict.sides import Sides
 from screen.verdict.state import ChannelState
 
 NEEDS: dict[ChannelId, tuple[str, ...]] = {
@@ -39,18 +40,20 @@ WORDS = {
 }  # fmt: skip
 
 
-def under_recipe(channels: Sequence[ChannelState], seen: Assessment, streams: Sequence[Features], recipe: Recipe) -> tuple[ChannelState, ...]:
-    """The channels under the recipe, each with its risk."""
-    return tuple(replace(_judged(channel, seen, streams, recipe), risk=seen.risks[channel.id]) for channel in channels)
+def under_recipe(
+    channels: Sequence[ChannelState], seen: Assessment, streams: Sequence[Features], recipe: Recipe, both: Sequence[Sides] = ()
+) -> tuple[ChannelState, ...]:
+    """The channels under the recipe, each with its risk. `both`: where the verdict flips that an item decides, which its reason then names."""
+    return tuple(replace(_judged(channel, seen, streams, recipe, both), risk=seen.risks[channel.id]) for channel in channels)
 
 
-def _judged(channel: ChannelState, seen: Assessment, streams: Sequence[Features], recipe: Recipe) -> ChannelState:
+def _judged(channel: ChannelState, seen: Assessment, streams: Sequence[Features], recipe: Recipe, both: Sequence[Sides]) -> ChannelState:
     name, risk = channel.id, seen.risks[channel.id]
     if channel.state in ("closed", "open", "unknown"):
         return channel
     deciding = next((d for d in seen.depends if d.channel == name), None)
     if deciding is not None:
-        return _depends(channel, deciding)
+        return _depends(channel, deciding, next((b.fails_from for b in both if b.item == deciding.item), deciding.flips_at))
     apart: dict[ChannelId, float] = {c: r for c, r in seen.risks.items() if c != "N"}
     if overall(apart) >= RISKY and not seen.depends and name != "N" and (risk == max(apart.values()) or risk >= OPENING):
         return replace(channel, state="open", reason=_risky(channel, seen))
@@ -70,13 +73,13 @@ def _judged(channel: ChannelState, seen: Assessment, streams: Sequence[Features]
     return replace(channel, state="guarded", reason=_guarded(channel, risk, recipe))
 
 
-def _depends(channel: ChannelState, found: Dependence) -> ChannelState:
+def _depends(channel: ChannelState, found: Dependence, fails_from: float | str) -> ChannelState:
     what = WORDS[found.item]
-    if isinstance(found.flips_at, str):
-        reason = f"it depends on the {what}, which is not stated: it fails in {found.flips_at} and holds in {found.usual}."
+    if isinstance(fails_from, str):
+        reason = f"it depends on the {what}, which is not stated: it fails in {fails_from} and holds in {found.usual}."
     else:
         side = "above" if found.holds_below else "below"
-        reason = f"it depends on the {what}, which is not stated: expected to fail {side} {found.flips_at:.2g}."
+        reason = f"it depends on the {what}, which is not stated: expected to fail {side} {fails_from:.2g}."
     return replace(channel, state="conditional", reason=reason, conditions=channel.conditions or ("not-stated",))
 
 

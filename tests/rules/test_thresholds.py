@@ -333,7 +333,7 @@ ELSEWHERE = {
     "verdict.risk.constants.EXPECTED": "tests/verdict/test_risk.py", "verdict.risk.constants.RISKY": "tests/verdict/test_risk.py",
     "verdict.risk.setting.RECTIFIED": "steps that RAdam is worth",
     "verdict.risk.setting.ROOT_FROM": "a unit of a schedule", "verdict.under_recipe.OPENING": "tests/verdict/test_under_recipe.py",
-    "verdict.sides.HALVINGS": "how exactly a flip is found", "verdict.under_recipe.QUIET": "tests/verdict/test_under_recipe.py",
+    "verdict.under_recipe.QUIET": "tests/verdict/test_under_recipe.py",
 }  # fmt: skip
 """Numbers that are no threshold, or are on both sides of elsewhere."""
 

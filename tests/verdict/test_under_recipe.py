@@ -73,6 +73,7 @@ def test_what_decides_alone_has_a_verdict_on_either_side_as_if_it_were_stated() 
     both = verdict.sides[0]
     assert (both.harsh, both.kind) == (0, 10_000) and both.when_harsh == "unstable" != both.when_kind
     assert not isinstance(both.holds_to, str) and 0 < both.holds_to < 10_000 and both.fails_from == both.holds_to - 1
+    assert f"expected to fail below {both.fails_from:.2g}." in next(c.reason for c in verdict.channels if c.state == "conditional")
     for steps, failing in ((both.fails_from, True), (both.holds_to, False)):
         stated = _under(h.post(), recipe.model_copy(update={"warmup_steps": steps}))
         assert stated.sides == () and (stated.verdict == "unstable") is failing

@@ -103,16 +103,20 @@ def _dependence(item: Item, features: Features, each: Callable[[str, object], di
 
 
 def flip(risk: Callable[[float], float], kind: float, harsh: float, threshold: float) -> float | None:
-    """Where a monotone risk crosses the threshold between two ends, by halving: of logarithms where both ends are above zero."""
-    if not risk(kind) < threshold <= risk(harsh):
-        return None
+    """Where a monotone risk crosses the threshold between two ends."""
+    return edge(lambda value: risk(value) < threshold, kind, harsh)[0] if risk(kind) < threshold <= risk(harsh) else None
+
+
+def edge(holds: Callable[[float], bool], kind: float, harsh: float) -> tuple[float, float]:
+    """Between a value at which something holds and one at which it does not, by halving: two neighbours of which the same is true. Of logarithms
+    where both ends are above zero."""
     scaled = kind > 0 and harsh > 0
     low, high = (math.log(kind), math.log(harsh)) if scaled else (kind, harsh)
+    back: Callable[[float], float] = math.exp if scaled else float
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        value = math.exp(middle) if scaled else middle
-        low, high = (middle, high) if risk(value) < threshold else (low, middle)
-    return math.exp(low) if scaled else low
+        low, high = (middle, high) if holds(back(middle)) else (low, middle)
+    return back(low), back(high)
 
 
-__all__ = ["Assessment", "Dependence", "assess", "flip", "rated"]
+__all__ = ["Assessment", "Dependence", "assess", "edge", "flip", "rated"]
