@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from screen.facts.advice import deepnorm_code
 from screen.facts.output_map import last_map
-from screen.facts.queries import COLLAPSED, UPDATE_LIMIT, basis_of, has_identity_path, number_of, program_doubt
+from screen.facts.queries import COLLAPSED, UPDATE_LIMIT, basis_of, has_identity_path, number_of, program_doubt, twins
 from screen.facts.rank_collapse import least_one_minus_cos
 from screen.facts.weight_gains import through_decoder
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
@@ -194,9 +194,7 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
 
 def _beside(facts: Facts, stream: Stream) -> str:
     """A stream with an identity path to which all branches of this one are added too (ResiDual)."""
-    outputs = {s.output for k in stream.kinds for s in k.sublayers}
-    others = [o for o in facts.streams if o is not stream and o.identity.exists is True]
-    return next((o.name for o in others if outputs <= {s.output for k in o.kinds for s in k.sublayers}), "")
+    return next((o.name for o in twins(facts, stream) if o.identity.exists is True), "")
 
 
 def _last(stream: Stream) -> Sublayer:

@@ -236,6 +236,28 @@ def starts_at_zero(sublayer: Sublayer) -> bool:
     return sublayer.branch.init == 0.0
 
 
+def twins(facts: Facts, stream: Stream) -> tuple[Stream, ...]:
+    """Other streams to which all branches of this one are added as well, as they are or on one side behind a factor or a norm (ResiDual)."""
+    own = [_made(facts, s) for k in stream.kinds for s in k.sublayers]
+
+    def takes(other: Stream) -> bool:
+        every = (_unscaled(facts, output) for ran in other.traced for _, output in ran.branches)
+        made = frozenset().union(*every, *(_made(facts, s) for k in other.kinds for s in k.sublayers))
+        return all(not made.isdisjoint(one) for one in own)
+
+    return tuple(o for o in facts.streams if o is not stream and takes(o))
+
+
+def _made(facts: Facts, sublayer: Sublayer) -> frozenset[int]:
+    """What a branch adds, without the norm behind it, and without a factor."""
+    return _unscaled(facts, sublayer.output).union(n.source for position, n in sublayer.norms if position == "B")
+
+
+def _unscaled(facts: Facts, output: int) -> frozenset[int]:
+    node = facts.graph.nodes[output]
+    return frozenset({output, *(node.inputs if node.op in ("mul", "div") else ())})
+
+
 def branches(facts: Facts, stream: Stream) -> int:
     """Residual branches that a value passes over the whole depth."""
     return sum(facts.passes(stream, kind) * len(kind.sublayers) for kind in stream.kinds)
@@ -299,6 +321,6 @@ __all__ = [
     "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
     "claim_of", "do_logits_stay", "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax",
     "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "normed_total", "number_of",
-    "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "streams_in_sequence",
+    "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins",
     "unproven", "where",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ class Group:
     first: FindingPart
     count: int
     others: tuple[str, ...]
-    """Where the others are: module, or file and line."""
+    """Where the others are: module, or file and line, or stream; of what is said of the model as a whole nothing."""
 
 
 def grouped(findings: list[FindingPart]) -> list[Group]:
@@ -27,7 +27,11 @@ def grouped(findings: list[FindingPart]) -> list[Group]:
     for f in findings:
         key = (f.code, f.outcome, re.sub(r"\d+", "#", f.message), re.sub(r"\d+", "#", f.module or ""))
         found.setdefault(key, []).append(f)
-    return [Group(same[0], len(same), tuple(dict.fromkeys(f.module or f"{f.file}:{f.line}" for f in same[1:]))) for same in found.values()]
+    return [Group(same[0], len(same), tuple(dict.fromkeys(filter(None, map(_where, same[1:]))))) for same in found.values()]
+
+
+def _where(finding: FindingPart) -> str:
+    return finding.module or (f"{finding.file}:{finding.line}" if finding.file else finding.stream or "")
 
 
 def folded(names: list[str]) -> list[str]:

@@ -10,12 +10,12 @@ import pytest
 
 from screen.errors import LoadError
 from screen.recipe import Recipe, Stated
-from screen.report import render, words
+from screen.report import groups, render, words
 from screen.report.answer import answer, line, rate
 from screen.report.build import Request, assemble, not_judged, several
 from screen.report.formats import text as text_format
 from screen.report.formats.markdown import LIMIT
-from screen.report.schema import ChangePart, ClaimPart, MeasuredPart, Report, State
+from screen.report.schema import ChangePart, ClaimPart, FindingPart, MeasuredPart, Report, State
 from screen.structure.types import HollowNorm
 from screen.verdict.channels import CHANNELS, fold
 from screen.verdict.conditions import CONDITIONS
@@ -229,3 +229,14 @@ def test_several_targets_begin_with_a_table_of_links_and_short_fits_a_comment() 
     assert "[`m0.py`](#target-1)" in whole and '<a id="target-1"></a>' in whole
     alone = render(report_of(h.pre()), "markdown", short=True)
     assert "## Findings" in alone and "## Stream" not in alone and "Cut here" not in alone and "Reproduce" in alone
+
+
+def test_findings_of_the_whole_model_are_counted_and_have_no_place() -> None:
+    finding = FindingPart(
+        code="I201", name="loss-at-start", step="forward", channel="I", severity="note", outcome="cannot_tell",
+        message="`s1`: unknown", basis="derived",
+    )  # fmt: skip
+    [one] = groups.grouped([finding, finding.model_copy(update={"message": "`s2`: unknown"})])
+    assert (one.count, one.others) == (2, ()), "not `None:None`"
+    [one] = groups.grouped([finding, finding.model_copy(update={"stream": "s2"})])
+    assert one.others == ("s2",)

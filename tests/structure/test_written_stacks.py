@@ -250,6 +250,23 @@ def test_two_branches_from_one_projection() -> None:
     assert {s.parallel_group for s in subs} == {0} and [s.m.maps for s in subs] == [4, 3]
 
 
+class Twins(nn.Module):
+    """Two feed-forwards that read one norm, added one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.f, self.g = nn.LayerNorm(WIDTH), FFN(), FFN()
+
+    def forward(self, x: Tensor) -> Tensor:
+        n = self.norm(x)
+        return x + self.f(n) + self.g(n)
+
+
+def test_parallel_branches_that_are_alike_make_one_block() -> None:
+    report = read(nn.Sequential(*(Twins() for _ in range(DEPTH)), nn.LayerNorm(WIDTH)))
+    assert blocks(report) == ["3: ffn pre, ffn pre"]
+
+
 @pytest.mark.parametrize("how", ["apart", "one input", "gated", "no bias", "hidden first"])
 def test_two_branches_into_one_output_map(how: str) -> None:
     report = read(nn.Sequential(*(OneOutput(how) for _ in range(DEPTH)), nn.LayerNorm(WIDTH)))

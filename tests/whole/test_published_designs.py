@@ -161,6 +161,14 @@ def test_a_stream_that_collects_branches_of_another_one_does_not_grow_exponentia
     assert (state(report, "R"), state(report, "D")) == ("conditional", "conditional"), "its branches reach the end without the norms"
     collapsed = next(f.message for f in report.findings if f.code == "D201")
     assert "tokens are nearly the same; its branches are added to" in collapsed
+    total = {c.claim: c for c in report.claims if c.stream == "stream1" and c.claim in ("rms_ratio", "gradient_ratio")}
+    assert {c.status for c in total.values()} == {"measured"}, "what its branches read is no state of its own, which no recursion of it alone follows"
+    assert isinstance(ratio := total["rms_ratio"].value, float) and ratio > 2, "24 branches were added"
+    normed = next(c for c in report.claims if c.stream == "stream2" and c.claim == "gradient_ratio")
+    assert normed.status == "measured", "gradients of its branches come back through the other stream as well"
+    norms = next(c for c in report.changes if c.id == "norms-behind")
+    assert isinstance(norms.lr_after, float) and isinstance(norms.lr_before, float)
+    assert norms.lr_after >= norms.lr_before, "a branch with a norm of its own for each stream is added to both all the same"
 
 
 class Fused(nn.Module):

@@ -63,8 +63,37 @@ def recursion_of(
     except Stop as stop:
         apart = layer_by_layer(stream) if stop.unknown.reason == DIFFERENT else None
         return stop.unknown if apart is None else recursion_of(apart, graph, depth, tokens=tokens, streams=(apart, *others), norms=norms)
+    if (beside := _read_beside(graph, stream)) is not None:
+        found = found.without_gradients(beside)
     if isinstance(stream.final_norm, Unknown):
         found = replace(found, last_gradient_exponent=stream.final_norm)
+    return found
+
+
+def _read_beside(graph: Graph, stream: Stream) -> Unknown | None:
+    """Where gradients come into the blocks otherwise than from the stream's end: something that they make leads to the first output past it (what
+    they add is added to another stream too, a state in the middle is read by a head of its own)."""
+    if not graph.outputs:
+        return None
+    first, last = stream.states[0], stream.states[-1]
+    inside, alive = _above(graph, last), _above(graph, graph.outputs[0])
+    below = {first}
+    for node in graph.nodes[first + 1 : last + 1]:
+        if below.isdisjoint(node.inputs):
+            continue
+        below.add(node.index)
+        past = next((u for u in graph.users[node.index] if u in alive and u not in inside), None) if node.index in inside - {last} else None
+        if past is not None:
+            return Unknown("what its blocks make is read past the stream's end too, and gradients come back from there", (past,))
+    return None
+
+
+def _above(graph: Graph, node: int) -> set[int]:
+    """A node and all that leads to it."""
+    found = {node}
+    for here in reversed(graph.nodes[: node + 1]):
+        if here.index in found:
+            found.update(here.inputs)
     return found
 
 

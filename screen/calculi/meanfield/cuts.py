@@ -66,9 +66,12 @@ class Cuts:
         return found
 
     def exit(self, number: int) -> int | None:
-        """The state behind a traced block that another follows (the first one again, in a loop)."""
+        """The state behind a traced block that another follows (the first one again, in a loop). Raises where that one reads none behind this one."""
         if number + 1 < len(self.stream.traced):
-            return self.entry(number + 1)
+            following, (add, _) = self.entry(number + 1), self.stream.traced[number].branches[-1]
+            if following < add:
+                raise Stop("a block reads no state of the stream that the block before it has made", add)
+            return following
         return self.graph.outputs[0] if self.loop else None
 
     def spans(self, kind: str) -> list[tuple[int, int, int]]:

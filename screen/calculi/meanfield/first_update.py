@@ -24,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from screen.calculi.meanfield import forms
 from screen.calculi.meanfield.linear_steps import Average, give
 from screen.calculi.meanfield.moments import NO_GRADIENT, Gradient, Moments
 from screen.calculi.meanfield.program import Program
@@ -215,12 +216,15 @@ def _through(
         factor = norm_factor(add.close, run.sums[place])
         gradient, across = gradient.scaled(factor), across * factor
     kept = back = gradient.scaled(add.identity)
-    back_across, excess = across * add.identity, 0.0
+    back_across, excess, identity = across * add.identity, 0.0, add.identity
     for inlet, slots, others in zip(add.inlets, run.slots[place], between, strict=True):
         entering, more, here = _branch(tally, inlet, slots, others, gradient, across)
         back, back_across, excess = back.plus(entering), back_across + more, max(excess, here)
+        if inlet.program.tokens:
+            own = forms.identity(inlet.program.steps, slots, inlet.program.output)
+            kept, identity = kept.plus(forms.passed(gradient, own, tally.tokens).scaled(inlet.square)), identity + own[1] ** 2 * inlet.square
     tally.moments = _moments(tally, kept, back, excess)
-    tally.carried *= _persistence(add, run, place)
+    tally.carried *= _persistence(run, place, identity)
     return back, back_across
 
 
@@ -261,10 +265,10 @@ def _moments(tally: _Tally, kept: Gradient, back: Gradient, excess: float) -> tu
     return common, rest
 
 
-def _persistence(add: Add, run: Forward, place: int) -> float:
+def _persistence(run: Forward, place: int, identity: float) -> float:
     """Share of the state behind an add that is the state before it."""
     read = run.slots[place][0][0].power if run.slots[place] else run.sums[place].power
-    return min(add.identity * read / max(run.sums[place].power, TINY), 1.0)
+    return min(identity * read / max(run.sums[place].power, TINY), 1.0)
 
 
 def _inputs(step: Linear) -> float:

@@ -96,23 +96,35 @@ def forward(steps: Sequence[Step], slots: Slots, tokens: int) -> Forms:
 
 def backward(steps: Sequence[Step], slots: Slots, backs: Backs, tokens: int) -> None:
     """Gradients at all atoms, from the one at the output."""
-    forms: Forms = {}
-    for step in steps:
-        if isinstance(step, LINEAR):
-            forms[step.target] = extended(forms, step, slots)
+    forms = _forms(steps, slots)
     for step in reversed(steps):
         if step.target not in forms:
             step.backward(slots, backs)
             continue
-        for atom, (a, b) in forms[step.target].items():
+        for atom, pair in forms[step.target].items():
             if atom >= 0:
-                backs[atom] = backs[atom].plus(_passed(backs[step.target], a, b, tokens))
+                backs[atom] = backs[atom].plus(passed(backs[step.target], pair, tokens))
 
 
-def _passed(gradient: Gradient, a: float, b: float, tokens: int) -> Gradient:
+def identity(steps: Sequence[Step], slots: Slots, output: int) -> Pair:
+    """The coefficients of the state that a block reads in what it makes: what no weight stands on."""
+    return _forms(steps, slots).get(output, {}).get(0, (0.0, 0.0))
+
+
+def _forms(steps: Sequence[Step], slots: Slots) -> Forms:
+    forms: Forms = {}
+    for step in steps:
+        if isinstance(step, LINEAR):
+            forms[step.target] = extended(forms, step, slots)
+    return forms
+
+
+def passed(gradient: Gradient, pair: Pair, tokens: int) -> Gradient:
+    """What an atom with these coefficients has of a gradient."""
+    a, b = pair
     common = (gradient.power + (tokens - 1) * gradient.shared) * a * a
     apart = (gradient.power - gradient.shared) * b * b
     return Gradient((common + (tokens - 1) * apart) / tokens, (common - apart) / tokens)
 
 
-__all__ = ["Form", "Forms", "backward", "forward"]
+__all__ = ["Form", "Forms", "Pair", "backward", "forward", "identity", "passed"]

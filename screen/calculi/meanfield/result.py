@@ -77,6 +77,11 @@ class Recursion:
     first_update: FirstUpdate | Unknown = NOT_COMPUTED
     """κ, how far Adam's first step moves the last normed state."""
 
+    def without_gradients(self, why: Unknown) -> Recursion:
+        """The same with nothing told of gradients."""
+        unknown: dict[str, Any] = dict.fromkeys((*GRADIENTS, "first_update"), why)
+        return replace(self, **unknown)
+
 
 GRADIENTS = (
     "gradient_ratio",
@@ -243,4 +248,4 @@ def _block_number(block: Block) -> float | None:
     return total
 
 
-__all__ = ["Law", "Recursion", "read"]
+__all__ = ["Law", "Recursion", "read", "silent"]

@@ -6,6 +6,7 @@ A loop (a block target) has no ends: its blocks are grouped by copy, and all are
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,6 +41,16 @@ def signature(sub: Sublayer) -> tuple[object, ...]:
     )
 
 
+def _places(subs: Sequence[Sublayer]) -> list[int]:
+    """Of each sublayer its place among those that read the same state: parallel branches make no blocks of their own, however alike they are."""
+    seen: Counter[int | None] = Counter()
+    places = []
+    for sub in subs:
+        places.append(0 if sub.parallel_group is None else seen[sub.parallel_group])
+        seen[sub.parallel_group] += 1
+    return places
+
+
 def _word(value: object) -> str:
     """A reason, without the nodes that it blames: every block has its own."""
     return value.reason if isinstance(value, Unknown) else str(value)
@@ -63,7 +74,8 @@ class Ends:
         if self.is_loop and graph.loop is not None:
             of_copy = {c: [i for i, s in enumerate(subs) if c in graph.call_path(graph.nodes[s.add].call)] for c in graph.loop.copies}
             return [Block(tuple(members), copy) for copy, members in of_copy.items() if members]
-        return blocks(graph, [Placed(b.add, b.home) for _, b in self.reader.branches], [signature(s) for s in subs])
+        own = [(*signature(s), place) for s, place in zip(subs, _places(subs), strict=True)]
+        return blocks(graph, [Placed(b.add, b.home) for _, b in self.reader.branches], own)
 
     def positions(self, block: Block) -> list[int]:
         """Its adds, by their positions on the chain."""

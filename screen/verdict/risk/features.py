@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from screen.facts.queries import (
-    are_logits_bounded, branches, has_identity_path, has_softmax, is_output_bounded, is_sum_normed, number_of,
+    are_logits_bounded, branches, has_identity_path, has_softmax, is_output_bounded, is_sum_normed, number_of, twins,
 )  # fmt: skip
 from screen.facts.record import Facts
 from screen.facts.weight_gains import through_decoder
@@ -89,14 +89,14 @@ def features_of(facts: Facts) -> tuple[Features, ...]:
 
 def _of_stream(facts: Facts, stream: Stream) -> Features:
     subs = [s for k in stream.kinds for s in k.sublayers]
-    twins = _twins(facts, stream)
+    beside = twins(facts, stream)
     found = facts.recursion(stream)
     softmax = [s for s in subs if has_softmax(facts, s) is not False]
     recursion = None if isinstance(found, Unknown) else found
     maps, words = _gains(facts, stream), None if recursion is None else recursion.words
     gain, side = max(maps, default=(None, None))
     grown = [(g, a) for g, a in maps if g > 0]
-    normed = _normed(stream) or any(_normed(t) for t in twins)
+    normed = _normed(stream) or any(_normed(t) for t in beside)
     number = None if recursion is None else _number(recursion.deepnorm_number)
     logits = [] if recursion is None else [u for pair in recursion.logit_rms.values() for u in pair if math.isfinite(u)]
     return Features(
@@ -104,7 +104,7 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
         depth=facts.depth(stream),
         branches=max(branches(facts, stream), 1),
         width=stream.width or 1,
-        identity=True if any(has_identity_path(facts, t) is True for t in twins) else _answer(has_identity_path(facts, stream)),
+        identity=True if any(has_identity_path(facts, t) is True for t in beside) else _answer(has_identity_path(facts, stream)),
         crossed=stream.identity.norms_crossed,
         bounded=_all([True if is_sum_normed(facts, s) else _answer(is_output_bounded(facts, s)) for s in subs]),
         normed=normed or facts.claims.of("growth", "fixed", stream.name).known in ("bounded", "linear"),
@@ -132,17 +132,6 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
         has_final_norm=_answer(stream.final_norm) if stream.kinds[-1].sublayers[-1].positions[-1:] != ("C",) else True,
         words=None if words is None or isinstance(words, Unknown) else words.words,
     )
-
-
-def _twins(facts: Facts, stream: Stream) -> list[Stream]:
-    """Other streams that all its branches are added to as well, as they are or on one side behind a factor."""
-    outputs = [s.output for k in stream.kinds for s in k.sublayers]
-
-    def same(one: int, two: int) -> bool:
-        return one == two or one in facts.graph.nodes[two].inputs or two in facts.graph.nodes[one].inputs
-
-    others = [o for o in facts.streams if o is not stream]
-    return [o for o in others if all(any(same(n, s.output) for k in o.kinds for s in k.sublayers) for n in outputs)]
 
 
 def _normed(stream: Stream) -> bool:

@@ -29,6 +29,28 @@ DESIGNS: dict[str, dict[str, Any]] = {
     "parallel": {"norms": "A", "parallel": True},
 }
 
+PARALLEL = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+        self.f, self.g = (nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)) for _ in range(2))
+
+    def forward(self, x):
+        n = self.norm(x)
+        return SUM
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(12))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+"""
+
 
 def deepnorm(depth: int) -> dict[str, Any]:
     """α and β for `depth` blocks."""
@@ -75,6 +97,15 @@ def test_kappa_is_within_a_factor_of_two_of_what_a_network_does(name: str) -> No
     for depth in (4, 24) if name in ("post", "deepnorm") else (4,):
         design = {**DESIGNS.get(name, deepnorm(depth)), "depth": depth, "dim": DIM, "vocab": VOCAB}
         assert math.log2(derived(design).kappa / measured(design)) == pytest.approx(0, abs=1), depth
+
+
+def test_a_block_that_is_read_as_a_whole_keeps_its_skip() -> None:
+    """`x + (f(x) + g(x))` in place of `x + f(x) + g(x)`: what M gains from a block is as much as its branches have of the gradient."""
+    sources = (PARALLEL.replace("SUM", text) for text in ("x + (self.f(n) + self.g(n))", "x + self.f(n) + self.g(n)"))
+    one, other = (facts_of(Example("", source, inputs=("x=float32[2,16,64]",))).recursions[0] for source in sources)
+    assert isinstance(one, Recursion) and isinstance(one.first_update, FirstUpdate)
+    assert isinstance(other, Recursion) and isinstance(other.first_update, FirstUpdate)
+    assert one.first_update.kappa == pytest.approx(other.first_update.kappa, rel=0.25)
 
 
 @pytest.mark.parametrize("design", [{"norms": "A", "rezero": True}, {"norms": "", "tanh": True}])
