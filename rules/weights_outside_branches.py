@@ -6,6 +6,7 @@ gradient of the first block passes all these maps, and shrinks or grows like gá´
 stays near its start, or early layers learn nothing while late ones do; depth makes it worse.
 Assumes: the blocks are calls of one program, one after the other. An embedding, a head, and the maps between the stages of a pyramid are on no stream
 in this sense, and are not judged.
+A map that joins the stream with an earlier state of it, `Linear(cat(skip, x))` of a U-Net, is a choice and no slip: conditional.
 Cannot tell: when an op without a row, which may hold weights, stands on the stream.
 Source: He et al. 2016 (Identity Mappings), section 3: a map h on the skip gives the product of all h, exponential in depth.
 """
@@ -49,9 +50,11 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
-    site = at(stream)
+    site, names = at(stream), ", ".join(dict.fromkeys(place.words for place in stream.cuts))
+    if stream.joins:
+        message = f"`{stream.name}` itself passes the matrices of {names}, each of which reads an earlier state of it too: no skip leads past them."
+        return Outcome("conditional", message, at(stream, place=stream.joins[0]), numbers=(("matrices", len(stream.joins)),))
     if stream.cuts:
-        names = ", ".join(dict.fromkeys(place.words for place in stream.cuts))
         depth = facts.depth(stream)
         message = f"`{stream.name}` itself passes the matrices of {names} in each of its {depth} blocks: no skip leads past them."
         numbers = (("depth", depth), ("matrices", len(stream.cuts)))

@@ -23,6 +23,7 @@ from screen.probe.depth.laws import gap
 from screen.probe.measure.attention import MASKED, bounded_logits
 from screen.probe.measure.attention import logits as logits_of
 from screen.probe.measure.determinism import settled
+from screen.probe.measure.kernels import BatchStatistics
 from screen.probe.measure.leaves import Material, Watch
 from screen.probe.measure.parted import traced
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
@@ -35,8 +36,13 @@ SECONDS = 1.0
 """Counted work, at the rates of the probe, above which nothing is measured."""
 PASSES = 14
 """Passes of the whole program that a spot check takes."""
+BRIEF = 2
+"""Those of a brief one, for programs that all of it is too much for: module and program once in float32, forward and backward, and the program once
+forward in float64. Nothing is multiplied."""
 SAME_FORWARD, SAME_BACKWARD = 1e-3, 1e-2
 """Relative differences up to which replay and module agree, in float32."""
+ROUNDING = 1e-5
+"""Of the gradient of all parameters, below which that of one may be rounding, in float32."""
 CLIMBS, STEADY = 24, 1e-4
 """Most steps of the power iteration for the gain of the linear part, and the relative change at which it ends."""
 AGAIN, RISEN = 24, 10.0
@@ -63,11 +69,11 @@ def _measured(plan: SpotPlan, built: Built, watch: Watch, make: Make | None) -> 
         raise Missing(OTHER)
     ends = [n for s in plan.streams for n in s.states] or list(trace.graph.outputs)
     load = load_of(trace.graph, [*trace.graph.outputs[:1], *ends], [])
-    seconds = PASSES * ((2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls)
-    if seconds > SECONDS:
+    seconds = (2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls
+    if BRIEF * seconds > SECONDS:
         raise Missing(f"too large for a spot check: {load.weights:,} weights")
     model = _made(make, plan.seed)
-    run = Run(plan, trace, built, watch, model)
+    run = Run(plan, trace, built, watch, model, brief=PASSES * seconds > SECONDS)
     found = Found(streams=tuple(FoundStream(s.stream) for s in plan.streams), weights=tuple(run.odd_weights()))
     found = run.replayed(found)
     return run.streams(found)
@@ -92,6 +98,8 @@ class Run:
     built: Built
     watch: Watch
     model: nn.Module | None
+    brief: bool = False
+    """Whether the start alone is looked at."""
     _leaves: Env = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -158,7 +166,7 @@ class Run:
         for p in model.parameters():
             p.requires_grad_(p.is_floating_point())
             p.grad = None
-        with torch.enable_grad(), _no_fast_path():
+        with torch.enable_grad(), _no_fast_path(), BatchStatistics():
             out = _first(model(*args, **kwargs))
             if out is None:
                 raise Missing("it returns no float tensor")
@@ -242,7 +250,7 @@ class Run:
 
     def _whole(self, leaves: Env, begin: Env) -> float | None:
         """The gain of the model, where it is none of a stream alone."""
-        whole = self.plan.whole
+        whole = None if self.brief else self.plan.whole
         like = None if whole is None else begin.get(whole.begin, leaves.get(whole.begin))
         return self._gain(whole.begin, whole.end, whole.held, leaves, like)[1] if whole is not None and isinstance(like, Tensor) else None
 
@@ -264,6 +272,8 @@ class Run:
 
     def _try(self, leaves: Env, begin: Env) -> Look:
         """A run from the first states on; what fails is nothing measured."""
+        if self.brief:
+            return Look()
         try:
             return self._look(self.tape.steps(self._wanted(), begin)[0], {**leaves, **begin})
         except Exception:
@@ -347,7 +357,7 @@ class Run:
     def _linear(self, stream: SpotStream, leaves: Env, begin: Env) -> tuple[Callable[[Tensor], Tensor] | None, float | None]:
         """The map from the first state to the end where nothing is added, and its largest found gain; None where it cannot be run."""
         entry, end = stream.states[0], stream.states[-1]
-        if not stream.linear or entry not in begin:
+        if self.brief or not stream.linear or entry not in begin:
             return None, None
         outputs = {b.output for s in self.plan.streams for b in s.branches if not b.carries}
         return self._gain(entry, end, tuple(outputs), leaves, begin[entry])
@@ -475,14 +485,12 @@ def _apart(one: Tensor, other: Tensor) -> float | None:
 
 
 def _gradients_apart(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> float | None:
-    """The largest relative difference of two gradients of one parameter."""
-    worst: float | None = None
-    for name in mine.keys() & theirs.keys():
-        top = float(theirs[name].norm())
-        if math.isfinite(top):
-            apart = float((mine[name].double() - theirs[name].double()).norm()) / max(top, float(mine[name].norm()), 1e-30)
-            worst = max(worst or 0.0, apart)
-    return worst
+    """The largest relative difference of two gradients of one parameter. One that is zero but for rounding (a bias in front of a norm) is as large as
+    the rounding of all."""
+    tops = {name: top for name in mine.keys() & theirs.keys() if math.isfinite(top := float(theirs[name].double().norm()))}
+    least = max(ROUNDING * math.hypot(*tops.values()), 1e-30)
+    apart = [float((mine[n].double() - theirs[n].double()).norm()) / max(top, float(mine[n].double().norm()), least) for n, top in tops.items()]
+    return max(apart, default=None)
 
 
 def _sizes(gradients: Mapping[str, Tensor], branches: list[tuple[str, ...]]) -> tuple[float | None, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Literal
 
-from screen.report import words
+from screen.report import groups, words
 from screen.report.picture import Picture, draw
 from screen.report.schema import KindPart, Report, Reports, Source, StreamPart, SublayerPart
 from screen.visible import clean
@@ -59,8 +59,8 @@ def _stream_lines(stream: StreamPart) -> Iterator[str]:
             yield "│  " + ("└─ " if last else "├─ ") + clean(f"{sublayer.name}: {words.placement(sublayer)}   {words.formula(sublayer)}")
             for detail in _sublayer_lines(sublayer, stream):
                 yield "│  " + ("   " if last else "│  ") + "   " + clean(detail)
-    for skip in stream.long_skips:
-        yield clean(f"├─ long skip at {_where(skip)}")
+    for place, times in groups.counted(stream.long_skips):
+        yield clean(f"├─ long skip at {_where(place)}{times}")
     final = {True: "end: final norm (F)", False: "end: no final norm", None: "end: final norm unknown"}[stream.final_norm]
     yield f"└─ {final}; identity path: {clean(words.identity(stream.identity_path))}"
 

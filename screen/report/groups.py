@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from screen.report.schema import FindingPart, Report
+from screen.report.schema import FindingPart, GuessPart, Report, Source
+
+Place = TypeVar("Place", Source, GuessPart)
 
 TELLING = ("violated", "conditional", "cannot_tell")
 """Outcomes that a reader should act on or know, gravest first."""
@@ -54,6 +59,13 @@ def _folded(pattern: str, same: list[str]) -> str:
     return re.sub("#", lambda _: next(pieces), pattern)
 
 
+def counted(places: Sequence[Place]) -> list[tuple[Place, str]]:
+    """Places that read alike once, each with how often it stands there, in words."""
+    keys = [(p.file, p.line, p.assumed if isinstance(p, GuessPart) else "" if p.file else p.module) for p in places]
+    times, first = Counter(keys), dict(zip(reversed(keys), reversed(places), strict=True))
+    return [(first[key], "" if n == 1 else f" ({n} times)") for key, n in times.items()]
+
+
 def ranges(values: list[int]) -> str:
     """`0–31`, `0–2,5`."""
     runs: list[list[int]] = []
@@ -99,4 +111,4 @@ def quiet(report: Report) -> list[FindingPart]:
     return [f for f in report.findings if f.outcome in ("holds", "not_applicable")]
 
 
-__all__ = ["Group", "families", "folded", "gravity", "grouped", "quiet", "ranges", "tally", "worth_reading"]
+__all__ = ["Group", "counted", "families", "folded", "gravity", "grouped", "quiet", "ranges", "tally", "worth_reading"]

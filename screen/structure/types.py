@@ -226,6 +226,8 @@ class Stream:
     """The blocks that ran, in data-flow order."""
     cuts: tuple[Place, ...] = ()
     """Matrices that the stream itself passes in every block, on no residual branch: nothing of it is carried past them."""
+    joins: tuple[Place, ...] = ()
+    """Those of them that read an earlier state of it as well, `Linear(cat(skip, x))`."""
 
 
 @dataclass(frozen=True)

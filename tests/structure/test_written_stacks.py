@@ -250,6 +250,30 @@ def test_two_branches_from_one_projection() -> None:
     assert {s.parallel_group for s in subs} == {0} and [s.m.maps for s in subs] == [4, 3]
 
 
+class Mean(nn.Module):
+    """A mean of the state and what a branch makes of it, in four spellings, with a number or a trained vector."""
+
+    def __init__(self, how: str, learned: bool) -> None:
+        super().__init__()
+        self.how, self.f, self.norm = how, FFN(), nn.LayerNorm(WIDTH)
+        self.w: nn.Parameter | float = nn.Parameter(torch.full((WIDTH,), 0.25)) if learned else 0.25
+
+    def forward(self, x: Tensor) -> Tensor:
+        h, w = self.f(self.norm(x)), self.w
+        if self.how == "lerp":
+            return torch.lerp(x, h, w)
+        return x + w * (h - x) if self.how == "plus" else x - (x - h) * w if self.how == "minus" else (1 - w) * x + w * h
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("how", ["lerp", "plus", "minus", "apart"])
+def test_a_mean_of_state_and_branch_is_one_however_it_is_written(how: str, learned: bool) -> None:
+    [stream] = read(nn.Sequential(*(Mean(how, learned) for _ in range(DEPTH)))).streams
+    [sub] = stream.kinds[0].sublayers
+    assert (sub.residual.alpha, sub.residual.branch, sub.residual.kind) == (0.75, 0.25, "learned" if learned else "constant")
+    assert (stream.depth, stream.long_skips, sub.m.maps, sub.m.min_degree) == (DEPTH, [], 2, 2)
+
+
 class Twins(nn.Module):
     """Two feed-forwards that read one norm, added one after the other."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 NARROW = (torch.float16, torch.bfloat16)
 """Types in which a grouped product has a kernel on every device."""
@@ -33,6 +34,13 @@ def batch_norm(x: Tensor, mean: Tensor | None, var: Tensor | None, weight: Tenso
     return torch.nn.functional.batch_norm(x, None, None, weight, bias, training=True, eps=eps)
 
 
+class BatchStatistics(TorchFunctionMode):
+    """Every batch norm of a module as in training, wherever the module itself stands."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        return (batch_norm if func is torch.nn.functional.batch_norm else func)(*args, **(kwargs or {}))
+
+
 def grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: torch.dtype | None = None) -> Tensor:
     """Rows of a up to each offset times the matrix of their group; rows behind the last one are 0. a: [n, d], b: [groups, d, e], offs: [groups]"""
     if offs is None or a.dim() != 2 or b.dim() != 3 or bias is not None:
@@ -42,4 +50,4 @@ def grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | Non
     return torch.cat([*parts, a.new_zeros(a.shape[0] - ends[-1], b.shape[-1])])
 
 
-__all__ = ["batch_norm", "called", "grouped"]
+__all__ = ["BatchStatistics", "batch_norm", "called", "grouped"]

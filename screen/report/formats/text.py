@@ -158,10 +158,10 @@ def _stream(stream: StreamPart, width: int | None, verbose: bool) -> Iterator[Re
     head = f"{stream.name}" if stream.name == "stream" else f"stream {stream.name}"
     yield Text.assemble((clean(head), "bold"), f"  width {words.number(stream.width)} · {words.blocks(stream)} · {clean(stream.dtype)}")
     yield Text("  " + " · ".join(f"{label}: {value}" for label, value in words.stream_facts(stream)))
-    for skip in stream.long_skips:
-        yield Text(f"  long skip at {_where(skip)}")
-    for place in stream.identity_path.breaks:
-        yield Text(f"  the identity path breaks at {_where(place)}")
+    for place, times in groups.counted(stream.long_skips):
+        yield Text(f"  long skip at {_where(place)}{times}")
+    for place, times in groups.counted(stream.identity_path.breaks):
+        yield Text(f"  the identity path breaks at {_where(place)}{times}")
     for kind in stream.kinds:
         yield Text.assemble((f"  {kind.count}× ", "bold"), f"{words.layers(kind)} · {clean(kind.module) or '(root)'}")
         table = _table(kind)
@@ -300,8 +300,8 @@ def _coverage(report: Report, width: int | None) -> Iterator[RenderableType]:
         where = "on a stream" if op.on_stream else "off the streams"
         times = f"{op.count} time{'' if op.count == 1 else 's'}"
         yield _hang("", f"  without a row: {clean(op.op)}, {times}, {where}, first at {_where(op.source)}", 4, width)
-    for guess in coverage.guesses:
-        yield _hang("", f"  guessed at {clean(guess.file or '?')}:{guess.line}: {clean(guess.assumed)}", 4, width)
+    for guess, times in groups.counted(coverage.guesses):
+        yield _hang("", f"  guessed at {clean(guess.file or '?')}:{guess.line}: {clean(guess.assumed)}{times}", 4, width)
     for part in coverage.stamped:
         ran = f"{len(part.ran)} of {part.members} equal members ran, the others are taken to be like them"
         yield _hang("", f"  {clean(part.container)}: {ran}", 4, width)

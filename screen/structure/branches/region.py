@@ -41,7 +41,9 @@ class Region:
     state: int
     output: int
     behind: tuple[Edge, ...] = ()
-    """Multipliers between the output and the add, which it shares with another branch: x + γ ⊙ (F(x) + G(x))."""
+    """Multipliers between the output and the add, which it shares with another branch: x + γ ⊙ (F(x) + G(x)); or with the state, as `taken`."""
+    taken: tuple[tuple[Edge, ...], ...] = ()
+    """Identity paths from the state that what is added takes off again, each with its multipliers: −w·x of x + w·(F(x) − x)."""
 
     @cached_property
     def flow(self) -> Flow:

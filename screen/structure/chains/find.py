@@ -95,7 +95,17 @@ class Chains:
         """Whether what is added is a later state of the same stream (2x − x₋ of a leapfrog), reached from the carried one past no norm: the
         carried one is a long skip, and no branch is added."""
         mine = table[edge.source]
-        return any(table[o].source == mine.source and table[o].length > mine.length and _leads_to(table, o, edge.source) for o in self.others(edge))
+        later = [o for o in self.others(edge) if table[o].source == mine.source and table[o].length > mine.length]
+        return any(_leads_to(table, o, edge.source) and not self._takes_off(table, edge, o) for o in later)
+
+    def _takes_off(self, table: Sequence[Best], edge: Edge, other: int) -> bool:
+        """Whether what is added is w·(F − x), x the carried one: x + w·(F − x) is a mean of both."""
+        step = next((e for e in self.into[edge.node] if e.source == other), None)
+        factor = 1.0
+        while step is not None and (step.kind in ("same", "scale", "gate") or step.node == edge.node):
+            factor *= -1.0 if step.factor is not None and step.factor < 0 else 1.0
+            step = table[step.source].edge
+        return step is not None and step.kind == "add" and step.source == edge.source and step.factor is not None and factor * step.factor < 0
 
     def _is_before(self, table: Sequence[Best], new: Edge, old: Edge) -> bool:
         """Of two chains of one length: at a sum of both that one source feeds, the one that has passed fewer norms (a side path begins with one);

@@ -107,8 +107,21 @@ class ChainReader:
             edge = by_node[add]
             outputs = [o for o in self.chains.others(edge) if self.flow.keys[o] & ~self.flow.keys[edge.source]]
             for output in outputs:
-                found.extend((position, b) for b in self._split(self._branch(add, edge.source, output)))
+                found.extend((position, b) for b in self._split(self._without_state(self._branch(add, edge.source, output))))
         return tuple(found)
+
+    def _without_state(self, branch: Branch) -> Branch:
+        """F(x) alone of the w·(F(x) − x) that is added to x, with w behind it: a mean of both, as `lerp` makes it."""
+        into, state, path = self.chains.into, strip(self.flow, branch.state), [e for e in self.chains.into[branch.add] if e.source == branch.output]
+        node = branch.output
+        while len(edges := into[node]) == 1 and edges[0].kind in ("same", "scale") and node not in self.chains.edges.norms.by_node:
+            path.append(edges[0])
+            node = edges[0].source
+        of_state = [e for e in edges if e.kind == "add" and strip(self.flow, e.source) == state]
+        rest = [e for e in edges if e.kind == "add" and e not in of_state]
+        if len(edges) != 2 or len(rest) != 1 or not self.flow.keys[rest[0].source] & ~self.flow.keys[branch.state]:
+            return branch
+        return replace(branch, output=rest[0].source, behind=(*branch.behind, *path, *rest), taken=((*path, *of_state),))
 
     def _branch(self, add: int, state: int, output: int) -> Branch:
         """The branch of an add. One that reads nothing but an op of the branch before (two parallel branches share a map) reads what that reads."""

@@ -28,7 +28,7 @@ class Scales:
         before = [e for e in self.reader.segments[position].edges if e.node == add or not self._is_read_after(e.node, read)]
         if position == 0:
             before = [e for e in before if e.node == add or self._skip_only(e, read)]
-        paths = [p for place, b in self.reader.branches if place == position for p in b.exit.carried]
+        paths = [p for place, b in self.reader.branches if place == position for p in (*b.exit.carried, *b.taken)]
         edges = [*before, *self._on_sum(position)]
         return self._sum_of_paths(edges, paths) if paths else self._scale(edges)
 
@@ -54,7 +54,9 @@ class Scales:
         if all(s.value is not None for s in scales):
             return Scale("constant", math.fsum(s.value for s in scales if s.value is not None))
         kind = "data" if any(s.kind == "data" for s in scales) else "learned" if any(s.kind == "learned" for s in scales) else "constant"
-        return Scale(kind, None, tuple(n for s in scales for n in s.parameters))  # type: ignore[arg-type]
+        starts = [s.init if s.value is None else s.value for s in scales]
+        start = None if None in starts or kind == "data" else math.fsum(x for x in starts if x is not None)
+        return Scale(kind, None, tuple(n for s in scales for n in s.parameters), start)  # type: ignore[arg-type]
 
     def _twin_scales(self, position: int) -> bool:
         """Multipliers after the last add count when an earlier add of the same line has them after it."""

@@ -1,0 +1,59 @@
+"""The spot check: what module and program are compared by, and what is left of it where all of it is too much."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import screen
+from screen.probe import spot
+from screen.report.schema import ClaimPart
+
+WIDTH, TOKENS = 24, 9
+
+
+class Convolution(nn.Module):
+    """A residual convolution with a batch norm behind a bias, which has no gradient, and a feed-forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.wide, self.batch = nn.LayerNorm(WIDTH), nn.Conv1d(WIDTH, WIDTH, 3, padding=1), nn.BatchNorm1d(WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.silu(self.batch(self.wide(self.norm(x).transpose(1, 2))))
+        return x + self.out(y.transpose(1, 2))
+
+
+def claims() -> dict[str, ClaimPart]:
+    torch.manual_seed(0)
+    model = nn.Sequential(*(Convolution() for _ in range(3)), nn.LayerNorm(WIDTH))
+    report = screen.check(model, example_inputs=torch.zeros(2, TOKENS, WIDTH))
+    return {c.claim: c for c in report.claims if c.weights in ("start", "fixed")}
+
+
+def test_a_batch_norm_is_as_in_training_in_the_module_too() -> None:
+    found = claims()
+    assert found["replay"].value is True and found["replay"].measured is not None and found["replay"].measured.agrees is True
+    assert found["rms_ratio"].status == found["gradient_ratio"].status == "measured"
+
+
+def test_a_gradient_that_is_rounding_is_compared_with_all_of_them() -> None:
+    one = {"w": torch.ones(4), "b": torch.full((4,), 1e-8)}
+    assert spot._gradients_apart(one, {"w": torch.ones(4), "b": torch.full((4,), -1e-8)}) == pytest.approx(2e-3)
+    assert spot._gradients_apart(one, {"w": torch.ones(4), "b": torch.full((4,), 1e-3)}) == pytest.approx(1.0, rel=1e-4)
+    assert spot._gradients_apart(one, {}) is None
+
+
+def test_of_a_large_program_the_start_alone_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = claims()
+    monkeypatch.setattr(spot, "PASSES", 1e9)
+    brief = claims()
+    same = ("replay", "rms_ratio", "one_minus_cos", "gradient_ratio")
+    assert {n: brief[n].value for n in same} == {n: whole[n].value for n in same}
+    gain = whole["identity_gain"].measured
+    assert gain is not None and gain.agrees is True and brief["identity_gain"].measured is None, "no linear part is run"
+    monkeypatch.setattr(spot, "BRIEF", 1e9)
+    assert all(c.measured is None for c in claims().values()), "and of one that is larger yet nothing"
