@@ -17,7 +17,9 @@ from dataclasses import replace
 
 from screen.facts.advice import deepnorm_code
 from screen.facts.output_map import last_map
-from screen.facts.queries import COLLAPSED, UPDATE_LIMIT, basis_of, has_identity_path, number_of, program_doubt, twins
+from screen.facts.queries import (
+    COLLAPSED, STARVED, UPDATE_LIMIT, basis_of, has_identity_path, mixes_copies, number_of, program_doubt, twins,
+)  # fmt: skip
 from screen.facts.rank_collapse import least_one_minus_cos
 from screen.facts.weight_gains import through_decoder
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
@@ -115,6 +117,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if isinstance(path.exists, Unknown):
         return _untold(facts, stream, f"{name}:", path.exists)
     apart = number_of(facts, stream, "one_minus_cos")
+    if mixes_copies(facts, stream) and (mixed := _mixed(facts, stream, apart)) is not None:
+        return mixed
     if path.breaks and not (isinstance(apart, float) and apart < COLLAPSED):
         message = f"{name} passes through {path.breaks[0].words} on its way: what that does to gradients over depth is not derived."
         return Outcome("cannot_tell", message, at(stream, place=path.breaks[0]))
@@ -132,6 +136,18 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if scaled and not isinstance(found, Unknown):
         return _compensated(facts, stream, found.deepnorm_number)
     return _collapse(facts, stream, apart, not isinstance(found, Unknown) and found.tied)
+
+
+def _mixed(facts: Facts, stream: Stream, apart: float | Unknown) -> Outcome | None:
+    """Hyper-connections: what their matrices make of the stream over its depth is theirs; where they start is what the numbers at the start say."""
+    ratio, depth = number_of(facts, stream, "gradient_ratio"), facts.depth(stream)
+    if not isinstance(apart, float) or apart < COLLAPSED or not isinstance(ratio, float) or not 1 / STARVED < ratio < STARVED:
+        return None
+    start = f"at the recorded start first over last gradient is {ratio:.3g} and 1 − cos between tokens {apart:.2g} after {depth} blocks"
+    message = f"`{stream.name}` is copies that trained matrices mix on the skip: {start}, and how that goes on is up to these matrices."
+    numbers = (("gradient_ratio", ratio), ("one_minus_cos", apart), ("depth", depth))
+    basis = basis_of(facts, stream, "gradient_ratio")
+    return Outcome("conditional", message, at(stream, place=stream.identity.breaks[0]), basis, numbers=numbers, condition="stream-gain")
 
 
 def _untold(facts: Facts, stream: Stream, what: str, why: Unknown) -> Outcome:

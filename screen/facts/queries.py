@@ -248,6 +248,13 @@ def twins(facts: Facts, stream: Stream) -> tuple[Stream, ...]:
     return tuple(o for o in facts.streams if o is not stream and takes(o))
 
 
+def mixes_copies(facts: Facts, stream: Stream) -> bool:
+    """Whether nothing breaks the identity path but trained matrices that mix copies of the stream (hyper-connections)."""
+    [flow] = {id(r.flow): r.flow for r in facts.readers}.values()
+    breaks = stream.identity.breaks
+    return bool(breaks) and not stream.identity.norms_crossed and all(flow.mixes_copies(facts.graph.nodes[p.node]) for p in breaks)
+
+
 def _made(facts: Facts, sublayer: Sublayer) -> frozenset[int]:
     """What a branch adds, without the norm behind it, and without a factor."""
     return _unscaled(facts, sublayer.output).union(n.source for position, n in sublayer.norms if position == "B")
@@ -320,7 +327,8 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
 __all__ = [
     "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
     "claim_of", "do_logits_stay", "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax",
-    "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "normed_total", "number_of",
+    "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies", "normed_total",
+    "number_of",
     "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins",
     "unproven", "where",
 ]  # fmt: skip

@@ -17,6 +17,8 @@ from screen.facts import derive
 from screen.facts.weight_gains import start_product
 from screen.graph.target import parse
 from screen.report.schema import Report, SublayerPart
+from tests.awkward.parts import D
+from tests.awkward.streams import HyperModel
 
 WIDTH, TOKENS, BLOCKS = 32, 9, 4
 
@@ -270,6 +272,19 @@ def test_matrices_from_the_data_that_mix_copies_of_a_stream_carry_it() -> None:
     assert [(s.role, s.placement) for s in subs_of(report)] == [("attention", "pre"), ("ffn", "pre")]
     assert report.verdict == "unknown"
     assert any("matrices made from the data" in c.reason for c in report.channels)
+
+
+@pytest.mark.parametrize(("factor", "answer"), [(1.0, "conditional"), (16.0, "unknown")])
+def test_trained_matrices_that_mix_copies_are_judged_by_where_they_start(factor: float, answer: str) -> None:
+    """Static hyper-connections: with matrices that start at the identity, and at sixteen times that."""
+    torch.manual_seed(0)
+    model = HyperModel()
+    for block in model.blocks:
+        block.mix.data *= factor  # type: ignore[union-attr, operator]
+    report = screen.check(model, example_inputs=torch.zeros(2, TOKENS, D))
+    [judged] = [f for f in report.findings if f.code == "D201"]
+    assert state(report, "D") == answer
+    assert ("trained matrices mix on the skip" in judged.message) == (answer == "conditional")
 
 
 class Worded(nn.Module):

@@ -305,7 +305,7 @@ def _operator(
     if beside is not None:
         gain = start = Unknown("a value that its first state is computed from is added to a later one", (beside,))
     elif breaks:
-        why = Unknown("every path crosses a norm or another function of the stream", breaks)
+        why = Unknown("every path crosses a norm, a trained matrix or another function of the stream", breaks)
         gain = start = why
     elif not own.terms:
         gain = start = Unknown("its paths cancel, or do not reach its last state", (end,))

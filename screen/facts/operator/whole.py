@@ -228,7 +228,7 @@ def _doubts(begun: Streams, lost: int | None) -> Iterator[Unknown]:
     absent = max(graph.times.values(), default=1) > 1
     for operator in (o for _, o in begun):
         if operator.breaks or operator.lost is not None:
-            yield Unknown("every path of one of its streams crosses a norm or another function of it", operator.breaks)
+            yield Unknown("every path of one of its streams crosses a norm, a trained matrix or another function of it", operator.breaks)
         number = None if isinstance(operator.start, Unknown) else operator.start.number
         if absent and (number is None or abs(number - 1.0) > EVEN):
             yield Unknown("not all blocks ran, and a stream is multiplied")
