@@ -250,9 +250,10 @@ def twins(facts: Facts, stream: Stream) -> tuple[Stream, ...]:
 
 def mixes_copies(facts: Facts, stream: Stream) -> bool:
     """Whether nothing breaks the identity path but trained matrices that mix copies of the stream (hyper-connections)."""
-    [flow] = {id(r.flow): r.flow for r in facts.readers}.values()
     breaks = stream.identity.breaks
-    return bool(breaks) and not stream.identity.norms_crossed and all(flow.mixes_copies(facts.graph.nodes[p.node]) for p in breaks)
+    if not breaks or stream.identity.norms_crossed or not facts.readers:
+        return False
+    return all(facts.readers[0].flow.mixes_copies(facts.graph.nodes[p.node]) for p in breaks)
 
 
 def _made(facts: Facts, sublayer: Sublayer) -> frozenset[int]:
