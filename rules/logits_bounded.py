@@ -50,6 +50,9 @@ NORMED = {
     "l2": "|logit| ≤ |scale|·max|γ_q|·max|γ_k|",
 }
 """Bounds by the kind of QK-norm; the one of the model stands under `logits`."""
+SINGLE = {"router": "its router", "pooling": "the softmax that it pools with"}
+"""Softmaxes that compare no queries with keys, by what their shares are for."""
+ROUTED = "a z-loss on these logits, or cosine similarity with a temperature"
 BOUND = "|logit| ≤ B̄²·‖W_Q‖·‖W_K‖/√d_h, with B̄ the largest norm of what the branch reads"
 
 
@@ -103,10 +106,11 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = f"{name}: the logits are made of a stream that no norm bounds, and to which every branch adds nothing at the start."
         return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=qk_norm_code(facts, sublayer), condition="learned-scale")
     if raw:
-        message = f"{name}: the logits are made of a stream that no norm bounds: they grow with its square over depth, and with W_Q and W_K."
+        grow = "it over depth, and with the map that makes them" if _single(facts, sublayer) else "its square over depth, and with W_Q and W_K"
+        message = f"{name}: {_logits(facts, sublayer)} are made of a stream that no norm bounds: they grow with {grow}."
     else:
-        message = f"{name}: the logits still scale with {_scaled_by(facts, sublayer)}; nothing in the structure bounds them."
-    remedy = qk_norm_code(facts, sublayer) + ("" if raw else "; or a logit cap")
+        message = f"{name}: {_logits(facts, sublayer)} still scale with {_scaled_by(facts, sublayer)}; nothing in the structure bounds them."
+    remedy = (ROUTED if _single(facts, sublayer) else qk_norm_code(facts, sublayer)) + ("" if raw else "; or a logit cap")
     result: Result = "violated" if raw else "conditional"
     plain = "" if raw else _in_words(facts, sublayer, name)
     return Outcome(result, message, site, theorem=BOUND, numbers=numbers, remedy=remedy, condition="bounded-logits", plain=plain)
@@ -114,14 +118,26 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
 
 def _in_words(facts: Facts, sublayer: Sublayer, name: str) -> str:
     """How far the weights have to grow, where that is known."""
-    by = _scaled_by(facts, sublayer)
-    message = f"{name}: attention logits grow with {by}, and nothing in the code limits them"
-    found = logit_growth(facts, sublayer)
+    by, single = _scaled_by(facts, sublayer), _single(facts, sublayer)
+    message = f"{name}: {_logits(facts, sublayer) if single else 'attention logits'} grow with {by}, and nothing in the code limits them"
+    found = None if single else logit_growth(facts, sublayer)
     if found is None:
         return f"{message}."
     start, basis, factor = found
     size = f"{start:.3g} (root mean square, {basis}, in the block where they are largest)"
     return f"{message}: they start at {size} and reach {ONE_KEY:.0f} when {by} have each grown about {factor:.2g} times."
+
+
+def _single(facts: Facts, sublayer: Sublayer) -> str:
+    """What makes the logits that nothing bounds, where none of them compares queries with keys; else nothing."""
+    analysis = facts.analysis(sublayer)
+    free = [] if isinstance(analysis, Unknown) else [s.role for s in analysis.bounds.softmaxes if s.role != "other" and s.bounded is not True]
+    return SINGLE[free[0]] if free and "attention" not in free else ""
+
+
+def _logits(facts: Facts, sublayer: Sublayer) -> str:
+    made_by = _single(facts, sublayer)
+    return f"the logits of {made_by}" if made_by else "the logits"
 
 
 def _is_silent(facts: Facts, stream: Stream) -> bool:
@@ -130,7 +146,9 @@ def _is_silent(facts: Facts, stream: Stream) -> bool:
 
 
 def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
-    """What the logits scale with: W_Q and W_K, or the gains alone where these are divided by their norms (σReparam)."""
+    """What the logits scale with: W_Q and W_K, or the gains alone where these are divided by their norms (σReparam); of a router its map."""
+    if _single(facts, sublayer):
+        return "the map that makes them"
     analysis = facts.analysis(sublayer)
     groups = () if isinstance(analysis, Unknown) else analysis.degrees.groups
     names = [d.parameters[0] for d in groups if d.status == "bound" and d.predicted > 0]

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 import screen
@@ -120,3 +121,26 @@ def test_a_multiplied_stream_is_offered_no_second_multiplier() -> None:
     kinds = tuple(replace(k, sublayers=tuple(replace(s, alpha=Scale("constant", 2.0)) for s in k.sublayers)) for k in stream_of(post).kinds)
     scaled = replace(post, streams=(replace(stream_of(post), kinds=kinds),))
     assert all("x = norm(α * x" not in o.remedy for o in token_collapse.check(scaled))
+
+
+class Weighed(nn.Module):
+    """Four feed-forwards, weighed for each token by a softmax over them, behind a norm or on the stream itself."""
+
+    def __init__(self, normed: bool) -> None:
+        super().__init__()
+        self.norm, self.gate = nn.LayerNorm(16) if normed else nn.Identity(), nn.Linear(16, 4)
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16), nn.LayerNorm(16)) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        return x + (self.gate(y).softmax(-1)[..., None, :] * torch.stack([e(y) for e in self.experts], -1)).sum(-1)
+
+
+@pytest.mark.parametrize("normed", [True, False])
+def test_a_router_has_no_queries_and_keys(normed: bool) -> None:
+    torch.manual_seed(0)
+    report = screen.check(nn.Sequential(*(Weighed(normed) for _ in range(8))), example_inputs=torch.zeros(2, 5, 16), spot_check=False)
+    [found] = [f for f in report.findings if f.code == "L201"]
+    assert found.outcome == ("conditional" if normed else "violated")
+    assert "the logits of its router" in found.said and "the map that makes them" in found.said
+    assert "W_Q" not in found.said + found.message + found.remedy and "keys" not in found.remedy
