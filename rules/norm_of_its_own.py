@@ -5,7 +5,7 @@ can choose its scale, and the gradients of all of them pull at one vector, whose
 blocks share their weights that is the design; where only the norm is shared it is a slip. In a loss curve: a somewhat worse model, and noise in one
 parameter.
 Assumes: two norms share a gain when the same parameter multiplies their outputs; a norm that several branches read once (parallel branches) is one
-norm.
+norm, and so is one that is computed twice of the same value.
 Cannot tell: when an op without a row stands between a norm and the weights that read it.
 Source: Lan et al. 2020 (ALBERT) for sharing by design, maps and norms together.
 """
@@ -24,10 +24,10 @@ MODEL = """
 class Block(nn.Module):
     def __init__(self, norm):
         super().__init__()
-        self.norm, self.up, self.down = norm, nn.Linear(32, 128), nn.Linear(128, 32)
+        self.norm, self.up, self.gate, self.down = norm, nn.Linear(32, 128), nn.Linear(32, 128), nn.Linear(128, 32)
 
     def forward(self, x):
-        return x + self.down(F.gelu(self.up(READ)))
+        return x + self.down(F.gelu(self.up(READ)) * self.gate(READ))
 
 
 class Model(nn.Module):
@@ -50,23 +50,24 @@ CANNOT_TELL = (Example("an op without a row between the norm and the maps", UNRE
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per gain that serves several norms on streams; one for the whole model where there is none."""
     states = {n for stream in facts.streams for n in stream.states}
-    shared: dict[str, list[Norm]] = {}
+    shared: dict[str, dict[int, list[Norm]]] = {}
     for norm in facts.norms:
         gain = _gain(facts, norm)
         if gain and is_state(facts.graph, norm.source, states):
-            shared.setdefault(gain, []).append(norm)
+            shared.setdefault(gain, {}).setdefault(norm.source, []).append(norm)
     if not shared:
         return (Outcome("not_applicable", "no norm with a gain stands on a stream."),)
-    found = [outcome for gain, norms in shared.items() if len(norms) > 1 and (outcome := _judge(facts, gain, norms)) is not None]
+    found = [o for gain, norms in shared.items() if len(norms) > 1 and (o := _judge(facts, gain, list(norms.values()))) is not None]
     return tuple(found) or (Outcome("holds", f"{len(shared)} gains of norms serve in one place each, or with the maps behind them."),)
 
 
-def _judge(facts: Facts, gain: str, norms: list[Norm]) -> Outcome | None:
-    readers = [_readers(facts, norm) for norm in norms]
-    site = Site(place=norms[1].place)
-    if any(r is None for r in readers):
+def _judge(facts: Facts, gain: str, norms: list[list[Norm]]) -> Outcome | None:
+    """`norms`: those of one value together."""
+    readers = [[_readers(facts, norm) for norm in same] for same in norms]
+    site = Site(place=norms[1][0].place)
+    if any(None in same for same in readers):
         return Outcome("cannot_tell", f"`{gain}` serves {len(norms)} norms, and an op without a row stands before the maps of one of them.", site)
-    maps = [r for r in readers if r]
+    maps = [read for same in readers if (read := frozenset[str]().union(*(r for r in same if r)))]
     if len(maps) < 2 or len(frozenset[str]().union(*maps)) < sum(map(len, maps)):
         return None  # maps are shared as well: whole blocks serve at several depths
     message = f"`{gain}` is the gain of {len(norms)} norms on streams, and the maps behind them are different ones."
