@@ -422,3 +422,26 @@ def test_a_quotient_by_a_number_is_no_softmax() -> None:
 def test_what_is_written_with_the_stream_in_it_is_not_measured_as_nothing() -> None:
     gain = next(c for c in report("DoubledInPlace", 8).claims if c.claim == "identity_gain")
     assert gain.value is None
+
+
+class FirstNorm(nn.Module):
+    """A norm that the first block alone has (RWKV's of the embedding), or every one."""
+
+    def __init__(self, normed: bool) -> None:
+        super().__init__()
+        self.first, self.norm = nn.LayerNorm(WIDTH) if normed else None, nn.LayerNorm(WIDTH)
+        self.f = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.first is not None:
+            x = self.first(x)
+        return x + self.f(self.norm(x))
+
+
+@pytest.mark.parametrize(("every", "gain"), [(False, "1"), (True, None)])
+def test_a_norm_that_only_the_first_block_has_comes_before_all_blocks(every: bool, gain: str | None) -> None:
+    torch.manual_seed(0)
+    report = screen.check(nn.Sequential(*(FirstNorm(every or i == 0) for i in range(6))), example_inputs=torch.zeros(2, 4, WIDTH), spot_check=False)
+    [stream] = report.streams
+    assert (stream.identity_path.gain, stream.identity_path.exists) == (gain, not every)
+    assert every or stream.embed_norm is True

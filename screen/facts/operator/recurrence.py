@@ -175,15 +175,28 @@ def _older(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _begin(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
-    """The state that enters the call of the first block, where something happens to the stream before its first branch leaves it; else nothing."""
-    chain, graph = reader.chain, reader.flow.graph
-    call = _call_of_block(reader, chain.adds[0])
-    if call is None or not forks or forks[0] not in chain.nodes:
+    """The state that enters the call of the first block, where something happens to the stream before its first branch leaves it; else nothing. What
+    happens in the first block alone (its norm of the embedding) comes before all blocks."""
+    chain, calls = reader.chain, [_call_of_block(reader, a) for a in reader.chain.adds]
+    if calls[0] is None or not forks or forks[0] not in chain.nodes:
         return ()
-    position = chain.nodes.index(forks[0])
-    while position > 0 and call in graph.call_path(graph.nodes[chain.nodes[position]].call):
-        position -= 1
-    return (chain.nodes[position],) if chain.nodes[position] != forks[0] else ()
+    inside = _before_fork(reader, calls[0], forks[0])
+    following = next((c for c in calls if c is not None and c != calls[0]), None)
+    if not inside or (following is not None and not _before_fork(reader, following, _fork_of(reader, calls.index(following), forks))):
+        return ()
+    return (chain.nodes[chain.nodes.index(inside[0]) - 1],) if inside[0] != chain.nodes[0] else inside[:1]
+
+
+def _before_fork(reader: Reader, call: int, fork: int) -> tuple[int, ...]:
+    """What a call makes of the stream before its first branch leaves it."""
+    nodes, graph = reader.chain.nodes, reader.flow.graph
+    end = nodes.index(fork) + 1 if fork in nodes else 0
+    return tuple(n for n in nodes[:end] if call in graph.call_path(graph.nodes[n].call))
+
+
+def _fork_of(reader: Reader, position: int, forks: tuple[int, ...]) -> int:
+    """The latest state that branches leave from before an add."""
+    return max((f for f in forks if f < reader.chain.adds[position]), default=forks[0])
 
 
 def _end(reader: Reader, begin: int | None) -> int:
