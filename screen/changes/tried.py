@@ -109,10 +109,13 @@ def _kappas(facts: Facts) -> list[bool]:
 
 
 def _compared(change: Change, before: Verdict, after: Verdict, *, rates: bool) -> Tried:
-    states = [(one.id, GRADES[one.state], GRADES[other.state]) for one, other in zip(before.channels, after.channels, strict=True)]
+    """Nothing is measured on the changed graph: a channel that is unknown there, and was told by a measurement, is not compared."""
+    both = zip(before.channels, after.channels, strict=True)
+    pairs = [(one, other) for one, other in both if other.state != "unknown" or one.state == "unknown"]
+    states = [(one.id, GRADES[one.state], GRADES[other.state]) for one, other in pairs]
     return Tried(
         change,
-        after.verdict,
+        after.verdict if len(pairs) == len(before.channels) else before.verdict,
         closes=tuple(c for c, old, new in states if new == 0 < old),
         eases=tuple(c for c, old, new in states if 0 < new < old),
         opens=tuple(c for c, old, new in states if new > old),

@@ -144,7 +144,8 @@ class Flow:
     def weighted(self) -> tuple[bool, ...]:
         """Whether a node is a linear map of data by a trained weight (or a lookup in one)."""
         return tuple([
-            k == "weighted" or (k in ("product", "part") and self._is_weighted(n, k)) for n, k in zip(self.graph.nodes, self.classes, strict=True)
+            (k == "weighted" and not self.sums_stack(n)) or (k in ("product", "part") and self._is_weighted(n, k))
+            for n, k in zip(self.graph.nodes, self.classes, strict=True)
         ])
 
     def _is_weighted(self, node: Node, kind: str) -> bool:
@@ -175,9 +176,19 @@ class Flow:
         return False
 
     def mixes_copies(self, node: Node) -> bool:
-        """A product with a trained matrix of at most eight by eight: it mixes copies of a stream (hyper-connections), not features."""
+        """A product with a trained matrix of at most eight by eight, or of the values of a stack: it mixes copies of a stream (hyper-connections), or
+        its states (DenseFormer), not features."""
+        if self.sums_stack(node):
+            return True
         shapes = [self.graph.nodes[i].shape or () for i in node.inputs if self.trained[i]]
         return bool(shapes) and all(math.prod(s) <= 64 and max(s, default=1) <= 8 for s in shapes)
+
+    def sums_stack(self, node: Node) -> bool:
+        """`Linear(torch.stack(values, -1))` without a bias: sums of the values, with trained weights."""
+        if node.op != "linear" or len(node.inputs) != 2 or not self.trained[node.inputs[1]]:
+            return False
+        stack = self.graph.nodes[strip(self, node.inputs[0])]
+        return stack.op == "stack" and number(self.operand(stack, 1, "dim")) in (-1, len(stack.shape or ()) - 1)
 
     def copies_mixed(self, node: Node) -> int | None:
         """The value [tokens, copies, features], at most eight copies, that a product mixes by a matrix made from that value (hyper-connections)."""

@@ -287,6 +287,38 @@ def test_trained_matrices_that_mix_copies_are_judged_by_where_they_start(factor:
     assert ("trained matrices mix on the skip" in judged.message) == (answer == "conditional")
 
 
+class DenseFormer(nn.Module):
+    """Behind each block a sum of all states so far, whose trained weights begin at the latest state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.last = nn.Embedding(50, WIDTH), nn.LayerNorm(WIDTH)
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2 * BLOCKS))
+        self.branches = nn.ModuleList(b for _ in range(BLOCKS) for b in (Attention(), FFN()))
+        self.sums = nn.ModuleList(nn.Linear(i + 2, 1, bias=False) for i in range(BLOCKS))
+        for weights in self.sums:
+            weights.weight.data.zero_()[0, -1] = 1.0
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        states = [x]
+        for i, weigh in enumerate(self.sums):
+            for j in (2 * i, 2 * i + 1):
+                x = x + self.branches[j](self.norms[j](x))
+            states.append(x)
+            x = weigh(torch.stack(states, -1)).squeeze(-1)
+        return self.last(x)
+
+
+def test_trained_sums_of_all_states_carry_the_stream() -> None:
+    torch.manual_seed(0)
+    report = screen.check(DenseFormer(), example_inputs=torch.arange(2 * TOKENS).view(2, TOKENS))
+    assert [(s.depth, s.final_norm) for s in report.streams] == [(BLOCKS, True)]
+    assert state(report, "D") == "conditional"
+    norms = next(c for c in report.changes if c.id == "qk-norm")
+    assert (norms.opens, norms.verdict) == ([], "conditional"), "what is measured before the change alone is not compared"
+
+
 class Worded(nn.Module):
     """LUKE: words and entities in one sequence; each kind of key is a slice over tokens of one map."""
 

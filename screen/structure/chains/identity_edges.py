@@ -52,7 +52,7 @@ class Edges:
 
     def _into(self, node: Node, kind: str) -> Sequence[Edge]:
         """Of a node of data that is no norm."""
-        if kind == "product" and self.flow.mixes_copies(node):
+        if kind in ("product", "weighted") and self.flow.mixes_copies(node) and not self.flow.weighted[node.index]:
             return _copies(self.flow, node)
         if self.flow.weighted[node.index]:
             return ()
