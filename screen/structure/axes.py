@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from screen.graph import Node
+from screen.structure.axis_order import TURNS, axis_order
 from screen.structure.dataflow import Flow, axes_of
 
 Atoms = tuple[tuple[int, bool], ...]
@@ -174,28 +175,15 @@ def _dropped(flow: Flow, node: Node, layout: Layout) -> Layout | None:
 # -- views ----------------------------------------------------------------------------------------------------------------------------
 
 _RESHAPES = frozenset({"view", "reshape", "flatten", "unflatten", "ravel", "view_as", "reshape_as", "unsqueeze", "squeeze"})
-_SWAPS = frozenset({"transpose", "swapaxes", "swapdims"})
 
 
 def _viewed(flow: Flow, node: Node, source: Layout) -> Layout | None:
     if node.shape is None:
         return source  # `split`, `chunk`: the parts are read by `getitem`
     rank = len(source.axes)
-    if node.op in ("T", "t", "mT", "adjoint", "H", "mH") and rank >= 2:
-        axes = [*source.axes[:-2], source.axes[-1], source.axes[-2]]
-        return replace(source, axes=tuple(axes)) if rank == 2 or node.op not in ("T", "t") else None
-    if node.op in _SWAPS:
-        pair = [flow.operand(node, p, f"dim{p - 1}", f"axis{p - 1}") for p in (1, 2)]
-        if not all(isinstance(p, int) for p in pair):
-            return None
-        order = list(range(rank))
-        one, other = (p % rank for p in pair if isinstance(p, int))
-        order[one], order[other] = other, one
-        return replace(source, axes=tuple(source.axes[i] for i in order))
-    if node.op == "permute":
-        given = node.args[1] if len(node.args) == 2 and isinstance(node.args[1], tuple) else node.args[1:] or node.kwarg("dims")
-        order = [a % rank for a in given if isinstance(a, int)] if isinstance(given, tuple) else []
-        return replace(source, axes=tuple(source.axes[i] for i in order)) if sorted(order) == list(range(rank)) else None
+    if node.op in TURNS:
+        order = axis_order(node, rank)
+        return None if order is None else replace(source, axes=tuple(source.axes[i] for i in order))
     if node.op in _RESHAPES:
         return _recut(source, node.shape)
     kept = _indexed(flow, node, source)

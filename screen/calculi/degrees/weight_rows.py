@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from screen.graph import Node
 from screen.ops import CLASSES
+from screen.structure.axis_order import TURNS, axis_order
 from screen.structure.dataflow import Flow
 from screen.structure.initial.laws import CONVOLUTIONS
 
@@ -133,13 +134,15 @@ def _split(node: Node, rows: Rows) -> tuple[Rows, ...]:
     return tuple(np.split(rows, ends[:-1], axis=axis))
 
 
-def _flat_ints(node: Node) -> tuple[int, ...]:
-    rest = node.args[1:]
-    return tuple(rest[0]) if len(rest) == 1 and isinstance(rest[0], tuple) else tuple(rest)  # type: ignore[arg-type]
-
-
 def _same(node: Node, rows: Rows) -> Rows:
     return rows
+
+
+def _turned(node: Node, rows: Rows) -> Rows:
+    order = axis_order(node, rows.ndim)
+    if order is None:
+        raise TypeError("its axes are not known")
+    return rows.transpose(order)
 
 
 def _shape(node: Node, rows: Rows) -> Rows:
@@ -149,13 +152,7 @@ def _shape(node: Node, rows: Rows) -> Rows:
 _VIEWS: dict[str, Callable[[Node, Rows], object]] = {
     **dict.fromkeys(("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze"), _shape),
     **dict.fromkeys(("contiguous", "clone", "to", "type", "float", "half", "bfloat16", "dropout", "detach", "type_as", "alias", "add"), _same),
-    "transpose": lambda node, rows: rows.swapaxes(_axis(node, 0), _axis(node, 1, 2)),
-    "swapaxes": lambda node, rows: rows.swapaxes(_axis(node, 0), _axis(node, 1, 2)),
-    "permute": lambda node, rows: rows.transpose(_flat_ints(node)),
-    "movedim": lambda node, rows: np.moveaxis(rows, node.args[1], node.args[2]),  # type: ignore[arg-type]
-    "mT": lambda node, rows: rows.swapaxes(-1, -2),
-    "t": lambda node, rows: rows.T,
-    "T": lambda node, rows: rows.T,
+    **dict.fromkeys(TURNS, _turned),
     "getitem": lambda node, rows: rows[_index(node.args[1])],
     "select": lambda node, rows: rows.take(_axis(node, 0, 2), axis=_axis(node, 0)),
     "narrow": lambda node, rows: rows.take(np.arange(int(node.args[2]), int(node.args[2]) + int(node.args[3])), axis=_axis(node, 0)),  # type: ignore[call-overload]

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 
 from screen.calculi.bounds.parts import Part
 from screen.graph import Node, Ref
+from screen.structure.axis_order import TURNS, axis_order
 from screen.structure.dataflow import RESHAPES, SAME_SHAPE, Flow
 
+_CONJUGATE = frozenset({"H", "mH"})
+"""Of complex entries more than a move."""
 Layout = Part
 """Offset, sizes and strides into the source's own entries."""
 
@@ -46,38 +49,14 @@ def viewed(flow: Flow, node: Node, layout: Layout) -> Layout | None:
         return layout
     if node.op in RESHAPES or node.op in ("unflatten", "ravel", "view_as", "_unsafe_view", "atleast_2d"):
         return layout.viewed(shape)
-    if node.op in ("transpose", "swapaxes", "swapdims"):
-        a, b = (flow.operand(node, 1, "dim0", "axis0"), flow.operand(node, 2, "dim1", "axis1"))
-        return _swapped(layout, a, b)
-    if node.op in ("t", "T", "mT", "adjoint"):
-        return _swapped(layout, -2, -1) if node.op in ("mT", "adjoint") or len(layout.sizes) == 2 else None
-    if node.op == "permute":
-        order = node.args[1] if len(node.args) == 2 and isinstance(node.args[1], tuple) else node.args[1:]
-        return layout.permuted(tuple(o % len(layout.sizes) for o in order if isinstance(o, int))) if _are_numbers(order) else None
-    if node.op == "movedim":
-        return _moved(layout, node.args[1:])
+    if node.op in TURNS - _CONJUGATE:
+        order = axis_order(node, len(layout.sizes))
+        return None if order is None else layout.permuted(order)
     return _sliced(node, layout, shape)
 
 
 def _are_numbers(values: object) -> bool:
     return isinstance(values, tuple) and bool(values) and all(type(v) is int for v in values)
-
-
-def _swapped(layout: Layout, a: object, b: object) -> Layout | None:
-    if type(a) is not int or type(b) is not int:
-        return None
-    order = list(range(len(layout.sizes)))
-    order[a], order[b] = order[b], order[a]
-    return layout.permuted(tuple(order))
-
-
-def _moved(layout: Layout, args: Sequence[object]) -> Layout | None:
-    if len(args) != 2 or type(args[0]) is not int or type(args[1]) is not int:
-        return None
-    rank = len(layout.sizes)
-    order = [i for i in range(rank) if i != args[0] % rank]
-    order.insert(args[1] % rank, args[0] % rank)
-    return layout.permuted(tuple(order))
 
 
 def _sliced(node: Node, layout: Layout, shape: tuple[int, ...]) -> Layout | None:

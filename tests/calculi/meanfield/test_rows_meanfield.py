@@ -13,7 +13,7 @@ from torch import Tensor
 
 from screen.calculi.meanfield.activation_kernels import FUNCTIONS
 from screen.calculi.meanfield.causal import _product
-from screen.calculi.meanfield.lower.axes import COPIES, REGROUPS, SAME, SWAPS, Layout, stream_layout
+from screen.calculi.meanfield.lower.axes import COPIES, REGROUPS, SAME, Layout, stream_layout
 from screen.calculi.meanfield.lower.lower import Reader
 from screen.calculi.meanfield.lower.sums import CLAMPS
 from screen.calculi.meanfield.moments import Gradient, Moments
@@ -21,6 +21,7 @@ from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.stop import Stop
 from screen.calculi.meanfield.weights import Weights
 from screen.graph import Initialiser
+from screen.structure.axis_order import TURNS
 from screen.structure.types import Unknown
 from tests.rows.block import Alone, Call
 from tests.rows.table import CALLS
@@ -125,5 +126,5 @@ def test_a_product_of_independent_values_has_the_product_of_their_inner_products
 def test_every_row_has_a_call() -> None:
     told = {name.rpartition("-")[0] for name in TOLD}
     assert set(FUNCTIONS) - told == {"gelu_tanh"}  # the second call of gelu
-    assert (SAME | REGROUPS | COPIES | set(SWAPS) | CLAMPS) - told == {"cpu", "cuda", "type"}  # moves, which capture records as `to`
+    assert (SAME | REGROUPS | COPIES | TURNS | CLAMPS) - told == {"cpu", "cuda", "type"}  # moves, which capture records as `to`
     assert not TOLD - {str(c) for c in CALLS}

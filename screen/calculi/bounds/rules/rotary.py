@@ -19,6 +19,7 @@ from screen.calculi.bounds.interpreter import Walk
 from screen.calculi.bounds.mixed_norms import Bound, Fact, query, tidy
 from screen.calculi.bounds.value import Value, recut, reshaped
 from screen.graph import Node, Ref
+from screen.structure.axis_order import TURNS, axis_order
 from screen.structure.dataflow import number, strip
 from screen.structure.types import Unknown
 
@@ -151,7 +152,7 @@ def _angle(walk: Walk, index: int, op: str) -> tuple[int, float, str, tuple[obje
         same = ((walk.graph.nodes[below].shape or (0,))[-1]) == width
         if strip(walk.flow, index) != index:
             index = strip(walk.flow, index)
-        elif node.op in _CARRY | {"transpose", "getitem"} and same and _keeps_last(node):
+        elif node.op in _CARRY | TURNS | {"getitem"} and same and _keeps_last(node):
             trail.append((node.op, node.args[1:], node.kwargs))
             index = below
         elif node.op == "mul" and not inside and (value := number(node.args[1] if len(node.args) > 1 else None)) is not None:
@@ -168,8 +169,9 @@ def _angle(walk: Walk, index: int, op: str) -> tuple[int, float, str, tuple[obje
 
 
 def _keeps_last(node: Node) -> bool:
-    if node.op == "transpose":
-        return -1 not in node.args and len(node.shape or ()) - 1 not in node.args[1:]
+    if node.op in TURNS:
+        order = axis_order(node, len(node.shape or ()))
+        return order is not None and order[-1:] == (len(order) - 1,)
     if node.op == "getitem":
         index = node.args[1]
         items = index if isinstance(index, tuple) and index[:1] != ("slice",) else (index,)

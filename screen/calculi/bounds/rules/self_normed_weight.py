@@ -16,10 +16,10 @@ from screen.calculi.bounds.parts import Part
 from screen.calculi.bounds.pointwise import by_number, multiplied
 from screen.calculi.bounds.value import Value, of_part
 from screen.graph import Node, Ref
+from screen.structure.axis_order import TURNS, axis_order
 from screen.structure.dataflow import number, strip
 
 _VIEWS = frozenset({"view", "reshape", "squeeze", "unsqueeze", "flatten", "clone", "contiguous"})
-_TURNS = frozenset({"permute", "transpose", "swapaxes", "t", "T", "mT", "mH", "adjoint"})
 _PRODUCTS = frozenset({"dot", "vdot", "mv", "mm", "matmul", "bmm"})
 
 
@@ -149,7 +149,7 @@ def _term(walk: Walk, index: int) -> Term | None:
     """What a node is of a weight and vectors."""
     index = strip(walk.flow, index)
     node = walk.graph.nodes[index]
-    if node.op in _VIEWS | _TURNS | {"getitem"} and len(node.inputs) == 1:
+    if node.op in _VIEWS | TURNS | {"getitem"} and len(node.inputs) == 1:
         inner = _term(walk, node.inputs[0])
         return None if inner is None else _viewed(walk, node, inner)
     if node.op == "sum" and not _long(node.shape) and len(node.inputs) == 1:
@@ -167,7 +167,7 @@ def _term(walk: Walk, index: int) -> Term | None:
 def _viewed(walk: Walk, node: Node, inner: Term) -> Term | None:
     """Through a view: all axes that are longer than 1 in their order, or the weight turned; a filter's axes behind the first as one."""
     before, after = _long(walk.graph.nodes[node.inputs[0]].shape), _long(node.shape)
-    if node.op not in _TURNS:
+    if node.op not in TURNS:
         flat = node.op in _VIEWS and inner.axes == 2 and len(before) > 2 and len(after) == 2 and after[0] == before[0]
         return inner if before == after or flat else None
     if inner.axes < 2:
@@ -179,23 +179,9 @@ def _viewed(walk: Walk, node: Node, inner: Term) -> Term | None:
 def _is_turned(walk: Walk, node: Node) -> bool | None:
     """Whether a permutation turns the two long axes around."""
     shape = walk.graph.nodes[node.inputs[0]].shape or ()
-    rank = len(shape)
-    order = list(range(rank))
-    dims = [a for a in node.args[1:] for a in (a if isinstance(a, tuple) else (a,))]
-    if node.op == "permute" or len(dims) == 2:
-        if not all(isinstance(a, int) for a in dims):
-            return None
-        chosen = [int(a) % rank for a in dims]
-        if node.op == "permute":
-            order = chosen
-        else:
-            order[chosen[0]], order[chosen[1]] = order[chosen[1]], order[chosen[0]]
-    elif not dims and rank == 2:
-        order.reverse()
-    else:
-        return None
-    kept = [i for i in order if shape[i] != 1]
-    return kept != sorted(kept)
+    order = axis_order(node, len(shape))
+    kept = [i for i in order or () if shape[i] != 1]
+    return None if order is None else kept != sorted(kept)
 
 
 def _contracted(walk: Walk, node: Node) -> Term | None:

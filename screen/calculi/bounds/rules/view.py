@@ -11,6 +11,7 @@ from screen.calculi.bounds.mixed_norms import relabel
 from screen.calculi.bounds.parts import Part
 from screen.calculi.bounds.value import Value, of_part, permuted, recut, renamed, reshaped, scaled
 from screen.graph import Node
+from screen.structure.axis_order import TURNS, axis_order
 from screen.structure.dataflow import number
 
 
@@ -50,34 +51,14 @@ def reshape(walk: Walk, node: Node) -> Value:
     return reshaped(value, node.shape, walk.names)
 
 
-@row("transpose swapaxes swapdims t T mT H mH adjoint permute movedim")
+@row(" ".join(sorted(TURNS)))
 def permute(walk: Walk, node: Node) -> Value:
     """Axes in another order."""
     value = walk.first(node)
-    rank = len(value.shape)
-    order = list(range(rank))
-    if node.op in ("transpose", "swapaxes", "swapdims"):
-        a, b = walk.integer(node, 1, "dim0", "axis0"), walk.integer(node, 2, "dim1", "axis1")
-        if a is None or b is None:
-            raise NotUnderstood("its axes are not known")
-        order[a], order[b] = order[b], order[a]
-    elif node.op == "permute":
-        given = walk.flow.operand(node, 1, "dims")
-        listed = given if isinstance(given, tuple) else node.args[1:]
-        order = [d % rank for d in listed if isinstance(d, int)]
-    elif node.op in ("mT", "mH", "adjoint"):
-        order[-1], order[-2] = order[-2], order[-1]
-    elif node.op == "movedim":
-        a, b = walk.integer(node, 1, "source"), walk.integer(node, 2, "destination")
-        if a is None or b is None:
-            raise NotUnderstood("its axes are not known")
-        order.remove(a % rank)
-        order.insert(b % rank, a % rank)
-    else:
-        order.reverse()
-    if len(order) != rank:
+    order = axis_order(node, len(value.shape))
+    if order is None:
         raise NotUnderstood("its axes are not known")
-    return permuted(value, tuple(order))
+    return permuted(value, order)
 
 
 @row("expand expand_as broadcast_to")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from screen.graph import Node
+from screen.structure.axis_order import TURNS, axis_order
 
 Factor = tuple[int, str]
 Axis = tuple[Factor, ...]
@@ -21,8 +22,6 @@ SAME = frozenset({
 """A dropout that stands in the graph is on, and is none of them."""
 REGROUPS = frozenset({"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "unsqueeze", "squeeze", "ravel", "atleast_2d"})
 COPIES = frozenset({"expand", "expand_as", "broadcast_to", "repeat_interleave", "repeat"})
-SWAPS = {"transpose": None, "swapaxes": None, "swapdims": None, "permute": None, "movedim": None,
-         "t": (-2, -1), "T": None, "mT": (-2, -1), "mH": (-2, -1), "adjoint": (-2, -1), "H": (-2, -1)}  # fmt: skip
 
 
 def stream_layout(shape: tuple[int, ...], axis: int) -> Layout:
@@ -79,8 +78,9 @@ def viewed(node: Node, layout: Layout) -> Layout | None:
         return regroup(layout, shape)
     if node.op in COPIES:
         return _copied(node, layout, shape)
-    if node.op in SWAPS:
-        return _swapped(node, layout)
+    if node.op in TURNS:
+        order = axis_order(node, len(layout))
+        return None if order is None else tuple(layout[i] for i in order)
     return None
 
 
@@ -96,29 +96,6 @@ def _copied(node: Node, layout: Layout, shape: tuple[int, ...]) -> Layout | None
         copies: Axis = ((size // have, "c"),) if size > have else ()
         found.append((*axis, *copies) if node.op == "repeat_interleave" else (*copies, *axis))
     return tuple(found)
-
-
-def _swapped(node: Node, layout: Layout) -> Layout | None:
-    rank = len(layout)
-    order = list(range(rank))
-    numbers = [a for a in node.args[1:] if isinstance(a, int)]
-    given = next((a for a in node.args[1:] if isinstance(a, tuple)), None)
-    keys = [v for _, v in node.kwargs if isinstance(v, int)]
-    pair = SWAPS[node.op] or tuple(numbers or keys)
-    if node.op == "permute":
-        order = [a % rank for a in (given if given is not None else tuple(numbers)) if isinstance(a, int)]
-    elif node.op == "T":
-        order.reverse()
-    elif node.op in ("movedim", "moveaxis"):
-        if len(pair) != 2:
-            return None
-        order.insert(pair[1] % rank, order.pop(pair[0] % rank))
-    elif len(pair) == 2:
-        one, two = pair[0] % rank, pair[1] % rank
-        order[one], order[two] = order[two], order[one]
-    else:
-        return None
-    return tuple(layout[i] for i in order) if sorted(order) == list(range(rank)) else None
 
 
 def cut(node: Node, layout: Layout) -> Layout | None:

@@ -13,13 +13,13 @@ import numpy as np
 
 from screen import ops
 from screen.calculi.meanfield.experts import Array, Choice, Gates, Routing
-from screen.calculi.meanfield.lower.axes import SWAPS
 from screen.calculi.meanfield.lower.context import Read
 from screen.calculi.meanfield.lower.linear import Maps
 from screen.calculi.meanfield.lower.routing import Call, Row, Table, row_of
 from screen.calculi.meanfield.transfer import Mix
 from screen.calculi.meanfield.values import Function, Order, Partial, Routed, Stop, Value, Weighted
 from screen.graph import Node, Ref
+from screen.structure.axis_order import TURNS
 
 CHOOSERS = frozenset({"topk", "argmax"})
 ZEROS = frozenset({"zeros", "zeros_like", "new_zeros"})
@@ -104,7 +104,7 @@ class Routes(Maps):
             routed = self._begun(node)
         router = self.routers[routed.slot]
         rest, row = _rest(node.shape, router.tokens), row_of(node)
-        if rest is None or routed.rest is None or row is None or node.op in SWAPS:
+        if rest is None or routed.rest is None or row is None or node.op in TURNS:
             if not _is_float(node):
                 return Order(routed.slot)
             if ops.CLASSES.get(node.op) in ("view", "alias"):
