@@ -1,9 +1,10 @@
-"""Texts of the repository that are made by running `screen`: reports beside the examples, two parts of the README, and the pages of the rules.
+"""Texts of the repository that are made by running `screen`: reports beside the examples, two parts of the README, the pages of the rules,
+and the record of `tests/said`.
 
     python -m tests.expected          # say which of them are out of date
     python -m tests.expected --write  # make them again
 
-`tests/whole/test_expected.py` fails where one is out of date.
+`tests/whole/test_expected.py` and `tests/whole/test_said.py` fail where one is out of date.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from screen.report import glossary, render
 from screen.report.page import render as render_rule
 from screen.verdict.discover import catalogue
 from tests.contradictions import contradictions
+from tests.said import record as said
 from tests.shared import ROOT
 
 RULES, GLOSSARY = Path("docs/rules.md"), Path("docs/glossary.md")
@@ -139,6 +141,7 @@ def main() -> int:
     os.chdir(ROOT)
     files: dict[Path, Callable[[], str]] = {Path("examples") / f"{name}.md": partial(example, name) for name in EXAMPLES}
     files |= {RULES: rules, GLOSSARY: terms}
+    files |= {said.FOLDER.relative_to(ROOT) / f"{name}.json": partial(said.made, name) for name in said.SUBJECTS}
     stale = [str(path) for path, make in files.items() if _file(path, make, write)]
     stale += [f"README.md: {name}" for name, make in (("example", quickstart), ("zoo", famous)) if _readme(name, make, write)]
     print("\n".join(f"{'written' if write else 'out of date'}: {name}" for name in stale) or "all up to date")

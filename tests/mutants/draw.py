@@ -14,9 +14,9 @@ from tests.copies import ROOT
 AREAS = {
     "calculi": ("screen/calculi", 35), "rules": ("rules", 22), "ops": ("screen/ops", 8), "verdict": ("screen/verdict", 13),
     "recipe": ("screen/recipe", 8), "outcomes": ("screen/outcomes", 6), "changes": ("screen/changes", 5), "trusted": ("screen/trusted.py", 2),
-    "visible": ("screen/visible.py", 1),
+    "visible": ("screen/visible.py", 1), "facts": ("screen/facts", 15),
 }  # fmt: skip
-"""Area -> its folder or file, and how many of a hundred changes are drawn there."""
+"""Area -> its folder or file, and how many changes are drawn there where `--count` is 100."""
 FLIPPED = {ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is",
            ast.In: "not in", ast.NotIn: "in"}  # fmt: skip
 TURNED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}

@@ -21,10 +21,12 @@ QUICK = (
     "test_verdict", "test_rules", "test_rules_constrained", "test_scalars", "test_near_bounds", "test_thresholds", "test_degrees_laws", "test_bounds",
     "test_bounds_choices", "test_bounds_constrained", "test_bounds_folds", "test_bounds_pairs", "test_rows_bounds", "test_rows_degrees",
     "test_rows_operator", "test_rows_meanfield", "test_covariance", "test_covariance_blocks", "test_covariance_laws", "test_covariance_logits",
-    "test_covariance_words", "test_near_misses", "test_softmaxes", "test_stream_gain", "test_ranges", "test_values", "test_zeros", "test_slips",
+    "test_covariance_words", "test_near_misses", "test_softmaxes", "test_stream_gain", "test_ranges", "test_values", "test_zeros",
     "test_initialisers", "test_measured_laws", "test_nothing_found", "test_broken_norms", "test_odd_blocks", "test_odd_models", "test_missing",
     "test_report", "test_fault_count", "test_risk", "test_under_recipe", "test_recipe", "test_readers", "test_plumbing", "test_hostile_text",
-    "test_outcomes", "test_changes", "test_trusted", "test_answer",
+    "test_outcomes", "test_changes", "test_trusted", "test_answer", "test_ends", "test_advice", "test_gradient_laws", "test_first_update",
+    "test_start_by_layer", "test_repeated_products", "test_foreign", "test_degrees", "test_covariance_odd", "test_soundness_domain", "test_formulas",
+    "test_compare", "test_gate", "test_presets", "test_written_stacks", "test_covariance_models", "test_published_designs", "test_slips",
 )  # fmt: skip
 """Test files that take seconds, in the order in which they are run."""
 PARTS = tuple(f"{ROOT / part}/" for part in ("screen", "rules"))

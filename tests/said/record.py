@@ -1,0 +1,85 @@
+"""The record itself: for each subject its pieces, as digests, and the beginning of each text once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from screen.testing import cases, facts_of
+from screen.verdict.discover import catalogue
+from tests import handmade as h
+from tests.rows.table import CALLS
+from tests.said.changed import BASES, CHANGES
+from tests.said.models import derived, judged, under_recipes
+from tests.said.plain import digest, short
+from tests.said.rows import said
+
+FOLDER = Path(__file__).parent
+Pieces = Mapping[str, str]
+
+
+@cache
+def base(name: str) -> Pieces:
+    """What is said of facts written by hand, as they are."""
+    return judged(h.ALL[name]())
+
+
+def changed(name: str) -> Pieces:
+    """What a change makes different, in all facts written by hand that it is tried on."""
+    found = {of: judged(CHANGES[name](h.ALL[of]())) for of in BASES}
+    return {f"{of}: {piece}": text for of, pieces in found.items() for piece, text in pieces.items() if base(of).get(piece) != text}
+
+
+SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
+    "rows": {str(c): lambda c=c: said(c) for c in CALLS},  # type: ignore[misc]
+    "examples": {c.id: lambda c=c: derived(f := facts_of(c.example)) | judged(f) for c in cases(catalogue().rules)},  # type: ignore[misc]
+    "byhand": {n: lambda n=n: derived(h.ALL[n]()) | base(n) | under_recipes(h.ALL[n]()) for n in h.ALL},  # type: ignore[misc]
+    "changed": {name: lambda name=name: changed(name) for name in CHANGES},  # type: ignore[misc]
+}
+"""File -> its subjects."""
+
+
+@cache
+def recorded(file: str) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """(texts by their digest, pieces of each subject)."""
+    path = FOLDER / f"{file}.json"
+    held = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"texts": {}, "subjects": {}}
+    return held["texts"], held["subjects"]
+
+
+@cache
+def pieces(file: str) -> frozenset[str]:
+    """All that any subject has on record."""
+    return frozenset(piece for held in recorded(file)[1].values() for piece in held)
+
+
+def differences(file: str, subject: str, now: Pieces) -> Iterator[str]:
+    """Each piece that is not as it was. One that no subject has yet is of a rule that was added since, and is seen in the examples of that rule."""
+    texts, subjects = recorded(file)
+    before = subjects.get(subject, {})
+    held = pieces(file) if subject in subjects else {*now}
+    for piece in dict.fromkeys((*before, *now)):
+        if piece in held and before.get(piece) != (digest(now[piece]) if piece in now else None):
+            was = texts[before[piece]] if piece in before else "nothing"
+            yield f"{subject}: {piece}\n  was {was}\n  now {short(now[piece]) if piece in now else 'nothing'}"
+
+
+def text_of(subjects: Mapping[str, Pieces]) -> str:
+    """A file of the record, one subject and one text a line."""
+    texts = {digest(t): short(t) for pieces in subjects.values() for t in pieces.values()}
+    of = {name: {piece: digest(t) for piece, t in pieces.items()} for name, pieces in subjects.items()}
+
+    def lines(held: Mapping[str, object]) -> str:
+        return ",\n".join(f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in held.items())
+
+    return f'{{"texts": {{\n{lines(dict(sorted(texts.items())))}\n}},\n"subjects": {{\n{lines(of)}\n}}}}\n'
+
+
+def made(file: str) -> str:
+    """A file of the record as it would be written now."""
+    return text_of({name: make() for name, make in SUBJECTS[file].items()})
+
+
+__all__ = ["FOLDER", "SUBJECTS", "differences", "made", "pieces", "recorded", "text_of"]

@@ -1,0 +1,39 @@
+"""What is said of small models is what stands in `tests/said`: else a bound became coarser, a guard no longer guards, a sentence has another number.
+
+Where a change is meant, `python -m tests.expected --write` makes the record again, and the difference is there to be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.said.record import SUBJECTS, differences, recorded
+
+
+def holds(file: str, subject: str) -> None:
+    found = list(differences(file, subject, SUBJECTS[file][subject]()))
+    assert not found, "\n".join([*found, "run `python -m tests.expected --write` if that is meant"])
+
+
+@pytest.mark.parametrize("subject", SUBJECTS["rows"])
+def test_rows(subject: str) -> None:
+    holds("rows", subject)
+
+
+@pytest.mark.parametrize("subject", SUBJECTS["examples"])
+def test_examples(subject: str) -> None:
+    holds("examples", subject)
+
+
+@pytest.mark.parametrize("subject", SUBJECTS["byhand"])
+def test_byhand(subject: str) -> None:
+    holds("byhand", subject)
+
+
+@pytest.mark.parametrize("subject", SUBJECTS["changed"])
+def test_changed(subject: str) -> None:
+    holds("changed", subject)
+
+
+def test_every_subject_is_on_record_and_every_change_is_seen() -> None:
+    assert {file: set(recorded(file)[1]) for file in SUBJECTS} == {file: set(subjects) for file, subjects in SUBJECTS.items()}
+    assert [name for name, pieces in recorded("changed")[1].items() if not pieces] == []
