@@ -21,8 +21,6 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 
-MODES = ("auto", "require", "off")
-"""What `--sandbox` may say."""
 ADVICE = "`--sandbox auto` takes what there is; a container without network (`docs/security.md`) is a sandbox on every system"
 """What to try where one is required and cannot be had."""
 LEAST = 3
@@ -284,4 +282,4 @@ def _error(what: str) -> OSError:
     return OSError(number, f"{what}: {os.strerror(number)}")
 
 
-__all__ = ["ADVICE", "MODES", "clear", "described", "enclose", "landlock", "missing", "secrets", "shown"]
+__all__ = ["ADVICE", "clear", "described", "enclose", "landlock", "missing", "secrets", "shown"]

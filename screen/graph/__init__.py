@@ -15,19 +15,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 
-Scalar = bool | int | float | str | None
-"""What may stand in a node's arguments besides references. Dtypes, devices and slices are written as strings and lists."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ref:
     """A reference to the value of another node."""
 
     node: int
-
-
-Arg = "Ref | Scalar | tuple[Arg, ...]"
-"""One argument: a reference, a scalar, or a (nested) tuple of them. `slice(a, b, c)` stands as `("slice", a, b, c)`."""
 
 
 SOURCES = frozenset({"input", "parameter", "buffer", "constant"})
@@ -48,6 +41,7 @@ class Node:
     """Canonical op name, or one of `SOURCES`, or `getitem` (of a call with several results), or `alias` (a tensor read
     after a write: first the old value, then the writes)."""
     args: tuple[object, ...]
+    """Each a `Ref`, a number, a truth, a text (dtypes and devices), None, or a nested tuple of them; `slice(a, b, c)` is `("slice", a, b, c)`."""
     kwargs: tuple[tuple[str, object], ...]
     shape: tuple[int, ...] | None
     """Shape of the value; None when the value is not one tensor."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import compileall
 import contextlib
 import importlib
 import inspect
@@ -20,8 +19,10 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from screen.errors import SWALLOWED
 from tests.copies import ROOT, copied
 from tests.mutants.draw import Change
+from tests.said.record import SUBJECTS, differences
 
 MOST_TESTS, MOST_SECONDS = 30, 8.0
 """Tests of one change at most, and the sum of their recorded seconds at most."""
@@ -30,7 +31,8 @@ PARTS = ("screen", "rules", "tests", "docs", "examples", "README.md", "CHANGELOG
 OPTIONS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib")
 PROCESSOR = 120
 """Seconds of processor time after which a change counts as found: it does not end."""
-RECORD = "tests/whole/test_said.py"
+RECORD, MOST_SUBJECTS = "tests/whole/test_said.py", 150
+"""What compares with the record, and how many of its tests are asked at most: one takes hundredths of a second."""
 Reached = Mapping[str, Mapping[str, Any]]
 
 
@@ -53,6 +55,17 @@ def readers(name: str) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
+def made_of(file: str, names: tuple[str, ...]) -> frozenset[str]:
+    """These names of a module, and those outside of its functions that are made of them."""
+    found = set(names)
+    for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body:
+        inside = [n for n in ast.walk(node) if isinstance(n, ast.Name)]
+        if isinstance(node, ast.Assign | ast.AnnAssign) and any(n.id in found for n in inside):
+            found |= {n.id for n in inside if isinstance(n.ctx, ast.Store)}
+    return frozenset(found)
+
+
 def _named(change: Change, hits: list[str]) -> list[str]:
     """Tests with a word of the changed line, in quotes there, as a parameter: the row of a table has tests of its own."""
     path = ROOT / change.file
@@ -61,25 +74,25 @@ def _named(change: Change, hits: list[str]) -> list[str]:
     return [t for t in hits if words & {p.rstrip("]") for p in re.split(r"[\[-]", t)[1:]}]
 
 
-def picked(change: Change, reached: Reached) -> list[str]:
+def picked(change: Change, reached: Reached, most: int = MOST_TESTS) -> list[str]:
     """Tests that enter the changed function (or, of what is defined outside of one, a function that reads it; else one of the file), those that enter
-    the fewest functions first, one test file after the other in turn; before all, those that are named after the changed row of a table."""
+    the fewest functions first, one test function after the other in turn; before all, those that are named after the changed row of a table."""
     if change.place != "<module>":
         wanted = {f"{change.file}:{change.place}"}
     else:
-        wanted = set().union(*(readers(name) for name in change.names))
+        wanted = set().union(*(readers(name) for name in made_of(change.file, change.names)))
     hits = [t for t, row in reached.items() if wanted & set(row["functions"])]
     if not hits:
         hits = [t for t, row in reached.items() if any(f.startswith(f"{change.file}:") for f in row["functions"])]
     named = _named(change, hits)
     by_file: dict[str, list[str]] = {}
     for test in sorted(set(hits) - set(named), key=lambda t: (len(reached[t]["functions"]), t)):
-        by_file.setdefault(test.partition("::")[0], []).append(test)
-    found = named[: MOST_TESTS // 2]
+        by_file.setdefault(test.partition("[")[0], []).append(test)
+    found = named[: most // 2]
     spent, turn = sum(reached[t]["seconds"] for t in found), 0
-    while any(by_file.values()) and len(found) < MOST_TESTS:
+    while any(by_file.values()) and len(found) < most:
         for rows in by_file.values():
-            if rows and len(found) < MOST_TESTS:
+            if rows and len(found) < most:
                 test = rows.pop(0 if turn % 2 == 0 else len(rows) // 2)
                 if spent + reached[test]["seconds"] <= MOST_SECONDS or not found:
                     spent += reached[test]["seconds"]
@@ -93,7 +106,10 @@ def put(change: Change) -> bool:
     data, offset = (ROOT / change.file).read_bytes(), change.start
     whole = data[:offset] + change.new.encode() + data[offset + len(change.old.encode()) :]
     name = ("screen/" if change.file.startswith("rules/") else "") + change.file.removesuffix(".py").removesuffix("/__init__")
-    found: Any = importlib.import_module(name.replace("/", "."))
+    module: Any = importlib.import_module(name.replace("/", "."))
+    if change.place == "<module>":
+        return _renew(module, compile(whole, module.__file__, "exec"), change.names)
+    found = module
     try:
         for part in change.place.split("."):
             found = vars(found)[part]
@@ -112,6 +128,46 @@ def put(change: Change) -> bool:
     return False
 
 
+def _renew(module: Any, code: CodeType, names: tuple[str, ...]) -> bool:
+    """Runs a module again for the values of some names, which it and those that import them get; not for functions and classes."""
+    space = {k: v for k, v in vars(module).items() if k.startswith("__")}
+    exec(code, space)
+    if not names or any(isinstance(space.get(n), FunctionType | type) for n in names):
+        return False
+    plain = bool, int, float, str, tuple, dict, set, frozenset
+    for name in [n for n, v in vars(module).items() if not n.startswith("__") and type(v) in plain]:
+        old = vars(module)[name]
+        for other in [m for m in sys.modules.values() if m is not None and getattr(m, "__name__", "").startswith("screen")]:
+            if vars(other).get(name) is old and name in space:
+                setattr(other, name, space[name])
+    return True
+
+
+def unlike(change: Change, tests: list[str]) -> str:
+    """The first subject of the record (as the test that compares it) of which something else is said with the change; asked without pytest."""
+    with tempfile.NamedTemporaryFile("r") as log:
+        child = os.fork()
+        if child == 0:
+            try:
+                resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR, PROCESSOR + 5))
+                Path(log.name).write_text(next((t for t in tests if put(change) and _differs(t)), ""), encoding="utf-8")
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        return ENDLESS if os.WIFSIGNALED(status) else log.read()
+
+
+def _differs(test: str) -> bool:
+    file, _, subject = test.partition("::test_")[2].removesuffix("]").partition("[")
+    if subject not in SUBJECTS[file]:
+        return False
+    SWALLOWED.clear()
+    try:
+        return any(differences(file, subject, SUBJECTS[file][subject]())) or bool(SWALLOWED)
+    except Exception:
+        return True
+
+
 @dataclass
 class Hunt:
     """A copy of the repository with what is known of the tests on it as it is."""
@@ -126,9 +182,7 @@ class Hunt:
         path = self.copy / change.file
         before = path.read_bytes()
         while tests:
-            here, found = change.place != "<module>", "nothing ran"
-            if here:
-                found = _forked(tests, ROOT, self.log, change, here=True)
+            here, found = True, _forked(tests, ROOT, self.log, change, here=True)
             if found == "nothing ran":
                 here = False
                 change.apply(self.copy)
@@ -140,10 +194,11 @@ class Hunt:
                 return found
             if found in tests and self._passes(found, here):
                 return found
-            if found not in tests:  # no test ran: the change breaks an import, or a test is not there any more
-                if all(self._passes(t, here) for t in tests):
+            if found not in tests:  # no test ran: a test is not there any more, or the change breaks an import
+                gone = [line.partition("::")[2] for line in self.log.read_text(encoding="utf-8").splitlines() if "not found: " in line]
+                if not gone and self._passes(tests[0], here):
                     return "the first import"
-                tests = [t for t in tests if self._passes(t, here)]
+                tests = [t for t in tests[0 if gone else 1 :] if t.partition("::")[2] not in gone]
             else:
                 tests = [t for t in tests if t != found]
         return ""
@@ -197,14 +252,10 @@ def hunt(changes: list[Change], reached: Reached, results: Path, most: int) -> d
         for name in {test.partition("::")[0] for test in reached}:
             importlib.import_module(name.removesuffix(".py").replace("/", "."))
         chase = Hunt(copied(Path(folder), parts=PARTS), Path(folder) / "log")
-        compileall.compile_dir(folder, quiet=2)
         for number, change in enumerate([c for c in changes if key(c) not in done][:most]):
-            tests: list[str] = []
-            for of_record in (True, False):  # the record of what is said is quick, and sees most
-                tests = picked(change, {test: row for test, row in reached.items() if test.startswith(RECORD) is of_record})
-                done[key(change)] = chase.tried(change, tests)
-                if done[key(change)]:
-                    break
+            record, others = ({t: row for t, row in reached.items() if t.startswith(RECORD) is wanted} for wanted in (True, False))
+            tests = picked(change, record, MOST_SUBJECTS)
+            done[key(change)] = unlike(change, tests) or chase.tried(change, tests := picked(change, others))
             results.write_text(json.dumps(done, indent=1), encoding="utf-8")
             print(number, key(change), len(tests), "->", done[key(change)] or "SURVIVES", flush=True)
     return done

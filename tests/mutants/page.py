@@ -15,10 +15,11 @@ PAGE = ROOT / "docs" / "mutations.md"
 HEAD = """# Random changes of the code, and whether tests find them
 
 Made by `python -m tests.mutants page --write` from `tests/mutants/results.json`. A change is one place of `screen/calculi`, `rules`,
-`screen/ops`, `screen/verdict` or (from seed 3 on) of recipes, outcomes, changes and the text of others: a number times 100 or halved, a comparison
-or a condition turned, a clause or an entry of a table left out, `and` for `or`, + for −, `None` for what is returned. Lines are drawn at random
-with a seed, and of each one change. It is tried on a copy of
-the repository with the quick tests that enter the changed function (at most 30, of at most 8 seconds), until one fails that passes without it.
+`screen/ops`, `screen/verdict` or (seed 3) of recipes, outcomes, changes and the text of others, or (from seed 11 on) of facts: a number
+times 100 or halved, a comparison or a condition turned, a clause or an entry of a table left out, `and` for `or`, + for −, `None` for what
+is returned. Lines are drawn at random with a seed, and of each one change. It is tried with the quick tests that enter the changed function (at
+most 30, of at most 8 seconds), until one fails that passes without it; from seed 11 on first with those that compare what is said with the record
+(`tests/said`).
 """
 
 

@@ -85,7 +85,7 @@ OF_CLAIM: dict[tuple[str, str], tuple[Any, ...]] = {
     ("growth", "all"): ("bounded", "linear", "exponential"), ("gradient_law", "start"): ("flat", "power", "exponential"),
     ("gradient_ratio", "start"): (1e-5, 1e5), ("rms_ratio", "start"): (1e-3, 1e6), ("one_minus_cos", "start"): (1e-6, 0.05),
     ("output_bounded", "all"): (True, False), ("logits_bounded", "all"): (True, False), ("step_bound", "start"): (0.1, 100.0),
-    ("softmax", "all"): (True, False), ("loss_at_start", "start"): (99.0,), ("logit_rms", "start"): (50.0,), ("degree", "all"): (5.0,),
+    ("softmax", "all"): (True, False), ("logit_rms", "start"): (50.0,), ("degree", "all"): (5.0,),
 }  # fmt: skip
 BASES = ("pre", "post", "peri", "none", "hybrid", "encoder_decoder")
 Changed = Callable[[Facts], Facts]

@@ -14,6 +14,7 @@ from tests.rows.table import CALLS
 from tests.said.changed import BASES, CHANGES
 from tests.said.models import derived, judged, under_recipes
 from tests.said.plain import digest, short
+from tests.said.risks import OF_FEATURES, OF_RECIPE, of_features, of_recipe
 from tests.said.rows import said
 
 FOLDER = Path(__file__).parent
@@ -36,6 +37,10 @@ SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
     "rows": {str(c): lambda c=c: said(c) for c in CALLS},  # type: ignore[misc]
     "examples": {c.id: lambda c=c: derived(f := facts_of(c.example)) | judged(f) for c in cases(catalogue().rules)},  # type: ignore[misc]
     "byhand": {n: lambda n=n: derived(h.ALL[n]()) | base(n) | under_recipes(h.ALL[n]()) for n in h.ALL},  # type: ignore[misc]
+    "risks": {
+        f"{field}-{n}": lambda of=of, field=field, value=value: of(field, value)  # type: ignore[misc]
+        for of, table in ((of_recipe, OF_RECIPE), (of_features, OF_FEATURES)) for field, values in table.items() for n, value in enumerate(values)
+    },
     "changed": {name: lambda name=name: changed(name) for name in CHANGES},  # type: ignore[misc]
 }
 """File -> its subjects."""

@@ -29,6 +29,11 @@ def test_byhand(subject: str) -> None:
     holds("byhand", subject)
 
 
+@pytest.mark.parametrize("subject", SUBJECTS["risks"])
+def test_risks(subject: str) -> None:
+    holds("risks", subject)
+
+
 @pytest.mark.parametrize("subject", SUBJECTS["changed"])
 def test_changed(subject: str) -> None:
     holds("changed", subject)

@@ -48,12 +48,6 @@ def real(spec: TargetSpec, settings: dict[str, Any]) -> nn.Module:
     return _instantiate(*_chosen(spec, settings)[:2])
 
 
-def configured(spec: TargetSpec, settings: dict[str, Any]) -> tuple[Any, type[nn.Module], str]:
-    """The whole config of a target with `settings` applied, the class to build, and the model type. Raises `UsageError` and `LoadError`."""
-    config, _, cls, model_type = _found(spec, settings)
-    return config, cls, model_type
-
-
 def _chosen(spec: TargetSpec, settings: dict[str, Any]) -> tuple[type[nn.Module], Any, dict[str, list[Any]]]:
     """The class of a target, the config that it takes, and what `settings` changed."""
     config, changed, cls, model_type = _found(spec, settings)
@@ -295,6 +289,6 @@ def _mappings(name: str) -> Any:
 
 
 __all__ = [
-    "build", "class_of", "config_for", "config_from_file", "configured", "default_config", "known_type", "modeling_modules", "models_of", "real",
+    "build", "class_of", "config_for", "config_from_file", "default_config", "known_type", "modeling_modules", "models_of", "real",
     "sub_configs",
 ]  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -161,15 +160,6 @@ class Scopes:
         return tuple(self.entries)
 
 
-def source_of(module: nn.Module) -> tuple[str, int]:
-    """File and first line of a module's forward."""
-    try:
-        code = inspect.unwrap(type(module).forward).__code__
-    except AttributeError:
-        return "", 0
-    return code.co_filename, code.co_firstlineno
-
-
 def _name_tensors(names: dict[int, tuple[str, str]], held: list[Tensor], module: nn.Module, path: str) -> None:
     def add(kind: str, name: str, tensor: Any) -> None:
         if type(tensor) not in _PLAIN and isinstance(tensor, Tensor):
@@ -193,4 +183,4 @@ def _name_tensors(names: dict[int, tuple[str, str]], held: list[Tensor], module:
                 add("parameter" if isinstance(item, nn.Parameter) else "constant", f"{name}.{key}", item)
 
 
-__all__ = ["Scopes", "source_of", "torch"]
+__all__ = ["Scopes", "torch"]
