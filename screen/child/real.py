@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -25,14 +26,14 @@ from screen.graph import Initialiser
 from screen.graph.target import TargetSpec, parse
 
 
-def real(request: Request, built: Built, seed: int, more: Mapping[str, Any] | None = None) -> nn.Module:
-    """A fresh model for each seed, with more settings (as of `--set`) or without, or a copy of the live one. Raises `LoadError`; exceptions of the
-    user's code pass through."""
+def real(request: Request, built: Built, seed: int, more: Mapping[str, Any] | None = None, module: ModuleType | None = None) -> nn.Module:
+    """A fresh model for each seed, with more settings (as of `--set`) or without, or a copy of the live one. `module`: its file, where that ran
+    already. Raises `LoadError`; exceptions of the user's code pass through."""
     if built.original is not None:
         model = copy.deepcopy(built.original)
     else:
         with seeded(seed):
-            model = _made(parse(request.target), request, built, more or {})
+            model = _made(parse(request.target), request, built, more or {}, module)
     if any(t.device.type == "meta" for t in [*model.parameters(), *model.buffers()]):
         raise LoadError("a model that is trained must have weights", f"`{built.name}` builds itself without them")
     for tensor in [*model.parameters(), *model.buffers()]:
@@ -55,6 +56,19 @@ def real_loop(request: Request, built: Built, seed: int) -> nn.Module:
     return Loop.of(blocks, loop)
 
 
+def deeper_loop(request: Request, built: Built, seed: int, times: int) -> Loop:
+    """A loop of a block that is so many times as deep, its file run once. Raises as `real` does, and `LoadError` of what is no such loop."""
+    loop, spec = built.model, parse(request.target)
+    if not isinstance(loop, Loop) or spec.kind not in ("file", "module"):
+        raise LoadError("a deeper loop must be made of a block of a file", f"`{built.name}` is none")
+    module = None if built.original is not None else python_file.load(spec)
+    blocks = [real(request, built, seed + number, module=module) for number in range(times * len(loop.members))]
+    if built.original is not None:
+        for number, block in enumerate(blocks):
+            _redraw(block, dict(built.initialisers), number, seed)
+    return Loop.of(blocks, loop)
+
+
 def _redraw(block: nn.Module, histories: Mapping[str, tuple[Initialiser, ...]], number: int, seed: int) -> None:
     """Fresh weights in a copy of a live block, where its record says how they look."""
     from screen.probe.measure.weights import drawn
@@ -68,7 +82,7 @@ def _redraw(block: nn.Module, histories: Mapping[str, tuple[Initialiser, ...]], 
                     parameter.copy_(value)
 
 
-def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, Any]) -> nn.Module:
+def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, Any], module: ModuleType | None) -> nn.Module:
     """As `screen.capture.build.build` makes it, on the CPU in place of meta."""
     if spec.kind in ("hf", "config"):
         from screen.capture.build import transformers as hf
@@ -80,7 +94,7 @@ def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, A
 
         made: nn.Module = libraries.timm().create_model(spec.name, pretrained=False, **request.set, **more)
         return made
-    module = python_file.load(spec)
+    module = python_file.load(spec) if module is None else module
     found = python_file.find(module, spec)
     name, entry = next((f for f in found if built.name == f"{spec.text}::{f[0]}"), found[0])
     if isinstance(entry, nn.Module):
@@ -90,4 +104,4 @@ def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, A
     return inner(name, entry(*args, **kwargs))[0]
 
 
-__all__ = ["real", "real_loop", "seeded"]
+__all__ = ["deeper_loop", "real", "real_loop", "seeded"]

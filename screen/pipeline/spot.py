@@ -13,8 +13,9 @@ from screen.facts.claims.derive import FLAT, is_held, rising, size_later, surviv
 from screen.facts.operator import StreamOperator
 from screen.facts.queries import streams_in_sequence
 from screen.facts.record import Facts
+from screen.pipeline import two_depths
 from screen.probe.plan.spot import after_first, spot_plan
-from screen.probe.plan.spot_types import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotPlan, to_json
+from screen.probe.plan.spot_types import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundDepth, FoundStream, SpotPlan, to_json
 from screen.structure.types import Stream, Unknown
 
 ALLOWED = 100.0
@@ -59,9 +60,10 @@ def spot_request(request: Request, plans: Mapping[str, SpotPlan]) -> Request:
 def with_spot(facts: Facts, found: Found) -> Facts:
     """The claims beside what was measured."""
     if not any(s.rms for s in found.streams):
-        return replace(facts, claims=Claims(facts.claims.all, found.reason or "nothing was measured", False))
+        claims = tuple(_of_depths(c, found.depths) for c in facts.claims)
+        return replace(facts, claims=Claims(claims, found.reason or "nothing was measured", False))
     streams = {s.stream: s for s in found.streams}
-    compared = [_compared(facts, claim, streams) for claim in facts.claims]
+    compared = [_compared(facts, claim, streams, found.depths) for claim in facts.claims]
     if found.replayed is False:
         compared = [_of_another(claim, _is_backward(found)) for claim in compared]
     compared = [_of_whole(facts, c, found.gain) for c in compared]
@@ -118,7 +120,7 @@ def _worst(found: Found) -> float:
     return max(found.forward or 0.0, found.backward or 0.0)
 
 
-def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) -> Claim:
+def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], depths: tuple[FoundDepth, ...]) -> Claim:
     found = streams.get(claim.stream or "")
     if found is None:
         return claim
@@ -132,7 +134,7 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
         whole = whole and (isinstance(operator, Unknown) or operator.beside is None)
         return _of_gain(claim, found, whole, streams_in_sequence(facts) <= 1)
     if claim.claim == "growth":
-        return _of_growth(facts, claim, found)
+        return _of_growth(facts, claim, found, two_depths.growth(depths))
     first = after_first(facts, stream)
     values = {
         "rms_ratio": _ratio(found.rms, first),
@@ -154,8 +156,17 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream]) ->
         is_product = any(s.multiplies_norm for k in stream.kinds for s in k.sublayers)
         if law is None and ratio is not None and not is_product and _is_carried(facts, stream, found) and _bends(_by_blocks(stream, found)):
             law = "power"
+        if law is None and not (multiplied and two_depths.gradients(depths) == "flat"):
+            law = two_depths.gradients(depths)
+            ratio = two_depths.ratio(depths) if ratio is None else ratio
         return _of_gradients(claim, ratio, law)
     return claim
+
+
+def _of_depths(claim: Claim, depths: tuple[FoundDepth, ...]) -> Claim:
+    """A law of gradients that two depths show, of a model too large for everything else."""
+    law = two_depths.gradients(depths) if claim.claim == "gradient_law" and claim.status == "unknown" else None
+    return claim if law is None else _of_gradients(claim, two_depths.ratio(depths), law)
 
 
 # -- the stream -----------------------------------------------------------------------------------------------------------------------
@@ -181,7 +192,8 @@ def _of_gain(claim: Claim, found: FoundStream, whole: bool, alone: bool) -> Clai
     return replace(claim, measured=Measured(found.gain, agrees))
 
 
-def _of_growth(facts: Facts, claim: Claim, found: FoundStream) -> Claim:
+def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | None) -> Claim:
+    """`deeper`: the law that two depths show."""
     stream = next(s for s in facts.streams if s.name == claim.stream)
     law, ratio = _law(found, after_first(facts, stream)), _ratio(found.rms, after_first(facts, stream))
     if claim.status == "unknown":
@@ -189,7 +201,10 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream) -> Claim:
             return replace(claim, status="measured", value=law, measured=Measured(law, None))
         if stream.name in facts.growing:
             return claim  # what its branches read is larger in a deeper model, and one depth is seen
-        if claim.weights == "fixed" and _is_carried(facts, stream, found) and _is_steady(claim, found) and not _gathers(facts, stream, found):
+        if claim.weights == "fixed" and deeper == "exponential":
+            return replace(claim, status="measured", value=deeper, measured=Measured(ratio, None))
+        carried = (deeper == "linear" and found.gain is not None and found.gain <= 1 + NEAR_GAIN) or _is_carried(facts, stream, found)
+        if claim.weights == "fixed" and carried and _is_steady(claim, found) and not _gathers(facts, stream, found):
             return replace(claim, status="measured", value="linear", measured=Measured(ratio, None))
         return claim
     value = claim.value

@@ -17,8 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture.build.built import Built
+from screen.capture.trace.loop import Loop
 from screen.capture.trace.tracer import Trace
 from screen.probe.budget.budget import CALL, RATES, load_of
+from screen.probe.deeper import TIMES, depths
 from screen.probe.depth.laws import gap
 from screen.probe.measure.attention import MASKED, bounded_logits
 from screen.probe.measure.attention import logits as logits_of
@@ -28,10 +30,12 @@ from screen.probe.measure.leaves import Material, Watch
 from screen.probe.measure.parted import traced
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
 from screen.probe.measure.session import said
-from screen.probe.plan.spot_types import FACTORS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundStream, SpotBranch, SpotPlan, SpotStream
+from screen.probe.plan.spot_types import FACTORS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, SpotBranch, SpotPlan, SpotStream
 
 Make = Callable[[int], nn.Module]
 """Builds the model with weights, from a seed."""
+Deeper = Callable[[int, int], Loop]
+"""Builds a loop with weights that is so many times as deep."""
 SECONDS = 1.0
 """Counted work, at the rates of the probe, above which nothing is measured."""
 PASSES = 14
@@ -39,6 +43,8 @@ PASSES = 14
 BRIEF = 2
 """Those of a brief one, for programs that all of it is too much for: module and program once in float32, forward and backward, and the program once
 forward in float64. Nothing is multiplied."""
+AT_DEPTHS = 3
+"""Passes of a deeper loop: one forward, one backward, and what it takes to make it."""
 SAME_FORWARD, SAME_BACKWARD = 1e-3, 1e-2
 """Relative differences up to which replay and module agree, in float32."""
 ROUNDING = 1e-5
@@ -53,30 +59,48 @@ LARGE = 1e15
 """A weight or a constant above which float32 has no room left for products."""
 
 
-def spot_check(plan: SpotPlan, built: Built, watch: Watch, make: Make | None) -> dict[str, Any]:
+def spot_check(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, deeper: Deeper | None = None) -> dict[str, Any]:
     """What was measured, as plain data. Whatever the user's program raises is a reason, never an exception."""
     with settled("cpu", plan.seed):
         try:
-            found = _measured(plan, built, watch, make)
+            found = _measured(plan, built, watch, make, deeper)
         except Exception as error:
             found = Found(reason=said(error))
     return asdict(found)
 
 
-def _measured(plan: SpotPlan, built: Built, watch: Watch, make: Make | None) -> Found:
+def _measured(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, deeper: Deeper | None) -> Found:
     trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
     if not plan.is_of(trace.graph):
         raise Missing(OTHER)
     ends = [n for s in plan.streams for n in s.states] or list(trace.graph.outputs)
     load = load_of(trace.graph, [*trace.graph.outputs[:1], *ends], [])
     seconds = (2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls
+    deep = _at_depths(plan, built, deeper) if plan.deeper and AT_DEPTHS * TIMES * seconds <= SECONDS else ()
     if BRIEF * seconds > SECONDS:
-        raise Missing(f"too large for a spot check: {load.weights:,} weights")
+        return Found(reason=f"too large for a spot check: {load.weights:,} weights", depths=deep)
     model = _made(make, plan.seed)
     run = Run(plan, trace, built, watch, model, brief=PASSES * seconds > SECONDS)
     found = Found(streams=tuple(FoundStream(s.stream) for s in plan.streams), weights=tuple(run.odd_weights()))
     found = run.replayed(found)
-    return run.streams(found)
+    return replace(run.streams(found), depths=deep)
+
+
+def _at_depths(plan: SpotPlan, built: Built, deeper: Deeper | None) -> tuple[FoundDepth, ...]:
+    """The module itself at two depths, from random tokens; nothing where it does not run so."""
+    if deeper is None:
+        return ()
+    generator = torch.Generator().manual_seed(plan.seed)
+    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, lambda t: _drawn(t, generator), (built.args, built.kwargs))
+    try:
+        return depths(deeper(plan.seed, TIMES), args, kwargs)
+    except Exception:
+        return ()
+
+
+def _drawn(like: Tensor, generator: torch.Generator) -> Tensor:
+    """A random tensor of a float argument, else zeros: a mask of falses, a table's first row."""
+    return torch.randn(like.shape, generator=generator) if like.is_floating_point() else torch.zeros(like.shape, dtype=like.dtype)
 
 
 def _made(make: Make | None, seed: int) -> nn.Module | None:
@@ -157,11 +181,7 @@ class Run:
 
     def _plain(self, model: nn.Module) -> tuple[Tensor, Mapping[str, Tensor]]:
         """(first float output, gradient of each parameter by name) of the module itself."""
-        inputs = iter([self._leaves[i] for i, n in enumerate(self.trace.graph.nodes) if n.op == "input" and i in self._leaves])
-        places = {i for i, n in enumerate(self.trace.graph.nodes) if n.op == "input"}
-        values = {i: self._leaves.get(i) for i in sorted(places)}
-        del inputs
-        filled = iter([values[i] for i in sorted(places)])
+        filled = iter([self._leaves.get(i) for i, n in enumerate(self.trace.graph.nodes) if n.op == "input"])
         args, kwargs = torch.utils._pytree.tree_map_only(Tensor, lambda t: _given(next(filled, None), t), (self.built.args, self.built.kwargs))
         for p in model.parameters():
             p.requires_grad_(p.is_floating_point())
@@ -235,7 +255,7 @@ class Run:
         base = self._look(self.calls, leaves)
         begin = {e: base.values[e] for e in entries if isinstance(base.values.get(e), Tensor)}
         free = {n for s in self.plan.streams for b in s.branches for n in b.free}
-        heavy = {i: v * HEAVY if self.names.get(i) in free and isinstance(v, Tensor) else v for i, v in leaves.items()}
+        heavy = self._heavy(leaves, free)
         runs = {"base": base}
         first = {e: v for e, v in begin.items() if not self._reads(e, set(begin) - {e})}  # what follows from another one is computed again
         for factor in FACTORS:
@@ -244,9 +264,14 @@ class Run:
         runs["both"] = self._try(heavy, {e: v * FACTORS[0] for e, v in first.items()})
         if any(self._is_still(s, b, runs) for s in self.plan.streams for b in s.branches):
             last = {b.free[-1] for s in self.plan.streams for b in s.branches if b.free}
-            runs["last"] = self._try({i: v * HEAVY if self.names.get(i) in last and isinstance(v, Tensor) else v for i, v in leaves.items()}, begin)
+            runs["last"] = self._try(self._heavy(leaves, last), begin)
         streams = tuple(self._stream(f, s, runs, leaves, begin) for f, s in zip(found.streams, self.plan.streams, strict=True))
         return replace(found, streams=streams, gain=self._whole(leaves, begin))
+
+    def _heavy(self, leaves: Env, free: set[str]) -> Env:
+        """The leaves with some weights multiplied; one that starts at nothing, such as a bias, is as large everywhere."""
+        chosen = {i: v for i, v in leaves.items() if self.names.get(i) in free and isinstance(v, Tensor)}
+        return {**leaves, **{i: v * HEAVY if bool(v.any()) else torch.full_like(v, HEAVY) for i, v in chosen.items()}}
 
     def _whole(self, leaves: Env, begin: Env) -> float | None:
         """The gain of the model, where it is none of a stream alone."""

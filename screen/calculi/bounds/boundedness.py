@@ -40,15 +40,15 @@ def is_proven(walk: Walk, symbol: str) -> bool:
     return quantity is None or quantity.part.fold is None or quantity.part.fold.proven
 
 
-def is_finite(walk: Walk, bound: Expr | Unknown, given: frozenset[str] = frozenset()) -> bool:
-    """Whether a bound stays finite with all free weights and all inputs at infinity; parameters `given` stay as they are, too."""
+def is_finite(walk: Walk, bound: Expr | Unknown, given: frozenset[str] = frozenset(), inputs: float = math.inf) -> bool:
+    """Whether a bound stays finite with all free weights at infinity and all inputs of that size; parameters `given` stay as they are, too."""
     if isinstance(bound, Unknown):
         return False
     values: dict[str, float] = {}
     for name in bound.symbols():
         quantity = walk.names.quantities.get(name)
         held = name.startswith(("sigma_", "theta_")) or fixed(walk, name) or (quantity is not None and quantity.parameter in given)
-        values[name] = 1.0 if held else math.inf
+        values[name] = 1.0 if held else inputs if name in INPUTS else math.inf
     return bound.log(values) < math.inf
 
 

@@ -182,13 +182,14 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
         answers = [b.always if all_weights else b.held for _, b in known]
         if all_weights and any(s.normed_skip for s, _ in known):
             return Unknown("what a branch adds behind the norm on the stream is free", (known[0][0].add,))
-        if all(a is True for a in answers) or (not all_weights and _resets(known)):
+        every = not all_weights or all(a is True or b.any_weights for a, (_, b) in zip(answers, known, strict=True))
+        if all(a is True for a in answers) or (every and _resets(known, all_weights)):
             slopes.append(0.0)
             continue
         lost = next((a for a in answers if isinstance(a, Unknown)), None)
         if lost is not None:
             return lost
-        if all_weights or any(b.slope is None for _, b in known):
+        if not every or any(b.slope is None for _, b in known):
             return Unknown(
                 "no bound of the stream holds over all weights" if all_weights else "what stands on the stream has no bound", operator.breaks
             )
@@ -202,9 +203,10 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
     return Unknown("the bound of each state grows with the one before it", operator.breaks)
 
 
-def _resets(known: list[tuple[Sublayer, StateBound]]) -> bool:
+def _resets(known: list[tuple[Sublayer, StateBound]], all_weights: bool) -> bool:
     """Whether some state of the block is bounded whatever came before, and the others are finite for a finite one."""
-    return any(b.held is True for _, b in known) and all(b.held is True or b.slope is not None for _, b in known)
+    sure = [b.always if all_weights else b.held for _, b in known]
+    return any(a is True for a in sure) and all(a is True or b.slope is not None for a, (_, b) in zip(sure, known, strict=True))
 
 
 # -- what a branch adds ---------------------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from screen.structure.types import Sublayer, Tri, Unknown
 
 LOW, HIGH = 1e8, 1e16
 """Sizes of the state before between which the slope of the bound is read off."""
-LARGER = 1.5
-"""Size of free weights at which the slope has to be what it is at one."""
+LARGER, LARGEST = 1.5, 1e6
+"""Sizes of free weights at which the slope has to be what it is at one."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class StateBound:
     """The bound itself, a 2-norm per token, with every weight at one and the state before of any size; None where it is infinite."""
     weighed: bool = False
     """The slope is what free weights make it; else it is a number."""
+    any_weights: bool = False
+    """The bound is finite over all weights but gains of norms for every finite state before, with the same slope."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ def state_bound(reader: Reader, operator: StreamOperator, sublayer: Sublayer | N
     top = bound.log({name: math.inf if name in INPUTS else 1.0 for name in bound.symbols()})
     slope = _slope(walk, bound, 1.0)
     weighed = slope is not None and _slope(walk, bound, LARGER) != slope
-    return StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None, weighed)
+    free = not weighed and slope is not None and is_finite(walk, bound, inputs=1.0) and _slope(walk, bound, LARGEST) == slope
+    return StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None, weighed, free)
 
 
 def _slope(walk: Walk, bound: Expr, weights: float) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from screen.facts.claims.claim import Claim
 from screen.facts.operator import StreamOperator, Whole
 from screen.facts.operator.polynomial import Range
 from screen.facts.record import Facts
@@ -25,14 +26,20 @@ def spot_plan(facts: Facts, seed: int = 0) -> SpotPlan:
             streams.append(_stream(facts, stream, reader, operator))
     w = facts.whole
     whole = SpotWhole(w.begin, w.end, w.held) if isinstance(w, Whole) and isinstance(w.gain, Range) and w.measured else None
-    return SpotPlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(streams), seed, _vocabulary(facts.graph), facts.is_loop, whole)
+    asked = facts.is_loop and sum(s.role != "inner" for s in facts.streams) == 1 and any(_is_asked(c) for c in facts.claims)
+    return SpotPlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(streams), seed, _vocabulary(facts.graph), facts.is_loop, whole, asked)
+
+
+def _is_asked(claim: Claim) -> bool:
+    """Whether it is a law of depth that two depths may show."""
+    return claim.status == "unknown" and (claim.claim == "gradient_law" or (claim.claim == "growth" and claim.weights == "fixed"))
 
 
 def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperator) -> SpotStream:
     names = {(s.add, s.output): (k.id, s.name) for k in stream.kinds for s in k.sublayers}
     single = stream.kinds[0] if len(stream.kinds) == 1 else None
     branches = []
-    held: dict[tuple[str, str], frozenset[int]] = {}
+    held: dict[tuple[str, str], tuple[frozenset[int], bool]] = {}
     for place, (_, branch) in enumerate(reader.branches):
         key = branch.add, branch.output
         if key not in names and single is not None and single.sublayers:
@@ -41,7 +48,7 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
         kind, sublayer = names.get(key, ("", ""))
         if (kind, sublayer) not in held:
             held[kind, sublayer] = _held(facts, stream, kind, sublayer, branch)
-        branches.append(_branch(facts, branch, kind, sublayer, held[kind, sublayer]))
+        branches.append(_branch(facts, branch, kind, sublayer, *held[kind, sublayer]))
     ends = sorted((first, last, k) for k in stream.kinds for first, last in k.layers)
     sizes = (len(ends[0][2].sublayers), len(max(ends, key=lambda e: e[1])[2].sublayers)) if ends else (1, 1)
     axis = -1
@@ -63,22 +70,24 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
     )
 
 
-def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch) -> frozenset[int]:
-    """Which of the parameters of a branch, in order, "over all weights" leaves as they are; all branches of a kind have them at the same places."""
+def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch) -> tuple[frozenset[int], bool]:
+    """Which of the parameters of a branch, in order, "over all weights" leaves as they are, and whether that is derived; all branches of a kind have
+    them at the same places."""
     graph = branch.flow.graph
     names = [graph.nodes[i].name for i in sorted(parameters_of(branch))]
     sub = next((s for k in stream.kinds for s in k.sublayers if (k.id, s.name) == (kind, sublayer)), None)
     analysis = None if sub is None or (sub.add, sub.output) != (branch.add, branch.output) else facts.analysis(sub)
+    sure = not (analysis is None or isinstance(analysis, Unknown))
     held = frozenset(graph.frozen) if analysis is None or isinstance(analysis, Unknown) else analysis.bounds.held
-    return frozenset(place for place, name in enumerate(names) if name in held)
+    return frozenset(place for place, name in enumerate(names) if name in held), sure
 
 
-def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozenset[int]) -> SpotBranch:
+def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozenset[int], sure: bool) -> SpotBranch:
     graph, flow = branch.flow.graph, branch.flow
     read = parameters_of(branch)
     names = tuple(graph.nodes[i].name for i in sorted(read))
     moving = [i for place, i in enumerate(sorted(read)) if place not in held and numel(graph.nodes[i].shape or ()) > 1]
-    free = tuple(graph.nodes[i].name for i in moving if any(_is_free(branch, *site) for site in read[i]))
+    free = tuple(graph.nodes[i].name for i in moving if any(_is_free(branch, *site, sure) for site in read[i]))
     softmaxes = tuple(i for i in branch.region if flow.classes[i] == "softmax" or graph.nodes[i].op == "scaled_dot_product_attention")
     return SpotBranch(kind, sublayer, branch.output, names, free, softmaxes)
 
@@ -102,12 +111,13 @@ def parameters_of(branch: Branch) -> dict[int, set[tuple[int, int]]]:
     return found
 
 
-def _is_free(branch: Branch, node: int, source: int) -> bool:
-    """Whether a weight is a map, a bias of one, or a table that is added where a node of the branch reads it: no gain, no temperature."""
+def _is_free(branch: Branch, node: int, source: int, sure: bool) -> bool:
+    """Whether a weight is a map, a bias of one, or a table that is added where a node of the branch reads it: no gain, no temperature. A vector that
+    is added may be the bias of a norm, unless it is `sure` which weights are held."""
     flow = branch.flow
-    if flow.weighted[node] or flow.classes[node] in ("product", "weighted"):
+    if flow.weighted[node] or flow.classes[node] in ("product", "weighted", "mixing"):
         return True
-    return flow.graph.nodes[node].op in ("add", "cat", "sub") and len(flow.graph.nodes[source].shape or ()) > 1
+    return flow.graph.nodes[node].op in ("add", "cat", "sub") and (sure or len(flow.graph.nodes[source].shape or ()) > 1)
 
 
 def _vocabulary(graph: Graph) -> int | None:

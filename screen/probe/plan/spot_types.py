@@ -75,6 +75,8 @@ class SpotPlan:
     loop: bool = False
     """It was made of the loop of a block; else what looks like a block is a whole model."""
     whole: SpotWhole | None = None
+    deeper: bool = False
+    """Whether a law of depth is asked for that nothing derived: the loop is run at two depths."""
 
     def is_of(self, graph: Graph) -> bool:
         """Whether it was made from a graph."""
@@ -134,6 +136,17 @@ class FoundStream:
 
 
 @dataclass(frozen=True)
+class FoundDepth:
+    """A loop of some depth, run plainly."""
+
+    blocks: int
+    rms: tuple[float | None, ...]
+    """Of what enters each block, and of what the last one returns."""
+    gradients: tuple[float | None, ...]
+    """For each block ‖∂L/∂θ‖ over all its parameters, L a random linear function of what the last one returns."""
+
+
+@dataclass(frozen=True)
 class Found:
     """One model, measured; or why not."""
 
@@ -152,6 +165,8 @@ class Found:
     """Of all streams of one beginning together: largest found ‖A·v‖/‖v‖ where nothing is added."""
     weights: tuple[tuple[str, str], ...] = field(default_factory=tuple)
     """Parameters that start as something that no training recovers from -> what (`nan`, `inf`, `huge`, `zero`)."""
+    depths: tuple[FoundDepth, ...] = ()
+    """Of a loop, where a law was asked for: at its depth, and at a larger one."""
 
 
 def to_json(plan: SpotPlan) -> dict[str, Any]:
@@ -174,6 +189,6 @@ def found_from_json(data: dict[str, Any]) -> Found:
 
 
 __all__ = [
-    "FACTORS", "HEAVY", "STILL", "Found", "FoundBranch", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream", "SpotWhole", "found_from_json",
-    "plan_from_json", "to_json",
+    "FACTORS", "HEAVY", "STILL", "Found", "FoundBranch", "FoundDepth", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream", "SpotWhole",
+    "found_from_json", "plan_from_json", "to_json",
 ]  # fmt: skip

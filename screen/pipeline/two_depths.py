@@ -1,0 +1,112 @@
+"""Laws of depth read off one loop at two depths: what is a power of the depth gains little from the smaller to the larger one, and what is an
+exponential gains in proportion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from screen.probe.plan.spot_types import FoundDepth
+
+ENDS = 3
+"""Blocks at each end over which gradients are averaged, in logarithms: one draw of one block is noisy."""
+LEVEL = 0.1
+"""Exponent of the gradient ratio over depth up to which it is flat at both depths, as for one that is derived."""
+SEEN = math.log(2.0)
+"""Gain, in logarithms, from which on it is told from the noise of one draw."""
+POWER, EXPONENTIAL = 0.6, 0.75
+"""What is gained per block at the larger depth over that at the smaller one, below which it is a power and above which an exponential: of depths 24
+and 96 a power of the depth has 0.36, and one that begins late more; a steady factor has 1."""
+SLOWER = 1.6
+"""How many times faster a power falls between an eighth and a half of the blocks than between a half and seven eighths (a power of the depth:
+2.5 times, an exponential: as fast)."""
+EVEN = 0.5
+"""Share of its first half that the second half of an exponential has to have, at least, and the other way round."""
+GROWN = math.log(100.0)
+"""Growth of a stream, in logarithms, from which on it is called exponential."""
+RISEN = 0.3
+"""Growth of a stream over the larger depth, in logarithms, below which gradients that go with it are flat: by branches of one size it is 3 times as
+large behind a thousand blocks."""
+ADDED = 1.3
+"""How many times as much the second half of the blocks may add to a stream of linear growth as the first does."""
+
+
+def gradients(depths: Sequence[FoundDepth]) -> str | None:
+    """`flat`, `power` or `exponential`, of the gradient of the first blocks over that of the last ones; None where two depths do not tell."""
+    if len(depths) != 2:
+        return None
+    logs = [_logs(d.gradients) for d in depths]
+    if not all(len(sizes) >= 4 * ENDS for sizes in logs):
+        return None
+    few, many = (math.fsum(sizes[:ENDS]) / ENDS - math.fsum(sizes[-ENDS:]) / ENDS for sizes in logs)
+    blocks = [d.blocks for d in depths]
+    if all(abs(gain) <= LEVEL * math.log(n) for gain, n in zip((few, many), blocks, strict=True)):
+        return "flat" if _stays(logs[1]) and not _follows(depths[1], many) else None
+    if few * many <= 0 or abs(many) < SEEN:
+        return None
+    rate = many * blocks[0] / (few * blocks[1])
+    early, late = _halves(logs[1])
+    if rate > EXPONENTIAL and abs(many) > math.log(30.0) and early * late > 0 and EVEN <= early / late <= 1 / EVEN:
+        return "exponential"
+    first, second = _thirds(logs[1])
+    return "power" if rate < POWER and many > 0 and first > SLOWER * max(second, 0.0) else None
+
+
+def ratio(depths: Sequence[FoundDepth]) -> float | None:
+    """The gradient of the first block over that of the last one, at the smaller depth."""
+    sizes = _logs(depths[0].gradients) if depths else []
+    return math.exp(sizes[0] - sizes[-1]) if sizes else None
+
+
+def growth(depths: Sequence[FoundDepth]) -> str | None:
+    """`linear` where a stream grows by no more than linearly, `exponential` where it is multiplied; None where two depths do not tell."""
+    if len(depths) != 2:
+        return None
+    sizes = _logs(depths[1].rms)
+    few, many = depths[0].blocks, depths[1].blocks
+    if len(sizes) != many + 1:
+        return None
+    least, most = sizes[few] - sizes[0], sizes[many] - sizes[0]
+    early, late = sizes[many // 2] - sizes[0], sizes[many] - sizes[many // 2]
+    if most > GROWN and least > 0 and most * few / (least * many) > EXPONENTIAL and EVEN <= early / late <= 1 / EVEN:
+        return "exponential"
+    values = [math.exp(s - sizes[0]) for s in (sizes[0], sizes[many // 2], sizes[many])]
+    return "linear" if values[2] - values[1] <= ADDED * max(values[1] - values[0], 0.1) else None
+
+
+def _logs(values: Sequence[float | None]) -> list[float]:
+    """Logarithms; nothing where a value is none, or leaves the range of floats."""
+    return [math.log(v) for v in values if v is not None and 0 < v < 1e300] if all(v is not None and 0 < v < 1e300 for v in values) else []
+
+
+def _stays(logs: Sequence[float]) -> bool:
+    """Whether no part of the depth is far from the others: the ends of what rises and falls again may be alike."""
+    parts = [math.fsum(logs[i : i + ENDS]) / ENDS for i in range(0, len(logs) - ENDS + 1, ENDS)]
+    return max(parts) - min(parts) <= SEEN
+
+
+def _follows(deep: FoundDepth, gained: float) -> bool:
+    """Whether gradients may go with the size of the stream as far as it has grown: a power, sooner or later."""
+    sizes = _logs(deep.rms)
+    risen = abs(sizes[-1] - sizes[0]) if sizes else math.inf
+    return risen >= RISEN and abs(gained) > risen / 2
+
+
+def _halves(logs: Sequence[float]) -> tuple[float, float]:
+    """What is gained in each half, without the blocks at the ends."""
+    middle = _around(logs, len(logs) // 2)
+    return math.fsum(logs[:ENDS]) / ENDS - middle, middle - math.fsum(logs[-ENDS:]) / ENDS
+
+
+def _thirds(logs: Sequence[float]) -> tuple[float, float]:
+    """What is gained between an eighth of the blocks and a half, and between the half and seven eighths."""
+    one, two, three = (_around(logs, len(logs) * k // 8) for k in (1, 4, 7))
+    return one - two, two - three
+
+
+def _around(logs: Sequence[float], place: int) -> float:
+    near = logs[max(place - 2, 0) : place + 3]
+    return math.fsum(near) / len(near)
+
+
+__all__ = ["gradients", "growth", "ratio"]

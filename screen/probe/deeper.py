@@ -1,0 +1,74 @@
+"""A loop of a block at two depths, run plainly: the sizes of what enters its blocks, and the gradient of each. A law of depth is not seen at one."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from screen.capture.trace.loop import Loop, leading
+from screen.probe.plan.spot_types import FoundDepth
+
+TIMES = 4
+"""How many times as deep the second loop is."""
+
+
+def depths(deep: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[FoundDepth, ...]:
+    """The first part of a loop whose copies have weights of their own, and all of it, in float64."""
+    blocks = list(deep.double().members)
+    with _doubles():
+        args, kwargs = torch.utils._pytree.tree_map_only(Tensor, lambda t: t.double() if t.is_floating_point() else t, (args, dict(kwargs)))
+        return tuple(_run(Loop.of(blocks[:count], deep), args, kwargs) for count in (len(blocks) // TIMES, len(blocks)))
+
+
+def _run(loop: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> FoundDepth:
+    """One forward and one backward. L is a random linear function of the stream behind the last block."""
+    sizes: list[float | None] = []
+
+    def seen(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = [args[key] if isinstance(key, int) and key < len(args) else kwargs.get(str(key)) for key in loop.fed]
+        sizes.append(_rms(given[:1]))
+
+    handles = [block.register_forward_pre_hook(seen, with_kwargs=True) for block in loop.members]
+    try:
+        for p in loop.parameters():
+            p.requires_grad_(p.is_floating_point())
+            p.grad = None
+        with torch.enable_grad():
+            out = leading(loop(*args, **kwargs))[0]
+            g = torch.randn(out.shape, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
+            (out * g).sum().backward()
+    finally:
+        for handle in handles:
+            handle.remove()
+    gradients = tuple(_number(math.sqrt(sum(float(p.grad.square().sum()) for p in b.parameters() if p.grad is not None))) for b in loop.members)
+    return FoundDepth(len(loop.members), (*sizes, _rms([out.detach()])), gradients)
+
+
+def _rms(values: list[Any]) -> float | None:
+    found = [v for v in values if isinstance(v, Tensor) and v.is_floating_point() and v.numel()]
+    return _number(float(found[0].detach().square().mean().sqrt())) if found else None
+
+
+def _number(value: float) -> float | None:
+    """A number that JSON can carry."""
+    return None if math.isnan(value) else min(value, sys.float_info.max)
+
+
+@contextlib.contextmanager
+def _doubles() -> Iterator[None]:
+    """Tensors that forward makes are float64 as well."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+__all__ = ["TIMES", "depths"]

@@ -1,0 +1,148 @@
+"""Laws of depth that no calculus derives, read off one loop at two depths; and weights that are moved to see a branch grow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import screen
+from screen.pipeline import two_depths
+from screen.probe.plan.spot_types import FoundDepth
+from screen.report.schema import ClaimPart
+
+DEPTH, DEEP = 24, 96
+
+
+def _runs(gradient: Callable[[int, int], float], size: Callable[[int], float] = lambda k: 1.0) -> tuple[FoundDepth, ...]:
+    """`gradient` of block k of n, and `size` of the stream behind k blocks."""
+    return tuple(FoundDepth(n, tuple(map(size, range(n + 1))), tuple(gradient(k, n) for k in range(n))) for n in (DEPTH, DEEP))
+
+
+@pytest.mark.parametrize(
+    ("gradient", "law"),
+    [
+        (lambda k, n: 1.0 + 0.1 * math.sin(k), "flat"),
+        (lambda k, n: (1 + k) ** -0.5, "power"),
+        (lambda k, n: 100 * (1 + 0.3 * k) ** -1.0, "power"),
+        (lambda k, n: math.exp(0.1 * (n - k)), "exponential"),
+        (lambda k, n: math.exp(-0.1 * (n - k)), "exponential"),
+        (lambda k, n: math.exp(0.01 * (n - k)), None),  # one draw of 96 blocks may look so
+        (lambda k, n: math.exp(math.sqrt(n) - math.sqrt(k)), None),
+        (lambda k, n: 1.0 + abs(k - n / 2), None),  # ends that are alike
+        (lambda k, n: 0.0, None),
+    ],
+)
+def test_a_law_of_gradients_is_one_at_both_depths(gradient: Callable[[int, int], float], law: str | None) -> None:
+    assert two_depths.gradients(_runs(gradient)) == law
+
+
+def test_gradients_that_go_with_a_stream_that_has_begun_to_grow_are_not_flat() -> None:
+    assert two_depths.gradients(_runs(lambda k, n: (1 + 0.012 * k) ** -0.5, lambda k: (1 + 0.012 * k) ** 0.5)) is None
+    assert two_depths.gradients(_runs(lambda k, n: 1.0, lambda k: (1 + 0.012 * k) ** 0.5)) == "flat"  # what goes with it would be seen
+    assert two_depths.gradients(_runs(lambda k, n: (1 + 0.004 * k) ** -0.5, lambda k: (1 + 0.004 * k) ** 0.5)) == "flat"
+
+
+@pytest.mark.parametrize(
+    ("size", "law"),
+    [
+        (lambda k: math.sqrt(1 + k), "linear"),
+        (lambda k: 1.0 + k, "linear"),
+        (lambda k: 1.0 + k**2, None),
+        (lambda k: math.exp(0.1 * k), "exponential"),
+        (lambda k: math.exp(math.sqrt(2 * k)), None),
+        (lambda k: math.exp(0.01 * k), None),
+    ],
+)
+def test_a_law_of_growth_is_one_at_both_depths(size: Callable[[int], float], law: str | None) -> None:
+    assert two_depths.growth(_runs(lambda k, n: 1.0, size)) == law
+
+
+class Base(nn.Module):
+    """An MLP. x: [2, 8, 32]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.last = nn.LayerNorm(32), nn.LayerNorm(32)
+        self.up, self.down = nn.Linear(32, 64), nn.Linear(64, 32)
+
+    def body(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down(F.gelu(self.up(x)))
+        return out
+
+
+class ByLength(Base):
+    """Of a length below one, and longer for a longer stream: sums of squares have no row in the recursion. Gradients are flat."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.body(x)
+        size = (y * y).sum(-1, keepdim=True)
+        return x + y * size.sqrt() / (1 + size)
+
+
+class Gate(Base):
+    """A convex gate that the data make: gradients fall to nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(32, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        t = torch.sigmoid(self.gate(x))
+        return t * self.last(self.body(x)) + (1 - t) * x
+
+
+class Shifted(Base):
+    """Behind an output norm a trained vector of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offset = nn.Parameter(torch.zeros(32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + (self.last(self.body(x)) + self.offset)
+
+
+class Half(Base):
+    """The first half of the stream is normed behind the sum, the other half grows by what an output norm bounds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.LayerNorm(16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.last(self.body(x))
+        return torch.cat((self.first(x[..., :16]), x[..., 16:]), -1)
+
+
+class HalfFree(Half):
+    """The same without the output norm: the other half is what weights make it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.body(self.norm(x))
+        return torch.cat((self.first(x[..., :16]), x[..., 16:]), -1)
+
+
+def _claim(block: str, name: str, weights: str, *, sublayer: bool = False) -> ClaimPart:
+    report = screen.check(f"{__file__}::{block}", depth=DEPTH, isolate=False)
+    return next(c for c in report.claims if c.claim == name and c.weights == weights and (c.sublayer is not None) == sublayer)
+
+
+@pytest.mark.parametrize(("block", "law"), [("ByLength", "flat"), ("Gate", "exponential")])
+def test_a_law_that_nothing_derives_is_measured_at_two_depths(block: str, law: str) -> None:
+    claim = _claim(block, "gradient_law", "start")
+    assert (claim.value, claim.status) == (law, "measured")
+
+
+def test_a_vector_that_starts_at_nothing_is_moved_too() -> None:
+    claim = _claim("Shifted", "output_bounded", "all", sublayer=True)
+    assert claim.value is False and claim.measured is not None and claim.measured.agrees
+
+
+@pytest.mark.parametrize(("block", "law"), [("Half", "linear"), ("HalfFree", None)])
+def test_a_norm_on_a_part_of_the_stream_leaves_a_bound_of_the_rest(block: str, law: str | None) -> None:
+    assert _claim(block, "growth", "all").value == law
