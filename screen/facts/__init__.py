@@ -17,8 +17,7 @@ from screen.graph import Graph
 from screen.graph.gc_pause import put_off
 from screen.graph.parted import parted
 from screen.graph.unloop import first_copy
-from screen.structure.chains.find import Chains
-from screen.structure.chains.identity_edges import Edges
+from screen.structure.chains.find import chains_of
 from screen.structure.coverage import coverage_of, doubled_norms, guessed, hollow_norms
 from screen.structure.dataflow import Flow
 from screen.structure.norms.find import Norms
@@ -44,7 +43,7 @@ def derive(graph: Graph, *, is_block: bool = False) -> Facts:
 def _derived(graph: Graph) -> Facts:
     flow = Flow(graph)
     norms = Norms(flow)
-    chains = Chains(flow, Edges(flow, norms))
+    chains = chains_of(flow, norms)
     readers = readers_of(chains)
     streams = streams_of(readers)
     facts = Facts(

@@ -18,6 +18,8 @@ from screen.probe.plan.spot import after_first, spot_plan
 from screen.probe.plan.spot_types import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundDepth, FoundStream, SpotPlan, to_json
 from screen.structure.types import Stream, Unknown
 
+FAR = 1e4
+"""How many times larger a value has to be with free vectors of one number to be none that is bounded: ten times the largest bound to rely on."""
 ALLOWED = 100.0
 """How many times larger a bounded value may be at multiplied inputs or weights (convention; a free degree of one gives 1e6)."""
 NOISE = 1e-11
@@ -381,10 +383,11 @@ def _of_branch(claim: Claim, found: list[FoundBranch]) -> Claim:
         if claim.value is False and base > 0 and all(b.both is not None for b in found) and max(sizes) <= STILL * base:
             reason = f"nothing grew when its weights, and what it reads, were multiplied: at most {max(sizes):.3g} where it starts at {base:.3g}"
             return replace(claim, status="unknown", value=None, reason=reason, measured=Measured(max(sizes), None))
-        return _of_bound(claim, max(base, claim.high or 0.0), sizes)
+        return _of_fills(_of_bound(claim, max(base, claim.high or 0.0), sizes), base, [b.filled for b in found])
     if claim.claim == "logits_bounded":
         base = max(max((b.logits or 0.0 for b in found), default=0.0), claim.high or 0.0)
-        return _of_bound(claim, base, [b.heavy_logits for b in found if b.heavy_logits is not None])
+        claim = _of_bound(claim, base, [b.heavy_logits for b in found if b.heavy_logits is not None])
+        return _of_fills(claim, base, [b.filled_logits for b in found])
     if claim.claim == "logit_rms":
         values = [b.logit_rms for b in found if b.logit_rms is not None]
         return (
@@ -412,6 +415,14 @@ def _of_bound(claim: Claim, base: float, sizes: list[float]) -> Claim:
     if claim.value is True:
         return replace(claim, measured=Measured(f"{top:.3g} where it starts at {base:.3g}" if grew else top, not grew))
     return replace(claim, measured=Measured(top, True if grew else None))
+
+
+def _of_fills(claim: Claim, base: float, sizes: list[float | None]) -> Claim:
+    """What was not known to be bounded was seen to be far beyond what anybody calls a bound, where free vectors hold one number."""
+    top = max((s for s in sizes if s is not None), default=0.0)
+    if claim.status != "unknown" or claim.measured is not None or base <= 0 or top <= FAR * max(base, 1.0):
+        return claim
+    return replace(claim, status="measured", value=False, measured=Measured(top / base, None))
 
 
 __all__ = ["spot_plan", "spot_request", "with_spot"]

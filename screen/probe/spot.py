@@ -30,7 +30,9 @@ from screen.probe.measure.leaves import Material, Watch
 from screen.probe.measure.parted import traced
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
 from screen.probe.measure.session import said
-from screen.probe.plan.spot_types import FACTORS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, SpotBranch, SpotPlan, SpotStream
+from screen.probe.plan.spot_types import (
+    FACTORS, FILLS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, SpotBranch, SpotPlan, SpotStream,
+)  # fmt: skip
 
 Make = Callable[[int], nn.Module]
 """Builds the model with weights, from a seed."""
@@ -55,6 +57,8 @@ AGAIN, RISEN = 24, 10.0
 """How often the linear part is repeated to see whether its growth lasts, and from which growth on that is asked."""
 STATES = 6
 """States before the middle one that are tried for one that everything passes."""
+OVERFLOW = 1e100
+"""A size from which on it is no witness: squares and exponentials of it leave the range of floats."""
 LARGE = 1e15
 """A weight or a constant above which float32 has no room left for products."""
 
@@ -265,6 +269,8 @@ class Run:
         if any(self._is_still(s, b, runs) for s in self.plan.streams for b in s.branches):
             last = {b.free[-1] for s in self.plan.streams for b in s.branches if b.free}
             runs["last"] = self._try(self._heavy(leaves, last), begin)
+        if any(b.unsure for s in self.plan.streams for b in s.branches):
+            runs.update({f"fill{number:g}": self._try(self._filled(leaves, free, number), begin) for number in FILLS})
         streams = tuple(self._stream(f, s, runs, leaves, begin) for f, s in zip(found.streams, self.plan.streams, strict=True))
         return replace(found, streams=streams, gain=self._whole(leaves, begin))
 
@@ -272,6 +278,11 @@ class Run:
         """The leaves with some weights multiplied; one that starts at nothing, such as a bias, is as large everywhere."""
         chosen = {i: v for i, v in leaves.items() if self.names.get(i) in free and isinstance(v, Tensor)}
         return {**leaves, **{i: v * HEAVY if bool(v.any()) else torch.full_like(v, HEAVY) for i, v in chosen.items()}}
+
+    def _filled(self, leaves: Env, free: set[str], number: float) -> Env:
+        """The leaves with one number in all entries of the free vectors."""
+        chosen = {i: v for i, v in leaves.items() if self.names.get(i) in free and isinstance(v, Tensor) and v.dim() == 1}
+        return {**leaves, **{i: torch.full_like(v, number) for i, v in chosen.items()}}
 
     def _whole(self, leaves: Env, begin: Env) -> float | None:
         """The gain of the model, where it is none of a stream alone."""
@@ -377,6 +388,8 @@ class Run:
             _max(top for top, _ in logits),
             _max(rms for _, rms in logits),
             _max(heavy),
+            _max(_finite(sizes.get(f"fill{number:g}")) for number in FILLS),
+            _max(_finite(runs[r].logits.get(n, (None, None))[0]) for n in b.softmaxes for r in runs if r.startswith("fill")),
         )
 
     def _linear(self, stream: SpotStream, leaves: Env, begin: Env) -> tuple[Callable[[Tensor], Tensor] | None, float | None]:
@@ -552,6 +565,11 @@ def _largest(value: Any, axis: int) -> float:
 def _max(values: Any) -> float | None:
     kept = [v for v in values if v is not None]
     return max(kept) if kept else None
+
+
+def _finite(value: float | None) -> float | None:
+    """Nothing for what left the range of floats: a bounded value may, by the way it is computed."""
+    return value if value is not None and abs(value) < OVERFLOW else None
 
 
 def _plain_number(value: float | None) -> float | None:

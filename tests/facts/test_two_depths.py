@@ -107,6 +107,45 @@ class Shifted(Base):
         return x + (self.last(self.body(x)) + self.offset)
 
 
+class OverDeviation(Base):
+    """Over the standard deviation, the mean left in: entries that are alike have none."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.body(self.norm(x))
+        return x + y / (y.std(-1, keepdim=True) + 1e-5)
+
+
+class OverLength(Base):
+    """Over a smooth length that is above every entry: bounded, and no row says so."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.body(self.norm(x))
+        return x + y / (2 * y.abs()).logsumexp(-1, keepdim=True)
+
+
+class Reads(Base):
+    """Reads a learned memory; what is read is a plain table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys, self.values = nn.Parameter(torch.randn(1, 24, 32)), nn.Parameter(torch.randn(1, 24, 32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + F.scaled_dot_product_attention(F.normalize(self.norm(x), dim=-1), F.normalize(self.keys, dim=-1), self.values)
+
+
+class Sloped(Base):
+    """Normed, then with a slope of its own for what is below 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = nn.PReLU(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = x + self.slope(self.last(self.body(x)))
+        return out
+
+
 class Half(Base):
     """The first half of the stream is normed behind the sum, the other half grows by what an output norm bounds."""
 
@@ -141,6 +180,11 @@ def test_a_law_that_nothing_derives_is_measured_at_two_depths(block: str, law: s
 def test_a_vector_that_starts_at_nothing_is_moved_too() -> None:
     claim = _claim("Shifted", "output_bounded", "all", sublayer=True)
     assert claim.value is False and claim.measured is not None and claim.measured.agrees
+
+
+@pytest.mark.parametrize(("block", "bounded"), [("OverDeviation", False), ("OverLength", None), ("Reads", False), ("Sloped", False)])
+def test_a_weight_is_looked_for_that_makes_a_branch_large(block: str, bounded: bool | None) -> None:
+    assert _claim(block, "output_bounded", "all", sublayer=True).value is bounded
 
 
 @pytest.mark.parametrize(("block", "law"), [("Half", "linear"), ("HalfFree", None)])

@@ -17,8 +17,7 @@ from screen.probe.plan.update import update_plan
 from screen.recipe import Recipe
 from screen.structure.branches.attention import Attention
 from screen.structure.branches.branch import Branch
-from screen.structure.chains.find import Chains
-from screen.structure.chains.identity_edges import Edges
+from screen.structure.chains.find import chains_of
 from screen.structure.dataflow import Flow
 from screen.structure.norms.find import Norms
 from screen.structure.streams.build import readers_of
@@ -30,7 +29,7 @@ NAMES = ("magnitude", "lipschitz", "lipschitz_local", "internal")
 def plan_of(facts: Facts, recipe: Recipe | None = None) -> ProbePlan:
     """What is to be measured of one model. `recipe`: how it will be trained."""
     flow = Flow(facts.graph)
-    readers = readers_of(Chains(flow, Edges(flow, Norms(flow))))
+    readers = readers_of(chains_of(flow, Norms(flow)))
     branches = {(b.add, b.output): (reader, b) for reader in readers for _, b in reader.branches}
     sublayers, blocks = [], []
     for stream in facts.streams:

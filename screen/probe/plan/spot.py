@@ -89,7 +89,8 @@ def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozen
     moving = [i for place, i in enumerate(sorted(read)) if place not in held and numel(graph.nodes[i].shape or ()) > 1]
     free = tuple(graph.nodes[i].name for i in moving if any(_is_free(branch, *site, sure) for site in read[i]))
     softmaxes = tuple(i for i in branch.region if flow.classes[i] == "softmax" or graph.nodes[i].op == "scaled_dot_product_attention")
-    return SpotBranch(kind, sublayer, branch.output, names, free, softmaxes)
+    asked = [c for c in facts.claims if (c.kind, c.sublayer) == (kind, sublayer) and c.claim in ("output_bounded", "logits_bounded")]
+    return SpotBranch(kind, sublayer, branch.output, names, free, softmaxes, unsure=any(c.status == "unknown" for c in asked))
 
 
 def parameters_of(branch: Branch) -> dict[int, set[tuple[int, int]]]:
@@ -112,10 +113,10 @@ def parameters_of(branch: Branch) -> dict[int, set[tuple[int, int]]]:
 
 
 def _is_free(branch: Branch, node: int, source: int, sure: bool) -> bool:
-    """Whether a weight is a map, a bias of one, or a table that is added where a node of the branch reads it: no gain, no temperature. A vector that
-    is added may be the bias of a norm, unless it is `sure` which weights are held."""
+    """Whether a weight is a map, a bias of one, a slope, or a table that is read or added where a node of the branch reads it: no gain, no
+    temperature. A vector that is added may be the bias of a norm, unless it is `sure` which weights are held."""
     flow = branch.flow
-    if flow.weighted[node] or flow.classes[node] in ("product", "weighted", "mixing"):
+    if flow.weighted[node] or flow.classes[node] in ("product", "weighted", "mixing") or flow.graph.nodes[node].op == "prelu":
         return True
     return flow.graph.nodes[node].op in ("add", "cat", "sub") and (sure or len(flow.graph.nodes[source].shape or ()) > 1)
 

@@ -13,6 +13,9 @@ HEAVY = 1e6
 """By which free weights are multiplied."""
 OTHER = "a second trace gave another program"
 """The reason of what found nothing since the model is not the one that the plan was made of."""
+FILLS = (30.0, -30.0, 1e6, -1e6)
+"""Numbers that all free vectors are filled with where a branch is neither proved to be bounded nor seen to grow: entries that are alike, a divisor
+at its floor, a temperature near 0."""
 STILL = 2.0
 """How many times larger what is said to be unbounded may be and still not count as grown."""
 
@@ -29,6 +32,8 @@ class SpotBranch:
     free: tuple[str, ...]
     """Of these the maps, biases and tables, without gains."""
     softmaxes: tuple[int, ...] = ()
+    unsure: bool = False
+    """Whether it is not derived if its output, or its logits, are bounded."""
     carries: bool = False
     """It has no weights and carries part of the stream: it belongs to the linear part."""
 
@@ -105,6 +110,9 @@ class FoundBranch:
     logit_rms: float | None = None
     heavy_logits: float | None = None
     """Largest |logit| at free weights times `HEAVY`."""
+    filled: float | None = None
+    """Largest size at free vectors filled with each of `FILLS`, of those that are finite."""
+    filled_logits: float | None = None
 
 
 @dataclass(frozen=True)
@@ -189,6 +197,6 @@ def found_from_json(data: dict[str, Any]) -> Found:
 
 
 __all__ = [
-    "FACTORS", "HEAVY", "STILL", "Found", "FoundBranch", "FoundDepth", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream", "SpotWhole",
-    "found_from_json", "plan_from_json", "to_json",
+    "FACTORS", "FILLS", "HEAVY", "STILL", "Found", "FoundBranch", "FoundDepth", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream",
+    "SpotWhole", "found_from_json", "plan_from_json", "to_json",
 ]  # fmt: skip

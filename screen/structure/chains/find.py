@@ -18,6 +18,7 @@ from typing import NamedTuple
 from screen.structure.chains.identity_edges import Edge, Edges
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.logits import feeds_softmax
+from screen.structure.norms.find import Norms
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,16 @@ class Best(NamedTuple):
     """Whether that edge is a residual add."""
     norms: int = 0
     """Norms that it passes."""
+
+
+def chains_of(flow: Flow, norms: Norms) -> Chains:
+    """The streams of a graph. Where there is none, one that some linear op spreads on its way from an argument to what is returned."""
+    found = Chains(flow, Edges(flow, norms))
+    if found.streams:
+        return found
+    loose = Chains(flow, Edges(flow, norms, loosely=True))
+    whole = [c for c in loose.streams if len(c.adds) >= 2 and flow.graph.nodes[c.nodes[0]].op == "input" and c.nodes[-1] in flow.graph.outputs]
+    return loose if whole else found
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from screen.structure.dataflow import Flow, axes_of, number
 from screen.structure.initial.values import start_of
 from screen.structure.norms.find import Norms
 
+LINEAR = ("fft", "cumsum", "avg_pool", "adaptive_avg_pool", "interpolate")
+"""Ops that mix tokens, or entries, and are linear."""
 EdgeKind = Literal["same", "add", "scale", "gate", "norm", "activation", "part", "join", "free", "opaque"]
 
 
@@ -36,6 +38,9 @@ class Edges:
 
     flow: Flow
     norms: Norms
+    loosely: bool = False
+    """Whether linear ops that spread entries (pooling, transforms, products with a constant) carry a value, and choices add: asked where else no
+    stream is found."""
 
     def all(self) -> tuple[tuple[Edge, ...], ...]:
         """Edges into each node; none into a weighted op, a mixing op, a source."""
@@ -54,7 +59,7 @@ class Edges:
         """Of a node of data that is no norm."""
         if kind in ("product", "weighted") and self.flow.mixes_copies(node) and not self.flow.weighted[node.index]:
             return _copies(self.flow, node)
-        if self.flow.weighted[node.index]:
+        if self.flow.weighted[node.index] and not (self.loosely and self._spread(node, kind) is not None):
             return ()
         if kind == "product" and (copies := self.flow.copies_mixed(node)) is not None:
             return [Edge(copies, node.index, "gate", None, next(i for i in node.inputs if i != copies))]
@@ -63,8 +68,18 @@ class Edges:
         if kind == "unmodelled":
             same = [i for i in node.inputs if self.flow.data[i] and self.flow.graph.nodes[i].shape == node.shape]
             return [Edge(i, node.index, "opaque", None) for i in same[:1]]
+        if self.loosely and node.op == "where":
+            return [e._replace(kind="add") for e in _where(self.flow, node)]
+        if self.loosely and (spread := self._spread(node, kind)) is not None:
+            return [Edge(spread, node.index, "opaque", None)]
         handler = _BY_OP.get(node.op) or _BY_CLASS.get(kind)
         return handler(self.flow, node) if handler is not None else ()
+
+    def _spread(self, node: Node, kind: str) -> int | None:
+        """The one value that a linear op without weights spreads."""
+        data = [i for i in node.inputs if self.flow.data[i]]
+        linear = node.op.startswith(LINEAR) if kind == "mixing" else kind in ("product", "weighted")
+        return data[0] if linear and len(data) == 1 and not any(self.flow.trained[i] for i in node.inputs) else None
 
 
 def _first(kind: EdgeKind) -> Callable[[Flow, Node], list[Edge]]:
