@@ -127,3 +127,21 @@ class Written(nn.Module):
 def test_a_write_to_all_of_a_tensor_is_its_value(write: Callable[[Tensor], object], read: str) -> None:
     nodes = trace(Written(write), (torch.zeros(2, 24, 24),), {}).nodes
     assert nodes[nodes[-1].inputs[0]].op == read
+
+
+class Recurrent(nn.Module):
+    """Its states are stacked by time and turned in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.RNN(4, 4, nonlinearity="relu", batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.rnn(x)[0]
+        return out
+
+
+def test_what_is_turned_in_place_later_has_the_sizes_that_it_was_made_with() -> None:
+    graph = trace(Recurrent().to("meta"), (torch.zeros(2, 3, 4, device="meta"),), {})
+    turned = next(n for n in graph.nodes if n.op == "transpose" and graph.nodes[n.inputs[0]].op == "stack")
+    assert (graph.nodes[turned.inputs[0]].shape, turned.shape) == ((3, 2, 4), (2, 3, 4))

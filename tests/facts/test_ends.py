@@ -156,6 +156,29 @@ class TowersScaled(Towers):
         return x, 3 * x
 
 
+class Remembered(nn.Module):
+    """Beside the stream stands a memory of half of itself and half of what the blocks add; it alone is returned."""
+
+    returned = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.LayerNorm(2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)) for _ in range(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        carried = x, torch.zeros_like(x)
+        for block in self.blocks:
+            y = block(torch.cat(carried, -1))
+            carried = carried[0] + y, 0.5 * (carried[1] + y)
+        return carried[self.returned]
+
+
+class Forgotten(Remembered):
+    """The stream is returned."""
+
+    returned = 0
+
+
 class TowersSwapped(Towers):
     """A state and its moving average change places from block to block: each is a mean of both."""
 
@@ -392,6 +415,11 @@ def test_what_stands_around_the_stream_counts_for_the_model(name: str, gain: lis
     claims = [c for c in facts(name).claims if c.claim == "identity_gain"]
     assert [c.value for c in claims if c.stream is None] == gain
     assert {c.value for c in claims if c.stream is not None} == {1.0}
+
+
+@pytest.mark.parametrize(("name", "gain"), [("Remembered", [0.0]), ("Forgotten", [])])
+def test_a_memory_of_what_blocks_add_has_nothing_of_the_stream(name: str, gain: list[float]) -> None:
+    assert [c.value for c in facts(name).claims if c.claim == "identity_gain" and c.stream is None] == gain
 
 
 def test_every_page_has_the_gain_of_the_model_where_no_stream_has_it() -> None:

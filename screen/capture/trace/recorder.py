@@ -122,7 +122,7 @@ class Recorder:
         self.values[key] = node
         self.stamps[key] = self.clock
         self.origins[node] = origin
-        node.meta["val"] = _meta(tensor)
+        node.meta["val"] = sizes_of(tensor)
         return node
 
     def _source(self, tensor: Tensor, origin: Origin) -> torch.fx.Node:
@@ -155,7 +155,7 @@ class Recorder:
         mine = region_of(tensor)
         since = [w for w in history if w.stamp > seen and w.node is not node and overlap(w.region, mine)]
         self.stamps[id(tensor)] = self.clock
-        same = (n for n, w in enumerate(since) if w.region == mine and w.node.meta["val"] == _meta(tensor) and _is_made_of(w.node, node))
+        same = (n for n, w in enumerate(since) if w.region == mine and w.node.meta["val"] == sizes_of(tensor) and _is_made_of(w.node, node))
         whole = max(same, default=-1)
         if whole >= 0:  # the same entries by another name: what was there before is gone
             node, since = self._bind(tensor, since[whole].node, self.origins[since[whole].node]), since[whole + 1 :]
@@ -193,7 +193,8 @@ def _is_made_of(node: torch.fx.Node, old: torch.fx.Node) -> bool:
     return True
 
 
-def _meta(tensor: Tensor) -> tuple[tuple[int, ...], str]:
+def sizes_of(tensor: Tensor) -> tuple[tuple[int, ...], str]:
+    """(shape, type)."""
     return tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
 
 

@@ -24,7 +24,7 @@ from screen.capture.trace import meta_fallback
 from screen.capture.trace.fused import apart, is_fused
 from screen.capture.trace.module_calls import Scopes
 from screen.capture.trace.oracle import Oracle
-from screen.capture.trace.recorder import Origin, Recorder, region_of, set_item, tensors
+from screen.capture.trace.recorder import Origin, Recorder, region_of, set_item, sizes_of, tensors
 from screen.capture.trace.source_lines import no_modes, user_line
 from screen.capture.trace.value_reads import ATEN_READS, PLAIN_READS
 
@@ -37,13 +37,15 @@ DRAWN = "numbers of weights that were drawn"
 """What is assumed where a value is read that hangs on weights or arguments."""
 
 KEPT_PROPERTIES = {"T", "mT", "H", "mH", "data", "real", "imag"}
+Sizes = dict[int, tuple[tuple[int, ...], str]]
+"""(shape, type) of some tensors, by id."""
 
 
 @dataclass
 class _Frame:
     """One call at the function level: the aten calls below it, and what they wrote."""
 
-    children: list[tuple[Any, Any, Any, Any]] = field(default_factory=list)
+    children: list[tuple[Any, Any, Any, Any, Sizes]] = field(default_factory=list)
 
 
 @dataclass
@@ -139,16 +141,19 @@ class Session:
             self.frames[-1].children.extend(frame.children)
             return
         origin = self.origin()
-        for func, args, kwargs, result in frame.children:
-            self._child(func, args, kwargs, result, origin)
+        for func, args, kwargs, result, made in frame.children:
+            self._child(func, args, kwargs, result, origin, made)
 
-    def _child(self, func: Any, args: Any, kwargs: Any, result: Any, origin: Origin) -> None:
+    def _child(self, func: Any, args: Any, kwargs: Any, result: Any, origin: Origin, made: Sizes) -> None:
+        """One aten call. `made`: the sizes of its results before a later one turned them in place."""
         writes = _written(func, args, kwargs)
         fresh = [t for t in tensors(result) if id(t) not in self.recorder.values]
         if not writes and not fresh:
             return
         record = partial(apart, self.recorder) if is_fused(self.recorder, func, args, origin) else self.recorder.call
         node = record(func, args, kwargs, result if fresh else None, origin)
+        for tensor in fresh:
+            self.recorder.values[id(tensor)].meta["val"] = made[id(tensor)]
         for target in writes:
             self.recorder.written(target, node, region_of(target), origin)
 
@@ -195,10 +200,10 @@ class Session:
 
     def _note(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         if self.frames:
-            self.frames[-1].children.append((func, args, kwargs, result))
+            self.frames[-1].children.append((func, args, kwargs, result, {id(t): sizes_of(t) for t in tensors(result)}))
             self.recorder.keep.extend(tensors(result))
         else:
-            self._child(func, args, kwargs, result, self.origin())
+            self._child(func, args, kwargs, result, self.origin(), {id(t): sizes_of(t) for t in tensors(result)})
 
     def _same_device(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Where meta and CPU tensors meet, the CPU ones are moved to meta, and their values kept."""

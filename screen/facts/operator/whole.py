@@ -4,7 +4,8 @@
    their sum: x and x are 2x, and x − x is nothing. The sum is followed on to the last value that is linear in it: what divides it counts.
 2. An argument that is multiplied before the first block begins the model, and its product the stream.
 3. Streams that follow each other by way of a weight or a norm have a gain each, and nothing of the first one reaches the end of the last.
-4. Where the last block of a list gives what is returned, and nothing adds it to the stream as before, nothing of the stream is returned.
+4. Where the last block of a list gives what is returned, and nothing adds it to the stream as before, nothing of the stream is returned; nor is it
+   where a memory is returned that stands beside the stream and began as what a branch adds.
 """
 
 from __future__ import annotations
@@ -84,12 +85,23 @@ def _of_several(streams: Streams, forms: Forms, outputs: frozenset[int], nodes: 
         state = resolved(end, forms.inside(end))
         gain = next(_doubts(begun, state.lost), _times(state.terms.get(begin, ZERO).at_start().gain, factor))
         return Whole(origin, end, gain, held, measured=True)
+    if _is_made_beside(streams, begun, forms):
+        return Whole(origin, last, Range(0.0, 0.0), held)
     reached = forms.inside(last)
     if any(isinstance(o.start, Unknown) for _, o in streams):
         return None  # a weight that starts as the identity may stand on one of them
     if _follow(streams) and reached.lost is None and all(s != begin for s, _ in reached.terms):
         return Whole(origin, last, Range(0.0, 0.0), held)
     return None
+
+
+def _is_made_beside(streams: Streams, begun: Streams, forms: Forms) -> bool:
+    """Whether what is returned are streams alone that begin as sums of what branches of the first ones add: a memory beside the stream."""
+    flow, added = forms.flow, frozenset(b.output for r, _ in begun for _, b in r.branches)
+    beside = [(r, o) for r, o in streams if not any(o is mine for _, mine in begun)]
+    made = Forms(flow, forms.norms, added | forms.sources)
+    ends = {o.states[-1].node for _, o in beside if (terms := made.of(o.begin).terms) and all(source in added for source, _ in terms)}
+    return bool(flow.graph.outputs) and ends.issuperset(flow.graph.outputs)
 
 
 def _held(forms: Forms, outputs: frozenset[int]) -> tuple[int, ...]:

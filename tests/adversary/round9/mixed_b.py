@@ -608,7 +608,8 @@ TRUTH = {
     "TrainedSlopes": dict(_NO, why="slopes are free.", tempts="QK-norm"),
     "ContinuousTable": dict(_YES, why="100 + 16.", tempts="a free net; an exponential"),
     "UnitRows": dict(_YES, why="rows are unit, inputs normed.", tempts="raw"),
-    "SpectralUnit": dict(_YES, why="spectral norm of one.", tempts="raw"),
+    # not _YES: the trained number is a weight of the map, as the lengths of weight_norm below are (docs/theory.md, 4.1: σReparam)
+    "SpectralUnit": dict(_NO, why="a trained number times a spectral norm of one.", tempts="spectral norm of one"),
     "WeightNormedMaps": dict(_NO, why="lengths are weights.", tempts="unit rows"),
     "PoolByQuery": dict(_NO, why="raw keys, free query.", tempts="-"),
     "MemoryCross": dict(_YES, why="QK-norm.", tempts="a free memory"),
