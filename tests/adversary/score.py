@@ -101,6 +101,9 @@ def compared(report: Report, truth: dict[str, Any]) -> Iterator[tuple[str, objec
     known = {c.id: c for c in report.claims}
     if truth.get("identity_gain") is not None:
         yield _gain(_of(report, "identity_gain", "start"), truth["identity_gain"])
+    if truth.get("gated"):
+        claim = _of(report, "identity_gain", "start")
+        yield "identity_gain", claim and claim.value, "made from the data", "false" if _usable(claim) else "right"
     for key, weights in (("growth_fixed", "fixed"), ("growth_all", "all")):
         if truth.get(key) is not None:
             yield _growth(_of(report, "growth", weights), key, truth[key])
@@ -113,6 +116,8 @@ def compared(report: Report, truth: dict[str, Any]) -> Iterator[tuple[str, objec
     if truth.get("softmax") is not None:
         graph = next((c for c in known.values() if c.claim == "softmax" and c.sublayer is None), None)
         yield _value(graph, "softmax", truth["softmax"])
+    if truth.get("depth") is not None:
+        yield _depth(report, truth["depth"])
     yield from _channels(report, truth)
 
 
@@ -166,6 +171,13 @@ def _value(claim: ClaimPart | None, what: str, truth: object) -> tuple[str, obje
     if claim is None or not _usable(claim):
         return what, claim and claim.reason, truth, "missed"
     return what, claim.value, truth, "right" if claim.value == truth else "false"
+
+
+def _depth(report: Report, truth: int) -> tuple[str, object, object, str]:
+    """Of a whole model; all of its blocks as the branches of one are told in other words, and the depth is missed."""
+    held = max((sum(k.count * len(k.sublayers) for k in s.kinds) for s in report.streams if s.role != "inner"), default=0)
+    said = report.target.depth
+    return "depth", said, truth, "right" if said == truth else "missed" if said is None or held >= truth else "false"
 
 
 def _channels(report: Report, truth: dict[str, Any]) -> Iterator[tuple[str, object, object, str]]:
