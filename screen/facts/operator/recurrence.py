@@ -452,11 +452,20 @@ def _of_sequence(highs: Sequence[float]) -> Law | Unknown:
         third, tail = max(highs[len(highs) // 2 : len(highs) * 3 // 4]), max(highs[len(highs) * 3 // 4 :])
         return "decaying" if tail < 0.5 * half and tail < FALLING * third else "constant"  # what falls once and stays is carried on for good
     before, last = math.log(late / half), math.log(whole / late)
-    if half <= quarter * SETTLED and whole <= late * SETTLED:
+    step = half <= quarter * SETTLED and whole <= late * SETTLED  # in the third quarter
+    if step or (late <= half * SETTLED and not _keeps_rising(highs)):
         return Unknown("what branches add is carried on more than before from one place on: one step is no law")
     if last < STEADY * before:
         return "constant" if last < SETTLING * before and quarter < half else "polynomial"
     return "exponential" if last > math.log(FAST) else Unknown(f"{len(highs)} branches are too few to read a law off")
+
+
+def _keeps_rising(highs: Sequence[float]) -> bool:
+    """Whether at least half of the branches of the last quarter are carried on more than all behind them: one or two (those of a state that all
+    blocks add again) are no law, since they stay one or two in a deeper model."""
+    start = math.ceil(len(highs) * 3 / 4)
+    rises = sum(value > max(highs[:at]) * SETTLED for at, value in enumerate(highs) if at >= start)
+    return 2 * rises >= len(highs) - start
 
 
 __all__ = ["Law", "State", "StreamOperator", "operators_of", "resolved"]
