@@ -139,6 +139,8 @@ class Chains:
         if self.flow.graph.nodes[node].op in ("sum", "mean"):
             return self.into[node]
         listed = {e.source for e in self.into[node]}
+        if self.flow.graph.nodes[node].op == "lerp":  # its weight is added to nothing
+            listed |= {e.scale for e in self.into[node] if e.scale is not None}
         rest = tuple(
             Edge(i, node, "add") for i in dict.fromkeys(self.flow.graph.nodes[node].inputs) if i not in listed and self.flow.data[i]
         )
