@@ -10,7 +10,7 @@ from itertools import islice
 from screen.child.protocol import Request
 from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
 from screen.facts.claims.derive import FLAT, is_held, rising, size_later, survives
-from screen.facts.operator import StreamOperator
+from screen.facts.operator import StreamOperator, goes_on
 from screen.facts.queries import streams_in_sequence
 from screen.facts.record import Facts
 from screen.pipeline import two_depths
@@ -133,7 +133,7 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
     operator = facts.operator(stream)
     whole = isinstance(operator, StreamOperator) and max(facts.graph.times.values(), default=1) == 1
     if claim.claim == "identity_gain":
-        whole = whole and (isinstance(operator, Unknown) or operator.beside is None)
+        whole = whole and isinstance(operator, StreamOperator) and operator.beside is None and not goes_on(facts.readers, operator)
         return _of_gain(claim, found, whole, streams_in_sequence(facts) <= 1)
     if claim.claim == "growth":
         return _of_growth(facts, claim, found, two_depths.growth(depths))

@@ -176,26 +176,39 @@ class Flow:
         return False
 
     def mixes_copies(self, node: Node) -> bool:
-        """A product with a trained matrix of at most eight by eight, or of the values of a stack: it mixes copies of a stream (hyper-connections), or
-        its states (DenseFormer), not features."""
-        if self.sums_stack(node):
-            return True
+        """A product with a trained matrix of at most eight by eight, or of values side by side with a trained number for each: it mixes copies or
+        states of a stream (hyper-connections, DenseFormer), not features."""
         shapes = [self.graph.nodes[i].shape or () for i in node.inputs if self.trained[i]]
-        return bool(shapes) and all(math.prod(s) <= 64 and max(s, default=1) <= 8 for s in shapes)
+        if bool(shapes) and all(math.prod(s) <= 64 and max(s, default=1) <= 8 for s in shapes):
+            return True
+        data = [i for i in node.inputs if self.data[i]]
+        return len(data) == len(shapes) == 1 and self._weighs_stack(data[0], shapes[0], node)
+
+    def _weighs_stack(self, stack: int, shares: tuple[int, ...], product: Node) -> bool:
+        """Whether a product is the sum of the values of a stack, each times one number, or one for each of its tokens."""
+        side = self.graph.nodes[self.root(stack)]
+        if side.op != "stack":
+            return False
+        one = self.graph.nodes[side.inputs[0]].shape or ()
+        each = math.prod(shares) in (len(side.inputs), len(side.inputs) * math.prod(one[:-1]))
+        return each and math.prod(product.shape or ()) == math.prod(one) and len(side.inputs) != one[-1]  # else it may sum over features
 
     def sums_stack(self, node: Node) -> bool:
-        """`Linear(torch.stack(values, -1))` without a bias: sums of the values, with trained weights."""
+        """`Linear(torch.stack(values, -1))` without a bias: a sum of the values, with trained weights."""
         if node.op != "linear" or len(node.inputs) != 2 or not self.trained[node.inputs[1]]:
             return False
-        stack = self.graph.nodes[strip(self, node.inputs[0])]
-        return stack.op == "stack" and number(self.operand(stack, 1, "dim")) in (-1, len(stack.shape or ()) - 1)
+        return self._weighs_stack(node.inputs[0], self.graph.nodes[node.inputs[1]].shape or (), node)
 
     def copies_mixed(self, node: Node) -> int | None:
-        """The value [tokens, copies, features], at most eight copies, that a product mixes by a matrix made from that value (hyper-connections)."""
+        """The value [tokens, copies, features], at most eight copies, that a product mixes by a matrix made from that value (hyper-connections);
+        or the values side by side that it adds up, each times a number made from them (attention over depth)."""
         data = [i for i in node.inputs if self.data[i]]
         if self.classes[node.index] != "product" or len(node.inputs) != 2 or len(data) != 2:
             return None
         shapes = [self.graph.nodes[i].shape or () for i in data]
+        for stack, other in ((0, 1), (1, 0)):
+            if self._weighs_stack(data[stack], shapes[other], node) and self.depends(data[other], self.root(data[stack])):
+                return data[stack]
         few = [len(s) > 2 and max(s[-2:]) <= 8 for s in shapes]
         if few[0] == few[1] or shapes[0][:-2] != shapes[1][:-2]:
             return None

@@ -151,6 +151,20 @@ def _unadded(reader: Reader, operator: StreamOperator, forms: Forms) -> int | No
     return None
 
 
+def goes_on(readers: Sequence[Reader], operator: StreamOperator) -> bool:
+    """Whether a model goes on behind the end that a stream was found to have, so that a number between its ends is not the model's: what was made
+    of that end meets what came before it by another way; or members of a list that gives branches run on it, and give no branch of any stream."""
+    flow, end = readers[0].flow, operator.states[-1].node
+    graph, live = flow.graph, used(flow.graph)
+    behind = {end, *(n.index for n in graph.nodes[end + 1 :] if n.index in live and flow.depends(n.index, end))}
+    if any(i not in behind and flow.depends(i, operator.begin) for n in behind - {end} for i in graph.nodes[n].inputs):
+        return True
+    added = {c for r in readers for _, b in r.branches if (c := _member(graph, b.output)) is not None}
+    lists = {graph.modules[graph.calls[c].module].parent for c in added}
+    later = {c for n in behind if (c := _member(graph, n)) is not None}
+    return any(graph.modules[graph.calls[c].module].parent in lists for c in later - added)
+
+
 def _program(graph: Graph, call: int) -> list[str]:
     """The ops that ran in a call of a member of a list."""
     return [n.op for n in graph.nodes if n.inputs and _member(graph, n.index) == call]
@@ -246,4 +260,4 @@ def _doubts(begun: Streams, lost: int | None) -> Iterator[Unknown]:
             yield Unknown("not all blocks ran, and a stream is multiplied")
 
 
-__all__ = ["Whole", "whole_of"]
+__all__ = ["Whole", "goes_on", "whole_of"]
