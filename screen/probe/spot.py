@@ -208,12 +208,18 @@ class Run:
         output = next((i for i in self.trace.graph.outputs if self._is_float(i)), None)
         if output is None:
             return found
+        given = {
+            i: _differentiable(v)
+            for i, v in self._cast(mine).items()
+            if self.trace.graph.nodes[i].op == "input" and isinstance(v, Tensor) and v.is_floating_point()
+        }
         with torch.enable_grad():
-            env = mine.run(self.tape.steps([output], [])[0], {**self._cast(mine), **weights})
+            env = mine.run(self.tape.steps([output], [])[0], {**self._cast(mine), **weights, **given})
             out = env[output]
             total = _functional(out)
-            grads = torch.autograd.grad(total, list(weights.values()), allow_unused=True) if total.requires_grad else [None] * len(weights)
-        own = {self.names[i]: g for i, g in zip(weights, grads, strict=True) if g is not None}
+            wanted = [*weights.values(), *given.values()]
+            grads = torch.autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
+        own = {self.names[i]: g for i, g in zip(weights, grads, strict=False) if g is not None}
         agrees, forward, backward = None, None, None
         if plain is not None:
             if max(self.trace.graph.times.values(), default=1) == 1 or self.trace.graph.loop is not None:  # else it is deeper than its trace
@@ -485,7 +491,15 @@ def _lasts(mapped: Callable[[Tensor], Tensor], like: Tensor) -> float | None:
 
 def _given(value: Any, like: Tensor) -> Any:
     """An argument of the module: as the traced program gets it, in its own type."""
-    return value.detach().to(like.dtype).clone() if isinstance(value, Tensor) else value
+    return _differentiable(value.to(like.dtype)) if isinstance(value, Tensor) else value
+
+
+def _differentiable(value: Tensor) -> Tensor:
+    """A copy that may be written to, and that gradients reach where it is float: torch 2.11 and 2.13 end the process in the backward pass of a group
+    norm with the channels last whose input needs none."""
+    copy = value.detach().clone()
+    with torch.enable_grad():
+        return copy.requires_grad_().clone() if copy.is_floating_point() else copy
 
 
 def _first(output: Any) -> Tensor | None:
