@@ -67,7 +67,7 @@ def _grouped(walk: Walk, call: Node, norm: Norm, x: Value) -> Value:
     eps = number(walk.flow.operand(call, 4, "eps"))
     inner = replace(norm, axes=tuple(range(2 - len(split), 0)))
     made = _normalised(walk, parts, inner, Divisor(size**-0.5, 1.0, math.sqrt(1e-5 if eps is None else eps)))
-    y = replace(reshaped(made, x.shape, walk.names), after="")
+    y = reshaped(made, x.shape, walk.names)
     if not isinstance(y.mag, Unknown):
         y = replace(y, mag=(*y.mag, Fact(num(math.sqrt(groups * size)), y.axis(1))))
     rules: tuple[tuple[int, str, Callable[[Walk, Value, Value], Value]], ...] = ((2, "weight", multiplied), (3, "bias", added))
@@ -75,7 +75,7 @@ def _grouped(walk: Walk, call: Node, norm: Norm, x: Value) -> Value:
         value = walk.operand(call, position, name)
         if isinstance(value, Value):
             y = rule(walk, y, reshaped(value, (x.shape[1], *(1,) * (len(x.shape) - 2)), walk.names))
-    return y
+    return replace(y, after="")  # of what follows nothing is a gain of a norm over features
 
 
 def raise_lost(node: Node) -> None:
