@@ -472,6 +472,44 @@ class NormedGroupsMapped(NormedGroups):
         return found
 
 
+class Leapfrog(Merged):
+    """2 x − x₋ + f: the first block has no earlier state, the second one's is where it begins."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = x
+        for block in self.blocks:
+            x, before = 2.0 * x - before + block(x) / 16, x
+        return x
+
+
+class Velocity(Merged):
+    """v = 0.9 v + f, x + v: what is added is longer in each block."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        v = torch.zeros_like(x)
+        for block in self.blocks:
+            v = 0.9 * v + block(x)
+            x = x + v
+        return x
+
+
+class Stages(Merged):
+    """Two lists of four in a list; the middle of each is added again behind it: members of the outer one are no blocks."""
+
+    def __init__(self) -> None:
+        super().__init__(8)
+        self.stages = nn.ModuleList(nn.ModuleList(self.blocks[i : i + 4]) for i in (0, 4))
+        del self.blocks
+
+    def forward(self, x: Tensor) -> Tensor:
+        for stage in self.stages:
+            states = [x]
+            for block in stage:
+                states.append(states[-1] + block(states[-1]))
+            x = states[-1] + states[2]
+        return x
+
+
 def report(name: str, depth: int | None = None) -> Report:
     return screen.check(f"{__file__}::{name}", depth=depth, isolate=False)
 
@@ -615,3 +653,8 @@ def test_a_gain_between_other_ends_than_the_models_is_not_measured(name: str) ->
 @pytest.mark.parametrize(("name", "bounded"), [("NormedGroups", True), ("NormedGroupsMapped", False)])
 def test_the_gains_of_a_norm_of_groups_are_gains(name: str, bounded: bool) -> None:
     assert [c.value for c in report(name, 4).claims if c.claim == "output_bounded"] == [bounded]
+
+
+@pytest.mark.parametrize(("name", "depth"), [("Leapfrog", 8), ("Velocity", 8), ("FirstAgain", 12), ("Stages", 8)])
+def test_branches_that_end_in_members_of_a_list_are_blocks(name: str, depth: int) -> None:
+    assert report(name).target.depth == depth

@@ -169,6 +169,21 @@ class Region:
         return next((c for c in reversed(path) if c in held), path[-1])
 
     @cached_property
+    def member(self) -> tuple[int, int, int] | None:
+        """(list, member, how often it had been called before) around its last key op, of the outermost list of modules; None where there is none."""
+        graph = self.flow.graph
+        last = max((i for i in self.region if self.flow.key[i]), default=None)
+        found: tuple[int, int, int] | None = None
+        for call in reversed(graph.call_path(graph.nodes[last].call)) if last is not None else ():
+            here: int | None = graph.calls[call].module
+            while here is not None:
+                above = graph.modules[here].parent
+                if above is not None and graph.modules[above].container == "list":
+                    found = above, here, graph.calls[call].ordinal
+                here = above
+        return found
+
+    @cached_property
     def constants(self) -> tuple[object, ...]:
         """The numbers that its values are multiplied by, its ops with theirs (ε, powers, axes of a transform), but for those that only arrange, the
         ranges of constant tensors that it reads, and where its parameters are frozen: layers that differ in them are of different kinds."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from screen.graph import Graph
 
 Signature = tuple[object, ...]
+FEWEST = 3
+"""Members of a list from which on each is a block, where branches do not repeat (convention)."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Placed:
 
     add: int
     call: int
+    member: tuple[int, int, int] | None = None
+    """(list, member, how often it had been called before) that its last weights or mixing stand in."""
 
 
 def blocks(graph: Graph, adds: Sequence[Placed], signatures: Sequence[Signature]) -> list[Block]:
@@ -40,10 +44,10 @@ def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures
     periodic = _period([signatures[m] for m in members]) < len(members)
     apart = [m for m in members if adds[m].call == top]
     if periodic and 0 < len(apart) < len(members):  # the layers of one block stand in several lists
-        return _by_period(members, signatures, None, _lines(graph, members, adds))
+        return _by_period(members, signatures, None, _lines(graph, members, adds), adds)
     groups = _children(graph, top, members, adds)
     if groups is None:
-        return _by_period(members, signatures, top if len(members) == 1 or not periodic else None, _lines(graph, members, adds))
+        return _by_period(members, signatures, top if len(members) == 1 or not periodic else None, _lines(graph, members, adds), adds)
     kinds = [tuple(signatures[m] for m in group) for _, group in groups]
     real = [call for call, _ in groups if call != top]
     single = all(_period(kind) == len(kind) for kind in kinds)
@@ -133,9 +137,31 @@ def _lines(graph: Graph, members: list[int], adds: Sequence[Placed]) -> list[tup
     return [(graph.nodes[adds[m].add].file, graph.nodes[adds[m].add].line) for m in members]
 
 
-def _by_period(members: list[int], signatures: Sequence[Signature], call: int | None, lines: Sequence[object]) -> list[Block]:
-    """Without calls: the shortest period, of branches or of the lines in a loop that add them; where there is none, a new block begins where mixing
-    follows a feed-forward."""
+def _by_member(members: list[int], signatures: Sequence[Signature], adds: Sequence[Placed]) -> list[Block]:
+    """A block for each member of one list that branches end in, one after the other; what ends in none goes with the one before. Nothing where that
+    is not how they stand, or where a member holds branches that repeat (a stage of several blocks)."""
+    found: list[list[int]] = []
+    order: list[tuple[int, int, int]] = []
+    for m in members:
+        here = adds[m].member
+        if here is not None and order[-1:] != [here]:
+            order.append(here)
+            if len(order) > 1 or not found:
+                found.append([])
+        elif not found:
+            found.append([])
+        found[-1].append(m)
+    if len(order) < FEWEST or len(set(order)) < len(order) or len({container for container, _, _ in order}) > 1:
+        return []
+    known = [[signatures[m] for m in group if signatures[m][0] != "other"] for group in found]
+    return [] if any(_period(items) < len(items) for items in known) else [Block(tuple(group), None) for group in found]
+
+
+def _by_period(
+    members: list[int], signatures: Sequence[Signature], call: int | None, lines: Sequence[object], adds: Sequence[Placed]
+) -> list[Block]:
+    """Without calls: the shortest period, of branches or of the lines in a loop that add them; where there is none, the members of the list that
+    branches end in; else a new block begins where mixing follows a feed-forward."""
     items = [signatures[m] for m in members]
     period = _period(items)
     if period == len(items):  # a loop whose blocks differ in a number
@@ -146,6 +172,8 @@ def _by_period(members: list[int], signatures: Sequence[Signature], call: int | 
         period = 1 if period == len(items) > 2 and _period(items[1:]) == 1 else period
     if period < len(items):
         return [Block(tuple(members[i : i + period]), None) for i in range(0, len(members), period)]
+    if listed := _by_member(members, signatures, adds):
+        return listed
     found: list[list[int]] = []
     for position, member in enumerate(members):
         starts = position == 0 or (_mixes(items[position]) and not _mixes(items[position - 1]))

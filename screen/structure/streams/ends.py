@@ -75,7 +75,7 @@ class Ends:
             of_copy = {c: [i for i, s in enumerate(subs) if c in graph.call_path(graph.nodes[s.add].call)] for c in graph.loop.copies}
             return [Block(tuple(members), copy) for copy, members in of_copy.items() if members]
         own = [(*signature(s), place) for s, place in zip(subs, _places(subs), strict=True)]
-        return blocks(graph, [Placed(b.add, b.home) for _, b in self.reader.branches], own)
+        return blocks(graph, [Placed(b.add, b.home, b.member) for _, b in self.reader.branches], own)
 
     def positions(self, block: Block) -> list[int]:
         """Its adds, by their positions on the chain."""
