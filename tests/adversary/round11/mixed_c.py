@@ -622,7 +622,7 @@ TRUTH = {
     "EveryEighthDoubles": dict(_EXP, identity_gain=8.0, why="three doublings.", tempts="gain 1"),
     "MixLn": dict(_MODEL, identity_gain=None, why="normed first.", tempts="-"),
     "MixLnOff": dict(_EXP, identity_gain=1.0, why="six raw branches of 24, twelve of 48.", tempts="pre-norm"),
-    "LastHalfBare": dict(_MODEL, identity_gain=0.0, growth_fixed="bounded", why="no skip.", tempts="gain 1"),
+    "LastHalfBare": dict(_MODEL, depth=None, identity_gain=0.0, growth_fixed="bounded", why="no skip.", tempts="gain 1"),
     "Momentum": dict(_MODEL, why="x stays.", tempts="-"),
     "MomentumGrows": dict(_EXP, identity_gain=1.0, why="1.1 to the depth.", tempts="gain 1, linear"),
     "MomentumOfStream": dict(_EXP, identity_gain=_momentum(24, 0.9, 0.1), gradient_law="exponential", why="a root above one.", tempts="gain 1"),
