@@ -99,7 +99,7 @@ class Host:
         state.locate(tail)
         if state.error is not None and tail:
             state.error.details = "\n".join(filter(None, [state.error.details, f"The target's own output ended with:\n{tail}"]))
-        return Capture(tuple(state.models), state.error, tail, seconds, state.left)
+        return Capture(tuple(state.models), state.error, tail, seconds, state.left, state.again)
 
     # -- one target ---------------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ def capture(request: Request, progress: Progress = silent, *, build: Callable[[R
         run(request, lambda data: state.take(json.loads(data[4:].decode("utf-8", "surrogatepass"))), build=build)
     finally:
         sys.path[:] = path  # a file's folder is put there, and must not shadow anything of the caller's later
-    return Capture(tuple(state.models), state.error, "")
+    return Capture(tuple(state.models), state.error, "", again=state.again)
 
 
 def object_capturer(model: nn.Module, example_inputs: Any, depth: int | None) -> Callable[[Request, Progress], Capture]:

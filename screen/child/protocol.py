@@ -8,6 +8,7 @@ A frame is four bytes, the length of its body (big endian), and the body, one JS
 * `graph` {graph}: the whole graph (`screen.graph.io`);
 * `experiment` {found}: one thing that was measured (`screen.probe.plan.types.Experiment`), in place of the graph where the request has plans;
 * `spot` {found}: what a spot check found (`screen.probe.plan.spot_types.Found`), in place of the graph where the request asks for one;
+* `again` {name, found}: what the graph of a model gave (`screen.probe.plan.spot_types.Again`), where the request has graphs;
 * `error` {stage, required, found, try_, file, line, details};
 * `done` {}: nothing follows. What came without it is not complete.
 """
@@ -56,6 +57,8 @@ class Request:
     """Hidden size that a config is built with; None: its own."""
     spot: dict[str, Any] | None = None
     """name of a model -> `SpotPlan` as plain data: look at these in place of sending the graphs."""
+    again: dict[str, Any] | None = None
+    """name of a model -> {graph: its JSON, plain: what the module gave, seed}: run these graphs, and nothing of the target."""
     draw: int = 0
     """Which random numbers and places in memory the process has (`screen.child.draw`)."""
     sandbox: str = "auto"

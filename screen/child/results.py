@@ -69,6 +69,8 @@ class Capture:
     """How long its process ran."""
     left: bool = False
     """Whether its process ended itself before it was done."""
+    again: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Model -> what its graph gave (`screen.probe.plan.spot_types.Again`), as plain data."""
 
 
 ENDED = {
@@ -98,6 +100,7 @@ class State:
     status: str = ""
     """How its process ended, in words, once that is known."""
     phase: str = "load"
+    again: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def take(self, message: dict[str, Any]) -> None:
         """One frame of the child."""
@@ -116,6 +119,8 @@ class State:
                 self.models[-1] = replace(self.models[-1], experiments=(*self.models[-1].experiments, dict(message["found"])))
             elif kind == "spot":
                 self.models[-1] = replace(self.models[-1], spot=dict(message["found"]))
+            elif kind == "again":
+                self.again[str(message["name"])] = dict(message["found"])
             elif kind == "error":
                 self.error, self.complete = error_of(message), True
             elif kind == "done":

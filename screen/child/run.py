@@ -50,6 +50,8 @@ def prepare(request: Request) -> None:
         import screen.child.real
         import screen.probe.run
         import screen.probe.spot
+    if request.again is not None:
+        import screen.probe.second.again
     import screen.capture.build.build  # noqa: F401
 
 
@@ -102,6 +104,9 @@ def _capture(request: Request, send: Send, build: Callable[[Request], list[Built
     from screen.capture.trace.tracer import trace
     from screen.child.beside import beside
 
+    if request.again is not None:
+        _again(request.again, send)
+        return
     phase.enter("load")
     if request.probe is not None:
         _probe(request.probe, request, send, build)
@@ -163,6 +168,14 @@ def _spot(plans: dict[str, Any], request: Request, send: Send, build: Callable[[
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("probe")
         send(frame("spot", found=spot_check(asked, built, watch, partial(real_loop, request, built), partial(deeper_loop, request, built))))
+
+
+def _again(graphs: dict[str, Any], send: Send) -> None:
+    """Run graphs on the values that their modules had. Nothing of the target is imported."""
+    from screen.probe.second.again import again
+
+    for name, given in graphs.items():
+        send(frame("again", name=name, found=asdict(again(given["graph"], given["plain"], given["seed"]))))
 
 
 def explain(error: BaseException, request: Request, doing: str) -> ScreenError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 
 from screen.child.protocol import Request
@@ -13,9 +13,11 @@ from screen.facts.claims.derive import FLAT, is_held, rising, size_later, surviv
 from screen.facts.operator import StreamOperator, goes_on
 from screen.facts.queries import streams_in_sequence
 from screen.facts.record import Facts
+from screen.graph import numel
+from screen.graph.io import dumps
 from screen.pipeline import two_depths
 from screen.probe.plan.spot import after_first, spot_plan
-from screen.probe.plan.spot_types import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundDepth, FoundStream, SpotPlan, to_json
+from screen.probe.plan.spot_types import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundDepth, FoundStream, Plain, SpotPlan, to_json
 from screen.structure.types import Stream, Unknown
 
 FAR = 1e4
@@ -50,6 +52,8 @@ FALLEN, EVEN = 8.0, 0.5
 of a stream that grows exponentially follow an exponential too."""
 NEAR_LOSS = 1.5
 """How many times the loss at the start of one draw may be its mean over random weights, or its inverse."""
+WORK = 1e10
+"""Multiplications and additions of one pass above which the module is not run plainly for a second opinion."""
 GRACE = 20.0
 """Seconds of the wall clock after which a spot check is given up."""
 
@@ -57,6 +61,23 @@ GRACE = 20.0
 def spot_request(request: Request, plans: Mapping[str, SpotPlan]) -> Request:
     """The same target once more, to be looked at."""
     return replace(request, timeout=min(request.timeout, GRACE), spot={name: to_json(plan) for name, plan in plans.items()})
+
+
+def with_weights(plan: SpotPlan, facts: Facts) -> SpotPlan:
+    """The plan with the weights for a plain run of the module, where its graph tells all that the module does, and is small."""
+    graph = facts.graph
+    weights = {n.name: numel(n.shape) for n in graph.nodes if n.op == "parameter"}
+    cut = graph.loop is None and max(graph.times.values(), default=1) > 1  # the module is deeper than its graph
+    tokens = max((numel(graph.nodes[i].shape) // max((graph.nodes[i].shape or (1,))[-1], 1) for i in graph.outputs), default=0)
+    if cut or any(g.decides for g in graph.guesses) or 2 * tokens * sum(weights.values()) > WORK:
+        return plan
+    return replace(plan, weights=tuple(weights))
+
+
+def again_request(request: Request, facts: Mapping[str, Facts], plain: Mapping[str, Plain], seed: int = 0) -> Request:
+    """Graphs to be run on the values that their modules had, by the names of their models."""
+    graphs = {n: {"graph": dumps(facts[n].graph).decode("utf-8", "surrogatepass"), "plain": asdict(p), "seed": seed} for n, p in plain.items()}
+    return replace(request, timeout=min(request.timeout, GRACE), again=graphs)
 
 
 def with_spot(facts: Facts, found: Found) -> Facts:

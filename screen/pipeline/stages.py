@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -20,10 +20,10 @@ from screen.facts.record import Facts
 from screen.graph.target import OPTIONAL, did_you_mean, parse
 from screen.report.gate import of_chosen
 from screen.pipeline.probe import probe_request, with_narrower, with_probe
-from screen.pipeline.spot import spot_request, with_spot
+from screen.pipeline.spot import again_request, spot_request, with_spot, with_weights
 from screen.probe.plan.from_facts import plan_of
 from screen.probe.plan.spot import spot_plan
-from screen.probe.plan.spot_types import OTHER, Found, SpotPlan, found_from_json
+from screen.probe.plan.spot_types import OTHER, Found, SpotPlan, again_from_json, found_from_json
 from screen.probe.plan.types import Options, ProbePlan
 from screen.recipe import Recipe, Stated
 from screen.report.build import Request as Asked
@@ -40,7 +40,10 @@ Capturer = Callable[[Request, Progress], Capture]
 
 
 SAME = "`{}` must be the same model each time it is built and run"
-SAME_ADVICE = "Look for random numbers without a seed, for sets that order layers, and for what depends on the clock, the process or a file"
+SAME_ADVICE = (
+    "Look for random numbers without a seed, for sets that order layers, and for what depends on the clock, the process, a file, the device of a "
+    "tensor or its values"
+)
 LARGEST = 20_000_000
 """Parameters of a model beyond which no spot check is made: of its own size it would take longer than the analysis."""
 
@@ -214,7 +217,7 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
                 why = f"too large for a spot check: {model.info.parameters:,} weights"
                 found[model.name] = model, with_spot(facts, Found(reason=why))
             elif (plan := spot_plan(facts)).streams:
-                plans[model.name] = plan
+                plans[model.name] = with_weights(plan, facts) if job.second and not _is_of_library(job) else plan
         except Exception as error:
             if not isinstance(error, ScreenError | MemoryError | RecursionError):
                 swallowed("facts", error)
@@ -222,11 +225,30 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
     if not plans:
         return found
     seen = capture(spot_request(job.request, plans), progress)
+    looked = {name: _found(seen, name) for name in plans}
+    differing = _differing(job, found, looked, capture, progress)
     for name in plans:
         known = found[name]
         assert not isinstance(known, Exception)
-        found[name] = _not_looked_at(job, name, seen) or (known[0], with_spot(known[1], _found(seen, name)))
+        found[name] = _not_looked_at(job, name, seen) or differing.get(name) or (known[0], with_spot(known[1], looked[name]))
     return found
+
+
+def _differing(
+    job: Job, known: Mapping[str, tuple[Captured, Facts] | Exception], looked: Mapping[str, Found], capture: Capturer, progress: Progress
+) -> dict[str, ScreenError]:
+    """The models whose graph, run in a process that runs nothing of the target, gives something else than they gave when they were run plainly."""
+    plain = {name: found.plain for name, found in looked.items() if found.plain is not None and found.plain.output is not None}
+    if not plain:
+        return {}
+    facts = {name: one[1] for name, one in known.items() if not isinstance(one, Exception)}
+    told = capture(again_request(job.request, facts, plain), progress).again
+    errors: dict[str, ScreenError] = {}
+    for name in plain:
+        if name in told and (again := again_from_json(dict(told[name]))).agrees is False:
+            by = "" if again.difference is None else f" (by {again.difference:.2g} of the largest entry)"
+            errors[name] = TraceError(SAME.format(name), f"on real tensors it gives something else than the program that was traced{by}", SAME_ADVICE)
+    return errors
 
 
 def _found(seen: Capture, name: str) -> Found:

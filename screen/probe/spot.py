@@ -33,6 +33,7 @@ from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import (
     FACTORS, FILLS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, SpotBranch, SpotPlan, SpotStream,
 )  # fmt: skip
+from screen.probe.second.plain import first, no_fast_path, ran, told
 
 Make = Callable[[int], nn.Module]
 """Builds the model with weights, from a seed."""
@@ -74,9 +75,18 @@ def spot_check(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, de
 
 
 def _measured(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, deeper: Deeper | None) -> Found:
+    once = ran(plan.weights, plan.seed, built, make) if plan.weights else None
     trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
     if not plan.is_of(trace.graph):
         raise Missing(OTHER)
+    plain = None if once is None else told(once, trace, Material(Tape(trace, torch.float32), built, watch, plan.seed))
+    try:
+        return replace(_looked_at(plan, built, watch, make, deeper, trace), plain=plain)
+    except Exception as error:
+        return Found(reason=said(error), plain=plain)
+
+
+def _looked_at(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, deeper: Deeper | None, trace: Trace) -> Found:
     ends = [n for s in plan.streams for n in s.states] or list(trace.graph.outputs)
     load = load_of(trace.graph, [*trace.graph.outputs[:1], *ends], [])
     seconds = (2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls
@@ -190,8 +200,8 @@ class Run:
         for p in model.parameters():
             p.requires_grad_(p.is_floating_point())
             p.grad = None
-        with torch.enable_grad(), _no_fast_path(), BatchStatistics():
-            out = _first(model(*args, **kwargs))
+        with torch.enable_grad(), no_fast_path(), BatchStatistics():
+            out = first(model(*args, **kwargs))
             if out is None:
                 raise Missing("it returns no float tensor")
             _functional(out).backward()
@@ -502,29 +512,10 @@ def _differentiable(value: Tensor) -> Tensor:
         return copy.requires_grad_().clone() if copy.is_floating_point() else copy
 
 
-def _first(output: Any) -> Tensor | None:
-    """The first float tensor of what a module returns, as the trace counts it."""
-    from screen.capture.trace.convert import plain
-    from screen.capture.trace.recorder import tensors
-
-    return next((t for t in tensors(plain(output)) if isinstance(t, Tensor) and t.is_floating_point()), None)
-
-
 def _functional(out: Tensor) -> Tensor:
     """A fixed random linear function of the output."""
     g = torch.randn(out.shape, generator=torch.Generator().manual_seed(11), dtype=torch.float32)
     return (out * g.to(out.dtype)).sum()
-
-
-class _no_fast_path:
-    """`nn.TransformerEncoder` without its fused path, as it was traced."""
-
-    def __enter__(self) -> None:
-        self.before = torch.backends.mha.get_fastpath_enabled()
-        torch.backends.mha.set_fastpath_enabled(False)
-
-    def __exit__(self, *error: Any) -> None:
-        torch.backends.mha.set_fastpath_enabled(self.before)
 
 
 def _apart(one: Tensor, other: Tensor) -> float | None:

@@ -11,6 +11,7 @@ import pytest
 from screen.child.host import Host
 from screen.child.protocol import Request
 from screen.command import cli
+from screen.graph import io as graphio
 from screen.pipeline.stages import Job, Judged, judge
 
 MODEL = """
@@ -32,6 +33,12 @@ def say(kind, **fields):
 for frame in json.load(open(os.path.join(os.path.dirname(__file__), "frames.json"))):
     say(**frame)
 os._exit(0)
+"""
+REPLAY = """
+from screen.probe.plan.spot_types import SpotPlan
+from screen.probe import spot
+SpotPlan.is_of = lambda plan, graph: True
+spot.Run.replayed = lambda run, found: found
 """
 PATCHED = """
 import screen.graph.io as io
@@ -76,6 +83,16 @@ def test_a_serialiser_that_writes_another_model_does_not_pass(host: Host, frames
     (tmp_path / "model.py").write_text(PATCHED + MODEL.replace("RESULT", BAD))
     (found,) = _judged(host, tmp_path / "model.py")
     assert found.report.exit_code == 2 and "a second trace gave another program" in str(found.error)
+
+
+def test_nor_does_one_that_patches_the_spot_check_besides(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL.replace("RESULT", GOOD))
+    (good,) = host.capture(Request(f"{tmp_path / 'model.py'}::Model", depth=4)).models
+    assert good.graph is not None
+    (tmp_path / "graph.json").write_bytes(graphio.dumps(good.graph))
+    (tmp_path / "model.py").write_text(PATCHED + REPLAY + MODEL.replace("RESULT", BAD))
+    (found,) = _judged(host, tmp_path / "model.py")
+    assert found.report.exit_code == 2 and "on real tensors it gives something else" in str(found.error)
 
 
 @pytest.mark.parametrize("said", [[{"kind": "done"}], [{"kind": "progress", "phase": "probe"}, {"kind": "done"}], []], ids=["done", "far", "nothing"])

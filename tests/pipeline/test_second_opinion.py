@@ -105,15 +105,38 @@ class Model(nn.Module):
 @pytest.mark.parametrize(
     ("real", "said"),
     [
-        ("return x * 3 + self.plain(x)", "not those of the module when it is run plainly"),  # another program where tensors are real
+        ("return x * 3 + self.plain(x)", "on real tensors it gives something else than the program that was traced"),
         ("os._exit(0)", "on real tensors it was not there: the process ended with exit code 0"),
     ],
     ids=["another program", "no program"],
 )
-def test_a_model_that_is_another_one_on_real_tensors_does_not_pass(host: Host, tmp_path: Path, real: str, said: str) -> None:
+def test_a_model_that_is_another_one_on_real_tensors_is_not_judged(host: Host, tmp_path: Path, real: str, said: str) -> None:
     (tmp_path / "model.py").write_text(HEAD.replace("PARTS", "self.parts") + AT_THE_END.replace("REAL", real))
-    (found,) = judge(Job(Request(f"{tmp_path / 'model.py'}::Model", depth=4, timeout=60.0, memory=0)), host.capture)
-    assert said in found.report.to_json() and found.report.exit_code in (1, 2)
+    (found,) = judge(Job(Request(f"{tmp_path / 'model.py'}::Model", depth=4, timeout=60.0, memory=0), second=True), host.capture)
+    assert said in found.report.to_json() and found.report.exit_code == 2
+
+
+def test_a_graph_is_run_where_nothing_of_the_target_is_and_agrees(host: Host, tmp_path: Path) -> None:
+    asked: list[Request] = []
+    told: list[Capture] = []
+
+    def capture(request: Request, progress: Progress) -> Capture:
+        if request.again is not None:
+            asked.append(request)
+            request = replace(request, target=str(tmp_path / "there_is_none.py"))
+            told.append(host.capture(request, progress))
+            return told[-1]
+        return host.capture(request, progress)
+
+    text = HEAD.replace("PARTS", "self.parts") + AT_THE_END.replace("REAL", "pass")
+    (tmp_path / "model.py").write_text(text)
+    job = Job(Request(f"{tmp_path / 'model.py'}::Model", depth=4, timeout=60.0, memory=0), second=True)
+    (found,) = judge(job, capture)
+    assert found.report.error is None and len(asked) == 1 and told[0].error is None
+    (again,) = told[0].again.values()
+    assert again["agrees"] is True and again["difference"] < 1e-6
+    judge(replace(job, second=False), capture)
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(("target", "times"), [(f"{ROOT / 'examples' / 'pre.py'}", 2), ("hf:gpt2", 1)])

@@ -82,6 +82,8 @@ class SpotPlan:
     whole: SpotWhole | None = None
     deeper: bool = False
     """Whether a law of depth is asked for that nothing derived: the loop is run at two depths."""
+    weights: tuple[str, ...] = ()
+    """Names of those that are drawn by them for a plain run of the module (`screen.probe.second`); none: there is no such run."""
 
     def is_of(self, graph: Graph) -> bool:
         """Whether it was made from a graph."""
@@ -155,6 +157,49 @@ class FoundDepth:
 
 
 @dataclass(frozen=True)
+class Leaf:
+    """The value of a node that is no weight and no call."""
+
+    node: int
+    dtype: str
+    shape: tuple[int, ...]
+    data: str
+    """Its bytes, compressed, as text."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An output: some of its entries."""
+
+    shape: tuple[int, ...]
+    top: float
+    """The largest of all."""
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Plain:
+    """What a module gave when it was run before anything was traced in its process; or why there is nothing to compare."""
+
+    reason: str = ""
+    output: Sample | None = None
+    keys: tuple[tuple[str, str], ...] = ()
+    """Weight -> the name that it is drawn by, where that is another one."""
+    leaves: tuple[Leaf, ...] = ()
+
+
+@dataclass(frozen=True)
+class Again:
+    """What a graph gave in a process that never ran user code, against what its module gave."""
+
+    agrees: bool | None = None
+    """None: no opinion, for the reason given."""
+    difference: float | None = None
+    """Relative to the largest entry; None where the shapes differ, or nothing was compared."""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Found:
     """One model, measured; or why not."""
 
@@ -175,6 +220,8 @@ class Found:
     """Parameters that start as something that no training recovers from -> what (`nan`, `inf`, `huge`, `zero`)."""
     depths: tuple[FoundDepth, ...] = ()
     """Of a loop, where a law was asked for: at its depth, and at a larger one."""
+    plain: Plain | None = None
+    """What the module gave before anything was traced; None where that was not asked."""
 
 
 def to_json(plan: SpotPlan) -> dict[str, Any]:
@@ -196,7 +243,21 @@ def found_from_json(data: dict[str, Any]) -> Found:
     return TypeAdapter(Found).validate_python(data)
 
 
+def plain_from_json(data: dict[str, Any]) -> Plain:
+    """What a module gave, checked. Raises `pydantic.ValidationError`."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Plain).validate_python(data)
+
+
+def again_from_json(data: dict[str, Any]) -> Again:
+    """What a graph gave, checked. Raises `pydantic.ValidationError`."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Again).validate_python(data)
+
+
 __all__ = [
-    "FACTORS", "FILLS", "HEAVY", "STILL", "Found", "FoundBranch", "FoundDepth", "FoundStream", "SpotBranch", "SpotPlan", "SpotStream",
-    "SpotWhole", "found_from_json", "plan_from_json", "to_json",
+    "FACTORS", "FILLS", "HEAVY", "STILL", "Again", "Found", "FoundBranch", "FoundDepth", "FoundStream", "Leaf", "Plain", "Sample", "SpotBranch",
+    "SpotPlan", "SpotStream", "SpotWhole", "again_from_json", "found_from_json", "plain_from_json", "plan_from_json", "to_json",
 ]  # fmt: skip

@@ -1,0 +1,131 @@
+"""The module of a target, run once as its own code runs it, before anything is traced in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from screen.capture.build.built import Built
+from screen.capture.trace.convert import plain
+from screen.capture.trace.recorder import tensors
+from screen.capture.trace.tracer import Trace
+from screen.probe.measure.kernels import BatchStatistics
+from screen.probe.measure.leaves import Material
+from screen.probe.measure.replay import Missing, attribute
+from screen.probe.measure.session import said
+from screen.probe.plan.spot_types import Plain, Sample
+from screen.probe.second.values import MOST, packed, sample, weight
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of the module, and what it was run with."""
+
+    reason: str = ""
+    """Why there is none."""
+    output: Sample | None = None
+    keys: tuple[tuple[str, str], ...] = ()
+    """Weight -> the name that it is drawn by: one tensor may have several."""
+    inputs: tuple[Tensor, ...] = ()
+    buffers: tuple[tuple[str, Tensor], ...] = ()
+    """As they were before the run."""
+
+
+def ran(names: Sequence[str], seed: int, built: Built, make: Callable[[int], nn.Module] | None) -> Ran:
+    """The module with weights that are drawn by their names. Whatever its code raises is a reason."""
+    if make is None:
+        return Ran("the module has no weights of its own")
+    try:
+        model = make(seed).eval()
+        keys = _filled(model, names, seed)
+        buffers = tuple((name, value.detach().clone()) for name, value in model.named_buffers(remove_duplicate=False))
+        generator = torch.Generator().manual_seed(seed)
+        given = tree_map_only(Tensor, lambda t: _value(t, generator), (built.args, built.kwargs))
+        inputs = tuple(t.clone() for t in torch.utils._pytree.tree_leaves(given) if isinstance(t, Tensor))
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), no_fast_path(), BatchStatistics():
+            out = first(model(*given[0], **given[1]))
+    except Exception as error:
+        return Ran(f"the module did not run plainly: {said(error)}")
+    found = None if out is None else sample(out)
+    return Ran("" if found else "its output is no finite number", found, keys, inputs, buffers)
+
+
+def told(ran: Ran, trace: Trace, material: Material) -> Plain:
+    """A run, with the values of the leaves of its graph."""
+    graph = trace.graph
+    if ran.reason:
+        return Plain(ran.reason)
+    output = next((i for i in graph.outputs if (graph.nodes[i].dtype or "").startswith(("float", "bfloat"))), None)
+    if output is None:
+        return Plain("it returns no float tensor")
+    buffers, inputs = dict(ran.buffers), dict(zip((n.index for n in graph.nodes if n.op == "input"), ran.inputs, strict=False))
+    found, size = [], 0
+    for index in material.tape.steps([output], [])[1]:
+        node = graph.nodes[index]
+        if node.op == "parameter":
+            continue
+        try:
+            value = inputs.get(index) if node.op == "input" else buffers.get(node.name)
+            value = material.leaves([index])[index] if value is None else value
+        except Missing as error:
+            return Plain(str(error))
+        if not isinstance(value, Tensor):
+            return Plain(f"`{node.name}` is no tensor")
+        size += value.numel() * value.element_size()
+        if size > MOST:
+            return Plain(f"more than {MOST >> 20} MiB that are no weights")
+        found.append(packed(index, value))
+    return Plain("", ran.output, ran.keys, tuple(found))
+
+
+def first(output: Any) -> Tensor | None:
+    """The first float tensor of what a module returns, as the trace counts it."""
+    return next((t for t in tensors(plain(output)) if isinstance(t, Tensor) and t.is_floating_point()), None)
+
+
+class no_fast_path:
+    """`nn.TransformerEncoder` without its fused path, as it was traced."""
+
+    def __enter__(self) -> None:
+        self.before = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+
+    def __exit__(self, *error: Any) -> None:
+        torch.backends.mha.set_fastpath_enabled(self.before)
+
+
+def _filled(model: nn.Module, names: Sequence[str], seed: int) -> tuple[tuple[str, str], ...]:
+    """Draw the weights of a model; those that are drawn by another name. Raises what `attribute` raises, `Missing` where two share a part."""
+    keys: dict[int, str] = {}
+    places: dict[int, int] = {}
+    other = []
+    for name in names:
+        tensor = attribute(model, name)
+        if not isinstance(tensor, Tensor) or tensor.dtype != torch.float32:
+            raise Missing(f"`{name}` is no weight in float32")
+        if id(tensor) in keys:
+            other.append((name, keys[id(tensor)]))
+            continue
+        keys[id(tensor)] = name
+        if places.setdefault(int(tensor.untyped_storage()._cdata), id(tensor)) != id(tensor):
+            raise Missing(f"`{name}` shares its memory with another weight")
+        with torch.no_grad():
+            tensor.copy_(weight(name, tensor.shape, seed))
+    return tuple(other)
+
+
+def _value(given: Tensor, generator: torch.Generator) -> Tensor:
+    """An argument; floats that are not there, or that somebody gave for a shape, are N(0, 1)."""
+    if given.is_floating_point() and (given.device.type == "meta" or (given.numel() > 1 and bool((given == given.flatten()[0]).all()))):
+        return torch.randn(given.shape, generator=generator)
+    if given.device.type == "meta":
+        raise Missing("an argument has no values")
+    return given.detach().clone()
+
+
+__all__ = ["Ran", "first", "no_fast_path", "ran", "told"]
