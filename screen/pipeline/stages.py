@@ -131,6 +131,8 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
         judged.append(_refused(captured.error, _asked(job, None, alone=True), None))
     if job.probe is not None and plans:
         measured = capture(probe_request(job.request, plans, job.probe), progress)
+        if measured.error is not None and measured.error.stage == "usage":
+            raise measured.error  # what was asked for cannot be had of any model
         measured = with_narrower(job.request, measured, job.probe, capture, lambda model: plan_of(_read(job, model)[1], job.stated), progress)
         ended = isinstance(measured.error, Interrupted)
         told = {name: with_probe(j.report, measured, name, job.probe) for j in judged if (name := j.name) in plans}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function
 
 from screen.capture.trace.tracer import run, trace
 from screen.probe.measure.replay import Tape
@@ -114,3 +115,14 @@ def test_the_parts_give_what_the_call_gives(name: str) -> None:
     values = {i: x if found.graph.nodes[i].op == "input" else getattr(model, found.graph.nodes[i].name).detach() for i in leaves}
     with torch.no_grad():
         assert torch.allclose(tape.run(calls, values)[output], model(x))
+
+
+def relu(x: Tensor) -> Tensor:
+    """A library's own function, called like one of torch's."""
+    return handle_torch_function(relu, (x,), x) if has_torch_function((x,)) else x * 3
+
+
+def test_a_function_of_a_library_is_what_it_does_and_not_what_it_is_called() -> None:
+    with torch.device("meta"):
+        graph = trace(Wide(lambda x, w, b: relu(x)), (torch.empty(TWO),), {})
+    assert [n.op for n in graph.nodes if n.op != "input"] == ["mul"]

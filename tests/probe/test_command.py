@@ -81,8 +81,8 @@ def test_a_probe_that_is_cut_off_keeps_what_it_has(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = out_of(["probe", PRE, "--device", "cuda"], capsys)
-    assert code == 2 and "GPU" in text
+    for command in (["probe"], ["check", "--probe"]):
+        assert main([*command, PRE, "--device", "cuda"]) == 2 and "GPU" in capsys.readouterr().err
 
 
 def test_a_target_that_does_not_load(capsys: pytest.CaptureFixture[str]) -> None:

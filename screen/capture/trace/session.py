@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -74,7 +75,7 @@ class Session:
 
     def function(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """One torch function call."""
-        name = getattr(func, "__name__", "")
+        name = "" if _is_written_elsewhere(func) else getattr(func, "__name__", "")
         answer = devices.told(func, name, args) if not self.running else NotImplemented
         if answer is not NotImplemented:
             return answer
@@ -89,7 +90,7 @@ class Session:
             name = func.__self__.__name__  # type: ignore[attr-defined]
         else:
             func, args, kwargs = devices.kept(func, name, args, kwargs, self._on_meta)
-            name = getattr(func, "__name__", "")
+            name = name and getattr(func, "__name__", "")
         frame = _Frame()
         self.frames.append(frame)
         try:
@@ -289,6 +290,11 @@ def _written(func: Any, args: Any, kwargs: Any) -> list[Tensor]:
 def _of_another(func: Any) -> bool:
     """An op of another library, `torch.ops.theirs.layer_norm`: its bare name says nothing of what it computes, and its aten call has the full one."""
     return isinstance(func, torch._ops.OpOverloadPacket) and not func._qualified_op_name.startswith(("aten::", "prims::"))
+
+
+def _is_written_elsewhere(func: Any) -> bool:
+    """A function of other code that hands itself on as torch's do (`torch.overrides.handle_torch_function`): it may have the name of any of them."""
+    return isinstance(func, FunctionType) and (func.__module__ or "").partition(".")[0] not in ("torch", "screen")
 
 
 def _wrapped(tensor: Tensor) -> bool:

@@ -27,8 +27,8 @@ RANDOM = frozenset({
 """Calls whose result does not follow from the graph."""
 SAMPLED = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout"})
 """Calls that hand on their operand in evaluation."""
-SPACES = (torch, F, Tensor, torch.linalg, torch.fft, torch.special)
-"""Where a name is looked for, in order."""
+SPACES = {torch: "", F: "", Tensor: "", torch.linalg: "linalg_", torch.fft: "fft_", torch.special: "special_"}
+"""Where a name is looked for, in order, and how it begins there."""
 BETWEEN: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "pow": operator.pow, "matmul": operator.matmul,
     "floor_divide": operator.floordiv, "remainder": operator.mod, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le,
@@ -122,9 +122,8 @@ def _ways(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Ca
             yield lambda: BETWEEN[op](*args)
         if op == "tensor":
             yield lambda: torch.tensor(*args, **kwargs)
-        spaces = SPACES if op != "to" else (Tensor,)
-        for space in spaces:
-            if callable(call := getattr(space, op.removeprefix("fft_") if space is torch.fft else op, None)):
+        for space, begins in SPACES.items():
+            if callable(call := getattr(space, op.removeprefix(begins), None)):
                 yield partial(call, *args, **kwargs)
 
 
