@@ -101,16 +101,16 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = (
             f"{name}: the logits scale with {_scaled_by(facts, sublayer)}, and with the first state of the stream where no norm stands before it."
         )
-        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=qk_norm_code(facts, sublayer), condition="bounded-logits")
+        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition="bounded-logits")
     if raw and _is_silent(facts, stream):
         message = f"{name}: the logits are made of a stream that no norm bounds, and to which every branch adds nothing at the start."
-        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=qk_norm_code(facts, sublayer), condition="learned-scale")
+        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition="learned-scale")
     if raw:
         grow = "it over depth, and with the map that makes them" if _single(facts, sublayer) else "its square over depth, and with W_Q and W_K"
         message = f"{name}: {_logits(facts, sublayer)} are made of a stream that no norm bounds: they grow with {grow}."
     else:
         message = f"{name}: {_logits(facts, sublayer)} still scale with {_scaled_by(facts, sublayer)}; nothing in the structure bounds them."
-    remedy = (ROUTED if _single(facts, sublayer) else qk_norm_code(facts, sublayer)) + ("" if raw else "; or a logit cap")
+    remedy = _remedy(facts, sublayer) + ("" if raw else "; or a logit cap")
     result: Result = "violated" if raw else "conditional"
     plain = "" if raw else _in_words(facts, sublayer, name)
     return Outcome(result, message, site, theorem=BOUND, numbers=numbers, remedy=remedy, condition="bounded-logits", plain=plain)
@@ -155,6 +155,11 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     known = facts.graph.parameters
     gains = [f"`{n}`" for n in names if n in known and sum(size > 1 for size in known[n].shape or ()) < 2]
     return " and ".join(gains) if gains and len(gains) == len(names) else "W_Q and W_K"
+
+
+def _remedy(facts: Facts, sublayer: Sublayer) -> str:
+    """Norms on what the logits are made of, of an attention."""
+    return ROUTED if _single(facts, sublayer) else qk_norm_code(facts, sublayer)
 
 
 def _cap(facts: Facts, sublayer: Sublayer) -> float | None:

@@ -97,6 +97,8 @@ def test_the_nearest_file_counts_and_screen_toml_before_pyproject(tmp_path: Path
         ("output = ''", "a path"),
         ("quiet = true\nverbose = true", "exclude each other"),
         ("depth = ", "readable TOML"),
+        ("[[targets]]\nspec = 'm.py'\nname = 3", "must be text"),
+        ("[[targets]]\nspec = 'm.py'\nname = 'a'\n[[targets]]\nspec = 'n.py'\nname = 'a'", "`a` is the name of entry 1"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str) -> None:
@@ -128,6 +130,28 @@ def test_every_setting_is_shown_with_its_origin(tmp_path: Path) -> None:
     lines = dict(line.split(" = ", 1) for line in text.splitlines())
     assert [key.strip() for key in lines] == list(config.READERS)
     assert "# option" in text and "# screen.toml" in text and "# default" in text
+
+
+def test_entries_are_shown_with_what_they_say(tmp_path: Path) -> None:
+    entries = "[[targets]]\nspec = 'm.py'\nname = 'small'\ndepth = 3\n[[targets]]\nspec = 'n.py'"
+    first, second = config.show(config.load({}, _file(tmp_path, entries))).split("[[targets]]\n")[1:]
+    assert [line.split(" = ")[0].strip() for line in first.splitlines() if line] == ["spec", "name", "depth"] and "# screen.toml, entry 1" in first
+    assert [line.split(" = ")[0].strip() for line in second.splitlines() if line] == ["spec"]
+
+
+def test_a_folder_that_is_gone_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> Path:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(config.Path, "cwd", gone)
+    with pytest.raises(UsageError, match="the working directory is gone"):
+        config.load({})
+
+
+def test_the_baseline_of_a_file_is_meant_from_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    found = config.load({}, _file(tmp_path, "baseline = 'known.json'\noutput = 'out.txt'") / "below")
+    assert (found.baseline, found.output) == ("../known.json", "../out.txt")
 
 
 @pytest.mark.parametrize("text", ['report = "json=out/r.json"', 'report = ["json=out/r.json"]', '[report]\njson = "out/r.json"'])

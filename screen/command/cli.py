@@ -277,7 +277,7 @@ def doctor() -> int:
 def _not_yet(name: str, what: str) -> None:
     """A command of the contract that a later version will have."""
 
-    @app.command(name, context_settings={**CONTEXT, "ignore_unknown_options": True}, help=f"(Not in this version.) {what}")
+    @app.command(name, context_settings={**CONTEXT, "ignore_unknown_options": True}, help=f"(Not in this version.) {what}", hidden=True)
     @click.argument("words", nargs=-1, type=click.UNPROCESSED)
     def refuse(words: tuple[str, ...]) -> int:
         from screen.settings import later

@@ -139,7 +139,8 @@ def _table(models: Sequence[Model], title: str, entries: str) -> str:
     for model in models[:MOST]:
         lines += ["", f"[[{entries}]]", f"spec = {json.dumps(model.spec, ensure_ascii=False)}"]
         if model.needs:
-            lines += [f"# set = {{ {', '.join(f'{name} = …' for name in model.needs)} }}  # arguments without a default; some are found by reading"]
+            needed = ", ".join(f"{name} = …" for name in model.needs)
+            lines += [f"# set = {{ {needed} }}  # no default; `{model.needs[0]}.x = …` for a field of one: `screen check` says which it needs"]
     if models[MOST:]:
         lines += ["", "# Found too:", *(f"# {model.spec}" for model in models[MOST:])]
     return "".join(f"{line}\n" for line in lines)

@@ -167,12 +167,17 @@ def _not_looked_at(job: Job, name: str, seen: Capture) -> ScreenError | None:
 
     One that took too much time or memory says nothing of the model."""
     error = seen.error
-    spot = next((model.spot for model in seen.models if model.name == name and model.spot is not None), None)
+    spot = _spot_of(seen, name)
     if spot is not None and spot.get("reason") == OTHER and not _is_of_library(job):
         return TraceError(SAME.format(name), f"before it ran on real tensors {OTHER}", SAME_ADVICE)
     if spot is not None or (error is not None and (error.stage == "internal" or (error.stage == "limits" and not seen.left))):
         return None
     return TraceError(SAME.format(name), f"on real tensors it was not there: {error.found if error else 'nothing was said of it'}", SAME_ADVICE)
+
+
+def _spot_of(seen: Capture, name: str) -> dict[str, object] | None:
+    """What the spot check of a model sent, unread."""
+    return next((model.spot for model in seen.models if model.name == name and model.spot is not None), None)
 
 
 def _is_of_library(job: Job) -> bool:
@@ -229,6 +234,8 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
     seen = capture(spot_request(job.request, plans), progress)
     looked = {name: _found(seen, name) for name in plans}
     differing = _differing(job, found, looked, capture, progress)
+    silent = {name for name, plan in plans.items() if plan.weights and looked[name].plain is None and _spot_of(seen, name) is not None}
+    differing |= {name: TraceError(SAME.format(name), "on real tensors it does not say what it gives", SAME_ADVICE) for name in silent}
     for name in plans:
         known = found[name]
         assert not isinstance(known, Exception)

@@ -31,7 +31,7 @@ from screen.probe.measure.parted import traced
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import (
-    FACTORS, FILLS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, SpotBranch, SpotPlan, SpotStream,
+    FACTORS, FILLS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, Plain, SpotBranch, SpotPlan, SpotStream,
 )  # fmt: skip
 from screen.probe.second.plain import first, no_fast_path, ran, told
 
@@ -70,7 +70,7 @@ def spot_check(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, de
         try:
             found = _measured(plan, built, watch, make, deeper)
         except Exception as error:
-            found = Found(reason=said(error))
+            found = Found(reason=said(error), plain=Plain(said(error)) if plan.weights else None)
     return asdict(found)
 
 

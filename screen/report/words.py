@@ -173,8 +173,8 @@ def settings(report: Report) -> str:
     if part is None:
         return ""
     at = part.of_tree
-    files = [f"{', '.join(f'`{key}`' for key in at if at[key] == file)} of `{file}`" for file in dict.fromkeys(at.values())]
-    of_tree = f"the tree that is judged says {' and '.join(files)}" if files else ""
+    files = [f"{', '.join(f'`{key}`' for key in at if at[key] == file)} from `{file}`" for file in dict.fromkeys(at.values())]
+    of_tree = f"{' and '.join(files)}, which the change that is judged may have written (`--trusted-config`)" if files else ""
     if part.trusted is None:
         return of_tree
     return f"those of `{part.trusted}` count" + (f"; {of_tree}" if files else ", and none of the tree that is judged")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from screen.command.cli import main
-from screen.pipeline.known import comments_of
+from screen.errors import UsageError
+from screen.pipeline.known import comments_of, read_baseline
 from tests.shared import ROOT
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -50,6 +51,29 @@ def test_what_stands_in_the_baseline_does_not_fail_and_what_is_new_does(model: P
 def test_a_broken_baseline_is_said(model: Path) -> None:
     (model.parent / "known.json").write_text("[]")
     assert check("--baseline", "known.json") == 2
+
+
+class Commit:
+    """A commit without any file."""
+
+    commit, name = True, "main"
+
+    def text(self, path: str) -> None:
+        """No file."""
+
+
+def test_a_baseline_that_the_commit_has_not_is_an_error_and_its_comments_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"known\.json"):
+        read_baseline("known.json", Commit())  # type: ignore[arg-type]
+    (tmp_path / "model.py").write_text("x = 1  # screen: ignore[G103] -- why\n")
+    found, faults = comments_of([str(tmp_path / "model.py")], Commit())  # type: ignore[arg-type]
+    assert found == [] and "is not so in `main`" in faults[0]
+
+
+@pytest.mark.parametrize("text", ["x = (  # screen: ignore[G103] -- why", "# of screen: nothing\n", "  x = 1\n y  # screen:\n", "\0 screen:"])
+def test_a_file_that_is_no_python_or_says_nothing_ignores_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "model.py").write_text(text)
+    assert comments_of([str(tmp_path / "model.py"), str(tmp_path / "none.py")]) == ([], [])
 
 
 def test_a_comment_with_its_code_and_reason_ignores_and_one_without_use_is_said(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

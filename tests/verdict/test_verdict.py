@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from screen.facts.claims.claim import Claim, Claims, Measured
 from screen.facts.record import Facts
 from screen.graph import Failure, Graph
 from screen.report.build import Request, assemble
-from screen.rule import RuleFault
+from screen.rule import Outcome, RuleFault
 from screen.structure.types import Coverage, QKNorm, Unknown, UnmodelledOp
 from screen.verdict.channels import ORDER, Verdict, fold, guess_decides, reasons_not_to_judge, worst
 from screen.verdict.conditions import CONDITIONS
@@ -63,6 +64,24 @@ def test_a_rule_that_did_not_run_is_no_pass() -> None:
     broken = replace(run, not_run=(RuleFault("R201", "its check raised"),))
     verdict = fold(facts, broken, h.TargetInfo())
     assert verdict.verdict == "unknown" and "R201" in verdict.summary
+
+
+def test_a_program_that_is_not_the_module_closes_nothing() -> None:
+    facts = h.peri()
+    for what, channels in (("it gives what is", set("DRL")), ("its gradients are", {"D"})):
+        claim = Claim("replay", "start", "measured", True, reason=f"{what} not those of the module", measured=Measured(False, False))
+        told = replace(facts, claims=Claims((*facts.claims.all, claim)))
+        before, after = ({c.id for c in judge(f).channels if c.state == "unknown"} for f in (facts, told))
+        assert after - before == channels and judge(told).verdict == "unknown"
+
+
+def test_a_channel_of_which_no_rule_had_anything_to_judge_is_unknown() -> None:
+    facts = h.peri()
+    found = run_rules(facts)
+    of_none = tuple(replace(f, outcome=Outcome("not_applicable", "")) if f.rule.channel == "R" else f for f in found.findings)
+    silent = replace(found, findings=of_none)
+    state = next(c for c in fold(facts, silent, h.TargetInfo()).channels if c.id == "R")
+    assert state.state == "unknown" and "had anything to judge" in state.reason
 
 
 def test_no_stream_is_unknown() -> None:
