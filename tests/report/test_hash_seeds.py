@@ -23,10 +23,11 @@ from screen.child.results import Capture, Progress
 from screen.pipeline.stages import Job, judge
 from screen.report import render
 from screen.settings import FORMATS
+from tests.days import nightly
 from tests.shared import ROOT
 
 TARGETS = ("pre", "post", "none", "moe", "mix_ln", "parallel", "deepnorm", "slips/norm_of_the_sum")
-SEEDS = range(20)
+SEEDS = range(0, 20, 1 if nightly() else 2)
 SCRIPT = """
 import sys
 from tests.report.test_hash_seeds import again
@@ -46,7 +47,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 found.append(host.capture(request, progress))
                 return found[-1]
 
-            job = Job(Request(os.path.join("examples", f"{name}.py"), timeout=200.0, memory=0), second=True)
+            job = Job(Request(os.path.join("examples", f"{name}.py"), timeout=200.0, memory=0), spot=nightly())
             judge(job, capture)
             told.append((job, found))
     path = tmp_path_factory.mktemp("kept") / "told.pickle"
