@@ -102,18 +102,18 @@ class ReadingTwo(Reading):
 
 @pytest.mark.parametrize("model", [Outer(), ReadingTwo()])
 def test_a_missing_argument_is_given(model: nn.Module) -> None:
-    kwargs = arguments(Lookup(model))
+    kwargs = arguments(Lookup(model))[1]
     assert tuple(kwargs["input_ids"].shape) == (2, 16) and kwargs["memory"].shape[-1] == 24 and "unused" not in kwargs
     assert outcome(model.to("meta"), (), kwargs).error is None
 
 
 def test_a_model_that_takes_tokens_alone_is_not_traced_for_its_inputs() -> None:
-    assert list(arguments(Lookup(Reading()))) == ["input_ids"]
+    assert list(arguments(Lookup(Reading()))[1]) == ["input_ids"]
     assert outcome(Reading().to("meta"), (), {"input_ids": torch.full((2, 7), 5)}, tracing=False).error is None
 
 
 def test_what_is_no_tensor_is_not_made_up() -> None:
-    assert list(arguments(Lookup(Cached()))) == ["input_ids"]
+    assert list(arguments(Lookup(Cached()))[1]) == ["input_ids"]
 
 
 class Partless(Outer):
@@ -145,7 +145,7 @@ def test_a_failure_that_no_form_mends_ends_a_plan(monkeypatch: pytest.MonkeyPatc
     calls: list[str] = []
     run = inputs._Trials.run
     monkeypatch.setattr(inputs._Trials, "run", lambda self, kwargs: (calls.append(",".join(kwargs)), run(self, kwargs))[1])
-    assert list(arguments(Lookup(Deaf()))) == ["input_ids"]
+    assert list(arguments(Lookup(Deaf()))[1]) == ["input_ids"]
     assert calls[-1] == "input_ids" and len(calls) < 20
 
 
@@ -161,7 +161,7 @@ class OneSample(nn.Module):
 
 
 def test_a_batch_of_one_is_the_last_plan() -> None:
-    kwargs = arguments(Lookup(OneSample()))
+    kwargs = arguments(Lookup(OneSample()))[1]
     assert kwargs["input_ids"].shape[0] == 1 and kwargs["image"].shape[0] == 1
 
 
@@ -192,4 +192,4 @@ def test_a_list_of_tensors_becomes_maps_of_two_resolutions() -> None:
     look = Lookup(Levels())
     first = alternatives(look, look.parameters["maps"])[0]
     assert [tuple(m.shape) for m in first] == [(2, 24, 16, 4), (2, 24, 8, 2)]
-    assert isinstance(arguments(look)["maps"], list)
+    assert isinstance(arguments(look)[1]["maps"], list)

@@ -13,11 +13,6 @@ from tests.shared import SHARED
 from tests.zoo import Row, run, table
 from tests.zoo_score import LABELS, PLACEMENTS, disputes, labels
 
-OUT_OF_REACH = {
-    "clipseg#decoder": "its forward takes a tuple of a vision tower's states",
-}
-"""Parts of models whose inputs are not guessed: they are `unknown`, count as such in the shares, and must say nothing wrong."""
-
 UNTRAINED = {
     "granite": "its default config has no 1/√d: logits start with a root mean square of 19, and a model of width 512 and depth 32 that starts so has "
     "first over last gradients of 3e4 and 5e4 (two seeds)",
@@ -39,10 +34,7 @@ def test_label(label: dict[str, Any], record_property: Callable[[str, object], N
     """The label's target builds and traces, is not called unstable, and no placement is wrong. The other fields count in the table's shares."""
     row = run(label)
     record_property("zoo", json.dumps(dataclasses.asdict(row)))
-    if label["id"] in OUT_OF_REACH:
-        assert row.error.startswith("forward failed"), f"it runs now, so it no longer belongs in OUT_OF_REACH: {row.error}"
-    else:
-        assert not row.error, row.error
+    assert not row.error, row.error
     assert not row.faults, row.faults
     assert (row.verdict == "unstable") is (row.id in UNTRAINED), row.reason  # all others were trained as their default config says
     wrong = [s for s in row.scores if s.field in PLACEMENTS and s.result in ("wrong", "missing")]

@@ -23,6 +23,7 @@ from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up
 from screen.capture.build.construct import Values, attempted, construct, workshop
 from screen.capture.build.configs import Needs
+from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
 from screen.capture.build.piecewise import Reading, replaced
 from screen.capture.inputs.search import infer, required
@@ -247,17 +248,13 @@ def _ready(
     config: Any = None,
 ) -> Built:
     """A built model with inputs, and the plain facts about it."""
-    tried: list[str] = []
-    made = set_up(model)
-    args, kwargs = known[label] if label in known else _inputs(model, stated, inputs, config, tried)
+    made = [*set_up(model)]
+    args, kwargs = known[label] if label in known else _inputs(model, stated, inputs, config, made)
     if depth is not None and depth > DEEPEST:
         raise UsageError(f"`--depth` is at most {DEEPEST:,}", f"it is {depth:,}", "Take a smaller one")
     found = looks(model, args, kwargs)
     info = info_of(model, kind, block=found.block, changed=changed, depth=depth)
-    if tried:
-        first = next((p.name for p in forward_signature(model)), "x")
-        made = (*made, f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …")
-    info = replace(info, notes=made)
+    info = replace(info, notes=tuple(made))
     if found.block:
         loop = as_loop(model, found.fed, depth)
         return Built(label, loop, args, kwargs, info, recorded(record, loop))
@@ -266,9 +263,17 @@ def _ready(
     return Built(label, model, args, kwargs, info, record)
 
 
-def _inputs(model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, ...], config: Any, tried: list[str]) -> explicit.Inputs:
-    """`--input` over `example_inputs` over what the config says over what the weights say."""
+def _inputs(model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, ...], config: Any, notes: list[str]) -> explicit.Inputs:
+    """`--input` over `example_inputs` over what the config says over what the weights say over what arrives in a model that holds it.
+
+    `notes` is told where they come from when that is neither said nor found at once, and what was tried when nothing runs."""
     look = Lookup(model, config if config is not None else getattr(model, "config", None))
+
+    def held() -> explicit.Inputs | None:
+        found = arriving(model, look.config, _guessed)
+        notes.extend(() if found is None else [f"the inputs are those that arrive at it in `{found[1]}`"])
+        return None if found is None else found[0]
+
     args, kwargs = explicit.stated(texts, model, look)
     if stated is not None:
         explicit.check_names("`example_inputs`", stated[1], model)
@@ -277,10 +282,25 @@ def _inputs(model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, 
         from screen.capture.inputs.transformers import arguments
 
         named = {**dict(zip(look.parameters, args, strict=False)), **kwargs}
-        return (), arguments(look, named)
+        return arguments(look, named, held)
     if (args or kwargs) and not required(model, (args, kwargs)):
         return args, kwargs
-    return infer(model, look, (args, kwargs), tried)
+    tried: list[str] = []
+    found = infer(model, look, (args, kwargs), tried, held)
+    if tried:
+        first = next((p.name for p in forward_signature(model)), "x")
+        notes.append(f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …")
+    return found
+
+
+def _guessed(model: nn.Module, config: Any) -> explicit.Inputs:
+    """Inputs of a whole model that holds a part."""
+    look = Lookup(model, config)
+    if _is_pretrained(model):
+        from screen.capture.inputs.transformers import arguments
+
+        return arguments(look)
+    return infer(model, look, ((), {}))
 
 
 def _over(model: nn.Module, below: explicit.Inputs, above: explicit.Inputs) -> explicit.Inputs:

@@ -37,7 +37,7 @@ def build(spec: TargetSpec, settings: dict[str, Any]) -> tuple[nn.Module, Any, d
     cls, config, changed = _chosen(spec, settings)
     recorder = Recorder()
     with torch.device("meta"), recorder:
-        model = _instantiate(cls, config)
+        model = instantiate(cls, config)
     if hasattr(model, "_init_weights"):
         initialise(model, recorder)
     return model, config, changed, recorder.of(model)
@@ -45,7 +45,7 @@ def build(spec: TargetSpec, settings: dict[str, Any]) -> tuple[nn.Module, Any, d
 
 def real(spec: TargetSpec, settings: dict[str, Any]) -> nn.Module:
     """The model with weights, as transformers starts it."""
-    return _instantiate(*_chosen(spec, settings)[:2])
+    return instantiate(*_chosen(spec, settings)[:2])
 
 
 def _chosen(spec: TargetSpec, settings: dict[str, Any]) -> tuple[type[nn.Module], Any, dict[str, list[Any]]]:
@@ -269,7 +269,7 @@ def _no_cache(config: Any) -> None:
             part.use_cache = False
 
 
-def _instantiate(cls: type[nn.Module], config: Any) -> nn.Module:
+def instantiate(cls: type[nn.Module], config: Any) -> nn.Module:
     """A model in the dtype of its config; a layer class gets index 0."""
     if hasattr(cls, "_from_config"):
         model: nn.Module = cls._from_config(config)
@@ -289,6 +289,6 @@ def _mappings(name: str) -> Any:
 
 
 __all__ = [
-    "build", "class_of", "config_for", "config_from_file", "default_config", "known_type", "modeling_modules", "models_of", "real",
+    "build", "class_of", "config_for", "config_from_file", "default_config", "instantiate", "known_type", "modeling_modules", "models_of", "real",
     "sub_configs",
 ]  # fmt: skip

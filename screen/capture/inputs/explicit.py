@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from screen.capture.build.python_file import INPUTS
 from screen.capture.build.random_state import seeded
 from screen.capture.inputs.context import Lookup, forward_parameters, forward_signature
+from screen.capture.trace.nested import mapped
 from screen.errors import UsageError
 from screen.graph.target import did_you_mean
 
@@ -120,7 +121,7 @@ def of_file(module: ModuleType, model: nn.Module, names: tuple[str, ...]) -> Inp
     if callable(found):
         with torch.device("cpu"), seeded(0):
             found = found(model) if _wants_model(found) else found()
-    return normal(_on_cpu(found))
+    return normal(with_values(found))
 
 
 def normal(found: Any) -> Inputs:
@@ -157,19 +158,17 @@ def _evaluated(module: ModuleType, found: Any) -> Any:
         return found
 
 
-def _on_cpu(value: Any) -> Any:
+def with_values(value: Any) -> Any:
     """Integers and truth values without values get some: 0 and 1 in turn, which every table of embeddings has; true."""
-    if isinstance(value, Tensor):
-        if value.device.type != "meta" or value.dtype.is_floating_point or value.dtype.is_complex:
-            return value
-        if value.dtype == torch.bool:
-            return torch.ones(value.shape, dtype=value.dtype, device="cpu")
-        return (torch.arange(value.numel(), device="cpu") % 2).reshape(value.shape).to(value.dtype)
-    if isinstance(value, dict):
-        return {k: _on_cpu(v) for k, v in value.items()}
-    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        return type(value)(_on_cpu(v) for v in value)
-    return value
+
+    def valued(_: str, given: Tensor) -> Tensor:
+        if given.device.type != "meta" or given.dtype.is_floating_point or given.dtype.is_complex:
+            return given
+        if given.dtype == torch.bool:
+            return torch.ones(given.shape, dtype=given.dtype, device="cpu")
+        return (torch.arange(given.numel(), device="cpu") % 2).reshape(given.shape).to(given.dtype)
+
+    return mapped(value, valued)
 
 
-__all__ = ["Inputs", "check_names", "of_file", "stated", "tensor"]
+__all__ = ["Inputs", "check_names", "of_file", "stated", "tensor", "with_values"]

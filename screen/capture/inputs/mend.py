@@ -27,7 +27,7 @@ from screen.capture.inputs.trial import Outcome, outcome
 from screen.capture.trace.source_lines import HERE, TORCH
 
 Values = dict[str, Any]
-TRIALS, ALL, TRACED = 60, 360, 20
+TRIALS, ALL, TRACED = 60, 480, 20
 """Trials from one start, and from all; a failing one costs what the forward costs up to there, and one that had to be traced counts for more."""
 FOLLOWED = 8
 """Mended choices of one failure."""

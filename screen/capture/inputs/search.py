@@ -50,19 +50,27 @@ MORE = 4
 """How often optional arguments may turn out to be needed."""
 _GRID = re.compile(r"list\[tuple\[((?:int, )+int)\]\]", re.IGNORECASE)
 """An annotation of sizes of images."""
+Held = Callable[[], Inputs | None]
+"""Asks for the inputs of a part in a model that holds it."""
 IMAGE_SIDES = (224, 32, 64, 28, 256)
 """Sides of square images to try when no grid of positions says better."""
 
 
-def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None = None) -> Inputs:
+def nothing() -> Inputs | None:
+    """No model is asked."""
+    return None
+
+
+def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None = None, held: Held = nothing) -> Inputs:
     """Arguments with which the forward of `model` runs on meta; `fixed` ones are kept.
 
-    An optional argument that a forward turns out to need is made too. When it runs with none, those with which it came furthest: tracing them tells
-    why no further, and `tried` is filled with the main inputs that were. Raises `TraceError` when there is nothing to try."""
+    An optional argument that a forward turns out to need is made too. When it runs with none of the likely ones, it is given those that arrive at it
+    in a model that holds it (`held`), and then what its failures say is mended. When it runs with none, those with which it came furthest: tracing
+    them tells why no further, and `tried` is filled with the main inputs that were. Raises `TraceError` when there is nothing to try."""
     twin = on_meta(model)
     phase.enter("trace")
     masks = {n: flex.causal() for n, p in forward_parameters(model).items() if "BlockMask" in str(p.annotation) and n not in fixed[1]}
-    fixed = fixed[0], {**masks, **fixed[1]}
+    open_, fixed = not (fixed[0] or fixed[1]), (fixed[0], {**masks, **fixed[1]})
     search = _Search(twin, fixed)
     wanted = required(model, fixed)
     for _ in range(MORE):
@@ -76,6 +84,8 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
         if not more:
             break
         wanted = [*wanted, *(p for p in more if p not in wanted)]
+    if open_ and (found := held()) is not None:
+        return found
     if (found := search.supplied(model, look)) is not None:
         return fuller(model, twin, look, found)
     if search.furthest is not None and (found := _mended(model, twin, look, search)) is not None:
@@ -108,7 +118,7 @@ def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search) ->
             lengths = dict.fromkeys(v.shape[1] for v in values.values() if isinstance(v, Tensor) and v.dim() > 1)
             found = [*(torch.ones(BATCH, n, dtype=torch.bool) for n in lengths if n <= LONGEST), *found]
         floats = isinstance(main, Tensor) and main.dtype.is_floating_point
-        return sorted(found, key=lambda v: floats and isinstance(v, Tensor) and not v.dtype.is_floating_point and v.dim() > 1)
+        return sorted(found, key=lambda v: floats and isinstance(v, Tensor) and v.dtype in (torch.int32, torch.int64) and v.dim() > 1)
 
     starts = []
     wanted = required(model, fixed)
@@ -117,6 +127,10 @@ def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search) ->
             main = next(kind(), None)
             if main is not None:
                 others = {p.name: next(seconds(p.name, model, look, widths, main)) for p in wanted[1:]}
+                if isinstance(main, Tensor) and main.dim() > 3:  # what goes with an image or a video is rather a sequence than another one
+                    words = look.floats(BATCH, look.targets, look.width)
+                    alike = [n for n, v in others.items() if isinstance(v, Tensor) and v.dtype.is_floating_point and v.dim() == main.dim()]
+                    starts += [{wanted[0].name: main, **others, **dict.fromkeys(alike, words), **fixed[1]}] if alike else []
                 starts.append({wanted[0].name: main, **others, **fixed[1]})
     starts.append(dict(search.furthest[1]))
     short = short_twin(model)
@@ -553,4 +567,4 @@ def _rotations(model: nn.Module, look: Lookup, length: int) -> Iterator[Any]:
         yield (look.floats(length, size), look.floats(length, size))
 
 
-__all__ = ["infer", "leading_kind", "mains", "required", "seconds", "stages"]
+__all__ = ["Held", "infer", "leading_kind", "mains", "nothing", "required", "seconds", "stages"]

@@ -25,8 +25,9 @@ from torch import Tensor, nn
 
 from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import BATCH, Lookup, widths_of
+from screen.capture.inputs.explicit import Inputs
 from screen.capture.inputs.rows import ROWS, Like, Row
-from screen.capture.inputs.search import mains, seconds
+from screen.capture.inputs.search import Held, mains, nothing, seconds
 from screen.capture.inputs.trial import Outcome, outcome, short_twin
 
 BUDGET = 120
@@ -44,17 +45,20 @@ Plan = dict[str, list[Any]]
 """Argument -> its possible values, likely ones first."""
 
 
-def arguments(look: Lookup, fixed: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Keyword arguments with which the forward runs; those of the first plan when none does. `fixed` ones are kept."""
+def arguments(look: Lookup, fixed: dict[str, Any] | None = None, held: Held = nothing) -> Inputs:
+    """Arguments with which the forward runs; where none of the plans does, those of the model that holds it (`held`), else those of the first plan.
+    `fixed` ones are kept."""
     fixed = fixed or {}
     constant = {"use_cache": False} if "use_cache" in look.parameters else {}
     found = plans(look, fixed)
     if len(found) == 1 and all(len(values) == 1 for values in found[0].values()):
         only = {**constant, **next(combinations(found[0])), **fixed}
         if not _named(look, _Trials(look.model).quick(only), set(only)):
-            return only
+            return (), only
     runs = _first_that_runs(look, found, {**constant, **fixed})
-    return runs or {**constant, **next(combinations(found[0]), {}), **fixed}
+    if runs is None and not fixed and (arrived := held()) is not None:
+        return arrived
+    return (), runs or {**constant, **next(combinations(found[0]), {}), **fixed}
 
 
 def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) -> dict[str, Any] | None:

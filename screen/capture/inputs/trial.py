@@ -13,6 +13,7 @@ from screen.capture.build.construct import reads_a_value
 from screen.capture.devices import OnMeta
 from screen.capture.inputs.missing import missing
 from screen.capture.trace import flex
+from screen.capture.trace.nested import mapped
 from screen.capture.trace.source_lines import HERE, TORCH
 
 KEPT = 2
@@ -77,13 +78,7 @@ def first_tensor(output: Any) -> Tensor | None:
 
 def on_meta(value: Any) -> Any:
     """Arguments with every tensor on meta."""
-    if isinstance(value, Tensor):
-        return value.to("meta")
-    if isinstance(value, dict):
-        return {k: on_meta(v) for k, v in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value)(on_meta(v) for v in value)
-    return flex.own(value)
+    return mapped(value, lambda _, tensor: tensor.to("meta"))
 
 
 def short_twin(model: nn.Module) -> nn.Module | None:

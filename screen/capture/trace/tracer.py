@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from screen.capture.trace import convert, flex, stamp
 from screen.capture.trace.loop import own_name
 from screen.capture.trace.module_calls import Scopes
+from screen.capture.trace.nested import mapped
 from screen.capture.trace.oracle import Oracle, Site
 from screen.capture.trace.recorder import Origin, Recorder, tensors
 from screen.capture.trace.session import DRAWN, Aten, Functions, Session
@@ -161,17 +162,15 @@ def _once(
 
 def _input(session: Session, name: str, value: Any, origin: Origin) -> Any:
     """Move an argument to meta, declare it, and remember integers and truth values."""
-    if isinstance(value, Tensor):
-        twin = value if value.device.type == "meta" else value.to("meta")
-        if twin is not value and not value.dtype.is_floating_point and not value.dtype.is_complex:
-            session.oracle.learn(twin, value)
-        session.recorder.placeholder(name, twin, origin)
+
+    def declared(place: str, given: Tensor) -> Tensor:
+        twin = given if given.device.type == "meta" else given.to("meta")
+        if twin is not given and not given.dtype.is_floating_point and not given.dtype.is_complex:
+            session.oracle.learn(twin, given)
+        session.recorder.placeholder(place, twin, origin)
         return twin
-    if isinstance(value, tuple | list):
-        return type(value)(_input(session, f"{name}.{i}", v, origin) for i, v in enumerate(value))
-    if isinstance(value, dict):
-        return {k: _input(session, f"{name}.{k}", v, origin) for k, v in value.items()}
-    return flex.own(value)
+
+    return mapped(value, declared, name)
 
 
 def _constant(model: nn.Module) -> tuple[str, ...]:

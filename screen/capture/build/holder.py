@@ -1,0 +1,105 @@
+"""Inputs of a part: the arguments that arrive at it in a model of its library that holds it.
+
+A holder is a class whose source names the part's class, through whatever else it names, in the part's own file or in a loaded file of its package
+that has the class: a whole model, which the end of a file defines, before what lies between. It is built from its defaults, with the part's own
+configuration in the place of the one that it has for it, and run; what arrives first at an instance of the class with the same weights is taken.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from screen.capture.build.construct import construct
+from screen.capture.build.python_file import defined_classes, references
+from screen.capture.inputs.explicit import Inputs, with_values
+from screen.capture.inputs.trial import outcome
+
+MOST = 4
+"""Holders that are tried."""
+
+Guess = Callable[[nn.Module, Any], Inputs]
+"""Inputs of a whole model with its configuration."""
+
+
+def arriving(model: nn.Module, config: Any, guess: Guess) -> tuple[Inputs, str] | None:
+    """Inputs with which the forward of `model` runs, and the class of the model that they come from; None where no holder is found that brings any.
+
+    `guess`: inputs of the holder. Nothing that a holder raises gets out."""
+    tried = 0
+    for cls in holders(type(model)):
+        if tried == MOST:
+            break
+        try:
+            whole, its = _built(cls, config)
+            places = [m for m in whole.modules() if type(m) is type(model) and _form(m) == _form(model)]
+            if not places:
+                continue
+            tried += 1
+            given = _first(whole, places, guess(whole, its))
+        except Exception:  # of a class that is not the target: it says nothing about the target
+            continue
+        if given is not None and outcome(model, *given).error is None:
+            return given, cls.__name__
+    return None
+
+
+def holders(part: type[nn.Module]) -> Iterator[type[nn.Module]]:
+    """Classes that may hold a part, the last of a file first."""
+    package = part.__module__.partition(".")[0]
+    own = sys.modules.get(part.__module__)
+    others = [m for n, m in sorted(sys.modules.items()) if n.partition(".")[0] == package and m is not own and isinstance(m, ModuleType)]
+    for module in [own, *(m for m in others if vars(m).get(part.__name__) is part)]:
+        if module is not None:
+            named = references(module)
+            for name, cls in reversed(defined_classes(module).items()):
+                if cls is not part and part.__name__ in named.get(name, ()) and not issubclass(cls, part):
+                    yield cls
+
+
+def _built(cls: type[nn.Module], config: Any) -> tuple[nn.Module, Any]:
+    """The holder on meta, from its defaults, and its configuration. Raises what its constructor raises."""
+    if (kind := getattr(cls, "config_class", None)) is not None and hasattr(cls, "_from_config"):
+        from screen.capture.build import transformers as hf
+
+        whole = config if isinstance(config, kind) else _around(kind(), config)
+        with torch.device("meta"):
+            return hf.instantiate(cls, whole).eval(), whole
+    model = construct(cls.__name__, cls, {}, sys.modules[cls.__module__])[0]
+    return model, getattr(model, "config", None)
+
+
+def _around(whole: Any, part: Any) -> Any:
+    """The configuration of a holder with the part's in the places of those of its class."""
+    for name, value in list(vars(whole).items()):
+        if type(value) is type(part):
+            setattr(whole, name, part)
+    return whole
+
+
+def _form(module: nn.Module) -> list[Any]:
+    return [(name, None if nn.parameter.is_lazy(p) else tuple(p.shape)) for name, p in module.named_parameters()]
+
+
+def _first(whole: nn.Module, places: list[nn.Module], given: Inputs) -> Inputs | None:
+    """What arrives first at one of the places; whether the holder runs to its end does not matter."""
+    found: list[Inputs] = []
+
+    def arrived(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        found.append((args, kwargs))
+
+    hooks = [place.register_forward_pre_hook(arrived, with_kwargs=True) for place in places]
+    try:
+        outcome(whole, *given)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return with_values(found[0]) if found else None
+
+
+__all__ = ["arriving", "holders"]

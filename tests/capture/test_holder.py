@@ -1,0 +1,106 @@
+"""The inputs of a part whose forward no guess fits: those that arrive at it in the model of its file that holds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from screen.capture.build.build import Built, build
+from screen.capture.trace.tracer import trace
+from screen.errors import TraceError
+from screen.graph.target import parse
+
+SOURCE = """
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+
+@dataclass
+class Scales:
+    high: torch.Tensor
+    low: torch.Tensor
+
+
+class Pair(NamedTuple):
+    places: torch.Tensor
+    keep: torch.Tensor
+
+
+class Joint(nn.Module):
+    def __init__(self, high=24, low=40, dim=32):
+        super().__init__()
+        self.high, self.low, self.out = nn.Linear(high, dim), nn.Linear(low, dim), nn.Linear(dim, dim)
+        self.places = nn.Embedding(64, dim)
+
+    def forward(self, states, scales, pair, *, ragged):
+        assert len(states) == 3 and [x.shape[1] for x in ragged] == [5, 7]
+        x = self.high(scales.high) + self.low(scales.low) + self.places(pair.places)
+        for state in states:
+            x = x + self.out(state) * pair.keep[..., None]
+        return x
+
+
+class Stem(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(64, 32)
+
+    def forward(self, idx):
+        return self.embed(idx)
+
+
+class Whole(nn.Module):
+    def __init__(self, part=Joint):
+        super().__init__()
+        self.stem, self.joint = Stem(), part()
+        self.up, self.down = nn.Linear(32, 24), nn.Linear(32, 40)
+
+    def forward(self, idx):
+        x = self.stem(idx)
+        places = torch.arange(idx.shape[1]).expand_as(idx)
+        ragged = [x[:, :5], x[:, :7]]
+        return self.joint((x, x, x), Scales(self.up(x), self.down(x)), Pair(places, places > 2), ragged=ragged)
+"""
+
+
+def built(tmp_path: Path, source: str, target: str) -> Built:
+    path = tmp_path / "model.py"
+    path.write_text(source)
+    [found] = build(parse(f"{path}::{target}"), set={}, inputs=(), depth=None)
+    return found
+
+
+def test_what_arrives_at_a_part_is_taken_whatever_its_form(tmp_path: Path) -> None:
+    b = built(tmp_path, SOURCE, "Joint")
+    states, scales, pair = b.args
+    assert [tuple(s.shape) for s in states] == [(2, 16, 32)] * 3
+    assert type(scales).__name__ == "Scales" and scales.high.shape[-1] == 24 and scales.low.shape[-1] == 40
+    assert type(pair).__name__ == "Pair" and pair.places.device.type == "cpu" and pair.keep.dtype == torch.bool
+    assert b.info.notes == ("the inputs are those that arrive at it in `Whole`",)
+    graph = trace(b.model, b.args, b.kwargs)
+    assert graph.failure is None
+    assert sum(n.op == "input" for n in graph.nodes) == 9
+
+
+def test_a_part_that_runs_on_guesses_asks_no_holder(tmp_path: Path) -> None:
+    b = built(tmp_path, SOURCE, "Stem")
+    assert b.info.notes == () and isinstance(next(iter(b.kwargs.values())), Tensor)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("def __init__(self, part=Joint)", "def __init__(self, size, part=Joint)"), ("part()", "part(dim=48)"), ("part()", "nn.Identity()")],
+    ids=["it does not build", "it holds one of another size", "it holds none"],
+)
+def test_a_holder_that_brings_nothing_changes_nothing(tmp_path: Path, change: tuple[str, str]) -> None:
+    try:
+        notes = built(tmp_path, SOURCE.replace(*change), "Joint").info.notes
+    except TraceError:
+        return
+    assert not any("arrive" in note for note in notes)
