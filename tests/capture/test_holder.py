@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from screen.capture.build.build import Built, build
+from screen.capture.build.configs import Needs
 from screen.capture.trace.tracer import trace
 from screen.errors import TraceError
 from screen.graph.target import parse
@@ -104,3 +105,53 @@ def test_a_holder_that_brings_nothing_changes_nothing(tmp_path: Path, change: tu
     except TraceError:
         return
     assert not any("arrive" in note for note in notes)
+
+
+EXAMPLE = '''
+import torch
+from torch import nn
+
+
+class Relative(nn.Module):
+    """Attention over relative places.
+
+    >>> net = Relative(width=32,
+    >>>                heads=4)
+    >>> x = torch.rand(2, 20, 32)
+    >>> y = net(x, torch.rand(2 * 20 - 1, 32), lengths=torch.tensor([20, 18]))
+    >>> raise_what_is_not_there(y)
+    """
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.map = heads, nn.Linear(width, width)
+
+    def forward(self, x, table, lengths):
+        assert len(table) == 2 * x.shape[1] - 1 and lengths.tolist() == [x.shape[1], x.shape[1] - 2]
+        return x + self.map(x)
+
+
+class Middle(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.map = nn.Linear(width, width)
+
+    def forward(self, x, seed, length):
+        return x + self.map(x)
+'''
+
+
+def test_the_example_of_a_docstring_builds_a_class_and_feeds_it(tmp_path: Path) -> None:
+    b = built(tmp_path, EXAMPLE, "Relative")
+    assert b.info.changed["width"] == [None, 32] and b.info.changed["heads"] == [None, 4]
+    x, table = b.args
+    assert x.shape == (2, 20, 32) and table.shape == (39, 32) and b.kwargs["lengths"].tolist() == [20, 18]
+    assert b.info.notes == ("the inputs are those of the example in the docstring of `Relative`",)
+    assert trace(b.model, b.args, b.kwargs).failure is None
+
+
+def test_numbers_of_which_nothing_is_read_are_no_configuration(tmp_path: Path) -> None:
+    source = EXAMPLE.replace(">>>", "as in") + "\n\n@__import__('dataclasses').dataclass\nclass Window:\n    size: int\n"
+    with pytest.raises(Needs) as caught:
+        built(tmp_path, source, "Middle")
+    assert caught.value.lacking == ("width", "heads")

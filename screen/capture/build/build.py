@@ -271,7 +271,7 @@ def _inputs(model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, 
 
     def held() -> explicit.Inputs | None:
         found = arriving(model, look.config, _guessed)
-        notes.extend(() if found is None else [f"the inputs are those that arrive at it in `{found[1]}`"])
+        notes.extend(() if found is None else [f"the inputs are those {found[1]}"])
         return None if found is None else found[0]
 
     args, kwargs = explicit.stated(texts, model, look)

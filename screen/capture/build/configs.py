@@ -177,11 +177,22 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
     if not _says_nothing(parameter):
         return None
     wanted = set(reads(entry, parameter.name)) if entry is not None else set()
+    if not wanted and not _is_alone(parameter, entry):
+        return None
     inside = {id(v): v for v in names.values() if isinstance(v, type) and dataclasses.is_dataclass(v)}.values()
     own = [v for v in inside if v.__module__ == names.get("__name__") and (not wanted or wanted <= {*fields_of(v), *dir(v)})]
     outer = [c for c in own if not any(_names(o, c) for o in own if o is not c)]
     ready = [c for c in outer if not _unset(c)] or outer
     return ready[0] if len(ready) == 1 else None
+
+
+def _is_alone(parameter: inspect.Parameter, entry: Any) -> bool:
+    """Is it the one argument that must be given? Of several of which nothing is read (`Layer(width, heads)`), none is known to be a configuration."""
+    try:
+        needed = [p.name for p in inspect.signature(entry).parameters.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    except (TypeError, ValueError):
+        return True
+    return needed in ([], [parameter.name])
 
 
 def globals_of(entry: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Inputs of a part: the arguments that arrive at it in a model of its library that holds it.
+"""Inputs that no guess finds: those of the examples in the docstring of the class, or the arguments that arrive at a part in a model that holds it.
 
 A holder is a class whose source names the part's class, through whatever else it names, in the part's own file or in a loaded file of its package
 that has the class: a whole model, which the end of a file defines, before what lies between. It is built from its defaults, with the part's own
@@ -7,14 +7,17 @@ configuration in the place of the one that it has for it, and run; what arrives 
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
+from screen.capture.build import documented
 from screen.capture.build.construct import construct
 from screen.capture.build.python_file import defined_classes, references
 from screen.capture.inputs.explicit import Inputs, with_values
@@ -28,25 +31,31 @@ Guess = Callable[[nn.Module, Any], Inputs]
 
 
 def arriving(model: nn.Module, config: Any, guess: Guess) -> tuple[Inputs, str] | None:
-    """Inputs with which the forward of `model` runs, and the class of the model that they come from; None where no holder is found that brings any.
+    """Inputs with which the forward of `model` runs, and where they come from; None where none are found.
 
-    `guess`: inputs of the holder. Nothing that a holder raises gets out."""
-    tried = 0
-    for cls in holders(type(model)):
-        if tried == MOST:
+    `guess`: inputs of a holder. Nothing that a holder raises gets out."""
+    part, tried = type(model), 0
+    for cls in [part, *holders(part)]:
+        if tried > MOST:
             break
-        try:
-            whole, its = _built(cls, config)
-            places = [m for m in whole.modules() if type(m) is type(model) and _form(m) == _form(model)]
-            if not places:
-                continue
-            tried += 1
-            given = _first(whole, places, guess(whole, its))
-        except Exception:  # of a class that is not the target: it says nothing about the target
-            continue
-        if given is not None and outcome(model, *given).error is None:
-            return given, cls.__name__
+        found = [(documented.arriving(part, cls), f"of the example in the docstring of `{cls.__name__}`")]
+        if cls is not part:
+            found.insert(0, (_held(model, cls, config, guess), f"that arrive at it in `{cls.__name__}`"))
+        tried += any(given is not None for given, _ in found)
+        for given, where in found:
+            if given is not None and outcome(model, *(valued := with_values(given))).error is None:
+                return valued, where
     return None
+
+
+def _held(model: nn.Module, cls: type[nn.Module], config: Any, guess: Guess) -> Inputs | None:
+    """What arrives at a module with the weights of `model` in a holder."""
+    try:
+        whole, its = _built(cls, model, config)
+        places = [m for m in whole.modules() if type(m) is type(model) and _form(m) == _form(model)]
+        return _first(whole, places, guess(whole, its)) if places else None
+    except Exception:  # of a class that is not the target: it says nothing about the target
+        return None
 
 
 def holders(part: type[nn.Module]) -> Iterator[type[nn.Module]]:
@@ -62,16 +71,19 @@ def holders(part: type[nn.Module]) -> Iterator[type[nn.Module]]:
                     yield cls
 
 
-def _built(cls: type[nn.Module], config: Any) -> tuple[nn.Module, Any]:
-    """The holder on meta, from its defaults, and its configuration. Raises what its constructor raises."""
+def _built(cls: type[nn.Module], model: nn.Module, config: Any) -> tuple[nn.Module, Any]:
+    """The holder on meta, from its defaults and from what the part keeps under the names of its arguments, and its configuration. Raises what its
+    constructor raises."""
     if (kind := getattr(cls, "config_class", None)) is not None and hasattr(cls, "_from_config"):
         from screen.capture.build import transformers as hf
 
         whole = config if isinstance(config, kind) else _around(kind(), config)
         with torch.device("meta"):
             return hf.instantiate(cls, whole).eval(), whole
-    model = construct(cls.__name__, cls, {}, sys.modules[cls.__module__])[0]
-    return model, getattr(model, "config", None)
+    wanted = [p.name for p in inspect.signature(cls).parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    kept = {name: vars(model)[name] for name in wanted if vars(model).get(name) is not None}
+    whole = construct(cls.__name__, partial(cls, **kept) if kept else cls, {}, sys.modules[cls.__module__])[0]
+    return whole, getattr(whole, "config", None)
 
 
 def _around(whole: Any, part: Any) -> Any:
@@ -99,7 +111,7 @@ def _first(whole: nn.Module, places: list[nn.Module], given: Inputs) -> Inputs |
     finally:
         for hook in hooks:
             hook.remove()
-    return with_values(found[0]) if found else None
+    return found[0] if found else None
 
 
 __all__ = ["arriving", "holders"]

@@ -50,7 +50,7 @@ def joined(nodes: Iterable[Node]) -> list[Node]:
             if written is not None:
                 after = {**before, **written}
                 made[node.index] = root, after
-                node = _cat(node, after)
+                node = _cat(node, after) if after else node
         found.append(node)
     return found
 
