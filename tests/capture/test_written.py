@@ -90,11 +90,29 @@ def test_as_a_concatenation(join: HALVES) -> None:
     assert said(join) == said(cat)
 
 
+def test_another_name_of_an_empty_tensor_to_which_nothing_is_written() -> None:
+    graph = trace(Padded(), (torch.zeros(2, 8, 24),), {})
+    assert graph.failure is None and graph.nodes[graph.outputs[0]].op == "linear"
+
+
 @pytest.mark.parametrize("join", [narrow_first, overlapping, by_steps])
 def test_what_does_not_cover_its_axis_once_stays_what_it_is(join: HALVES) -> None:
     nodes = trace(Model(join), (torch.zeros(2, 8, 24),), {}).nodes
     ends = [nodes[n.inputs[0]].op for n in nodes if n.op == "linear" and n.shape == (2, 8, 24) and nodes[n.inputs[0]].shape == (2, 8, 48)]
     assert ends and set(ends) <= {"alias", "setitem"}
+
+
+class Padded(nn.Module):
+    """A tensor of zeros under another name of it, in front of the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(24, 24)
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = torch.Tensor(torch.zeros(x.shape[0], 3, x.shape[2])).type(x.dtype).to(x.device)
+        out: Tensor = self.map(torch.cat([before, x], 1))
+        return out
 
 
 class Written(nn.Module):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -169,9 +170,42 @@ def row(library: str, results: list[Result]) -> str:
     )
 
 
-def page(found: dict[str, list[Result]]) -> str:
+@dataclass
+class Page:
+    """What docs/libraries.md says, by library."""
+
+    rows: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, list[str]] = field(default_factory=dict)
+    bare: dict[str, list[str]] = field(default_factory=dict)
+    """Targets that are read and have no residual stream."""
+
+    def add(self, library: str, results: list[Result]) -> None:
+        """What was measured, in the place of what stood there."""
+        self.rows[library] = row(library, results)
+        missed = [r for r in results if not r.read]
+        self.unread[library] = [f"| {r.library} | `{r.name}` | {_cell(r.reason)}{f' ({r.where})' if r.where else ''} |" for r in missed]
+        self.bare[library] = [f"`{r.library}: {r.name}`" for r in results if r.read and not r.blocks]
+
+
+def written(text: str) -> Page:
+    """The page as it stands."""
+    found = Page()
+    rows, _, rest = text.partition("## What is not read")
+    unread, _, bare = rest.partition("## Read, but")
+    for line in rows.splitlines():
+        if re.match(r"\| \w+ \| \d", line):
+            found.rows[line.split(" | ")[0].removeprefix("| ")] = line
+    for line in unread.splitlines():
+        if re.match(r"\| \w+ \| `", line):
+            found.unread.setdefault(line.split(" | ")[0].removeprefix("| "), []).append(line)
+    for name in re.findall(r"`\w+: [^`]+`", bare):
+        found.bare.setdefault(name[1:].partition(":")[0], []).append(name)
+    return found
+
+
+def page(found: Page) -> str:
     """docs/libraries.md."""
-    every = [r for results in found.values() for r in results]
+    counts = [[int(cell) for cell in line.split(" | ")[1:3]] for line in found.rows.values()]
     lines = [
         "# Models of other libraries",
         "",
@@ -180,21 +214,21 @@ def page(found: dict[str, list[Result]]) -> str:
         "command has more words than the target. *With blocks*: a residual stream was found. Times are processor seconds of the whole command",
         "without the spot check, the imports of torch and of the library in them. Rows may be of different commits.",
         "",
-        f"**{sum(r.read for r in every)} of {len(every)} targets are read.**",
+        f"**{sum(read for _, read in counts)} of {sum(all_ for all_, _ in counts)} targets are read.**",
         "",
         "| library | targets | read | helped | with blocks | blocks | median s | largest s |",
         "|---|---|---|---|---|---|---|---|",
-        *(row(library, results) for library, results in sorted(found.items())),
+        *(found.rows[library] for library in sorted(found.rows)),
         "",
         "## What is not read",
         "",
         "| library | target | reason |",
         "|---|---|---|",
-        *(f"| {r.library} | `{r.name}` | {_cell(r.reason)}{f' ({r.where})' if r.where else ''} |" for r in every if not r.read),
+        *(line for library in sorted(found.rows) for line in found.unread.get(library, [])),
         "",
         "## Read, but no residual stream found",
         "",
-        ", ".join(f"`{r.library}: {r.name}`" for r in every if r.read and not r.blocks) + ".",
+        ", ".join(name for library in sorted(found.rows) for name in found.bare.get(library, [])) + ".",
     ]
     return "\n".join(lines) + "\n"
 
@@ -212,7 +246,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--python", type=Path, default=None, help="an interpreter in place of the environment")
     parser.add_argument("--jobs", type=int, default=1, help="targets at a time")
     parser.add_argument("--json", type=Path, default=None, help="write all results to this file as well; what it holds of other libraries stays")
-    parser.add_argument("--write", action="store_true", help="write docs/libraries.md (of all that the file of `--json` holds)")
+    parser.add_argument("--write", action="store_true", help="write what was measured to docs/libraries.md; its other libraries stay")
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for every target, not only for those that are not read")
     options = parser.parse_args(argv)
     found: dict[str, list[Result]] = {}
@@ -236,7 +270,10 @@ def main(argv: list[str] | None = None) -> int:
             if options.json is not None:  # after each: a long run may be cut
                 options.json.write_text(json.dumps({name: [vars(r) for r in rows] for name, rows in found.items()}, indent=1), encoding="utf-8")
     if options.write:
-        OUTPUT.write_text(page(found), encoding="utf-8")
+        whole = written(OUTPUT.read_text(encoding="utf-8")) if OUTPUT.exists() else Page()
+        for library, results in found.items():
+            whole.add(library, results)
+        OUTPUT.write_text(page(whole), encoding="utf-8")
     missed = [r for library in chosen for r in found[library] if not r.read]
     print(Counter(r.reason for r in missed).most_common(8) if missed else "all are read")
     return int(bool(missed))

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 import screen
+from screen.capture.build.libraries import stub_torchvision
 from screen.report.schema_streams import KindPart, StreamPart, SublayerPart
 
 LABELS = Path(__file__).with_name("labels") / "labels.jsonl"
@@ -45,6 +46,7 @@ def installed(label: Label) -> str | None:
 
 def report_of(label: Label) -> Any:
     """The report on a label's model."""
+    stub_torchvision()
     scope: dict[str, Any] = {"torch": torch}
     exec(label["code"], scope)  # the labels are ours
     given = scope["inputs"]

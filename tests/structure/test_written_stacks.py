@@ -243,6 +243,27 @@ def test_keys_of_an_argument_that_a_cache_reads_too_are_maps_of_the_branch() -> 
     assert (kind.sublayers[0].role, kind.sublayers[0].m.maps) == ("cross_attention", 4)
 
 
+class Relative(nn.Module):
+    """Logits with a second product, of the queries and a map of relative places that come in as an argument."""
+
+    def __init__(self, first: bool) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o, self.p = (nn.Linear(WIDTH, WIDTH) for _ in range(5))
+        self.norm, self.first = nn.LayerNorm(WIDTH), first
+
+    def forward(self, x: Tensor, places: Tensor) -> Tensor:
+        q, k, v = (m(self.norm(x)) for m in (self.q, self.k, self.v))
+        content, position = q @ k.mT, q @ self.p(places).mT
+        return x + self.o(((position + content if self.first else content + position) / WIDTH**0.5).softmax(-1) @ v)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_self_attention_with_places_that_are_an_argument_is_no_cross_attention(first: bool) -> None:
+    report = screen.check(Relative(first), example_inputs=(torch.zeros(2, TOKENS, WIDTH), torch.zeros(TOKENS, WIDTH)))
+    [sublayer] = report.streams[0].kinds[0].sublayers
+    assert (sublayer.role, sublayer.placement, sublayer.m.maps) == ("attention", "pre", 5)
+
+
 def test_two_branches_from_one_projection() -> None:
     report = read(nn.Sequential(*(Fused() for _ in range(DEPTH)), nn.LayerNorm(WIDTH)))
     assert blocks(report) == ["3: attention pre, gated_ffn pre"]

@@ -43,7 +43,7 @@ def example(entry: Any, wanted: list[str]) -> tuple[dict[str, Any], int]:
 
 
 def documented(cls: Any) -> list[ast.stmt]:
-    """The assignments, expressions and imports of the examples of a class and of its forward, up to one that reads weights: these are never downloaded.
+    """The assignments, expressions and imports of the examples of a class and of its forward, up to one that reads weights: none are downloaded.
 
     Of other packages than torch and its own none is imported; examples that are no Python are left out."""
     known = {"torch", "math", str(getattr(cls, "__module__", "")).partition(".")[0]}

@@ -59,9 +59,10 @@ class Attention:
                     yield Core(index, *pair, out, flow.classes[index] == "softmax")
 
     def _logits_of(self, softmax: int) -> tuple[int, int] | None:
-        """The two data operands of the product under a softmax."""
+        """The two data operands of the product under a softmax; of several that are summed, one whose keys are no argument (relative places)."""
         flow = self.branch.flow
         seen: set[int] = set()
+        second: tuple[int, int] | None = None
         stack = list(flow.graph.nodes[softmax].inputs[:1])
         while stack:
             node = stack.pop()
@@ -73,6 +74,9 @@ class Attention:
                 data = [i for i in here.inputs if flow.data[i]]
                 if len(data) == 3:
                     data = data[1:]
+                if stack and self._from_memory(data[1]) and not self._from_memory(data[0]):
+                    second = second or (data[0], data[1])
+                    continue
                 return data[0], data[1]
             if flow.classes[node] in _SKIM or here.op in ("tanh", "clamp", "maximum", "minimum") or self._picks(node):
                 stack.extend(i for i in here.inputs if flow.data[i])
@@ -83,8 +87,9 @@ class Attention:
                 if pair is not None:
                     return pair
                 stack.extend(i for i in here.inputs if flow.data[i])
-        self._barren.update(seen)
-        return None
+        if second is None:
+            self._barren.update(seen)
+        return second
 
     def _compared(self, softmax: int) -> tuple[int, int] | None:
         """The two values that the logits compare, whatever is done between: a product that is mixed by weights, normed or convolved afterwards,
