@@ -35,7 +35,7 @@ class Annotated(Base):
 
 class Perhaps(Base):
     def __init__(self, args: Optional[Args] = None):
-        super().__init__((args or Args(8)).d)
+        super().__init__((args or Args(abs(-8))).d)
 
 class Loose(Base):
     def __init__(self, cfg):

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture.inputs.context import Lookup
+from screen.capture.inputs.mend import Failed, _by_pattern
 from screen.capture.inputs.search import infer
 
 
@@ -99,3 +100,38 @@ class Blocks(nn.Module):
 def test_lengths_that_are_multiples() -> None:
     kwargs, tried = found(Blocks())
     assert not tried and kwargs["x"].shape == (2, 48, 32)
+
+
+def test_what_a_written_pattern_refuses_says_axes_and_multiples() -> None:
+    image, places = torch.empty(2, 3, 32, 32), torch.empty(2, 17)
+    given = {"image": image, "places": places}
+    look, found_ = Lookup(nn.Linear(3, 3)), Failed(given)
+    for name, value in given.items():
+        found_.put(value, frozenset([name]))
+
+    def refused(tensor: Tensor, said: str) -> Exception:
+        try:
+            raise ValueError(f"Error while processing a pattern. {said}", tensor.dim())
+        except ValueError as error:
+            return error
+
+    chunks = list(_by_pattern(found_, refused(image, "Shape mismatch, can't divide axis of length 32 in chunks of 14"), given, look))
+    assert [(n, tuple(v.shape)) for n, v in chunks] == [("image", (2, 3, 42, 42)), ("image", (2, 3, 42, 32)), ("image", (2, 3, 32, 42))]
+    axes = list(_by_pattern(found_, refused(places, "Wrong shape: expected 3 dims. Received 2-dim tensor."), given, look))
+    assert axes and all(n == "places" and v.dim() == 3 for n, v in axes)
+
+
+class Oblong(nn.Module):
+    """A table of positions for maps that are twice as wide as high."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch, self.table = nn.Conv2d(3, 24, 4, 4), nn.Parameter(torch.zeros(1, 24, 8, 16))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.patch(x) + self.table + self.patch(y)
+
+
+def test_maps_need_not_be_square() -> None:
+    kwargs, tried = found(Oblong())
+    assert not tried and kwargs["x"].shape[-2:] == (32, 64) == kwargs["y"].shape[-2:]

@@ -6,6 +6,7 @@ Everything is built under `torch.device("meta")`: a model of 405 billion weights
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,10 +24,12 @@ from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up
 from screen.capture.build.construct import Values, attempted, construct, workshop
 from screen.capture.build.configs import Needs
+from screen.capture.build.examples import usage
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
 from screen.capture.build.piecewise import Reading, replaced
 from screen.capture.inputs.search import infer, required
+from screen.capture.inputs.trial import outcome
 from screen.capture.build.inner import inner
 from screen.capture.build.integers import of_config, of_entry
 from screen.capture.inputs.context import Lookup, config_parts, forward_signature
@@ -38,6 +41,8 @@ from screen.errors import LoadError, ScreenError, UsageError, whole_model
 from screen.graph import Initialiser
 from screen.graph.target import OPTIONAL, TargetSpec
 
+_CALLS = 8
+"""Calls of the author's that are tried."""
 _Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 _Known = Mapping[str, explicit.Inputs]
 """Inputs by the name of the model that runs on them."""
@@ -129,7 +134,16 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
         entries = {name: partial(entry, spec.argument) for name, entry in entries.items()}
     reading = python_file.reading_of(module)
     given = {name: _of_one(name, entries, settings) for name in entries}
-    made, refused = _made(entries, given, module, reading)
+    told: list[str] = []
+    try:
+        made, refused = _made(entries, given, module, reading, told)
+    except Needs:
+        others = {} if spec.name is not None else python_file.others(module, entries)
+        if not others:
+            raise
+        entries |= others  # a `build_model` that needs what nobody gave hides nothing
+        given = {name: _of_one(name, entries, settings) for name in entries}
+        made, refused = _made(entries, given, module, reading, told)
     several = len(made) > 1
     if several:
         made = python_file.drop_contained(made, lambda entry: entry[0])
@@ -141,8 +155,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             record = tuple((key.removeprefix(f"{part}."), law) for key, law in record if key.startswith(f"{part}."))
         notes = (f"`{name}` has no `forward`: its `{part}` is looked at",) if part else ()
         stated = explicit.of_file(module, model, (name, type(model).__name__))
-        ready = _ready(label, model, spec.kind, stated, inputs, depth, record, changed, known)
-        info = replace(ready.info, notes=(*stand_in.notes(), *reading.lines, *refused, *notes, *ready.info.notes))
+        ready = _ready(label, model, spec.kind, stated, inputs, depth, record, changed, known, author=None if part else entries[name])
+        info = replace(ready.info, notes=(*stand_in.notes(), *reading.lines, *told, *refused, *notes, *ready.info.notes))
         built.append(replace(ready, info=info, integers=of_entry(entries[name], given[name], module)))
     return built
 
@@ -158,24 +172,46 @@ _Made = tuple[str, tuple[nn.Module, _Record, dict[str, list[Any]]]]
 
 
 def _made(
-    entries: Mapping[str, Any], given: Mapping[str, dict[str, Any]], module: ModuleType, reading: Reading
+    entries: dict[str, Any], given: dict[str, dict[str, Any]], module: ModuleType, reading: Reading, told: list[str]
 ) -> tuple[list[_Made], list[str]]:
-    """The models that build, and why the others do not. Raises the first error where none does."""
+    """The models that build, and why the others do not; a function of the file that makes one of a class stands for it where the class alone lacks
+    arguments. `told` is filled with where arguments are from. Raises the first error where none does."""
     made: list[_Made] = []
     errors: dict[str, Exception] = {}
-    for name, entry in entries.items():
-        own = given[name]
-        lost = {key: own[key] for key in own if key in reading.lost}
-        vars(module).update(lost)
+    makers: dict[str, Exception] = {}
+    for name in list(entries):
         try:
-            made.append((name, construct(name, entry, {k: v for k, v in own.items() if k not in lost or _takes(entry, k)}, module)))
+            made.append((name, _one(name, entries[name], given[name], module, reading, told)))
         except NameError as error:
             errors[name] = _explained(name, error, reading)
         except Exception as error:
             errors[name] = error
+        for maker in python_file.makers(module, entries[name]) if isinstance(errors.get(name), Needs) else ():
+            if maker in entries:
+                continue
+            try:
+                made.append((maker, _one(maker, vars(module)[maker], given[name], module, reading, told)))
+            except Exception as error:
+                makers[maker] = error
+                continue
+            entries[maker], given[maker] = vars(module)[maker], given[name]
+            told.append(f"`{maker}` makes `{name}`")
+            del errors[name]
+            break
     if not made:
-        raise _none(errors, module)
-    return made, [f"not judged: {_why_not(name, error)}" for name, error in errors.items()]
+        lacking = {name: error for name, error in makers.items() if isinstance(error, Needs)}
+        raise next(iter(lacking.values()), None) or _none(errors, module)
+    inside = {type(m).__name__ for _, (model, *_) in made for m in model.modules()}
+    return made, [f"not judged: {_why_not(name, error)}" for name, error in errors.items() if name not in inside]
+
+
+def _one(
+    name: str, entry: Any, settings: dict[str, Any], module: ModuleType, reading: Reading, told: list[str]
+) -> tuple[nn.Module, _Record, dict[str, list[Any]]]:
+    """One model of a file, with the names that its settings give back to the file."""
+    lost = {key: settings[key] for key in settings if key in reading.lost}
+    vars(module).update(lost)
+    return construct(name, entry, {k: v for k, v in settings.items() if k not in lost or _takes(entry, k)}, module, told)
 
 
 def _takes(entry: Any, key: str) -> bool:
@@ -194,7 +230,11 @@ def _none(errors: Mapping[str, Exception], module: ModuleType) -> Exception:
     makers = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__ and not n.startswith("_")]
     listed = ", ".join(f"`{n}`" for n in makers[:8])
     if isinstance(first, Needs) and len(errors) == 1:
-        return UsageError(first.required, first.found, f"{first.try_}; or name a function that makes a model: {listed}") if makers else first
+        if not makers:
+            return first
+        told = Needs(first.required, first.found, f"{first.try_}; or name a function that makes a model: {listed}")
+        told.lacking = first.lacking
+        return told
     required = "a model of the file must build without arguments, or with those of `--set`"
     advice = f"Name one with what it needs, or a function that makes a model ({listed})" if makers else ""
     return UsageError(required, "; ".join(_why_not(n, e) for n, e in errors.items()), advice)
@@ -246,14 +286,22 @@ def _ready(
     changed: dict[str, list[Any]],
     known: _Known,
     config: Any = None,
+    author: Any = None,
 ) -> Built:
-    """A built model with inputs, and the plain facts about it."""
+    """A built model with inputs, and the plain facts about it. `author`: the class or function that it came from, whose author may call it."""
+    tried: list[str] = []
     made = [*set_up(model)]
-    args, kwargs = known[label] if label in known else _inputs(model, stated, inputs, config, made)
+    args, kwargs = known[label] if label in known else _inputs(model, stated, inputs, config, made, tried)
     if depth is not None and depth > DEEPEST:
         raise UsageError(f"`--depth` is at most {DEEPEST:,}", f"it is {depth:,}", "Take a smaller one")
     found = looks(model, args, kwargs)
     info = info_of(model, kind, block=found.block, changed=changed, depth=depth)
+    if tried and author is not None and (said := _said(model, author)) is not None:
+        (args, kwargs), place = said
+        made.append(f"its inputs are those of {place}")
+    elif tried:
+        first = next((p.name for p in forward_signature(model)), "x")
+        made.append(f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …")
     info = replace(info, notes=tuple(made))
     if found.block:
         loop = as_loop(model, found.fed, depth)
@@ -263,10 +311,12 @@ def _ready(
     return Built(label, model, args, kwargs, info, record)
 
 
-def _inputs(model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, ...], config: Any, notes: list[str]) -> explicit.Inputs:
+def _inputs(
+    model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, ...], config: Any, notes: list[str], tried: list[str]
+) -> explicit.Inputs:
     """`--input` over `example_inputs` over what the config says over what the weights say over what arrives in a model that holds it.
 
-    `notes` is told where they come from when that is neither said nor found at once, and what was tried when nothing runs."""
+    `notes` is told where they come from when that is neither said nor found at once, `tried` what was tried when nothing runs."""
     look = Lookup(model, config if config is not None else getattr(model, "config", None))
 
     def held() -> explicit.Inputs | None:
@@ -285,12 +335,7 @@ def _inputs(model: nn.Module, stated: explicit.Inputs | None, texts: tuple[str, 
         return arguments(look, named, held)
     if (args or kwargs) and not required(model, (args, kwargs)):
         return args, kwargs
-    tried: list[str] = []
-    found = infer(model, look, (args, kwargs), tried, held)
-    if tried:
-        first = next((p.name for p in forward_signature(model)), "x")
-        notes.append(f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …")
-    return found
+    return infer(model, look, (args, kwargs), tried, held)
 
 
 def _guessed(model: nn.Module, config: Any) -> explicit.Inputs:
@@ -301,6 +346,20 @@ def _guessed(model: nn.Module, config: Any) -> explicit.Inputs:
 
         return arguments(look)
     return infer(model, look, ((), {}))
+
+
+def _said(model: nn.Module, author: Any) -> tuple[explicit.Inputs, str] | None:
+    """The first inputs of the author's with which the forward runs, and their place; a batch of one becomes one of two where that runs too."""
+    twin = on_meta(model)
+    for args, kwargs, place in itertools.islice(usage(author), _CALLS):
+        tensors = [v for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor)]
+        single = bool(tensors) and all(v.dim() and v.shape[0] == 1 for v in tensors)
+        pair = [v.repeat(2, *[1] * (v.dim() - 1)) if isinstance(v, torch.Tensor) else v for v in (*args, *kwargs.values())]
+        doubled = tuple(pair[: len(args)]), dict(zip(kwargs, pair[len(args) :], strict=True))
+        for given in [doubled, (args, kwargs)] if single else [(args, kwargs)]:
+            if outcome(twin, *given).error is None:
+                return given, place
+    return None
 
 
 def _over(model: nn.Module, below: explicit.Inputs, above: explicit.Inputs) -> explicit.Inputs:

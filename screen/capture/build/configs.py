@@ -23,11 +23,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build.overrides import changes, unknown
+from screen.capture.build.examples import example, literals_of, tables
+from screen.capture.build.overrides import changes, plain, unknown
+from screen.capture.inputs.missing import condition, frames, parts_of, statement
+from screen.capture.trace.source_lines import HERE, TORCH
 from screen.errors import UsageError
 
 _ANYTHING = (dict, Any, object)
 """Annotations of a configuration that say nothing about it."""
+_NUMBERS = (int, float, str, "int", "float", "str")
+"""Annotations of fields that `None` does not meet."""
 OFFER = "get_default_config"
 """The method without arguments by which a class gives its own defaults."""
 _NOT_ATTRIBUTES = frozenset(vars(dict)) | {"to_dict", "merge_from_dict"}
@@ -289,8 +294,12 @@ def fitted(table: Mapping[str, Any], fields: list[str]) -> dict[str, Any]:
 # -- building it ---------------------------------------------------------------------------------------------------------------------------
 
 
-def build_config(cls: type[Any], settings: Mapping[str, Any], name: str, entry: Any) -> tuple[Any, dict[str, list[Any]]]:
-    """A config with settings, and what they changed; a nested class takes nested settings. Raises `UsageError` for what it lacks."""
+def build_config(
+    cls: type[Any], settings: Mapping[str, Any], name: str, entry: Any, told: list[str] | None = None
+) -> tuple[Any, dict[str, list[Any]]]:
+    """A config with settings, and what they changed; a nested class takes nested settings. What it lacks is taken from a call of the author's, which
+    `told` is filled with. Raises `UsageError` for what nobody gave."""
+    told = [] if told is None else told
     known = fields_of(cls)
     late = {key: value for key, value in settings.items() if key not in known}
     for key in late:
@@ -302,10 +311,15 @@ def build_config(cls: type[Any], settings: Mapping[str, Any], name: str, entry: 
     for key in lacking:  # a field that is a class of settings itself
         inner = _annotated(_field_note(cls, key), vars(sys.modules[cls.__module__]))
         if inner is not None:
-            given[key], below = build_config(inner, {}, f"{name}.{key}", entry)
+            given[key], below = build_config(inner, {}, f"{name}.{key}", entry, told)
     lacking = [key for key in lacking if key not in given]
     if lacking:
-        raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in lacking])
+        stated, place = example(cls, lacking, globals_of(cls))
+        given = {**{key: value for key, value in stated.items() if key in known}, **given}
+        below = {**{f"{name}.{key}": [None, plain(value)] for key, value in stated.items() if key in known and key not in settings}, **below}
+        if lacking := [key for key in lacking if key not in given]:
+            raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in lacking], place)
+        told.append(f"`{name}` is that of {place}")
     base = cls(**{key: given[key] for key in _unset(cls)})
     for key, value in settings.items():
         old = getattr(base, key, None)
@@ -327,23 +341,28 @@ def _field_note(cls: type[Any], key: str) -> Any:
     return found.annotation if found is not None else None
 
 
-def given_config(parameter: inspect.Parameter, entry: Any, settings: Any) -> tuple[Any, dict[str, list[Any]]]:
+def given_config(parameter: inspect.Parameter, entry: Any, settings: Any, told: list[str] | None = None) -> tuple[Any, dict[str, list[Any]]]:
     """What stands for a configuration without a class: the defaults that the class offers, or a table of the file's own that has all names which are
     read, with the settings over it; else the settings alone. `settings`: nested settings, or the name of such a table. Raises `UsageError` with all
     names that are lacking."""
     name = parameter.name
     if not isinstance(settings, str) and (offer := _offer(entry)) is not None:
         return _default_config(offer, name, entry, settings)
-    tables = _tables(entry)
+    own = _tables(entry)
     if isinstance(settings, str):
-        if settings not in tables:
-            raise UsageError(f"`--set {name}=…` must name a table of the file", f"there is no `{settings}`", f"It has {_listed(tables)}")
+        if settings not in own:
+            raise UsageError(f"`--set {name}=…` must name a table of the file", f"there is no `{settings}`", f"It has {_listed(own)}")
         chosen, settings = settings, {}
     else:
         must = {key for key, required in reads(entry, name).items() if required}
-        chosen = next((n for n, table in tables.items() if must and must <= {*table, *settings}), "")
-    entries = {**tables.get(chosen, {}), **settings}
+        chosen = next((n for n, table in own.items() if must and must <= {*table, *settings}), "")
+    entries = {**own.get(chosen, {}), **settings}
     lacking = [key for key, required in reads(entry, name).items() if required and key not in entries and not _is_set(entry, name, key)]
+    if lacking and not chosen:
+        chosen, table = next(((n, t) for n, t in _elsewhere(entry) if {*lacking} <= {*t}), ("", {}))
+        entries, lacking = {**table, **settings}, [] if chosen else lacking
+        if told is not None and chosen:
+            told.append(f"`{name}` is {chosen}")
     if lacking and not settings and not chosen:
         raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in lacking])
     changed: dict[str, list[Any]] = {name: [None, chosen]} if chosen else {}
@@ -378,11 +397,16 @@ def _default_config(offer: Any, name: str, entry: Any, settings: Mapping[str, An
     chosen = {key: rows for key, rows in _choices(entry, name).items() if _entry(config, key) is not None}
     filled = {key for rows in chosen.values() for row in rows.values() for key in row}
     filled = filled if not filled & {*settings} else set()
-    lacking = [
-        key for key, must in read.items()
-        if must and key not in {*chosen, *filled, *settings} and _entry(config, key) is None and not _is_set(entry, name, key)
-    ]  # fmt: skip
+    unset = [key for key, must in read.items() if must and key not in {*chosen, *filled, *settings} and _entry(config, key) is None]
+    lacking = [key for key in unset if not _is_set(entry, name, key)]
     open_ = {key: rows for key, rows in chosen.items() if _entry(config, key) not in rows}
+    written = _written(entry)
+    if all(key in written for key in lacking):
+        more = {key: written[key] for key in unset if key in written}
+        more |= {key: next(iter(rows)) for key, rows in open_.items() if key not in settings and rows}
+        before |= {key: _entry(config, key) for key in more}
+        _set_over(config, more)
+        settings, lacking, open_ = {**settings, **more}, [], {key: rows for key, rows in open_.items() if key not in more}
     if lacking or open_:
         code = inspect.unwrap(offer).__code__
         error = needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in [*lacking, *open_]])
@@ -392,6 +416,18 @@ def _default_config(offer: Any, name: str, entry: Any, settings: Mapping[str, An
         told.lacking = error.lacking
         raise told
     return config, {name: [None, f"{entry.__name__}.{OFFER}()"], **changes(before, dict(settings), name)}
+
+
+def _written(entry: Any) -> dict[str, Any]:
+    """What the code of a class writes to a configuration itself, `config.vocab_size = 50257` (in another method, for published weights)."""
+    found: dict[str, Any] = {}
+    tree = _tree(entry)
+    for node in ast.walk(tree) if tree is not None else ():
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        value = node.value if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and isinstance(value, ast.Constant) and value.value is not None:
+            found.setdefault(target.attr, value.value)
+    return found
 
 
 def _entry(config: Any, key: str) -> Any:
@@ -445,35 +481,52 @@ def _is_set(entry: Any, name: str, key: str) -> bool:
 def _tables(entry: Any) -> dict[str, dict[str, Any]]:
     """The tables of settings that stand in the file of a class or function, those inside of its functions too."""
     try:
-        found = literals_of(inspect.getsourcefile(entry) or "")[1]
+        found = literals_of(inspect.getsourcefile(entry) or "")
     except TypeError:
         found = {}
-    return {
+    flat = {
         n: v for n, v in {**found, **globals_of(entry)}.items()
         if isinstance(v, dict) and v and not n.startswith("__") and all(isinstance(k, str) for k in v)
     }  # fmt: skip
+    rows = {f"{n}[{key!r}]": row for n, v in flat.items() for key, row in v.items() if isinstance(row, dict) and row}
+    return {**flat, **rows}
 
 
-@functools.lru_cache(maxsize=16)
-def literals_of(file: str) -> tuple[ast.AST, dict[str, Any]]:
-    """The source of a file, and the names in it, anywhere, that are given a literal (the first one)."""
+def _elsewhere(entry: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Tables of other files of the project that use a class or function, and the arguments of its command lines there."""
     try:
-        with open(file, encoding="utf-8") as opened:
-            tree = ast.parse(opened.read())
-    except (OSError, SyntaxError, ValueError):
-        return ast.Module([], []), {}
-    found: dict[str, Any] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            try:
-                found.setdefault(node.targets[0].id, ast.literal_eval(node.value))
-            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-                continue
-    return tree, found
+        return tables(inspect.getsourcefile(entry) or "", getattr(entry, "__name__", ""))
+    except TypeError:
+        return iter(())
 
 
 def _listed(names: Iterator[str] | Mapping[str, Any]) -> str:
     return ", ".join(f"`{n}`" for n in names) or "none"
+
+
+def refused(error: BaseException, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the configurations `given`, by their paths, that the user's line that failed speaks of: all of them where the line refuses
+    (`assert`, or `raise` under a condition), else those that are `None` there or in the call that led there, and with these all that are `None` and
+    are said to be numbers or text."""
+    own = [f for f in frames(error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
+    for place, (frame, line) in enumerate(reversed(own)):
+        said = statement(frame.f_code.co_filename, line)
+        refuses = place == 0 and isinstance(said, ast.Assert | ast.Raise)
+        said = condition(frame.f_code.co_filename, line) if isinstance(said, ast.Raise) else said
+        found: dict[str, Any] = {}
+        for node in parts_of(said) if said is not None else ():
+            if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+                continue
+            for name in (n for n, config in given.items() if config is not None and config is frame.f_locals.get(node.value.id)):
+                value = getattr(given[name], node.attr, refuses)
+                if value is None or (refuses and not callable(value) and hasattr(given[name], node.attr)):
+                    found[f"{name}.{node.attr}"] = value
+        for name in [] if refuses else {path.partition(".")[0]: None for path in found}:
+            numbers = [f.name for f in dataclasses.fields(given[name]) if f.type in _NUMBERS] if dataclasses.is_dataclass(given[name]) else []
+            found |= {f"{name}.{n}": None for n in numbers if getattr(given[name], n) is None}
+        if found or refuses:
+            return found
+    return {}
 
 
 class Needs(UsageError):
@@ -482,15 +535,24 @@ class Needs(UsageError):
     lacking: tuple[str, ...] = ()
 
 
-def needs(name: str, lacking: list[str]) -> Needs:
-    """The error for arguments that nobody gave."""
+def needs(name: str, lacking: list[str], place: str = "") -> Needs:
+    """The error for arguments that nobody gave; `place`: a call of the author's that gives the others."""
     error = Needs(
         f"`{name}` must build without arguments, or with those of `--set`",
-        f"it needs {', '.join(f'`{m}`' for m in lacking)}",
+        f"it needs {', '.join(f'`{m}`' for m in lacking)}{f', which {place} does not tell' if place else ''}",
         f"Add {' '.join(f'`--set {m}=…`' for m in lacking)}, or a function `build_model()` to the file",
     )
     error.lacking = tuple(lacking)
     return error
+
+
+def refuses(name: str, lacking: Mapping[str, Any], place: str) -> Needs:
+    """The error for settings that a constructor refuses as they are."""
+    now = {f"`{path}`": "None" if value is None else f"`{value!r}`" for path, value in lacking.items()}
+    error = needs(name, list(lacking))
+    told = Needs(error.required, f"{place} cannot do with {', '.join(f'{path} as {value}' for path, value in now.items())}", error.try_)
+    told.lacking = error.lacking
+    return told
 
 
 __all__ = [
@@ -508,8 +570,9 @@ __all__ = [
     "globals_of",
     "is_config",
     "is_read_by_name",
-    "literals_of",
     "needs",
     "offered_names",
     "reads",
+    "refused",
+    "refuses",
 ]

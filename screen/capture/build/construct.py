@@ -7,11 +7,13 @@ is not enough with all of them that fit. A device other than CPU and meta that t
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import enum
 import inspect
+import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -24,13 +26,27 @@ from screen.capture import devices
 from screen.capture.build.meta_copy import has_values, on_meta, values_of
 from screen.capture.initial.recorder import Recorder
 from screen.capture.kernels.stand_in import stand_in
-from screen.capture.build.configs import Given, build_config, config_of, fields_of, fitted, given_config, is_config, needs, offered_names
+from screen.capture.build.configs import (
+    Given,
+    build_config,
+    config_of,
+    fields_of,
+    fitted,
+    given_config,
+    globals_of,
+    is_config,
+    needs,
+    offered_names,
+    refused,
+    refuses,
+)
 from screen.capture.build.examples import example
 from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.overrides import nest, plain, unknown
 from screen.capture.initial.buffers import buffers
-from screen.errors import LoadError, UsageError
-from screen.capture.trace.source_lines import TORCH
+from screen.errors import LoadError, ScreenError, UsageError
+from screen.capture.inputs.missing import frames
+from screen.capture.trace.source_lines import HERE, TORCH
 from screen.graph import Initialiser
 from screen.graph.target import OPTIONAL
 
@@ -174,21 +190,36 @@ def attempted(run: Callable[[Values], _T]) -> _T:
                 raise
 
 
-def construct(name: str, entry: Any, settings: dict[str, Any], module: ModuleType | None) -> tuple[nn.Module, _Record, dict[str, list[Any]]]:
-    """The model that a candidate stands for, on meta and in eval, with its initialisers and what `settings` changed.
+def construct(
+    name: str, entry: Any, settings: dict[str, Any], module: ModuleType | None, told: list[str] | None = None
+) -> tuple[nn.Module, _Record, dict[str, list[Any]]]:
+    """The model that a candidate stands for, on meta and in eval, with its initialisers and what `settings` changed; `told` is filled with where
+    other arguments are from.
 
     Raises `UsageError` for settings that do not fit, `LoadError` when no model comes out; exceptions of the user's code pass through."""
     if isinstance(entry, nn.Module):
         if settings:
             raise UsageError(f"`--set` needs a class or a function, because it changes how `{name}` is built", f"`{name}` is an instance")
         return on_meta(entry).eval(), values_of(entry) + buffers(entry), {}
-    args, kwargs, changed = arguments(name, entry, nest(settings), module)
+    args, kwargs, changed = arguments(name, entry, nest(settings), module, told)
 
     def build(values: Values) -> tuple[Any, Recorder]:
         with workshop(recorder := Recorder(), values=values):
             return entry(*args, **kwargs), recorder
 
-    model, recorder = attempted(build)
+    try:
+        model, recorder = attempted(build)
+    except Exception as error:
+        lacking = refused(error, kwargs)
+        if isinstance(error, ScreenError) or not lacking:
+            raise
+        more, place = _stated(lacking, kwargs)
+        if place and not {*more} & {*settings}:
+            if told is not None:
+                told.append(f"what is None, or refused, is that of {place}")
+            return construct(name, entry, {**settings, **more}, module, told)
+        file, line = next((f.f_code.co_filename, n) for f, n in reversed(list(frames(error))) if not f.f_code.co_filename.startswith((TORCH, HERE)))
+        raise refuses(name, lacking, f"{os.path.basename(file)}:{line}") from error
     if not isinstance(model, nn.Module):
         raise LoadError(f"`{name}` must return a `torch.nn.Module`", f"it returned a `{type(model).__name__}`")
     record = recorder.of(model)
@@ -196,7 +227,19 @@ def construct(name: str, entry: Any, settings: dict[str, Any], module: ModuleTyp
     return (on_meta(model) if stray else model).eval(), record, changed
 
 
-def arguments(name: str, entry: Any, settings: dict[str, Any], module: ModuleType | None) -> tuple[list[Any], dict[str, Any], dict[str, list[Any]]]:
+def _stated(lacking: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """What a call of the author's gives for settings by their paths, and its place; nothing where it does not give all."""
+    owner = next(iter(lacking)).partition(".")[0]
+    names = [path.partition(".")[2] for path in lacking]
+    cls = type(given[owner])
+    found, place = example(cls, names, globals_of(cls)) if dataclasses.is_dataclass(cls) else ({}, "")
+    usable = {f"{owner}.{n}": found[n] for n in names if n in found and found[n] != lacking[f"{owner}.{n}"]}
+    return (usable, place) if len(usable) == len(lacking) else ({}, "")
+
+
+def arguments(
+    name: str, entry: Any, settings: dict[str, Any], module: ModuleType | None, told: list[str] | None = None
+) -> tuple[list[Any], dict[str, Any], dict[str, list[Any]]]:
     """Arguments for a class or a function: settings by name, those that it does not know into its one config argument.
 
     An argument without default is filled only when it is a configuration (`screen.capture.build.configs`)."""
@@ -228,17 +271,19 @@ def arguments(name: str, entry: Any, settings: dict[str, Any], module: ModuleTyp
             inner[owner] = {**inner[owner], key: value}
         else:
             raise unknown(key, name, [*known, *(f for c in classes.values() for f in fields_of(c))])
-    changed = {k: [_default(known.get(k)), v] for k, v in given.items()}
+    changed = {k: [_default(known.get(k)), settings[k]] for k in given}
     for key, value in inner.items():
         if known[key].default is inspect.Parameter.empty or value or key in loose:
-            made = build_config(classes[key], value, key, entry) if key in classes else given_config(known[key], entry, value)
+            made = build_config(classes[key], value, key, entry, told) if key in classes else given_config(known[key], entry, value, told)
             given[key], more = made
             changed.update(more)
     missing = [p.name for p in known.values() if p.default is p.empty and p.name not in given]
     if missing:
-        stated, line = example(entry, missing)
-        if not line:
-            raise needs(name, missing)
+        stated, place = example(entry, missing, globals_of(entry))
+        if lacking := [key for key in missing if key not in stated]:
+            raise needs(name, lacking, place)
+        if told is not None:
+            told.append(f"`{name}` has the arguments of {place}")
         given = {**{key: Given(value, key) if isinstance(value, dict) else value for key, value in stated.items() if key not in inner}, **given}
         changed = {**{key: [_default(known[key]), plain(value)] for key, value in stated.items()}, **changed}
     return [], given, changed

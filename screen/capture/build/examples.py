@@ -1,8 +1,12 @@
-"""Arguments as the file itself gives them: a call of the class in its own file (in `main`, under the guard, in another function), or in the examples
-of its docstring, literals only.
+"""Arguments as the author gives them: a call of the class or function, in its own file, in another file of its project, in a README, or in the
+examples of its docstring.
 
-    model = GPT(vocab_size=50257, n_layer=12)          the arguments of this call
-    CONFIG = {"dim": 768, …}; model = GPT(CONFIG)      with names that stand for literals of the file
+    model = GPT(vocab_size=50257, n_layer=12)          the arguments of this call, literals only
+    CONFIG = {"dim": 768, …}; model = GPT(CONFIG)      with names that stand for literals of the file, or of a file that it imports
+    model = GPT(args.n_token, args.n_layer)            with the defaults of its command line, `add_argument("--n_layer", default=12)`
+
+Another file counts where it imports the name from the file of the class or from a package that holds it. The nearest one comes first.
+`usage` gives the inputs that such a file calls the model with, `model = GPT(…); model(torch.randn(1, 16, 512))`.
 """
 
 from __future__ import annotations
@@ -10,36 +14,274 @@ from __future__ import annotations
 import ast
 import contextlib
 import doctest
+import functools
 import inspect
 import itertools
+import os
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from screen.capture.build.configs import globals_of, literals_of
+import torch
+from torch import Tensor
 
-
+FILES, LARGEST, LEVELS = 300, 2**18, 4
+"""Of a project: files that are looked at, the bytes of each, and how many folders, its own first, may be the root."""
+_ROOT = re.compile(r"(readme|pyproject\.toml|setup\.py|setup\.cfg|\.git$)", re.IGNORECASE)
+"""What stands in the root of a project."""
+_ASIDE = {"node_modules", "site-packages", "build", "dist", "venv"}
+_BLOCK = re.compile(r"^```(?:python|py)\s*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+"""A piece of Python in a README."""
+_MADE = {"randn", "rand", "zeros", "ones", "empty", "randint", "tensor", "LongTensor", "arange", "full"}
+"""Functions of torch whose result can be made of literals."""
+_MOVED = {"to", "cuda", "cpu", "float", "half", "bfloat16", "contiguous", "requires_grad_", "type"}
+"""Methods after which it is the same input: where it lies, and its precision, follow the model here."""
 STATEMENTS = 40
 """Of the examples of a docstring."""
+_ARITHMETIC = ("max", "min", "int", "len", "round")
 
 
-def example(entry: Any, wanted: list[str]) -> tuple[dict[str, Any], int]:
-    """Arguments by name of the first call that gives all of `wanted`, and its line; nothing, and 0, where there is none."""
+@dataclass
+class _Source:
+    """One file, or one piece of a README."""
+
+    path: str
+    tree: ast.AST
+    names: dict[str, Any] = field(default_factory=dict)
+    """Names that stand for literals."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """The defaults of its command line."""
+    first: int = 0
+    """Lines above it in its file."""
+
+
+def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None) -> tuple[dict[str, Any], str]:
+    """Arguments by name of the nearest call that gives all of `wanted`, and its place (`train.py:12`); else of the call that gives most of them;
+    nothing where there is none. `seen`: what the code of `entry` sees by name."""
     try:
-        file = inspect.getsourcefile(entry) or ""
+        file = os.path.abspath(inspect.getsourcefile(entry) or "")
         signature = inspect.signature(entry)
     except (TypeError, ValueError):
-        return {}, 0
-    tree, known = literals_of(file)
-    names = globals_of(entry)
-    for call in itertools.chain.from_iterable(_calls(t, getattr(entry, "__name__", "")) for t in (tree, ast.Module(documented(entry), []))):
-        found: dict[str, Any] = {}
-        positional = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        for name, value in [*zip(positional, call.args, strict=False), *((k.arg, k.value) for k in call.keywords if k.arg in signature.parameters)]:
-            if name is not None and (literal := _literal(value, known, names)) is not None:
-                found[name] = literal
-        if all(name in found for name in wanted):
-            return found, call.lineno
-    return {}, 0
+        return {}, ""
+    best: tuple[dict[str, Any], str] = {}, ""
+    name = getattr(entry, "__name__", "")
+    for source in itertools.chain(_sources(file, name), [_Source(f"the examples of {name}", ast.Module(documented(entry), []))]):
+        for call in _calls(source.tree, name):
+            found = _arguments(call, signature, source, seen or {} if source.path == file else {})
+            place = f"{os.path.basename(source.path)}:{source.first + call.lineno}"
+            if all(name in found for name in wanted):
+                return found, place
+            if sum(name in found for name in wanted) > sum(name in best[0] for name in wanted):
+                best = found, place
+    return best
+
+
+def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Tables of literals, and the defaults of command lines, in the files of a project that import `name`, with their places."""
+    for source in _sources(os.path.abspath(file), name):
+        if source.options:
+            yield f"the command line of {os.path.basename(source.path)}", source.options
+        for key, value in source.names.items():
+            if isinstance(value, dict) and value and all(isinstance(k, str) for k in value):
+                yield f"{key} of {os.path.basename(source.path)}", value
+
+
+def usage(entry: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:
+    """The inputs that the author calls an instance with, where literals say them, and their place."""
+    try:
+        file = os.path.abspath(inspect.getsourcefile(entry) or "")
+    except TypeError:
+        return
+    name = getattr(entry, "__name__", "")
+    for source in _sources(file, name):
+        assigned = [n for n in ast.walk(source.tree) if isinstance(n, ast.Assign) and any(True for _ in _calls(n.value, name))]
+        held = {t.id for n in assigned for t in n.targets if isinstance(t, ast.Name)}
+        for call in ast.walk(source.tree):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in held:
+                try:
+                    args = tuple(_input(a, source) for a in call.args)
+                    kwargs = {k.arg: _input(k.value, source) for k in call.keywords if k.arg}
+                except _Open:
+                    continue
+                yield args, kwargs, f"{os.path.basename(source.path)}:{source.first + call.lineno}"
+
+
+def _input(node: ast.expr, source: _Source, deep: int = 0) -> Any:
+    """A tensor made of literals, or a literal. Raises `_Open`."""
+    if isinstance(node, ast.Name) and node.id not in source.names and deep < 4:
+        assigned = [n for n in ast.walk(source.tree) if isinstance(n, ast.Assign)]
+        given = [n.value for n in assigned if any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)]
+        if not given:
+            raise _Open
+        return _input(given[-1], source, deep + 1)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return _value(node, source.names, source.options, {})
+    name = node.func.attr
+    if name in _MOVED | {"long", "bool"}:
+        value = _input(node.func.value, source, deep)
+        return value.to(torch.long if name == "long" else torch.bool) if isinstance(value, Tensor) and name in ("long", "bool") else value
+    if name not in _MADE or ast.unparse(node.func.value) != "torch":
+        raise _Open
+    args = [_value(a, source.names, source.options, {}) for a in node.args]
+    named = {k.arg: _value(k.value, source.names, source.options, {}) for k in node.keywords if k.arg == "size"}
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("meta" if name in ("randn", "rand", "empty") else "cpu"):
+            made = getattr(torch, name)(*args, **named)
+    except (TypeError, RuntimeError, ValueError):
+        raise _Open from None
+    return made.to("meta") if made.is_floating_point() else made
+
+
+# -- where to look -------------------------------------------------------------------------------------------------------------------------
+
+
+def _sources(file: str, name: str) -> Iterator[_Source]:
+    """The file itself, then those of its project that import `name` from it, the nearest first."""
+    if not file.endswith(".py"):
+        return
+    if (own := _parsed(file)) is not None:
+        yield own
+    parts = {Path(file).stem, *Path(file).parent.parts[-LEVELS:]}
+    for path in _project(file):
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            continue
+        if f"{name}(" not in text:
+            continue
+        if path.endswith(".py"):
+            source = _parsed(path)
+            if source is not None and _imports(source.tree, name, parts):
+                yield source
+            continue
+        for block in _BLOCK.finditer(text):
+            source = _made(path, block[1], text[: block.start(1)].count("\n"))
+            if source is not None and _imports(source.tree, name, parts):
+                yield source
+
+
+@functools.lru_cache(maxsize=4)
+def _project(file: str) -> tuple[str, ...]:
+    """The other Python files and READMEs of the project that holds a file, the nearest first."""
+    folder = Path(file).parent
+    above = [folder, *folder.parents][:LEVELS]
+    try:
+        root = next((a for a in above if any(_ROOT.match(n) for n in os.listdir(a))), folder)
+    except OSError:
+        return ()
+    found: list[tuple[int, str]] = []
+    for place, folders, files in os.walk(root):
+        folders[:] = sorted(f for f in folders if not f.startswith((".", "_")) and f not in _ASIDE)
+        steps = len(Path(os.path.relpath(place, folder)).parts)
+        for name in sorted(files):
+            path = os.path.join(place, name)
+            read = name.endswith(".py") or name.casefold() == "readme.md"
+            if read and path != file and os.path.getsize(path) <= LARGEST:
+                found.append((steps, path))
+        if len(found) > FILES:
+            break
+    return tuple(path for _, path in sorted(found)[:FILES])
+
+
+def _imports(tree: ast.AST, name: str, parts: set[str]) -> bool:
+    """Does a file import a name from a module or package one part of which is among `parts`, and make none of that name itself?"""
+    imported = False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and any((a.asname or a.name) == name for a in node.names):
+            imported = imported or node.level > 0 or bool(parts & set((node.module or "").split(".")))
+        elif isinstance(node, ast.Import) and any(parts & set(a.name.split(".")) for a in node.names):
+            imported = True  # `import model`, and then `model.Net(…)`
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return False
+    return imported
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(path: str) -> _Source | None:
+    """A file, with the literals of those of its project that it imports."""
+    try:
+        with open(path, encoding="utf-8") as opened:
+            source = _made(path, opened.read())
+    except (OSError, ValueError):
+        return None
+    if source is not None:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ImportFrom) and node.module and (other := _beside(path, node.module)) is not None:
+                taken = _literals(other.tree)
+                named = {a.asname or a.name: a.name for a in node.names}
+                source.names = {**(taken if "*" in named else {k: taken[n] for k, n in named.items() if n in taken}), **source.names}
+    return source
+
+
+def _beside(path: str, module: str) -> _Source | None:
+    """The file of a module beside another file, or in a folder above it."""
+    for folder in list(Path(path).parents)[:LEVELS]:
+        if (found := folder.joinpath(*module.split(".")).with_suffix(".py")).is_file():
+            try:
+                return _made(str(found), found.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                return None
+    return None
+
+
+def _made(path: str, text: str, first: int = 0) -> _Source | None:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+    return _Source(path, tree, _literals(tree), _options(tree), first)
+
+
+def literals_of(file: str) -> dict[str, Any]:
+    """The names of a file, anywhere in it, that are given a literal (the first one)."""
+    found = _parsed(os.path.abspath(file)) if file else None
+    return dict(found.names) if found is not None else {}
+
+
+# -- what stands there ---------------------------------------------------------------------------------------------------------------------
+
+
+def _literals(tree: ast.AST) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        if not isinstance(target, ast.Name | ast.Tuple) or not isinstance(node, ast.Assign):
+            continue
+        several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)  # `batch, length = 3, 80`
+        pairs = zip(target.elts, node.value.elts, strict=False) if several else [(target, node.value)]  # type: ignore[union-attr, attr-defined]
+        for one, value in pairs:
+            try:
+                found.setdefault(one.id if isinstance(one, ast.Name) else "", _value(value, {}, {}, {}))
+            except _Open:
+                continue
+    return found
+
+
+def _options(tree: ast.AST) -> dict[str, Any]:
+    """The defaults of a command line, `parser.add_argument("--n-layer", default=12)`, and what is written over them, `args.n_layer = 6`."""
+    found: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+            words = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+            said = {k.arg: k.value for k in node.keywords}
+            name = max(words, key=lambda w: (w.startswith("--"), len(w)), default="").lstrip("-").replace("-", "_")
+            action = getattr(said.get("action"), "value", "")
+            try:
+                default = _value(said["default"], {}, {}, {}) if "default" in said else {"store_true": False, "store_false": True}[action]
+            except (_Open, KeyError, TypeError):
+                continue
+            found.setdefault(str(getattr(said.get("dest"), "value", name)), default)
+    called = [n for n in ast.walk(tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
+    parsed = [n for n in called if ast.unparse(n.value).endswith("parse_args()")]
+    held = {t.id for n in parsed for t in n.targets if isinstance(t, ast.Name)}
+    for node in ast.walk(tree):
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id in held and isinstance(node, ast.Assign):
+            with contextlib.suppress(_Open):
+                found.setdefault(target.attr, _value(node.value, {}, {}, {}))
+    return found
 
 
 def documented(cls: Any) -> list[ast.stmt]:
@@ -65,25 +307,62 @@ def _imported(statement: ast.stmt) -> set[str]:
 
 def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+        if isinstance(node, ast.Call) and name and getattr(node.func, "attr", getattr(node.func, "id", "")) == name:
             yield node
 
 
-def _literal(node: ast.expr, known: dict[str, Any], names: dict[str, Any]) -> Any:
-    """The value of a literal, of a name that stands for one, or of arithmetic with such names; None where it is none of these."""
-    if isinstance(node, ast.Name):
-        return known.get(node.id)
+def _arguments(call: ast.Call, signature: inspect.Signature, source: _Source, seen: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call that can be told, by name."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [p.name for p in signature.parameters.values() if p.kind in kinds]
+    starred = next((n for n, a in enumerate(call.args) if isinstance(a, ast.Starred)), len(call.args))
+    pairs: list[tuple[str | None, ast.expr]] = [*zip(positional, call.args[:starred], strict=False), *((k.arg, k.value) for k in call.keywords)]
+    found: dict[str, Any] = {}
+    for name, node in pairs:
+        try:
+            value = _value(node, source.names, source.options, seen)
+        except _Open:
+            continue
+        if name is None:  # `Net(**CONFIG)`
+            found.update({k: v for k, v in value.items() if k in signature.parameters} if isinstance(value, dict) else {})
+        elif name in signature.parameters and value is not None:
+            found[name] = value
+    return found
+
+
+class _Open(Exception):
+    """A value that the source does not tell."""
+
+
+def _value(node: ast.expr, names: dict[str, Any], options: dict[str, Any], seen: dict[str, Any]) -> Any:
+    """The value of a literal, of a name that stands for one, of an entry or an option, or of arithmetic with such. Raises `_Open`."""
+    if isinstance(node, ast.Name) and node.id in names:
+        return names[node.id]
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in options:
+        return options[node.attr]
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("torch.device", "device"):
+        return "cpu"  # where this is built, a device is meta in any case
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:
+        return {k.arg: _value(k.value, names, options, seen) for k in node.keywords if k.arg}
+    if isinstance(node, ast.Subscript):
+        try:
+            return _value(node.value, names, options, seen)[_value(node.slice, names, options, seen)]
+        except (KeyError, IndexError, TypeError):
+            raise _Open from None
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         pass
     called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
-    if not all(isinstance(f, ast.Name) and f.id in ("max", "min", "int", "len", "round") for f in called):
-        return None
+    if isinstance(node, ast.Name) or not all(isinstance(f, ast.Name) and f.id in _ARITHMETIC for f in called):
+        raise _Open
     try:
-        return eval(compile(ast.Expression(node), "<call>", "eval"), {**known, **names})  # arithmetic on names of the file
+        result = eval(compile(ast.Expression(node), "<call>", "eval"), {**names, **seen})  # arithmetic on names of the file
     except Exception:  # a name of the function around it
-        return None
+        raise _Open from None
+    if not isinstance(result, int | float | str | list | tuple | dict):
+        raise _Open
+    return result
 
 
-__all__ = ["documented", "example"]
+__all__ = ["documented", "example", "literals_of", "tables", "usage"]

@@ -14,7 +14,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -53,6 +53,9 @@ def load_after(spec: TargetSpec, error: BaseException) -> ModuleType:
     """What can be read of a target that ended with `error`; raises that where there is no model in it."""
     if isinstance(error, SyntaxError | LoadError):
         raise error
+    if spec.path is not None:  # `sys.path.append("utils")` is written for the folder of the file
+        known = [os.path.join(os.path.dirname(os.path.abspath(spec.path)), p) for p in sys.path if p and not os.path.isabs(p)]
+        sys.path += [p for p in known if p not in sys.path and os.path.isdir(p)]
     try:
         module = load_piecewise(spec)
         find(module, spec)
@@ -126,8 +129,9 @@ def load_file(path: str, reading: piecewise.Reading | None = None) -> ModuleType
         parts.insert(0, package)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    for beside in (os.getcwd(), os.path.dirname(full)):  # the latter for a file of a package that imports its neighbours as a script would
+        if beside not in sys.path:
+            sys.path.append(beside)
     sys.argv = [full]
     if len(parts) > 1 and all(p.isidentifier() for p in parts):
         module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
@@ -179,6 +183,11 @@ def find(module: ModuleType, spec: TargetSpec) -> list[Candidate]:
             file=spec.path,
         )
     return found
+
+
+def others(module: ModuleType, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The models of a file beside the one entry that stands for all of them; none where there is no such entry."""
+    return {} if set(entries).isdisjoint(ENTRIES) else {name: entry for name, entry in _outermost(module) if name not in entries}
 
 
 def attribute(module: ModuleType, dotted: str, text: str) -> Any:
@@ -301,6 +310,29 @@ def references(module: ModuleType) -> dict[str, set[str]]:
     return closed
 
 
+def makers(module: ModuleType, entry: Any) -> list[str]:
+    """The functions of a file that return an instance of one of its classes, in the order of the source."""
+    try:
+        with open(module.__file__ or "", encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    name = getattr(entry, "__name__", "")
+    found = []
+    for node in tree.body:
+        if isinstance(entry, type) and isinstance(node, ast.FunctionDef) and inspect.isfunction(vars(module).get(node.name)):
+            assigned = [n for n in ast.walk(node) if isinstance(n, ast.Assign) and _calls(n.value, name)]
+            calls = {t.id for n in assigned for t in n.targets if isinstance(t, ast.Name)}
+            returned = [n.value for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None]
+            if any(_calls(value, name) or (isinstance(value, ast.Name) and value.id in calls) for value in returned):
+                found.append(node.name)
+    return found
+
+
+def _calls(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
 def _read(node: ast.AST) -> Iterator[str]:
     """Names read in the body of a definition, except where they only type or test."""
     if isinstance(node, ast.Name):
@@ -342,6 +374,8 @@ __all__ = [
     "is_candidate",
     "load",
     "load_file",
+    "makers",
+    "others",
     "reading_of",
     "references",
 ]

@@ -173,7 +173,7 @@ def _mended(
     if found.error is not None and found.error is result.error:
         proposals = itertools.chain(_by_call(found, values, look), _by_statement(found, result, values, look))
     elif result.error is not None:
-        proposals = _by_statement(found, result, values, look)
+        proposals = itertools.chain(_by_pattern(found, result.error, values, look), _by_statement(found, result, values, look))
     if isinstance(result.error, TypeError) and "positional argument" in str(result.error):  # one that a part of the model does not take
         proposals = itertools.chain(proposals, ((n, None) for n, p in look.parameters.items() if n in values and p.default is None))
     done: set[Any] = set()
@@ -297,8 +297,11 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[
     if a.dim() != b.dim():
         low, high = (a, b) if a.dim() < b.dim() else (b, a)
         for name in _sources(found, values, low):
-            if values[name].dtype.is_floating_point and values[name].shape == low.shape:
-                yield name, torch.empty(high.shape, dtype=values[name].dtype, device="meta")
+            if values[name].shape == low.shape:
+                kind = values[name].dtype if values[name].dtype.is_floating_point else high.dtype
+                yield name, torch.empty(high.shape, dtype=kind, device="meta")
+                if low.dim() + 1 == high.dim():
+                    yield name, torch.empty([*low.shape, high.shape[-1]], dtype=kind, device="meta")
 
 
 def _lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
@@ -316,6 +319,7 @@ def _lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
             sides = [s * ratio for s in value.shape[-2:]]
             if all(abs(s - round(s)) < 1e-6 and s >= 1 for s in sides):
                 yield torch.empty([*value.shape[:-2], *map(round, sides)], dtype=value.dtype, device="meta")
+        yield from (_resized(value, axis, value.shape[axis] * wanted // have) for axis in (-1, -2) if value.shape[axis] * wanted % have == 0)
 
 
 # -- what a statement of the user refuses ------------------------------------------------------------------------------------------------
@@ -354,6 +358,32 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
             for name in _sources(found, values, value):
                 count = wanted if wanted is not None else values[name].dim() + 1
                 yield from ((name, v) for v in _axes(values[name], count, look))
+
+
+_AXES = re.compile(r"expected (\d)\+? dims\. Received (\d)-dim")
+_CHUNKS = re.compile(r"can't divide axis of length (\d+) in chunks of (\d+)")
+"""What einops says of a tensor that its pattern does not fit (einops/einops.py, `_apply_recipe`)."""
+
+
+def _by_pattern(found: Failed, error: BaseException, values: Values, look: Lookup) -> Iterator[tuple[str, Any]]:
+    """A written pattern wants more axes, or a length that is a multiple."""
+    text = str(error)
+    if (chunks := _CHUNKS.search(text)) is not None:
+        length, multiple = int(chunks[1]), int(chunks[2])
+        for name, value in values.items():
+            sides = [axis for axis, size in enumerate(value.shape) if size == length and axis] if isinstance(value, Tensor) else []
+            target = multiple * max(1, -(-length // multiple))
+            if len(sides) > 1:  # both sides of an image
+                yield name, _resized(_resized(value, sides[-1], target), sides[-2], target)
+            yield from ((name, _resized(value, axis, target)) for axis in sides)
+    if (axes := _AXES.search(text)) is None:
+        return
+    for frame, _ in reversed(list(frames(error))):
+        names = [n for v in _tensors(frame.f_locals.values()) for n in _sources(found, values, v)]
+        for name in dict.fromkeys(names):
+            yield from ((name, v) for v in _axes(values[name], values[name].dim() + int(axes[1]) - int(axes[2]), look))
+        if names:
+            return
 
 
 def _place(error: BaseException) -> tuple[FrameType, int] | None:

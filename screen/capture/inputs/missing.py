@@ -35,7 +35,7 @@ def missing(model: nn.Module, error: BaseException) -> tuple[str, ...]:
         if isinstance(said, ast.Raise):
             said = condition(frame.f_code.co_filename, line)
         if said is not None:
-            nothing = {n.id for n in _parts(said) if isinstance(n, ast.Name) and frame.f_locals.get(n.id, 0) is None}
+            nothing = {n.id for n in parts_of(said) if isinstance(n, ast.Name) and frame.f_locals.get(n.id, 0) is None}
             culprits = _passed(said, culprits) & nothing or nothing or culprits
     known = forward_parameters(model)
     given = calls[start][0].f_locals
@@ -66,7 +66,7 @@ def condition(file: str, line: int) -> ast.stmt | None:
 
 def _passed(statement: ast.stmt, names: set[str]) -> set[str]:
     """The variables that a call of this statement passes under one of these names."""
-    calls = [node for node in _parts(statement) if isinstance(node, ast.Call)]
+    calls = [node for node in parts_of(statement) if isinstance(node, ast.Call)]
     return {k.value.id for call in calls for k in call.keywords if k.arg in names and isinstance(k.value, ast.Name)}
 
 
@@ -85,7 +85,7 @@ def statement(file: str, line: int) -> ast.stmt | None:
     return min(covering, key=lambda s: (s.end_lineno or s.lineno) - s.lineno, default=None)
 
 
-def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
+def parts_of(statement: ast.stmt) -> Iterator[ast.AST]:
     """The expressions of a statement, without the statements inside it."""
     waiting: list[ast.AST] = [statement]
     while waiting:
@@ -94,4 +94,4 @@ def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
         waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
 
 
-__all__ = ["condition", "frames", "missing", "statement"]
+__all__ = ["condition", "frames", "missing", "parts_of", "statement"]
