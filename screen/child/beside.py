@@ -33,8 +33,8 @@ def beside(request: Request, built: Built, failed: Graph) -> tuple[Built, Graph]
     if 4 * small.info.parameters > ROOM:
         return built, failed
     try:
-        drawn = [_values(real_loop(replace(request, set={**request.set, **settings}), small, seed)) for seed in SEEDS]
-        graph = trace_beside(small.model, small.args, small.kwargs, drawn, initialisers=small.initialisers)
+        small = _drawn(request, small, settings)
+        graph = trace_beside(small.model, small.args, small.kwargs, small.drawn, initialisers=small.initialisers).graph
     except Exception:  # of the user's code, on another device: what meta said stands
         return built, failed
     if graph.failure is not None:
@@ -44,7 +44,20 @@ def beside(request: Request, built: Built, failed: Graph) -> tuple[Built, Graph]
     what = f"narrowed: {sizes}" if settings else "at its own sizes"
     note = f"`forward` reads numbers of the data (line {read.line}) and does not run without them: traced with weights on the CPU, {what}"
     changed = {**small.info.changed, **{key: [built.integers[key], value] for key, value in settings.items()}}
-    return replace(small, info=replace(small.info, changed=changed, notes=(*small.info.notes, note))), graph
+    info = replace(small.info, weights="real", changed=changed, notes=(*small.info.notes, note))
+    return replace(small, info=info), graph
+
+
+def with_values(request: Request, built: Built) -> Built:
+    """The model as `beside` makes it, narrowed where it has to be, with values of its weights. Raises what the user's code raises."""
+    small, settings = _narrowed(built)
+    return _drawn(request, small, settings)
+
+
+def _drawn(request: Request, small: Built, settings: Mapping[str, int]) -> Built:
+    """With values of real weights, one draw for each of `SEEDS`; `settings`: those that it was narrowed by."""
+    small = replace(small, supplied={**small.supplied, **settings})
+    return replace(small, drawn=tuple(_values(real_loop(request, small, seed)) for seed in SEEDS))
 
 
 def _values(model: nn.Module) -> dict[str, Any]:
@@ -85,4 +98,4 @@ def _modules(built: Built) -> int:
     return sum(1 for _ in built.model.modules())
 
 
-__all__ = ["beside"]
+__all__ = ["beside", "with_values"]

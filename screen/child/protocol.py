@@ -59,6 +59,8 @@ class Request:
     """name of a model -> `SpotPlan` as plain data: look at these in place of sending the graphs."""
     again: dict[str, Any] | None = None
     """name of a model -> {graph: its JSON, plain: what the module gave, seed}: run these graphs, and nothing of the target."""
+    beside: tuple[str, ...] = ()
+    """Models of these names are looked at with values of real weights beside meta (`screen.child.beside`)."""
     draw: int = 0
     """Which random numbers and places in memory the process has (`screen.child.draw`)."""
     sandbox: str = "auto"
@@ -75,7 +77,7 @@ class Request:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Request:
         """What `to_json` gave."""
-        return Request(**{**data, "inputs": tuple(data["inputs"]), "hidden": tuple(data["hidden"])})
+        return Request(**{**data, "inputs": tuple(data["inputs"]), "hidden": tuple(data["hidden"]), "beside": tuple(data["beside"])})
 
 
 def pack(body: bytes) -> bytes:

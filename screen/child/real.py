@@ -20,6 +20,7 @@ from screen.capture.build.inner import inner
 from screen.capture.build.overrides import nest
 from screen.capture.build.random_state import seeded
 from screen.capture.trace.loop import Loop
+from screen.capture.kernels import older
 from screen.child.protocol import Request
 from screen.errors import LoadError
 from screen.graph import Initialiser
@@ -88,18 +89,20 @@ def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, A
         from screen.capture.build import transformers as hf
 
         sizes = {key: new for key, (_, new) in built.info.changed.items()} if request.width is not None else {}
-        return hf.real(spec, {**request.set, **sizes, **more})
+        return hf.real(spec, {**request.set, **sizes, **built.supplied, **more})
     if spec.kind == "timm":
         from screen.capture.build import libraries
 
-        made: nn.Module = libraries.timm().create_model(spec.name, pretrained=False, **request.set, **more)
+        made: nn.Module = libraries.timm().create_model(spec.name, pretrained=False, **{**request.set, **built.supplied, **more})
         return made
     module = python_file.load(spec) if module is None else module
+    older.again()
     found = python_file.find(module, spec)
-    name, entry = next((f for f in found if built.name == f"{spec.text}::{f[0]}"), found[0])
+    name = built.entry or found[0][0]
+    entry: Any = next((value for key, value in found if key == name), None) or getattr(module, name)
     if isinstance(entry, nn.Module):
         return copy.deepcopy(inner(name, entry)[0])
-    settings = {k.removeprefix(f"{name}."): v for k, v in {**request.set, **more}.items()}
+    settings = {k.removeprefix(f"{name}."): v for k, v in {**request.set, **built.supplied, **more}.items()}
     args, kwargs, _ = arguments(name, entry, nest(settings), module)
     return inner(name, entry(*args, **kwargs))[0]
 

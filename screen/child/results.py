@@ -7,7 +7,7 @@ import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from screen.child.descendants import MOST
 from screen.child.protocol import ProtocolError, Request, error_of
@@ -40,6 +40,8 @@ class Info:
     """Field of the config to its old and new value."""
     notes: tuple[str, ...] = ()
     """What was left out, a sentence each."""
+    weights: Literal["meta", "real"] = "meta"
+    """`real` where values of real ones stood beside meta when it was traced."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,8 @@ def _info(fields: dict[str, Any]) -> Info:
         if not isinstance(value, types):
             raise TypeError(f"a target says {str(value)[:MAX_TEXT]!r}")
     changed = {str(key): (old, new) for key, (old, new) in dict(fields["changed"]).items()}
-    return Info(kind, model_class, parameters, dtype, fields["block"], changed, tuple(str(note) for note in fields.get("notes", ())))
+    notes = tuple(str(note) for note in fields.get("notes", ()))
+    return Info(kind, model_class, parameters, dtype, fields["block"], changed, notes, "real" if fields.get("weights") == "real" else "meta")
 
 
 __all__ = ["Capture", "Captured", "Info", "Progress", "State", "silent", "words"]

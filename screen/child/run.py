@@ -153,6 +153,7 @@ def _probe(wanted: dict[str, Any], request: Request, send: Send, build: Callable
 def _spot(plans: dict[str, Any], request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
     """Build the models once more, and look at them on real tensors."""
     from screen.capture.trace.loop import alone
+    from screen.child.beside import with_values
     from screen.child.real import deeper_loop, real_loop
     from screen.probe.measure.leaves import Watch
     from screen.probe.plan.spot_types import plan_from_json
@@ -165,6 +166,7 @@ def _spot(plans: dict[str, Any], request: Request, send: Send, build: Callable[[
             continue
         asked = plan_from_json(plan)
         built = built if asked.loop else alone(built)
+        built = with_values(request, built) if built.name in request.beside else built
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("probe")
         send(frame("spot", found=spot_check(asked, built, watch, partial(real_loop, request, built), partial(deeper_loop, request, built))))

@@ -58,9 +58,9 @@ GRACE = 20.0
 """Seconds of the wall clock after which a spot check is given up."""
 
 
-def spot_request(request: Request, plans: Mapping[str, SpotPlan]) -> Request:
-    """The same target once more, to be looked at."""
-    return replace(request, timeout=min(request.timeout, GRACE), spot={name: to_json(plan) for name, plan in plans.items()})
+def spot_request(request: Request, plans: Mapping[str, SpotPlan], beside: tuple[str, ...] = ()) -> Request:
+    """The same target once more, to be looked at; `beside`: models that were traced with values of real weights beside meta."""
+    return replace(request, timeout=min(request.timeout, GRACE), spot={name: to_json(plan) for name, plan in plans.items()}, beside=beside)
 
 
 def with_weights(plan: SpotPlan, facts: Facts) -> SpotPlan:

@@ -231,7 +231,8 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
             found[model.name] = error
     if not plans:
         return found
-    seen = capture(spot_request(job.request, plans), progress)
+    beside = tuple(model.name for model in captured.models if model.info.weights == "real")
+    seen = capture(spot_request(job.request, plans, beside), progress)
     looked = {name: _found(seen, name) for name in plans}
     differing = _differing(job, found, looked, capture, progress)
     silent = {name for name, plan in plans.items() if plan.weights and looked[name].plain is None and _spot_of(seen, name) is not None}

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from screen.capture.build.built import Built
 from screen.capture.trace.loop import Loop
-from screen.capture.trace.tracer import Trace
+from screen.capture.trace.tracer import Trace, trace_beside
 from screen.probe.budget.budget import CALL, RATES, load_of
 from screen.probe.deeper import TIMES, depths
 from screen.probe.depth.laws import gap
@@ -27,7 +27,7 @@ from screen.probe.measure.attention import logits as logits_of
 from screen.probe.measure.determinism import settled
 from screen.probe.measure.kernels import BatchStatistics
 from screen.probe.measure.leaves import Material, Watch
-from screen.probe.measure.parted import traced
+from screen.probe.measure.parted import as_parted, traced
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import (
@@ -76,7 +76,12 @@ def spot_check(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, de
 
 def _measured(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, deeper: Deeper | None) -> Found:
     once = ran(plan.weights, plan.seed, built, make) if plan.weights else None
-    trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+    if built.drawn:
+        trace = as_parted(trace_beside(built.model, built.args, built.kwargs, built.drawn, initialisers=built.initialisers))
+        if any(guess.decides for guess in trace.graph.guesses):
+            raise Missing("what the forward reads of the data decides the program")
+    else:
+        trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
     if not plan.is_of(trace.graph):
         raise Missing(OTHER)
     plain = None if once is None else told(once, trace, Material(Tape(trace, torch.float32), built, watch, plan.seed))

@@ -50,6 +50,8 @@ class Info(Protocol):
     def changed(self) -> Mapping[str, Sequence[object]]: ...
     @property
     def notes(self) -> Sequence[str]: ...
+    @property
+    def weights(self) -> Literal["meta", "real"]: ...
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,7 @@ def _target(facts: Facts | None, info: Info, request: Request) -> schema.Target:
         changed={key: (_plain(old), _plain(new)) for key, (old, new) in info.changed.items()},
         options=list(request.options),
         notes=list(info.notes),
+        weights=info.weights,
     )
 
 

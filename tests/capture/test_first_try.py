@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -247,6 +248,21 @@ def test_a_default_of_none_is_named_where_a_constructor_fails(write: Any) -> Non
     said = explain(caught.value, Request(path), "load")
     assert isinstance(said, LoadError) and said.try_.startswith("There `heads` is None: give it a value")
     assert not none_at(TypeError("unsupported operand type(s) for //: 'int' and 'str'"))
+
+
+def test_a_keyword_of_another_version_is_left_out_where_it_is_none(write: Any) -> None:
+    Path("library_of_another_version.py").write_text(
+        "from torch import nn\n\n\nclass Part(nn.Module):\n    def __init__(self, d):\n"
+        "        super().__init__()\n        self.a = nn.Linear(d, d)\n\n"
+        "    def forward(self, x):\n        return self.inside(x, scale=None)\n\n    def inside(self, x, scale=None):\n        return self.a(x)\n"
+    )
+    source = "from library_of_another_version import Part\n\n\nclass Own(Part):\n    def inside(self, x):\n        return 2 * self.a(x)\n\n\n" \
+        "class Net(Base):\n    def __init__(self, way={}):\n        super().__init__()\n        self.more = Own(24, way=way)\n\n" \
+        "    def extra(self, x):\n        return self.more(x)\n"  # fmt: skip
+    (b,) = built(write(source.format(None)) + "::Net")
+    assert runs(b) == "" and any("takes no `way`: it is `None`" in n for n in b.info.notes) and any("takes no `scale`" in n for n in b.info.notes)
+    with pytest.raises(TypeError, match="way"):
+        built(write(source.format(3), name="stated.py") + "::Net")
 
 
 KERNELS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,15 @@ from screen.capture.build.build import build
 from screen.capture.build.built import Built
 from screen.capture.trace.tracer import trace
 from screen.child import beside as room
-from screen.child.beside import beside
+from screen.child.beside import beside, with_values
 from screen.child.protocol import Request
+from screen.child.real import real_loop
+from screen.facts import derive
 from screen.graph import Graph
 from screen.graph.target import parse
+from screen.pipeline.spot import spot_plan, spot_request
+from screen.probe.measure.leaves import Watch
+from screen.probe.spot import spot_check
 
 ROUTED = """
 import torch
@@ -67,6 +73,20 @@ def test_values_of_real_weights_stand_beside_meta(target: Any) -> None:
     assert kept.shape is not None and 0 < kept.shape[1] < 32
     assert not graph.ranges, "a value that hangs on weights is no number of the program"
     assert graph.guesses and not any(g.decides for g in graph.guesses)
+
+
+def test_the_spot_check_runs_what_was_narrowed(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "ROOM", 4 * 8000)
+    built, _, found, graph = target("", "looked_at")
+    assert found.info.weights == "real" and built.info.weights == "meta"
+    asked = Request("looked_at.py", inputs=("ids=int64[2,16]",))
+    facts = derive(graph, is_block=False)
+    again = with_values(asked, built)
+    seen = spot_check(spot_plan(facts), again, Watch(), partial(real_loop, asked, again))
+    assert not seen["reason"] and seen["replayed"] is True and seen["streams"][0]["rms"]
+    assert spot_check(spot_plan(facts), built, Watch(), partial(real_loop, asked, built))["reason"]
+    request = spot_request(asked, {"looked_at.py": spot_plan(facts)}, ("looked_at.py",))
+    assert Request.from_json(request.to_json()).beside == ("looked_at.py",)
 
 
 def test_what_hangs_on_the_draw_decides(target: Any) -> None:

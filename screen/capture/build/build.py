@@ -22,7 +22,7 @@ from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up
-from screen.capture.build.construct import Values, attempted, construct, workshop
+from screen.capture.build.construct import Told, Values, attempted, construct, workshop
 from screen.capture.build.configs import Needs
 from screen.capture.build.examples import usage
 from screen.capture.build.holder import arriving
@@ -33,7 +33,7 @@ from screen.capture.inputs.trial import outcome
 from screen.capture.build.inner import inner
 from screen.capture.build.integers import of_config, of_entry
 from screen.capture.inputs.context import Lookup, config_parts, forward_signature
-from screen.capture.kernels import stand_in
+from screen.capture.kernels import older, stand_in
 from screen.capture.trace.loop import DEEPEST, as_loop, recorded
 from screen.capture.initial.buffers import buffers
 from screen.capture.build.width import resized, sizes_of
@@ -134,7 +134,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
         entries = {name: partial(entry, spec.argument) for name, entry in entries.items()}
     reading = python_file.reading_of(module)
     given = {name: _of_one(name, entries, settings) for name in entries}
-    told: list[str] = []
+    told: dict[str, Told] = {}
     try:
         made, refused = _made(entries, given, module, reading, told)
     except Needs:
@@ -156,8 +156,9 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
         notes = (f"`{name}` has no `forward`: its `{part}` is looked at",) if part else ()
         stated = explicit.of_file(module, model, (name, type(model).__name__))
         ready = _ready(label, model, spec.kind, stated, inputs, depth, record, changed, known, author=None if part else entries[name])
-        info = replace(ready.info, notes=(*stand_in.notes(), *reading.lines, *told, *refused, *notes, *ready.info.notes))
-        built.append(replace(ready, info=info, integers=of_entry(entries[name], given[name], module)))
+        info = replace(ready.info, notes=(*stand_in.notes(), *older.notes(), *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
+        whole_numbers = of_entry(entries[name], given[name], module)
+        built.append(replace(ready, info=info, integers=whole_numbers, entry=name, supplied=told[name].settings))
     return built
 
 
@@ -172,16 +173,17 @@ _Made = tuple[str, tuple[nn.Module, _Record, dict[str, list[Any]]]]
 
 
 def _made(
-    entries: dict[str, Any], given: dict[str, dict[str, Any]], module: ModuleType, reading: Reading, told: list[str]
+    entries: dict[str, Any], given: dict[str, dict[str, Any]], module: ModuleType, reading: Reading, told: dict[str, Told]
 ) -> tuple[list[_Made], list[str]]:
     """The models that build, and why the others do not; a function of the file that makes one of a class stands for it where the class alone lacks
-    arguments. `told` is filled with where arguments are from. Raises the first error where none does."""
+    arguments. `told` is filled with what else each was given. Raises the first error where none does."""
     made: list[_Made] = []
     errors: dict[str, Exception] = {}
     makers: dict[str, Exception] = {}
     for name in list(entries):
+        told[name] = Told()
         try:
-            made.append((name, _one(name, entries[name], given[name], module, reading, told)))
+            made.append((name, _one(name, entries[name], given[name], module, reading, told[name])))
         except NameError as error:
             errors[name] = _explained(name, error, reading)
         except Exception as error:
@@ -189,13 +191,13 @@ def _made(
         for maker in python_file.makers(module, entries[name]) if isinstance(errors.get(name), Needs) else ():
             if maker in entries:
                 continue
+            told[maker] = Told([f"`{maker}` makes `{name}`"])
             try:
-                made.append((maker, _one(maker, vars(module)[maker], given[name], module, reading, told)))
+                made.append((maker, _one(maker, vars(module)[maker], given[name], module, reading, told[maker])))
             except Exception as error:
                 makers[maker] = error
                 continue
             entries[maker], given[maker] = vars(module)[maker], given[name]
-            told.append(f"`{maker}` makes `{name}`")
             del errors[name]
             break
     if not made:
@@ -206,7 +208,7 @@ def _made(
 
 
 def _one(
-    name: str, entry: Any, settings: dict[str, Any], module: ModuleType, reading: Reading, told: list[str]
+    name: str, entry: Any, settings: dict[str, Any], module: ModuleType, reading: Reading, told: Told
 ) -> tuple[nn.Module, _Record, dict[str, list[Any]]]:
     """One model of a file, with the names that its settings give back to the file."""
     lost = {key: settings[key] for key in settings if key in reading.lost}

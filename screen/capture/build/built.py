@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -25,7 +25,8 @@ class TargetInfo:
     """Of most weights."""
     block: bool
     """One residual block, to be stacked, rather than a whole model."""
-    weights: str = "meta"
+    weights: Literal["meta", "real"] = "meta"
+    """`real` where values of real ones stood beside meta."""
     changed: dict[str, list[Any]] = field(default_factory=dict)
     """Config field to [old, new]."""
     notes: tuple[str, ...] = ()
@@ -52,6 +53,12 @@ class Built:
     looked for again. None for a live model, which nothing can build again."""
     integers: Mapping[str, int] = field(default_factory=dict)
     """Settings that are whole numbers, as `--set` names them, with their values."""
+    entry: str = ""
+    """What makes it, by its name in its file."""
+    supplied: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that its author gives elsewhere, without which it does not build (`screen.capture.build.construct.Told`)."""
+    drawn: tuple[Mapping[str, torch.Tensor], ...] = ()
+    """Values of its weights that stood beside meta when it was traced, by name, one draw after the other."""
     sizes: Callable[[], Sizes] | None = None
     """The fields of its config that go with its width; None where there is no config. Raises `UsageError`."""
 

@@ -14,6 +14,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ from torch.overrides import TorchFunctionMode
 from screen.capture import devices
 from screen.capture.build.meta_copy import has_values, on_meta, values_of
 from screen.capture.initial.recorder import Recorder
+from screen.capture.kernels.older import leave_out
 from screen.capture.kernels.stand_in import stand_in
 from screen.capture.build.configs import (
     Given,
@@ -186,22 +188,33 @@ def attempted(run: Callable[[Values], _T]) -> _T:
         except Exception as error:
             if reads_a_value(error) and values is not Values.ALL:
                 values = Values.FEW if values is Values.NONE else Values.ALL
-            elif not (lacks_torchvision(error) or stand_in(error)):
+            elif not (lacks_torchvision(error) or stand_in(error) or leave_out(error)):
                 raise
 
 
+@dataclass
+class Told:
+    """What a model was given that nobody stated."""
+
+    notes: list[str] = field(default_factory=list)
+    """Where it is from, in sentences."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """By dotted names, as of `--set`: what its constructor refused, as the author gives it."""
+
+
 def construct(
-    name: str, entry: Any, settings: dict[str, Any], module: ModuleType | None, told: list[str] | None = None
+    name: str, entry: Any, settings: dict[str, Any], module: ModuleType | None, told: Told | None = None
 ) -> tuple[nn.Module, _Record, dict[str, list[Any]]]:
-    """The model that a candidate stands for, on meta and in eval, with its initialisers and what `settings` changed; `told` is filled with where
-    other arguments are from.
+    """The model that a candidate stands for, on meta and in eval, with its initialisers and what `settings` changed; `told` is filled with what
+    else it was given.
 
     Raises `UsageError` for settings that do not fit, `LoadError` when no model comes out; exceptions of the user's code pass through."""
     if isinstance(entry, nn.Module):
         if settings:
             raise UsageError(f"`--set` needs a class or a function, because it changes how `{name}` is built", f"`{name}` is an instance")
         return on_meta(entry).eval(), values_of(entry) + buffers(entry), {}
-    args, kwargs, changed = arguments(name, entry, nest(settings), module, told)
+    told = Told() if told is None else told
+    args, kwargs, changed = arguments(name, entry, nest(settings), module, told.notes)
 
     def build(values: Values) -> tuple[Any, Recorder]:
         with workshop(recorder := Recorder(), values=values):
@@ -215,8 +228,8 @@ def construct(
             raise
         more, place = _stated(lacking, kwargs)
         if place and not {*more} & {*settings}:
-            if told is not None:
-                told.append(f"what is None, or refused, is that of {place}")
+            told.notes.append(f"what its constructor refuses otherwise is that of {place}: {', '.join(f'`{k}`' for k in more)}")
+            told.settings |= more
             return construct(name, entry, {**settings, **more}, module, told)
         file, line = next((f.f_code.co_filename, n) for f, n in reversed(list(frames(error))) if not f.f_code.co_filename.startswith((TORCH, HERE)))
         raise refuses(name, lacking, f"{os.path.basename(file)}:{line}") from error
@@ -293,4 +306,4 @@ def _default(parameter: inspect.Parameter | None) -> Any:
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
-__all__ = ["READS", "SMALL", "Values", "arguments", "attempted", "construct", "reads_a_value", "workshop"]
+__all__ = ["READS", "SMALL", "Told", "Values", "arguments", "attempted", "construct", "reads_a_value", "workshop"]

@@ -58,18 +58,18 @@ def trace_beside(
     weights: Sequence[Mapping[str, Tensor]],
     *,
     initialisers: tuple[tuple[str, tuple[Initialiser, ...]], ...] = (),
-) -> Graph:
-    """As `trace`, with values beside meta: of parameters and buffers the first of `weights`, by name, of float arguments draws from N(0, 1). What the
+) -> Trace:
+    """As `run`, with values beside meta: of parameters and buffers the first of `weights`, by name, of float arguments draws from N(0, 1). What the
     forward reads is then what it would read, where meta alone has to guess; it decides something unless all of `weights` give the same program."""
     named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
-    graphs = []
+    traces = []
     for seed, values in enumerate(weights):
         known = {id(tensor): values[name].detach() for name, tensor in named if name in values}
-        graphs.append(_once(model, args, kwargs, initialisers, {}, stamped=False, known=known, seed=seed)[0].graph)
-    first, *others = graphs
+        traces.append(_once(model, args, kwargs, initialisers, {}, stamped=False, known=known, seed=seed)[0])
+    first, *others = (t.graph for t in traces)
     same = all(g.failure is None and convert.shape_of(g) == convert.shape_of(first) for g in others)
     sites = {(g.file, g.line, DRAWN) for g in first.guesses} if others and same else set()
-    return convert.mark_harmless(first, sites)
+    return replace(traces[0], graph=convert.mark_harmless(first, sites))
 
 
 def run(

@@ -1,0 +1,90 @@
+"""What another version of a library took or had, where leaving it out or giving it back changes nothing; a note says so.
+
+A file that was written for another version of a library passes it settings that are gone (`Block(…, qk_scale=None)`), or takes fewer than the library
+now passes (`forward_features(x)`, called with `attn_mask=None`). `None` and `False` ask for nothing, so the call without the keyword is the one that
+was meant; any other value is an error as before. `numpy.float` and the like were other names of Python's own types until NumPy 1.24 took them away:
+https://numpy.org/doc/stable/release/1.20.0-notes.html#using-the-aliases-of-builtin-types-like-np-int-is-deprecated
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+_UNKNOWN = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
+"""Python's own words."""
+
+_LEFT_OUT = "__screen_left_out__"
+_ALIAS = re.compile(r"module 'numpy' has no attribute '(float|int|complex|object|str|bool)'")
+_left_out: dict[tuple[str, str], None] = {}
+_told: dict[str, None] = {}
+
+
+def leave_out(error: BaseException) -> bool:
+    """Make the callable of such an error take the keyword where it asks for nothing, or numpy have the name; False where there is nothing to make, or
+    it was made before."""
+    if isinstance(error, AttributeError) and (alias := _ALIAS.search(str(error))) is not None:
+        setattr(sys.modules["numpy"], alias[1], getattr(builtins, alias[1]))
+        _told[f"`numpy.{alias[1]}`, which this version of numpy lacks, is Python's `{alias[1]}`"] = None
+        return True
+    said = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
+    if said is None or "." not in said[1] or not _made(said[1], said[2]):
+        return False
+    _left_out[said[1], said[2]] = None
+    return True
+
+
+def again() -> None:
+    """The same for classes of the same names that were made since: a file was read once more."""
+    for name, key in _left_out:
+        _made(name, key)
+
+
+def _made(name: str, key: str) -> bool:
+    owner, method = name.rsplit(".", 1)
+    found = [cls for cls in _classes(nn.Module) if cls.__qualname__ == owner and _lacks(vars(cls).get(method), key)]
+    for cls in found:
+        setattr(cls, method, _without(vars(cls)[method], key))
+    return bool(found)
+
+
+def notes() -> tuple[str, ...]:
+    """What a report says of what was left out and given back in this process."""
+    return tuple(_told)
+
+
+def _classes(base: type[Any]) -> Iterator[type[Any]]:
+    for cls in base.__subclasses__():
+        yield cls
+        yield from _classes(cls)
+
+
+def _lacks(function: Any, key: str) -> bool:
+    """Is this a function without such a keyword?"""
+    if not inspect.isfunction(function):
+        return False
+    known = inspect.signature(function).parameters.values()
+    return key not in getattr(function, _LEFT_OUT, ()) and all(p.name != key and p.kind is not p.VAR_KEYWORD for p in known)
+
+
+def _without(function: Any, key: str) -> Any:
+    """The function, with a keyword left out that asks for nothing."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if key in kwargs and (kwargs[key] is None or kwargs[key] is False):
+            _told[f"`{function.__qualname__}` takes no `{key}`: it is `{kwargs.pop(key)}`, and left out"] = None
+        return function(*args, **kwargs)
+
+    setattr(called, _LEFT_OUT, (key, *getattr(function, _LEFT_OUT, ())))
+    return called
+
+
+__all__ = ["again", "leave_out", "notes"]
