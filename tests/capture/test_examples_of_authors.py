@@ -146,3 +146,11 @@ def test_a_file_of_a_package_imports_its_neighbours_as_a_script_would(write: Any
     source = f"{head}from base_of_first_try import Base\n\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__(D, N)\n"
     (b,) = built(write(source, name="package/model.py", head=""))
     assert (b.model.embed.embedding_dim, len(b.model.maps)) == (32, 2)  # type: ignore[union-attr, arg-type]
+
+
+def test_an_argument_that_a_forward_asks_for_is_named(write: Any) -> None:
+    source = "class Net(Base):\n    def __init__(self, size=None):\n        super().__init__()\n        self.size = size\n\n" \
+        "    def extra(self, x):\n        assert self.size is not None and self.maps is not None\n        return x * self.size\n"  # fmt: skip
+    (b,) = built(write(source))
+    assert any(note.endswith("; `size` is None, which model.py:12 asks for: `--set size=…`") for note in b.info.notes)
+    assert runs(built("model.py", size=2)[0]) == ""

@@ -5,8 +5,10 @@ Everything is built under `torch.device("meta")`: a model of 405 billion weights
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,6 +30,7 @@ from screen.capture.build.examples import usage
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
 from screen.capture.build.piecewise import Reading, replaced
+from screen.capture.inputs.missing import frames, parts_of, statement
 from screen.capture.inputs.search import infer, required
 from screen.capture.inputs.trial import outcome
 from screen.capture.build.inner import inner
@@ -303,7 +306,8 @@ def _ready(
         made.append(f"its inputs are those of {place}")
     elif tried:
         first = next((p.name for p in forward_signature(model)), "x")
-        made.append(f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …")
+        lacking = _left_open(model, (args, kwargs))
+        made.append(f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …{lacking}")
     info = replace(info, notes=tuple(made))
     if found.block:
         loop = as_loop(model, found.fed, depth)
@@ -362,6 +366,18 @@ def _said(model: nn.Module, author: Any) -> tuple[explicit.Inputs, str] | None:
             if outcome(twin, *given).error is None:
                 return given, place
     return None
+
+
+def _left_open(model: nn.Module, given: explicit.Inputs) -> str:
+    """Arguments of the constructor that are `None`, and that the line where the forward fails asks for, with how to give them; empty for none."""
+    error = outcome(on_meta(model), *given).error
+    own = [f for f in frames(error) if isinstance(f[0].f_locals.get("self"), type(model))] if error is not None else []
+    said = statement(own[-1][0].f_code.co_filename, own[-1][1]) if own else None
+    asked = [n.attr for n in parts_of(said) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "self"] if said is not None else []
+    known = inspect.signature(type(model)).parameters
+    open_ = [name for name in dict.fromkeys(asked) if name in known and getattr(model, name, 0) is None]
+    where = f"{os.path.basename(own[-1][0].f_code.co_filename)}:{own[-1][1]}" if own else ""
+    return "".join(f"; `{name}` is None, which {where} asks for: `--set {name}=…`" for name in open_)
 
 
 def _over(model: nn.Module, below: explicit.Inputs, above: explicit.Inputs) -> explicit.Inputs:
