@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from screen.capture.build import launcher
 from screen.capture.build.build import Built, build
 from screen.capture.trace.tracer import trace
 from screen.graph.target import parse
@@ -44,7 +46,7 @@ def writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Writes a file that is read from its folder, and gives its name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["screen"])
-    before, path = set(sys.modules), list(sys.path)
+    before, path, environ = set(sys.modules), list(sys.path), dict(os.environ)
     (tmp_path / "base_of_first_try.py").write_text(BASE)
 
     def writer(text: str, name: str = "model.py", head: str = HEAD) -> str:
@@ -53,6 +55,8 @@ def writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     yield writer
     sys.path[:] = path
+    for name in launcher.VARIABLES.keys() - environ.keys():
+        os.environ.pop(name, None)
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]

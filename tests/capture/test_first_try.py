@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 
+from screen.capture.build import launcher
 from screen.capture.build.build import build
 from screen.capture.kernels import stand_in
 from screen.capture.trace.tracer import trace
@@ -248,6 +250,21 @@ def test_a_default_of_none_is_named_where_a_constructor_fails(write: Any) -> Non
     said = explain(caught.value, Request(path), "load")
     assert isinstance(said, LoadError) and said.try_.startswith("There `heads` is None: give it a value")
     assert not none_at(TypeError("unsupported operand type(s) for //: 'int' and 'str'"))
+
+
+def test_what_a_launcher_sets_up_is_that_of_one_process(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in launcher.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    head = "import os\nimport torch.distributed as dist\nDEPTH = 2 * int(os.environ['WORLD_SIZE'])\nassert torch.cuda.is_available()\n"
+    net = "\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__(24 * dist.get_world_size(), DEPTH)\n"
+    try:
+        (b,) = built(write(head + net))
+        assert b.model.embed.embedding_dim == 24 and len(b.model.maps) == 2 and runs(b) == ""  # type: ignore[union-attr, arg-type]
+        assert any("those of one process" in n for n in b.info.notes) and any("it has one member" in n for n in b.info.notes)
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    assert not launcher.launched(KeyError("HOME")) and not launcher.launched(ValueError("no"))
 
 
 def test_a_keyword_of_another_version_is_left_out_where_it_is_none(write: Any) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import libraries, python_file
+from screen.capture.build import launcher, libraries, python_file
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
@@ -159,7 +159,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
         notes = (f"`{name}` has no `forward`: its `{part}` is looked at",) if part else ()
         stated = explicit.of_file(module, model, (name, type(model).__name__))
         ready = _ready(label, model, spec.kind, stated, inputs, depth, record, changed, known, author=None if part else entries[name])
-        info = replace(ready.info, notes=(*stand_in.notes(), *older.notes(), *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
+        given_back = (*stand_in.notes(), *older.notes(), *launcher.notes())
+        info = replace(ready.info, notes=(*given_back, *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
         whole_numbers = of_entry(entries[name], given[name], module)
         built.append(replace(ready, info=info, integers=whole_numbers, entry=name, supplied=told[name].settings))
     return built

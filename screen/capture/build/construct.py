@@ -43,6 +43,7 @@ from screen.capture.build.configs import (
     refuses,
 )
 from screen.capture.build.examples import example
+from screen.capture.build.launcher import launched
 from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.overrides import nest, plain, unknown
 from screen.capture.initial.buffers import buffers
@@ -188,7 +189,7 @@ def attempted(run: Callable[[Values], _T]) -> _T:
         except Exception as error:
             if reads_a_value(error) and values is not Values.ALL:
                 values = Values.FEW if values is Values.NONE else Values.ALL
-            elif not (lacks_torchvision(error) or stand_in(error) or leave_out(error)):
+            elif not (lacks_torchvision(error) or stand_in(error) or leave_out(error) or launched(error)):
                 raise
 
 

@@ -19,7 +19,9 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import CodeType, ModuleType
+
+from screen.capture.build.launcher import launched
 
 LEFT_OUT = (OSError, ImportError)
 """What is not there on this machine: later statements may do without."""
@@ -85,8 +87,9 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
         if _trains(node):
             _leave_out(node, path, "it trains", reading)
             continue
+        code = compile(ast.Module([node], []), path, "exec", flags, dont_inherit=True)
         try:
-            exec(compile(ast.Module([node], []), path, "exec", flags, dont_inherit=True), vars(module))
+            _execute(code, module)
         except (Exception, SystemExit) as error:
             why = f"{type(error).__name__}: {error}".splitlines()[0]
             full = isinstance(error, OSError) and error.errno in FULL
@@ -101,6 +104,16 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
                 for later in rest:
                     reading.lost |= dict.fromkeys(_names(later), f"{os.path.basename(path)}:{later.lineno}")
                 return
+
+
+def _execute(code: CodeType, module: ModuleType) -> None:
+    """Run a statement, once more where a launcher would have set up what it asks for."""
+    try:
+        exec(code, vars(module))
+    except Exception as error:
+        if not launched(error):
+            raise
+        exec(code, vars(module))
 
 
 def _leave_out(node: ast.stmt, path: str, why: str, reading: Reading) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from screen.capture.build import meta_copy as copying
 from screen.capture.build.construct import reads_a_value
+from screen.capture.build.launcher import launched
 from screen.capture.devices import OnMeta
 from screen.capture.kernels.older import leave_out
 from screen.capture.inputs.missing import missing
@@ -47,7 +48,7 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
         with torch.device("meta"), OnMeta(), flex.written_out(), torch.no_grad():
             return Outcome(None, model(*on_meta(args), **on_meta(kwargs)))
     except (Exception, SystemExit) as error:
-        if leave_out(error):
+        if leave_out(error) or launched(error):
             return outcome(model, args, kwargs, tracing=tracing)
         if not reads_a_value(error):
             return Outcome(error, missing=missing(model, error), reached=_reached(error))
