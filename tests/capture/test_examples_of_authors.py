@@ -154,3 +154,11 @@ def test_an_argument_that_a_forward_asks_for_is_named(write: Any) -> None:
     (b,) = built(write(source))
     assert any(note.endswith("; `size` is None, which model.py:12 asks for: `--set size=…`") for note in b.info.notes)
     assert runs(built("model.py", size=2)[0]) == ""
+
+
+def test_a_command_line_that_knows_all_names_is_the_configuration(write: Any, tmp_path: Path) -> None:
+    names = ["d", "n", "vocab", *(f"other_{i}" for i in range(6))]
+    lines = [f"parser.add_argument('--{name}', default={size})" for name, size in zip(names, [32, 2, 60, *range(6)], strict=True)]
+    (tmp_path / "run.py").write_text("\n".join(["import argparse", "parser = argparse.ArgumentParser()", *lines]))
+    (b,) = built(write("class Net(Base):\n    def __init__(self, configs):\n        super().__init__(configs.d, configs.n, configs.vocab)\n"))
+    assert b.model.embed.embedding_dim == 32 and "`configs` is the command line of run.py" in b.info.notes  # type: ignore[union-attr]

@@ -135,3 +135,21 @@ class Oblong(nn.Module):
 def test_maps_need_not_be_square() -> None:
     kwargs, tried = found(Oblong())
     assert not tried and kwargs["x"].shape[-2:] == (32, 64) == kwargs["y"].shape[-2:]
+
+
+class Steps(nn.Module):
+    """One token at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.table = nn.Embedding(50, 24), nn.Embedding(9, 24)
+
+    def forward(self, tokens: Tensor, start: int) -> Tensor:
+        _, length = tokens.shape
+        assert length == 1, "one at a time"
+        return self.embed(tokens) + self.table.weight[start : start + length]
+
+
+def test_a_length_that_is_one_number() -> None:
+    kwargs, tried = found(Steps())
+    assert not tried and kwargs["tokens"].shape[1] == 1

@@ -29,6 +29,8 @@ from torch import Tensor
 
 FILES, LARGEST, LEVELS = 300, 2**18, 4
 """Of a project: files that are looked at, the bytes of each, and how many folders, its own first, may be the root."""
+MANY = 8
+"""Options of a command line that may stand for a configuration without a word of the class."""
 _ROOT = re.compile(r"(readme|pyproject\.toml|setup\.py|setup\.cfg|\.git$)", re.IGNORECASE)
 """What stands in the root of a project."""
 _ASIDE = {"node_modules", "site-packages", "build", "dist", "venv"}
@@ -86,6 +88,9 @@ def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         for key, value in source.names.items():
             if isinstance(value, dict) and value and all(isinstance(k, str) for k in value):
                 yield f"{key} of {os.path.basename(source.path)}", value
+    for path in _project(os.path.abspath(file)):  # a script that hands its command line on: what knows all names that are read is meant
+        if path.endswith(".py") and (found := _parsed(path)) is not None and len(found.options) >= MANY:
+            yield f"the command line of {os.path.basename(path)}", found.options
 
 
 def usage(entry: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:

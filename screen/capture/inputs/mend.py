@@ -346,6 +346,7 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
         named = re.search(r"\.ndim|\.dim\(\)|len\(\w+\.(shape|size\(\))\)", ast.unparse(said.test)) is not None
         if not named:
             yield from _single(values)
+            yield from _equal(values, said.test, {**frame.f_globals, **frame.f_locals})
             return
     elif (unpacked := re.search(r"expected (\d)(?:, got (\d))?\)", text)) is not None:
         wanted = int(unpacked[1])
@@ -390,6 +391,18 @@ def _place(error: BaseException) -> tuple[FrameType, int] | None:
     """The innermost call of the user's code that an exception passed, and its line."""
     own = [f for f in frames(error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
     return own[-1] if own else None
+
+
+def _equal(values: Values, test: ast.expr, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """A length that a condition wants to be a number: `assert length == 1`."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+            length, wanted = (_evaluated(side, names) for side in (node.left, node.comparators[0]))
+            if type(length) is not int or type(wanted) is not int or wanted < 1:
+                continue
+            for name, value in values.items():
+                axes = range(1, value.dim()) if isinstance(value, Tensor) else ()
+                yield from ((name, _resized(value, axis, wanted)) for axis in axes if value.shape[axis] == length)
 
 
 def _divisible(found: Failed, values: Values, said: ast.stmt, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -496,6 +496,8 @@ def _signals(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
 def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: Any) -> Iterator[Any]:
     """Another argument: by its name first, then like the main one, then the usual conditions."""
     word = name.casefold()
+    if getattr(forward_parameters(model).get(name), "annotation", None) in (int, "int"):
+        yield 0
     yield from _tables(name, model, look, widths)
     length = main.shape[1] if isinstance(main, Tensor) and main.dim() > 1 else look.tokens
     if (grid := _GRID.search(str(getattr(forward_parameters(model).get(name), "annotation", "")))) is not None:
