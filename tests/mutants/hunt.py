@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -31,6 +32,8 @@ PARTS = ("screen", "rules", "tests", "docs", "examples", "README.md", "CHANGELOG
 OPTIONS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib")
 PROCESSOR = 120
 """Seconds of processor time after which a change counts as found: it does not end."""
+WIDE = frozenset({"stream", "sublayer", "facts", "graph", "bounds", "claim", "operator", "recursion", "pre", "post"})
+"""Names in the record that stand in most functions."""
 RECORD, MOST_SUBJECTS = "tests/whole/test_said.py", 150
 """What compares with the record, and how many of its tests are asked at most: one takes hundredths of a second."""
 Reached = Mapping[str, Mapping[str, Any]]
@@ -74,7 +77,7 @@ def _named(change: Change, hits: list[str]) -> list[str]:
     return [t for t in hits if words & {p.rstrip("]") for p in re.split(r"[\[-]", t)[1:]}]
 
 
-def picked(change: Change, reached: Reached, most: int = MOST_TESTS) -> list[str]:
+def picked(change: Change, reached: Reached) -> list[str]:
     """Tests that enter the changed function (or, of what is defined outside of one, a function that reads it; else one of the file), those that enter
     the fewest functions first, one test function after the other in turn; before all, those that are named after the changed row of a table."""
     if change.place != "<module>":
@@ -88,11 +91,11 @@ def picked(change: Change, reached: Reached, most: int = MOST_TESTS) -> list[str
     by_file: dict[str, list[str]] = {}
     for test in sorted(set(hits) - set(named), key=lambda t: (len(reached[t]["functions"]), t)):
         by_file.setdefault(test.partition("[")[0], []).append(test)
-    found = named[: most // 2]
+    found = named[: MOST_TESTS // 2]
     spent, turn = sum(reached[t]["seconds"] for t in found), 0
-    while any(by_file.values()) and len(found) < most:
+    while any(by_file.values()) and len(found) < MOST_TESTS:
         for rows in by_file.values():
-            if rows and len(found) < most:
+            if rows and len(found) < MOST_TESTS:
                 test = rows.pop(0 if turn % 2 == 0 else len(rows) // 2)
                 if spent + reached[test]["seconds"] <= MOST_SECONDS or not found:
                     spent += reached[test]["seconds"]
@@ -126,6 +129,22 @@ def put(change: Change) -> bool:
     except (KeyError, AttributeError, TypeError):
         pass
     return False
+
+
+def subjects(change: Change, reached: Reached) -> list[str]:
+    """Of the record those that enter what was changed (as `picked`): first those with the name of something that stands in the changed function, then
+    the quick ones."""
+    if change.place == "<module>":
+        names = made_of(change.file, change.names)
+        wanted, words = set().union(*(readers(name) for name in names)), set(names)
+    else:
+        nodes = [n for n in ast.walk(ast.parse((ROOT / change.file).read_text(encoding="utf-8")))
+                 if isinstance(n, ast.FunctionDef) and n.lineno <= change.line <= (n.end_lineno or 0)]  # fmt: skip
+        wanted, words = {f"{change.file}:{change.place}"}, {str(getattr(n, "id", getattr(n, "attr", getattr(n, "value", "")))) for f in nodes for n in ast.walk(f)}
+    hits = [t for t, row in reached.items() if wanted & set(row["functions"])]
+    named = [t for t in hits if words & set(re.split(r"[\[\].-]", t)[2:4]) - WIDE]
+    others = sorted(set(hits) - set(named), key=lambda t: (round(reached[t]["seconds"], 1), blake2b(t.encode()).digest()))
+    return [*named, *others][:MOST_SUBJECTS]
 
 
 def _renew(module: Any, code: CodeType, names: tuple[str, ...]) -> bool:
@@ -254,7 +273,7 @@ def hunt(changes: list[Change], reached: Reached, results: Path, most: int) -> d
         chase = Hunt(copied(Path(folder), parts=PARTS), Path(folder) / "log")
         for number, change in enumerate([c for c in changes if key(c) not in done][:most]):
             record, others = ({t: row for t, row in reached.items() if t.startswith(RECORD) is wanted} for wanted in (True, False))
-            tests = picked(change, record, MOST_SUBJECTS)
+            tests = subjects(change, record)
             done[key(change)] = unlike(change, tests) or chase.tried(change, tests := picked(change, others))
             results.write_text(json.dumps(done, indent=1), encoding="utf-8")
             print(number, key(change), len(tests), "->", done[key(change)] or "SURVIVES", flush=True)

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from screen.facts.claims import claims_of
 from screen.facts.claims.claim import Measured
+from screen.facts.operator.polynomial import ONE, Range
+from screen.facts.operator.recurrence import State, StreamOperator
 from screen.facts.operator.steps import StateBound
 from screen.facts.record import Facts
 from screen.graph import Failure, Guess, Initialiser, Loop
@@ -87,6 +90,15 @@ OF_CLAIM: dict[tuple[str, str], tuple[Any, ...]] = {
     ("output_bounded", "all"): (True, False), ("logits_bounded", "all"): (True, False), ("step_bound", "start"): (0.1, 100.0),
     ("softmax", "all"): (True, False), ("logit_rms", "start"): (50.0,), ("degree", "all"): (5.0,),
 }  # fmt: skip
+STRAIGHT = StreamOperator(0, (State(9, {0: ONE}, None, None, False),), Range(1.0, 1.0), Range(1.0, 1.0), (), "constant", False, True, False, False)
+OF_OPERATOR: dict[str, tuple[Any, ...]] = {
+    "start": (Range(1.0, 1.0), Range(3.0, 3.0), Range(0.5, 2.0), Range(0.0, math.inf), WHY), "gain": (Range(0.0, 0.0), Range(0.5, 2.0), WHY),
+    "carried": ("exponential", "polynomial", "decaying", WHY), "grows": (True,), "clean": (False, WHY), "convex": (True,), "trained": (True,),
+    "reads_other": (True,), "lost": (7,), "through": ((8,),), "beside": (3,), "breaks": ((9,),), "shares": ({8: 0.5},),
+}  # fmt: skip
+OF_MEASURED: dict[str, tuple[Any, ...]] = {
+    "rms_ratio": (3.0, 1e9, math.inf), "gradient_ratio": (2.0, 1e6), "identity_gain": (1.0, 5.0), "logit_rms": (40.0,),
+}  # fmt: skip
 BASES = ("pre", "post", "peri", "none", "hybrid", "encoder_decoder")
 Changed = Callable[[Facts], Facts]
 
@@ -112,6 +124,18 @@ def _recursion(facts: Facts, field: str, value: Any) -> Facts:
     return h.claimed(replace(facts, recursions=tuple(replace(r, **{field: value}) for r in facts.recursions)))  # type: ignore[arg-type]
 
 
+def _operator(facts: Facts, field: str, value: Any) -> Facts:
+    """With claims as they follow from it, and none that the hand writes."""
+    made = replace(facts, operators=tuple(replace(STRAIGHT, **{field: value}) for _ in facts.streams))
+    return replace(made, claims=made.claims.with_all(claims_of(made)))
+
+
+def _measured(facts: Facts, name: str, value: float) -> Facts:
+    """Where nothing was derived, and a run gave a number."""
+    untold = {"status": "unknown", "value": None, "low": None, "high": None, "reason": "it is not known here"}
+    return _claims(facts, name, "start", **untold, measured=Measured(value, None))
+
+
 def _claims(facts: Facts, name: str, weights: str, **changes: Any) -> Facts:
     """In all claims of this kind over these weights."""
     claims = [replace(c, **changes) if (c.claim, c.weights) == (name, weights) else c for c in facts.claims]
@@ -127,6 +151,8 @@ def changes() -> Iterator[tuple[str, Changed]]:
         ("facts", OF_FACTS, lambda f, name, value: h.claimed(replace(f, **{name: value}))),
         ("graph", OF_GRAPH, lambda f, name, value: h.claimed(replace(f, graph=replace(f.graph, **{name: value})))),
         ("bounds", OF_BOUNDS, _bounds),
+        ("operator", OF_OPERATOR, _operator),
+        ("measured", OF_MEASURED, _measured),
     )
     for what, table, way in ways:
         for field, values in table.items():
