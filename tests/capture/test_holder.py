@@ -146,7 +146,9 @@ def test_the_example_of_a_docstring_builds_a_class_and_feeds_it(tmp_path: Path) 
     assert b.info.changed["width"] == [None, 32] and b.info.changed["heads"] == [None, 4]
     x, table = b.args
     assert x.shape == (2, 20, 32) and table.shape == (39, 32) and b.kwargs["lengths"].tolist() == [20, 18]
-    assert b.info.notes == ("the inputs are those of the example in the docstring of `Relative`",)
+    assert b.info.notes == (
+        "`Relative` has the arguments of the docstring of Relative:1", "the inputs are those of the example in the docstring of `Relative`",
+    )  # fmt: skip
     assert trace(b.model, b.args, b.kwargs).failure is None
 
 

@@ -69,7 +69,7 @@ def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None) -
         return {}, ""
     best: tuple[dict[str, Any], str] = {}, ""
     name = getattr(entry, "__name__", "")
-    for source in itertools.chain(_sources(file, name), [_Source(f"the examples of {name}", ast.Module(documented(entry), []))]):
+    for source in itertools.chain(_sources(file, name), [_Source(f"the docstring of {name}", ast.Module(documented(entry), []))]):
         for call in _calls(source.tree, name):
             found = _arguments(call, signature, source, seen or {} if source.path == file else {})
             place = f"{os.path.basename(source.path)}:{source.first + call.lineno}"
