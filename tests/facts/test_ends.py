@@ -510,6 +510,26 @@ class Stages(Merged):
         return x
 
 
+class Rows(Merged):
+    """Four residual layers beside each other, their sum over a number; six rows."""
+
+    over = 2.0
+
+    def __init__(self) -> None:
+        super().__init__(24)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for i in range(0, 24, 4):
+            x = torch.stack([x + block(x) for block in self.blocks[i : i + 4]], -1).sum(-1) / self.over
+        return x
+
+
+class RowsMean(Rows):
+    """Their mean."""
+
+    over = 4.0
+
+
 def report(name: str, depth: int | None = None) -> Report:
     return screen.check(f"{__file__}::{name}", depth=depth, isolate=False)
 
@@ -658,3 +678,10 @@ def test_the_gains_of_a_norm_of_groups_are_gains(name: str, bounded: bool) -> No
 @pytest.mark.parametrize(("name", "depth"), [("Leapfrog", 8), ("Velocity", 8), ("FirstAgain", 12), ("Stages", 8)])
 def test_branches_that_end_in_members_of_a_list_are_blocks(name: str, depth: int) -> None:
     assert report(name).target.depth == depth
+
+
+@pytest.mark.parametrize(("name", "gain", "law"), [("Rows", 64.0, "exponential"), ("RowsMean", 1.0, "linear")])
+def test_rows_of_branches_are_compared_row_by_row(name: str, gain: float, law: str) -> None:
+    claims = facts(name).claims
+    assert [c.value for c in claims if c.claim == "identity_gain"] == pytest.approx([gain])
+    assert [c.value for c in claims if (c.claim, c.weights) == ("growth", "fixed")] == [law]

@@ -422,7 +422,8 @@ def _law(steps: list[Polynomial], back: Mapping[int, Polynomial], reader: Reader
     highs = [r.high for r in sizes][::-1]
     if not highs or not all(map(math.isfinite, highs)):
         return Unknown("how far branch outputs are carried is not bounded"), False
-    law = _of_sequence(highs)
+    per = len(highs) // blocks if len(highs) % blocks == 0 else 1
+    law = _of_sequence([max(highs[i : i + per]) for i in range(0, len(highs), per)], len(highs))
     exact = all(r.number is not None for r in sizes)
     if isinstance(law, Unknown) or exact or law in ("decaying", "constant"):
         return law, law == "exponential" and exact
@@ -443,21 +444,24 @@ def _mean(ranges: Sequence[Range], end: Literal["low", "high"], per: int) -> flo
     return math.exp(min(total / max(len(logs) / per, 1), 700.0))
 
 
-def _of_sequence(highs: Sequence[float]) -> Law | Unknown:
-    """The law of a sequence, r_0 the last branch's."""
-    if len(highs) < FEWEST:
-        return Unknown(f"{len(highs)} branches are too few to read a law off")
-    quarter, half, late, whole = (max(highs[: math.ceil(len(highs) * part / 4)]) for part in (1, 2, 3, 4))
+def _of_sequence(highs: Sequence[float], branches: int | None = None) -> Law | Unknown:
+    """The law of a sequence, r_0 the last one's: of branches, or of blocks that hold so many `branches`. Growths are compared by the length of the
+    part that they are of: six blocks have no four equal quarters."""
+    branches = len(highs) if branches is None else branches
+    if branches < FEWEST:
+        return Unknown(f"{branches} branches are too few to read a law off")
+    ends = [math.ceil(len(highs) * part / 4) for part in (1, 2, 3, 4)]
+    quarter, half, late, whole = (max(highs[:end]) for end in ends)
     if whole <= half * SETTLED:
         third, tail = max(highs[len(highs) // 2 : len(highs) * 3 // 4]), max(highs[len(highs) * 3 // 4 :])
         return "decaying" if tail < 0.5 * half and tail < FALLING * third else "constant"  # what falls once and stays is carried on for good
-    before, last = math.log(late / half), math.log(whole / late)
+    before, last = math.log(late / half), math.log(whole / late) * (ends[2] - ends[1]) / max(ends[3] - ends[2], 1)
     step = half <= quarter * SETTLED and whole <= late * SETTLED  # in the third quarter
     if step or (late <= half * SETTLED and not _keeps_rising(highs)):
         return Unknown("what branches add is carried on more than before from one place on: one step is no law")
     if last < STEADY * before:
         return "constant" if last < SETTLING * before and quarter < half else "polynomial"
-    return "exponential" if last > math.log(FAST) else Unknown(f"{len(highs)} branches are too few to read a law off")
+    return "exponential" if last > math.log(FAST) else Unknown(f"{branches} branches are too few to read a law off")
 
 
 def _keeps_rising(highs: Sequence[float]) -> bool:
