@@ -140,7 +140,8 @@ def subjects(change: Change, reached: Reached) -> list[str]:
     else:
         nodes = [n for n in ast.walk(ast.parse((ROOT / change.file).read_text(encoding="utf-8")))
                  if isinstance(n, ast.FunctionDef) and n.lineno <= change.line <= (n.end_lineno or 0)]  # fmt: skip
-        wanted, words = {f"{change.file}:{change.place}"}, {str(getattr(n, "id", getattr(n, "attr", getattr(n, "value", "")))) for f in nodes for n in ast.walk(f)}
+        wanted = {f"{change.file}:{change.place}"}
+        words = {str(getattr(n, "id", getattr(n, "attr", getattr(n, "value", "")))) for f in nodes for n in ast.walk(f)}
     hits = [t for t, row in reached.items() if wanted & set(row["functions"])]
     named = [t for t in hits if words & set(re.split(r"[\[\].-]", t)[2:4]) - WIDE]
     others = sorted(set(hits) - set(named), key=lambda t: (round(reached[t]["seconds"], 1), blake2b(t.encode()).digest()))

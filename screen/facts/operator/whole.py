@@ -161,7 +161,9 @@ def goes_on(readers: Sequence[Reader], operator: StreamOperator) -> bool:
         return True
     added = {c for r in readers for _, b in r.branches if (c := _member(graph, b.output)) is not None}
     lists = {graph.modules[graph.calls[c].module].parent for c in added}
-    later = {c for n in behind if (c := _member(graph, n)) is not None}
+    width = (graph.nodes[end].shape or (0,))[-1]
+    mapped = [n for n in behind if flow.weighted[n] and (graph.nodes[n].shape or (0,))[-1] == width]  # no norm or head at the end of the list
+    later = {c for n in mapped if (c := _member(graph, n)) is not None}
     return any(graph.modules[graph.calls[c].module].parent in lists for c in later - added)
 
 
