@@ -157,3 +157,11 @@ def test_numbers_of_which_nothing_is_read_are_no_configuration(tmp_path: Path) -
     with pytest.raises(Needs) as caught:
         built(tmp_path, source, "Middle")
     assert caught.value.lacking == ("width", "heads")
+
+
+
+@pytest.mark.by_the_day
+def test_a_part_of_transformers_whose_states_come_from_a_tower() -> None:
+    [b] = build(parse("hf:clipseg:CLIPSegDecoder"), set={}, inputs=(), depth=None)
+    assert "the inputs are those that arrive at it in `CLIPSegForImageSegmentation`" in b.info.notes
+    assert trace(b.model, b.args, b.kwargs).failure is None

@@ -7,6 +7,7 @@ configuration in the place of the one that it has for it, and run; what arrives 
 
 from __future__ import annotations
 
+import copy
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -77,6 +78,9 @@ def _built(cls: type[nn.Module], model: nn.Module, config: Any) -> tuple[nn.Modu
     if (kind := getattr(cls, "config_class", None)) is not None and hasattr(cls, "_from_config"):
         from screen.capture.build import transformers as hf
 
+        config = copy.deepcopy(config)
+        if hasattr(config, "_attn_implementation"):
+            config._attn_implementation = None  # the holder chooses one itself
         whole = config if isinstance(config, kind) else _around(kind(), config)
         with torch.device("meta"):
             return hf.instantiate(cls, whole).eval(), whole
