@@ -111,7 +111,7 @@ def put(change: Change) -> bool:
     name = ("screen/" if change.file.startswith("rules/") else "") + change.file.removesuffix(".py").removesuffix("/__init__")
     module: Any = importlib.import_module(name.replace("/", "."))
     if change.place == "<module>":
-        return _renew(module, compile(whole, module.__file__, "exec"), change.names)
+        return change.kind != "entry" and _renew(module, compile(whole, module.__file__, "exec"), change.names)  # others are made of a table
     found = module
     try:
         for part in change.place.split("."):
