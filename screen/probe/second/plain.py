@@ -14,7 +14,6 @@ from screen.capture.build.built import Built
 from screen.capture.trace.convert import plain
 from screen.capture.trace.recorder import tensors
 from screen.capture.trace.tracer import Trace
-from screen.probe.measure.kernels import BatchStatistics
 from screen.probe.measure.leaves import Material
 from screen.probe.measure.replay import Missing, attribute
 from screen.probe.measure.session import said
@@ -47,7 +46,7 @@ def ran(names: Sequence[str], seed: int, built: Built, make: Callable[[int], nn.
         generator = torch.Generator().manual_seed(seed)
         given = tree_map_only(Tensor, lambda t: _value(t, generator), (built.args, built.kwargs))
         inputs = tuple(t.clone() for t in torch.utils._pytree.tree_leaves(given) if isinstance(t, Tensor))
-        with torch.random.fork_rng(devices=[]), torch.no_grad(), no_fast_path(), BatchStatistics():
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), no_fast_path():
             out = first(model(*given[0], **given[1]))
     except Exception as error:
         return Ran(f"the module did not run plainly: {said(error)}")
