@@ -192,7 +192,7 @@ def _square_gains(facts: Facts, stream: Stream) -> tuple[float, float] | Unknown
         known = [(g, times) for g, times in gains if isinstance(g, float)]
         return sum(g * times for g, times in known), max(g for g, _ in known)
     found = facts.recursion(stream)
-    if isinstance(found, Unknown) or found.depth < 2 or stream.role == "inner":
+    if isinstance(found, Unknown) or found.depth < 2 or found.rms[0] == 0 or stream.role == "inner":
         return unknown
     grown = 2 * math.log(max(found.rms[-1] / found.rms[0], 1.0)) * found.depth / (found.depth - 1)
     return grown, grown / sum(times for _, times in gains)
