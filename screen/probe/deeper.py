@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture.trace.loop import Loop, leading
+from screen.probe.measure.kernels import differentiable
 from screen.probe.plan.spot_types import FoundDepth
 
 TIMES = 4
@@ -39,6 +40,7 @@ def _run(loop: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> FoundD
         for p in loop.parameters():
             p.requires_grad_(p.is_floating_point())
             p.grad = None
+        args, kwargs = torch.utils._pytree.tree_map_only(Tensor, differentiable, (args, dict(kwargs)))
         with torch.enable_grad():
             out = leading(loop(*args, **kwargs))[0]
             g = torch.randn(out.shape, generator=torch.Generator().manual_seed(11), dtype=torch.float64)

@@ -25,7 +25,7 @@ from screen.probe.depth.laws import gap
 from screen.probe.measure.attention import MASKED, bounded_logits
 from screen.probe.measure.attention import logits as logits_of
 from screen.probe.measure.determinism import settled
-from screen.probe.measure.kernels import BatchStatistics
+from screen.probe.measure.kernels import BatchStatistics, differentiable
 from screen.probe.measure.leaves import Material, Watch
 from screen.probe.measure.parted import as_parted, traced
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
@@ -224,7 +224,7 @@ class Run:
         if output is None:
             return found
         given = {
-            i: _differentiable(v)
+            i: differentiable(v)
             for i, v in self._cast(mine).items()
             if self.trace.graph.nodes[i].op == "input" and isinstance(v, Tensor) and v.is_floating_point()
         }
@@ -506,15 +506,7 @@ def _lasts(mapped: Callable[[Tensor], Tensor], like: Tensor) -> float | None:
 
 def _given(value: Any, like: Tensor) -> Any:
     """An argument of the module: as the traced program gets it, in its own type."""
-    return _differentiable(value.to(like.dtype)) if isinstance(value, Tensor) else value
-
-
-def _differentiable(value: Tensor) -> Tensor:
-    """A copy that may be written to, and that gradients reach where it is float: torch 2.11 and 2.13 end the process in the backward pass of a group
-    norm with the channels last whose input needs none."""
-    copy = value.detach().clone()
-    with torch.enable_grad():
-        return copy.requires_grad_().clone() if copy.is_floating_point() else copy
+    return differentiable(value.to(like.dtype)) if isinstance(value, Tensor) else value
 
 
 def _functional(out: Tensor) -> Tensor:

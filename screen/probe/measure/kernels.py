@@ -41,6 +41,14 @@ class BatchStatistics(TorchFunctionMode):
         return (batch_norm if func is torch.nn.functional.batch_norm else func)(*args, **(kwargs or {}))
 
 
+def differentiable(value: Tensor) -> Tensor:
+    """A copy that may be written to, and that gradients reach where it is float: torch 2.11 and 2.13 end the process in the backward pass of a group
+    norm with the channels last whose input needs none."""
+    copy = value.detach().clone()
+    with torch.enable_grad():
+        return copy.requires_grad_().clone() if copy.is_floating_point() else copy
+
+
 def grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: torch.dtype | None = None) -> Tensor:
     """Rows of a up to each offset times the matrix of their group; rows behind the last one are 0. a: [n, d], b: [groups, d, e], offs: [groups]"""
     if offs is None or a.dim() != 2 or b.dim() != 3 or bias is not None:
@@ -50,4 +58,4 @@ def grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | Non
     return torch.cat([*parts, a.new_zeros(a.shape[0] - ends[-1], b.shape[-1])])
 
 
-__all__ = ["BatchStatistics", "batch_norm", "called", "grouped"]
+__all__ = ["BatchStatistics", "batch_norm", "called", "differentiable", "grouped"]
