@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from screen.calculi.analysis import Analysis, no_bounds
 from screen.calculi.bounds.expr import Expr, sym
@@ -227,6 +228,7 @@ class TargetInfo:
     parameters: int | None = 124_439_808
     dtype: str | None = "float32"
     block: bool = False
+    weights: Literal["meta", "real"] = "meta"
     changed: dict[str, tuple[object, object]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch.distributed as dist
 
 from screen.capture.build import launcher
 from screen.capture.build.build import build
-from screen.capture.kernels import stand_in
+from screen.capture.kernels import older, stand_in
 from screen.capture.trace.tracer import trace
 from screen.child.run import explain, none_at
 from screen.child.protocol import Request
@@ -257,13 +258,12 @@ def test_what_a_launcher_sets_up_is_that_of_one_process(write: Any, monkeypatch:
         monkeypatch.delenv(name, raising=False)
     head = "import os\nimport torch.distributed as dist\nDEPTH = 2 * int(os.environ['WORLD_SIZE'])\nassert torch.cuda.is_available()\n"
     net = "\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__(24 * dist.get_world_size(), DEPTH)\n"
-    try:
+    with launcher.taken_back():
         (b,) = built(write(head + net))
         assert b.model.embed.embedding_dim == 24 and len(b.model.maps) == 2 and runs(b) == ""  # type: ignore[union-attr, arg-type]
         assert any("those of one process" in n for n in b.info.notes) and any("it has one member" in n for n in b.info.notes)
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
+        assert dist.is_initialized() and os.environ["RANK"] == "0"
+    assert not dist.is_initialized() and "RANK" not in os.environ and launcher.notes() == (), "the process is as it was"
     assert not launcher.launched(KeyError("HOME")) and not launcher.launched(ValueError("no"))
 
 
@@ -276,8 +276,10 @@ def test_a_keyword_of_another_version_is_left_out_where_it_is_none(write: Any) -
     source = "from library_of_another_version import Part\n\n\nclass Own(Part):\n    def inside(self, x):\n        return 2 * self.a(x)\n\n\n" \
         "class Net(Base):\n    def __init__(self, way={}):\n        super().__init__()\n        self.more = Own(24, way=way)\n\n" \
         "    def extra(self, x):\n        return self.more(x)\n"  # fmt: skip
-    (b,) = built(write(source.format(None)) + "::Net")
-    assert runs(b) == "" and any("takes no `way`: it is `None`" in n for n in b.info.notes) and any("takes no `scale`" in n for n in b.info.notes)
+    with older.taken_back():
+        (b,) = built(write(source.format(None)) + "::Net")
+        assert runs(b) == "" and any("takes no `way`: it is `None`" in n for n in b.info.notes) and any("takes no `scale`" in n for n in b.info.notes)
+    assert older.notes() == ()
     with pytest.raises(TypeError, match="way"):
         built(write(source.format(3), name="stated.py") + "::Net")
 

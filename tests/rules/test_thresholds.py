@@ -325,7 +325,7 @@ ELSEWHERE = {
     "facts.claims.derive.SLACK": "of floats",
     "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",
     "facts.operator.steps.LOW": "where a slope is read off", "facts.operator.steps.HIGH": "where a slope is read off",
-    "facts.operator.steps.LARGER": "where a slope is read off",
+    "facts.operator.steps.LARGER": "where a slope is read off", "facts.operator.steps.LARGEST": "where a slope is read off",
     "verdict.risk.assess.HALVINGS": "how exactly a flip is found", "verdict.risk.channels.TINY": "of floats",
     "verdict.risk.channels.BLOCKS": "a unit", "verdict.risk.channels.STEP": "a factor that S_identity takes up",
     "verdict.risk.channels.STEP_POST": "a factor that S_post takes up", "verdict.risk.channels.COMPENSATED": "an exponent",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.libraries.__main__ import HERE, Result, _read, libraries, page, targets
+from tests.libraries.__main__ import HERE, Page, Result, _read, libraries, page, targets
 
 ENVIRONMENTS = tomllib.loads((HERE / "environments.toml").read_text(encoding="utf-8"))
 
@@ -35,5 +35,7 @@ def test_what_is_read_and_what_is_not() -> None:
     error = {"message": "it | fails", "file": "/a/b.py", "line": 7}
     bad = _read({"verdict": "unknown", "reports": [{"error": None, "streams": []}, {"error": error, "streams": []}]}, Result("lib", "bad", False))
     assert (good.read, good.blocks, bad.read, bad.where) == (True, 6, False, "b.py:7")
-    text = page({"lib": [good, bad]})
+    found = Page()
+    found.add("lib", [good, bad])
+    text = page(found)
     assert "**1 of 2 targets are read.**" in text and "| lib | `bad` | it \\| fails (b.py:7) |" in text

@@ -6,7 +6,9 @@ whose collectives send nothing, which is what they do among one member.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable, Iterator
 
 VARIABLES = {
     "RANK": "0",
@@ -23,6 +25,8 @@ VARIABLES = {
 _UNSET = ("Default process group has not been initialized", "Default process group not initialized")
 """What torch says where there is no group."""
 _told: dict[str, None] = {}
+_grouped: list[Callable[[], None]] = []
+"""What ends the group that was made here."""
 
 
 def launched(error: BaseException) -> bool:
@@ -40,10 +44,26 @@ def launched(error: BaseException) -> bool:
         if dist.is_initialized():
             return False
         dist.init_process_group("fake", rank=0, world_size=1, store=FakeStore())
+        _grouped.append(dist.destroy_process_group)
     except Exception:  # a torch without it: the error stands
         return False
     _told["no process group was there: it has one member"] = None
     return True
+
+
+@contextlib.contextmanager
+def taken_back() -> Iterator[None]:
+    """What is set up within is there no longer behind it: the caller's own process is left as it was."""
+    before, told = {name: os.environ.get(name) for name in VARIABLES}, dict(_told)
+    try:
+        yield
+    finally:
+        for name in (n for n, value in before.items() if value is None):
+            os.environ.pop(name, None)
+        while _grouped:
+            _grouped.pop()()
+        _told.clear()
+        _told.update(told)
 
 
 def notes() -> tuple[str, ...]:
@@ -51,4 +71,4 @@ def notes() -> tuple[str, ...]:
     return tuple(_told)
 
 
-__all__ = ["VARIABLES", "launched", "notes"]
+__all__ = ["VARIABLES", "launched", "notes", "taken_back"]

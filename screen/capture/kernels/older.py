@@ -9,11 +9,12 @@ https://numpy.org/doc/stable/release/1.20.0-notes.html#using-the-aliases-of-buil
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import nn
@@ -25,6 +26,8 @@ _LEFT_OUT = "__screen_left_out__"
 _ALIAS = re.compile(r"module 'numpy' has no attribute '(float|int|complex|object|str|bool)'")
 _left_out: dict[tuple[str, str], None] = {}
 _told: dict[str, None] = {}
+_undo: list[Callable[[], None]] = []
+"""What takes back what was made, the latest last."""
 
 
 def leave_out(error: BaseException) -> bool:
@@ -32,6 +35,7 @@ def leave_out(error: BaseException) -> bool:
     it was made before."""
     if isinstance(error, AttributeError) and (alias := _ALIAS.search(str(error))) is not None:
         setattr(sys.modules["numpy"], alias[1], getattr(builtins, alias[1]))
+        _undo.append(functools.partial(delattr, sys.modules["numpy"], alias[1]))
         _told[f"`numpy.{alias[1]}`, which this version of numpy lacks, is Python's `{alias[1]}`"] = None
         return True
     said = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
@@ -51,8 +55,23 @@ def _made(name: str, key: str) -> bool:
     owner, method = name.rsplit(".", 1)
     found = [cls for cls in _classes(nn.Module) if cls.__qualname__ == owner and _lacks(vars(cls).get(method), key)]
     for cls in found:
+        _undo.append(functools.partial(setattr, cls, method, vars(cls)[method]))
         setattr(cls, method, _without(vars(cls)[method], key))
     return bool(found)
+
+
+@contextlib.contextmanager
+def taken_back() -> Iterator[None]:
+    """What is made within is taken back behind it: the caller's own process is left as it was."""
+    left_out, told, made = dict(_left_out), dict(_told), len(_undo)
+    try:
+        yield
+    finally:
+        while len(_undo) > made:
+            _undo.pop()()
+        for held, before in ((_left_out, left_out), (_told, told)):
+            held.clear()
+            held.update(before)  # type: ignore[arg-type]
 
 
 def notes() -> tuple[str, ...]:
@@ -87,4 +106,4 @@ def _without(function: Any, key: str) -> Any:
     return called
 
 
-__all__ = ["again", "leave_out", "notes"]
+__all__ = ["again", "leave_out", "notes", "taken_back"]
