@@ -225,6 +225,11 @@ class Graph:
             found[ran[len(ran) // 2]] = self.loop.count - len(ran) + 1
         return dict(found)
 
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether all that its module runs left nodes; else some members of a list stand for others. A loop of a few copies is a module of a few."""
+        return all(member == representative for repeat in self.repeats for member, representative in repeat.members)
+
     def times_of(self, call: int) -> int:
         """How many calls a call stands for."""
         return math.prod(self.times.get(self.calls[c].module, 1) for c in self.call_path(call)) if self.times else 1

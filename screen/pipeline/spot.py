@@ -67,9 +67,8 @@ def with_weights(plan: SpotPlan, facts: Facts) -> SpotPlan:
     """The plan with the weights for a plain run of the module, where its graph tells all that the module does, and is small."""
     graph = facts.graph
     weights = {n.name: numel(n.shape) for n in graph.nodes if n.op == "parameter"}
-    cut = graph.loop is None and max(graph.times.values(), default=1) > 1  # the module is deeper than its graph
     tokens = max((numel(graph.nodes[i].shape) // max((graph.nodes[i].shape or (1,))[-1], 1) for i in graph.outputs), default=0)
-    if cut or any(g.decides for g in graph.guesses) or 2 * tokens * sum(weights.values()) > WORK:
+    if not graph.is_whole or any(g.decides for g in graph.guesses) or 2 * tokens * sum(weights.values()) > WORK:
         return plan
     return replace(plan, weights=tuple(weights))
 

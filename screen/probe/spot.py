@@ -237,7 +237,7 @@ class Run:
         own = {self.names[i]: g for i, g in zip(weights, grads, strict=False) if g is not None}
         agrees, forward, backward = None, None, None
         if plain is not None:
-            if max(self.trace.graph.times.values(), default=1) == 1 or self.trace.graph.loop is not None:  # else it is deeper than its trace
+            if self.trace.graph.is_whole:
                 forward, backward = _apart(out.detach(), plain[0]), _gradients_apart(own, plain[1])
                 agrees = None if forward is None else forward <= SAME_FORWARD and (backward is None or backward <= SAME_BACKWARD)
                 if agrees is False and self._is_random(*plain):

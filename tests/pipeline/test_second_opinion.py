@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from screen.capture.build.build import build
 from screen.child.draw import hashes
 from screen.child.host import Host
 from screen.child.protocol import Request
 from screen.child.results import Capture, Progress
+from screen.facts import derive
+from screen.graph.target import parse
+from screen.pipeline.spot import with_weights
 from screen.pipeline.stages import Job, judge
+from screen.probe.measure.parted import traced
+from screen.probe.plan.spot_types import SpotPlan
 from tests.shared import ROOT
 
 HEAD = """
@@ -153,3 +159,12 @@ def test_files_are_captured_twice_and_libraries_once(host: Host, target: str, ti
     draws.clear()
     judge(replace(job, second=False), capture)
     assert draws == [0]
+
+
+def test_copies_that_stand_for_others_are_compared_with_nothing() -> None:
+    """Of a block with many calls a few copies are traced, and the module has all of them."""
+    for name, whole in (("TokenShiftMix", False), ("LargeKernel", True)):
+        [block] = build(parse(f"tests/adversary/round9/mixed_b.py::{name}"), set={}, inputs=(), depth=None)
+        graph = traced(block.model, block.args, block.kwargs, initialisers=block.initialisers).graph
+        assert graph.loop is not None and graph.is_whole is whole, name
+        assert bool(with_weights(SpotPlan(0, "", ()), derive(graph)).weights) is whole
