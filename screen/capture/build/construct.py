@@ -157,8 +157,10 @@ def _entries(func: Any, args: Any, kwargs: Any) -> int:
 
 @contextlib.contextmanager
 def workshop(recorder: Recorder | None = None, *, values: Values = Values.NONE) -> Iterator[None]:
-    """Meta is the default device, random numbers are seeded, and what is done to parameters is recorded."""
+    """Meta is the default device, random numbers are seeded, what is done to parameters is recorded, and memory that nothing fills holds NaN where it
+    is on the CPU all the same (`torch.Tensor(8, 8)`)."""
     state, theirs = torch.random.get_rng_state(), random.getstate()
+    strict = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     numpy = sys.modules.get("numpy.random")
     numbers = numpy.get_state() if numpy else None
     torch.default_generator.manual_seed(0)
@@ -166,9 +168,11 @@ def workshop(recorder: Recorder | None = None, *, values: Values = Values.NONE) 
     if numpy:
         numpy.seed(0)
     try:
+        torch.use_deterministic_algorithms(True, warn_only=True)
         with torch.device("meta"), _Devices(values), recorder or contextlib.nullcontext():
             yield
     finally:
+        torch.use_deterministic_algorithms(strict[0], warn_only=strict[1])
         torch.random.set_rng_state(state)
         random.setstate(theirs)
         if numpy:

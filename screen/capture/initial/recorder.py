@@ -320,7 +320,10 @@ def _numbers(data: Any) -> set[float]:
 
 
 def _constant(parameter: Tensor) -> tuple[Initialiser, ...]:
-    """The value of a short parameter that was made where the device is not asked (`torch.Tensor([0])`), if all its entries are equal."""
+    """The value of a short parameter that was made where the device is not asked (`torch.Tensor([0])`), if all its entries are equal; of one of any
+    length that it holds nothing (`screen.capture.build.construct.workshop`)."""
+    if parameter.device.type == "cpu" and parameter.is_floating_point() and parameter.numel() and bool(parameter.detach().isnan().all()):
+        return (Initialiser("empty", ()),)
     if parameter.device.type != "cpu" or not 0 < parameter.numel() <= _SHORT or nn.parameter.is_lazy(parameter):
         return ()
     values = {float(v) for v in parameter.detach().flatten().tolist()}
