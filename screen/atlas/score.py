@@ -22,10 +22,12 @@ ALIKE = 1.05
 
 @dataclass(frozen=True)
 class Score:
-    """`balanced` is the mean of the shares of failing and of training runs that were called so; `tau` the mean of Kendall's τ-b over the tables of
-    designs at one depth, width and recipe, `tables` of them; `near` the share of `groups` (a design, size and recipe each) whose predicted rate is
-    near the largest that trained (`is_near`), `inside` of those whose rate lies between that and the smallest that failed; `brier` the mean squared
-    error of risks."""
+    """`balanced` is the mean of the shares of failing and of training runs that were called so; `brier` the mean squared error of risks.
+
+    `tau` is the mean of Kendall's τ-b over the tables of designs at one depth, width and recipe, `tables` of them; `tau_most` what the right order
+    without a tie would have there (rates of a grid tie); `ordered` τ over the pairs that the runs tell apart. `near` is the share of `groups` (a
+    design, size and recipe each) whose predicted rate is near the largest that trained (`is_near`), `inside` of those whose rate lies between that
+    and the smallest that failed."""
 
     runs: int
     slow: int
@@ -35,6 +37,8 @@ class Score:
     training_called: float | None
     brier: float | None
     tau: float | None
+    tau_most: float | None
+    ordered: float | None
     tables: int
     near: float | None
     inside: float | None
@@ -64,13 +68,15 @@ def score(rows: Sequence[Record], predictor: Predictor) -> Score:
             squares.append((prediction.risk - failed) ** 2)
     known = tolerances(rows)
     failing, training = _mean(called[True]), _mean(called[False])
-    taus = _taus(known.values(), {group: said[group] for group in known})
+    orders = _orders(known.values(), {group: said[group] for group in known})
     rates = [(t, p) for t, p in ((t, said[g].tolerated) for g, t in known.items()) if p is not None]
     near, inside = [is_near(t, p) for t, p in rates], [(t.largest or 0.0) <= p < (t.failing or math.inf) for t, p in rates]
     return Score(
         runs=len(rows), slow=sum(v == "slow" for v in label.values()), unsaid=unsaid,
         balanced=None if failing is None or training is None else (failing + training) / 2, failing_called=failing, training_called=training,
-        brier=_mean(squares), tau=_mean(taus), tables=len(taus), near=_mean(near), inside=_mean(inside), groups=len(rates),
+        brier=_mean(squares), tau=_mean([o.tau for o in orders]),
+        tau_most=_mean([o.most for o in orders]), ordered=_mean([o.agree / o.measured for o in orders]), tables=len(orders),
+        near=_mean(near), inside=_mean(inside), groups=len(rates),
     )  # fmt: skip
 
 
@@ -85,19 +91,39 @@ def _mean(values: Sequence[float]) -> float | None:
     return mean(map(float, values)) if values else None
 
 
-def _taus(known: Iterable[Tolerance], said: Mapping[Any, Prediction]) -> list[float]:
-    """Kendall's τ-b of the designs of each table of one depth, width and recipe, where neither side ties them all."""
+@dataclass(frozen=True)
+class Order:
+    """Two orders of the same designs, in pairs: those that agree less those that do not, those that each side tells apart, and all."""
+
+    agree: int
+    measured: int
+    predicted: int
+    pairs: int
+
+    @property
+    def tau(self) -> float:
+        """Kendall's τ-b."""
+        return self.agree / math.sqrt(self.measured * self.predicted)
+
+    @property
+    def most(self) -> float:
+        """That of the right order without a tie."""
+        return math.sqrt(self.measured / self.pairs)
+
+
+def _orders(known: Iterable[Tolerance], said: Mapping[Any, Prediction]) -> list[Order]:
+    """The order of the designs of each table of one depth, width and recipe, where neither side ties them all."""
     tables: dict[Any, list[tuple[float, float]]] = defaultdict(list)
     for t in known:
         predicted = said[t.design, t.depth, t.width, t.recipe].tolerated
         if predicted is not None:
             tables[t.depth, t.width, t.recipe].append((t.largest or 0.0, predicted))
-    found = (kendall(table) for table in tables.values())
-    return [tau for tau in found if tau is not None]
+    found = (order(table) for table in tables.values())
+    return [o for o in found if o is not None]
 
 
-def kendall(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """τ-b of measured and predicted rates, predictions within `ALIKE` being ties; None where one side has no order."""
+def order(pairs: Sequence[tuple[float, float]]) -> Order | None:
+    """Of measured and predicted rates, predictions within `ALIKE` being ties; None where one side has no order."""
     agree = measured = predicted = 0
     for (a, x), (b, y) in combinations(pairs, 2):
         one = (a > b) - (a < b)
@@ -105,7 +131,13 @@ def kendall(pairs: Sequence[tuple[float, float]]) -> float | None:
         agree += one * other
         measured += one != 0
         predicted += other != 0
-    return agree / math.sqrt(measured * predicted) if measured and predicted else None
+    return Order(agree, measured, predicted, math.comb(len(pairs), 2)) if measured and predicted else None
+
+
+def kendall(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """τ-b of measured and predicted rates; None where one side has no order."""
+    found = order(pairs)
+    return None if found is None else found.tau
 
 
 def one_rate(rows: Sequence[Record]) -> Prediction:
@@ -118,4 +150,4 @@ def one_rate(rows: Sequence[Record]) -> Prediction:
     return Prediction(max(rates, key=balanced, default=None))
 
 
-__all__ = ["ALIKE", "FACTOR", "Score", "is_near", "kendall", "one_rate", "score"]
+__all__ = ["ALIKE", "FACTOR", "Order", "Score", "is_near", "kendall", "one_rate", "order", "score"]

@@ -18,7 +18,7 @@ from screen.atlas.page import write
 from screen.atlas.plan import DEPTHS, DESIGNS, RATES, plan, stacks
 from screen.atlas.predictions import Prediction, from_file, from_function
 from screen.atlas.records import RUNS, read, record
-from screen.atlas.score import kendall, one_rate, score
+from screen.atlas.score import kendall, one_rate, order, score
 from screen.atlas.split import UNSEEN_DESIGNS, part
 from screen.atlas.tolerance import labels, tolerances
 from tests.shared import ROOT
@@ -117,6 +117,14 @@ def test_kendall() -> None:
     assert kendall([(1, 1), (1, 2), (2, 3)]) == pytest.approx(2 / 6**0.5)
     assert kendall([(1, 1), (1, 2)]) is None
     assert kendall([(1, 1.0), (2, 1.01)]) is None
+
+
+def test_an_order_is_no_better_than_ties_of_the_grid_let_it_be() -> None:
+    found = order([(1, 1.0), (1, 2.0), (2, 3.0), (2, 1.5)])
+    assert found is not None and (found.agree, found.measured, found.predicted, found.pairs) == (2, 4, 6, 6)
+    assert found.most == pytest.approx((4 / 6) ** 0.5) and found.tau == pytest.approx(2 / 24**0.5)
+    right = order([(1, 1.0), (1, 2.0), (2, 3.0), (2, 4.0)])
+    assert right is not None and right.tau == pytest.approx(right.most)
 
 
 def test_predictions_of_a_file(tmp_path: Path) -> None:
