@@ -238,7 +238,7 @@ def test_without_fork_each_target_has_an_interpreter_of_its_own(tmp_path: Path) 
         assert fine.error is None and fine.models[0].graph is not None and fine.log == "hello"
         gone = _capture(host, _write(tmp_path, "top", "os._exit(0)"), 60)
         assert gone.error is not None and "exit code 0" in str(gone.error)
-        late = host.capture(Request(_write(tmp_path, "top", "while True: pass"), timeout=1))
+        late = host.capture(Request(_write(tmp_path, "top", "while True: pass"), timeout=4))
         assert late.error is not None and late.error.line == FIRST["top"]
 
 
