@@ -329,7 +329,5 @@ __all__ = [
     "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
     "claim_of", "do_logits_stay", "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax",
     "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies", "normed_total",
-    "number_of",
-    "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins",
-    "unproven", "where",
+    "number_of", "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins", "unproven", "where",
 ]  # fmt: skip

@@ -364,6 +364,7 @@ def test_a_stream_that_passes_a_matrix_with_a_skip_goes_on() -> None:
     report = read(Skipping())
     assert blocks(report) == ["4: attention pre, ffn pre"]
     assert report.streams[0].final_norm is True and report.streams[0].identity_path.exists is False
+    assert [f.outcome for f in report.findings if f.code == "G110"] == ["conditional"], "a map that an earlier state is joined by is no slip"
 
 
 def test_the_final_norm_behind_the_sum_of_copies() -> None:
