@@ -26,7 +26,7 @@ from screen.probe.measure.attention import MASKED, bounded_logits
 from screen.probe.measure.attention import logits as logits_of
 from screen.probe.measure.determinism import settled
 from screen.probe.measure.kernels import BatchStatistics, differentiable
-from screen.probe.measure.leaves import Material, Watch
+from screen.probe.measure.leaves import Material, Watch, is_shape_alone
 from screen.probe.measure.parted import as_parted, traced
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
 from screen.probe.measure.session import said
@@ -167,8 +167,7 @@ class Run:
                 return value.detach()
         value = self.material.leaves([index])[index]
         node = self.trace.graph.nodes[index]
-        shape_alone = node.op == "input" and isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 1
-        if shape_alone and bool((value == value.flatten()[0]).all()):  # zeros or ones that somebody gave for a shape
+        if node.op == "input" and isinstance(value, Tensor) and is_shape_alone(value):
             return self.material.normal(index)
         return value
 

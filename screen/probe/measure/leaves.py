@@ -170,4 +170,9 @@ class Material:
         return value
 
 
-__all__ = ["Material", "Missing", "Watch"]
+def is_shape_alone(value: Tensor) -> bool:
+    """Whether an argument is zeros or ones that somebody gave for a shape: floats that are all one number."""
+    return value.is_floating_point() and value.numel() > 1 and bool((value == value.flatten()[0]).all())
+
+
+__all__ = ["Material", "Missing", "Watch", "is_shape_alone"]

@@ -14,7 +14,7 @@ from screen.capture.build.built import Built
 from screen.capture.trace.convert import plain
 from screen.capture.trace.recorder import tensors
 from screen.capture.trace.tracer import Trace
-from screen.probe.measure.leaves import Material
+from screen.probe.measure.leaves import Material, is_shape_alone
 from screen.probe.measure.replay import Missing, attribute
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import Plain, Sample
@@ -120,7 +120,7 @@ def _filled(model: nn.Module, names: Sequence[str], seed: int) -> tuple[tuple[st
 
 def _value(given: Tensor, generator: torch.Generator) -> Tensor:
     """An argument; floats that are not there, or that somebody gave for a shape, are N(0, 1)."""
-    if given.is_floating_point() and (given.device.type == "meta" or (given.numel() > 1 and bool((given == given.flatten()[0]).all()))):
+    if given.is_floating_point() and (given.device.type == "meta" or is_shape_alone(given)):
         return torch.randn(given.shape, generator=generator)
     if given.device.type == "meta":
         raise Missing("an argument has no values")
