@@ -10,7 +10,7 @@ import math
 
 from screen.calculi.degrees.types import Degree
 from screen.facts.record import Facts
-from screen.structure.initial.laws import square_gains
+from screen.structure.initial.laws import is_side, square_gains
 from screen.structure.types import Stream, Sublayer, Unknown
 
 
@@ -32,6 +32,8 @@ def path_gains(facts: Facts, sublayer: Sublayer) -> tuple[float, ...] | Unknown:
         gain = found[degree.parameters[0]]
         if isinstance(gain, Unknown):
             return gain
+        if degree.rows is None and degree.group not in degree.parameters:
+            return Unknown(f"which rows of `{degree.parameters[0]}` are a part of their own cannot be told", (sublayer.output,))
         gains.append(gain * math.sqrt(_share(facts, degree)))
     if sublayer.role in ("attention", "cross_attention") and len(groups) == 2:
         gains[0] *= math.sqrt(_copies(facts, *groups))
@@ -79,8 +81,8 @@ def _copies(facts: Facts, values: Degree, output: Degree) -> float:
 
 
 def _share(facts: Facts, degree: Degree) -> float:
-    """The share of a fused weight's output features that count."""
-    if degree.rows is None:
+    """The share of a fused weight's output features that count, of those that its gain is told of."""
+    if degree.rows is None or not is_side(facts.graph, degree.parameters[0], degree.axis):
         return 1.0
     span, _, period = degree.rows.partition(" of every ")
     first, last = (int(n) for n in span.split(":"))

@@ -545,6 +545,30 @@ class Experts(nn.Module):
         return torch.einsum("b n e c, e b c f, e f d -> b n d", back, y, self.down)
 
 
+class Looped(nn.Module):
+    """Scores by a sigmoid, of which a top-k with a bias gives the numbers alone; a loop over experts, and one that all tokens go through."""
+
+    def __init__(self, count: int = 4) -> None:
+        super().__init__()
+        self.score, self.bias = nn.Linear(WIDTH, count, bias=False), nn.Buffer(torch.zeros(count))
+        self.experts, self.shared = nn.ModuleList(FFN() for _ in range(count)), FFN()
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.view(-1, WIDTH)
+        scores = self.score(rows).sigmoid()
+        chosen = (scores + self.bias).topk(2, -1)[1]
+        weights, made = scores.gather(1, chosen), torch.zeros_like(rows)
+        for number, expert in enumerate(self.experts):
+            token, place = torch.where(chosen == number)
+            made[token] += expert(rows[token]) * weights[token, place, None]
+        return (made + self.shared(rows)).view(x.shape)
+
+
+def test_experts_in_a_loop_of_which_only_the_numbers_are_read() -> None:
+    layers = [Residual(part) for _ in range(DEPTH) for part in (Attention(), Looped())]
+    assert blocks(read(nn.Sequential(*layers, nn.LayerNorm(WIDTH)))) == ["3: attention pre, moe pre"]
+
+
 @pytest.mark.parametrize("how", ["handed", "taken", "soft"])
 def test_experts_that_are_products_are_no_attention(how: str) -> None:
     layers = [Residual(part) for _ in range(DEPTH) for part in (Attention(), Experts(how))]

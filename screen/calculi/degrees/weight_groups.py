@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from screen.calculi.degrees.monomials import Site
-from screen.calculi.degrees.weight_rows import features_axis, rows_of
+from screen.calculi.degrees.weight_rows import features_axis, rows_of, rows_of_axis
 from screen.structure.branches.branch import Branch
 from screen.structure.branches.weight_maps import Maps
 
@@ -62,7 +62,10 @@ class Groups:
         group = self._groups.setdefault((identity, place), self._of_parameter.get((parameter, place), len(self.names)))
         self._of_parameter.setdefault((parameter, place), group)  # one weight in two roles (router and expert) is one group
         if group == len(self.names):
-            self.names.append(Group(node.name, rows, part, self._axis(parameter, use) if part is not None else 0))
+            axis = 0
+            if part is not None:
+                axis, rows = self._along(parameter, use, rows)
+            self.names.append(Group(node.name, rows, part, axis))
             self.members.append([])
         if node.name not in self.members[group]:
             self.members[group].append(node.name)
@@ -71,12 +74,15 @@ class Groups:
             self.owner.append(group)
         return site
 
-    def _axis(self, parameter: int, use: int) -> int:
-        """The axis of a fused weight that holds the output features of its op."""
+    def _along(self, parameter: int, use: int, rows: str | None) -> tuple[int, str | None]:
+        """The axis of a fused weight along which the rows of a part count, and these rows; of several axes that make up the output
+        features the one that the part cuts. Rows that no axis counts are not known."""
         graph = self.branch.flow.graph
         shape, out = graph.nodes[parameter].shape or (), (graph.nodes[use].shape or (0,))[features_axis(graph.nodes[use])]
-        axes = [a for a, size in enumerate(shape) if size == out] or [0]
-        return axes[0] if graph.nodes[use].op == "linear" or len(axes) == 1 else axes[-1]
+        axes = [a for a, size in enumerate(shape) if size == out]
+        if axes:
+            return axes[0] if graph.nodes[use].op == "linear" or len(axes) == 1 else axes[-1], rows
+        return rows_of_axis(self.branch.flow, parameter, use, rows) or (0, None)
 
     def _is_expert(self, use: int) -> bool:
         """Several weighted ops of the branch share its key: experts side by side."""

@@ -37,6 +37,28 @@ def rows_of_weight(flow: Flow, parameter: int, node: int) -> str | None:
     return None if rows is None or len(rows) == shape[0] else _text(rows)
 
 
+def rows_of_axis(flow: Flow, parameter: int, weighted: int, rows: str | None) -> tuple[int, str] | None:
+    """The axis of a parameter that the rows `first:last` of the output features of `weighted` cut, and its rows: of [2, in, out], laid out
+    as [in, 2·out], those of the first half are row 0 of the first axis. None where they are no rows of one axis."""
+    nodes, shape = flow.graph.nodes, flow.graph.nodes[parameter].shape
+    operand = next((i for i in nodes[weighted].inputs if parameter == i or _way(flow, parameter, i)), None)
+    out = (nodes[weighted].shape or (0,))[features_axis(nodes[weighted])]
+    if not shape or operand is None or rows is None or " of every " in rows:
+        return None
+    first, last = (int(n) for n in rows.split(":"))
+    for axis, size in enumerate(shape):
+        numbers = np.broadcast_to(np.arange(size).reshape(-1, *(1,) * (len(shape) - 1 - axis)), shape)
+        laid = _laid(flow, numbers, _way(flow, parameter, operand))
+        if laid is None or laid.shape.count(out) != 1:
+            return None
+        of = np.moveaxis(laid, laid.shape.index(out), 0).reshape(out, -1)
+        chosen = np.unique(of[first:last])
+        text = _text(chosen)
+        if len(chosen) < size and text is not None and (np.isin(of, chosen).all(1) == np.isin(np.arange(out), np.arange(first, last))).all():
+            return axis, text
+    return None
+
+
 def features_axis(node: Node) -> int:
     """The axis of a weighted op's output that holds its features: the last, of a convolution the one before its spatial axes."""
     return -1 - int(node.op[4]) if node.op in CONVOLUTIONS else -1
@@ -55,12 +77,19 @@ def _way(flow: Flow, start: int, node: int) -> list[int]:
 
 
 def _replayed(flow: Flow, rows: object, way: list[int]) -> Rows | None:
+    """The different row numbers at the end of a way."""
+    found = _laid(flow, rows, way)
+    return np.unique(_thin(found)) if found is not None and found.size else None
+
+
+def _laid(flow: Flow, rows: object, way: list[int]) -> Rows | None:
+    """Row numbers as the views of a way lay them out."""
     for step in way:
         try:
             rows = _replay(flow.graph.nodes[step], rows)
         except (ValueError, TypeError, IndexError, KeyError, AttributeError):
             return None
-    return np.unique(_thin(rows)) if isinstance(rows, np.ndarray) and rows.size else None
+    return rows if isinstance(rows, np.ndarray) else None
 
 
 def _text(rows: Rows) -> str | None:

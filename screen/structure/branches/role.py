@@ -188,10 +188,10 @@ class Mixer:
         flow = self.branch.flow
         if self.ops & {"grouped_mm"}:
             return True
-        chosen = [i for i in self.branch.region if flow.graph.nodes[i].op in _CHOICES]
-        chosen += [
-            i for n in self.branch.region for i in flow.graph.nodes[n].inputs if flow.graph.nodes[i].op in ("topk", "argmax", "one_hot")
-        ]
+        nodes = flow.graph.nodes
+        read = {i for n in self.branch.region for i in nodes[n].inputs}
+        read |= {nodes[i].inputs[0] for i in read if nodes[i].op == "getitem"}  # the numbers of a top-k whose values nobody reads
+        chosen = [i for i in self.branch.region if nodes[i].op in _CHOICES] + [i for i in read if nodes[i].op in ("topk", "argmax", "one_hot")]
         return any(flow.keys[i] & mask_of(self.branch.region) for i in chosen)
 
     def _over_tokens(self, softmax: int) -> bool:

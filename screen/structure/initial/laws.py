@@ -53,8 +53,21 @@ def _sides(graph: Graph, node: Node) -> float | Unknown:
     if reader.op in CONVOLUTIONS:
         channels = (graph.nodes[reader.inputs[0]].shape or (1, 1))[1]
         return math.prod(shape[1:]) * math.sqrt(shape[0] / channels)
-    whole = len(read) > 1 and math.prod(read) == math.prod(shape) and math.prod(read[:-2]) == 1  # [in, heads, size] laid out as [in, out]
-    return math.sqrt(math.prod(read)) if whole else math.sqrt(shape[-1] * shape[-2])
+    return math.sqrt(math.prod(read)) if _is_whole(read, shape) else math.sqrt(shape[-1] * shape[-2])
+
+
+def _is_whole(read: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a tensor is contracted as one matrix: [in, heads, size] laid out as [in, out]."""
+    return len(read) > 1 and math.prod(read) == math.prod(shape) and math.prod(read[:-2]) == 1
+
+
+def is_side(graph: Graph, name: str, axis: int) -> bool:
+    """Whether an axis of a parameter is one of the sides that its gain counts, and none along which maps stand one behind the other."""
+    node = graph.parameters[name]
+    found, shape = _contraction(graph, node), node.shape or ()
+    if found is None or found[0].op in CONVOLUTIONS or axis >= len(shape) - 2:
+        return True
+    return _is_whole(graph.nodes[found[1]].shape or (), shape)
 
 
 def _contraction(graph: Graph, node: Node) -> tuple[Node, int] | None:
@@ -193,5 +206,5 @@ def _times(value: float | Unknown, factor: float) -> float | Unknown:
     return value if isinstance(value, Unknown) else value * factor
 
 
-__all__ = ["CARRIES", "deviation", "deviations", "effective", "fans", "partly", "square_gains", "starting_value", "starting_value_of",
+__all__ = ["CARRIES", "deviation", "deviations", "effective", "fans", "is_side", "partly", "square_gains", "starting_value", "starting_value_of",
            "without_zeroed_rows"]  # fmt: skip
