@@ -25,17 +25,12 @@ def reads_growing(reader: Reader) -> bool:
     inner = {n for c in others if c.inner for n in c.nodes if n >= c.adds[0]}
     own = frozenset(reader.chain.nodes)
     for _, branch in reader.branches:
-        if behind and any(_reaches(branch, node, behind) for node in _memory(branch)):
+        if behind and _reaches(branch, branch.output, behind, own):
             return True
         sums = {n for n in inner & branch.members if any(branch.border(i) == "earlier" for i in graph.nodes[n].inputs)}
         if sums and _reaches(branch, branch.output, sums, own):
             return True
     return False
-
-
-def _memory(branch: Branch) -> set[int]:
-    """Values of other streams that a branch reads."""
-    return {i for n in branch.region for i in branch.flow.counting[n] if branch.border(i) == "memory"}
 
 
 def _reaches(branch: Branch, node: int, states: set[int], stops: frozenset[int] = frozenset()) -> bool:

@@ -251,3 +251,31 @@ def test_rows_of_branches_are_compared_row_by_row(name: str, gain: float, law: s
     claims = report(name).claims
     assert [c.value for c in claims if c.claim == "identity_gain"] == pytest.approx([gain])
     assert [c.value for c in claims if (c.claim, c.weights) == ("growth", "fixed")] == [law]
+
+
+class Pair(nn.Module):
+    """Two streams of which each branch reads both, behind norms or the other one raw, gated by a condition that no block changes."""
+
+    def __init__(self, normed: bool, n: int = 6) -> None:
+        super().__init__()
+        self.normed, self.n = normed, n
+        self.maps, self.back = (nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(2 * n)) for _ in range(2))
+        self.gates = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(n))
+        self.norm, self.head = nn.LayerNorm(WIDTH, elementwise_affine=False), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, y: Tensor, condition: Tensor) -> Tensor:
+        for i, gated in enumerate(self.gates):
+            gate = gated(condition)
+            a, b = self.maps[2 * i](self.norm(x)), self.maps[2 * i + 1](self.norm(y))
+            a, b = (a, b) if self.normed else (a + y, b + x)
+            c, d = F.relu(a + b.mean(1, keepdim=True)), F.relu(b + a.mean(1, keepdim=True))
+            x, y = x + gate * self.back[2 * i](c), y + gate * self.back[2 * i + 1](d)
+        return torch.cat([self.head(self.norm(x)), self.head(self.norm(y))], 1)
+
+
+@pytest.mark.parametrize("normed", [True, False])
+def test_growth_of_two_streams_that_read_each_other(normed: bool) -> None:
+    args = (torch.zeros(2, 8, WIDTH), torch.zeros(2, 8, WIDTH), torch.zeros(2, 1, WIDTH))
+    report = screen.check(Pair(normed), example_inputs=args, spot_check=False)
+    laws = {c.stream: c.value for c in report.claims if c.claim == "growth" and c.weights == "fixed"}
+    assert set(laws.values()) <= ({"linear"} if normed else {None, "exponential", "polynomial"}), laws
