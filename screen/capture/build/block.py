@@ -48,11 +48,12 @@ class Looks:
         return bool(self.fed)
 
 
-def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Looks:
-    """One run on a copy, since a forward may change its model."""
+def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, said: bool = False) -> Looks:
+    """One run on a copy, since a forward may change its model. `said`: somebody says that it is a block; then it may take rows or images, which
+    whole models take, too, where its input goes on to its output past every weight."""
     order = _arguments(model, args, kwargs)
     main = order[0][1] if order else None
-    if main is None or main.dim() != 3 or not main.dtype.is_floating_point:
+    if main is None or not main.dtype.is_floating_point or (main.dim() != 3 and not (said and main.dim() > 1)):
         return Looks()
     with torch.no_grad():
         found = run(on_meta(model), args, kwargs)
@@ -63,7 +64,10 @@ def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lo
     output = leading(found.outputs)
     if not output or not isinstance(output[0], Tensor) or output[0].shape != main.shape:
         return Looks()
-    depth = Shape(found.graph).depth
+    shape = Shape(found.graph)
+    depth = shape.depth
+    if main.dim() != 3 and not shape.goes_on:
+        return Looks(depth=depth)
     return Looks(depth=depth) if depth > 1 else Looks(fed=_fed(model, order, output, found))
 
 
@@ -181,6 +185,19 @@ class Shape:
                 far = max([far, *users, *([len(self.graph.nodes)] if node.index in self.graph.outputs else [])])
             reach.append(far)
         return reach
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the first input reaches an output on a way without a weighted op, through a sum of two values of the data."""
+        nodes = self.graph.nodes
+        plain, summed = {n.index for n in nodes if n.op == "input"}, set[int]()
+        for node in nodes:
+            before = plain.intersection(node.inputs)
+            if before and not (CLASSES.get(node.op) in ("weighted", "product") and not self.data.issuperset(node.inputs)):
+                plain.add(node.index)
+                if before & summed or (node.op in _SUMS and len(self.data.intersection(node.inputs)) > 1):
+                    summed.add(node.index)
+        return bool(summed.intersection(self.graph.outputs))
 
     @property
     def depth(self) -> int:

@@ -300,7 +300,7 @@ def _ready(
     args, kwargs = known[label] if label in known else _inputs(model, stated, inputs, config, made, tried)
     if depth is not None and depth > DEEPEST:
         raise UsageError(f"`--depth` is at most {DEEPEST:,}", f"it is {depth:,}", "Take a smaller one")
-    found = looks(model, args, kwargs)
+    found = looks(model, args, kwargs, said=depth is not None)
     info = info_of(model, kind, block=found.block, changed=changed, depth=depth)
     if tried and author is not None and (said := _said(model, author)) is not None:
         (args, kwargs), place = said

@@ -4,7 +4,8 @@
    their sum: x and x are 2x, and x − x is nothing. The sum is followed on to the last value that is linear in it: what divides it counts.
 2. An argument that is multiplied before the first block begins the model, and its product the stream.
 3. Streams that follow each other by way of a weight or a norm have a gain each, and nothing of the first one reaches the end of the last.
-4. Where the last block of a list gives what is returned, and nothing adds it to the stream as before, nothing of the stream is returned; nor is it
+4. Where all states are summed once more behind the last block, the model has the gain of that sum.
+5. Where the last block of a list gives what is returned, and nothing adds it to the stream as before, nothing of the stream is returned; nor is it
    where a memory is returned that stands beside the stream and began as what a branch adds.
 """
 
@@ -68,6 +69,10 @@ def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unk
         return None
     if (returned := _unadded(*sure[0], forms)) is not None:
         return Whole(origin, returned, Range(0.0, 0.0), ())
+    if (end := _summed_on(*sure[0], _read(forms))) is not None:
+        state = resolved(end, forms.inside(end))
+        gain = next(_doubts(sure, state.lost), _times(state.terms.get(begin, ZERO).at_start().gain, factor))
+        return Whole(origin, end, gain, _held(forms, outputs), measured=True)
     if origin == begin:
         return None
     return Whole(origin, last, _times(start, factor), _held(_read(forms), outputs), measured=True)
@@ -165,6 +170,22 @@ def goes_on(readers: Sequence[Reader], operator: StreamOperator) -> bool:
     mapped = [n for n in behind if flow.weighted[n] and (graph.nodes[n].shape or (0,))[-1] == width]  # no norm or head at the end of the list
     later = {c for n in mapped if (c := _member(graph, n)) is not None}
     return any(graph.modules[graph.calls[c].module].parent in lists for c in later - added)
+
+
+def _summed_on(reader: Reader, operator: StreamOperator, forms: Forms) -> int | None:
+    """The last value that is a sum of the stream's end with what came before it: all states are summed once more behind the last block."""
+    flow, end = reader.flow, operator.states[-1].node
+    graph, live, met = flow.graph, used(flow.graph), False
+    size = math.prod(graph.nodes[end].shape or ())
+    for node in graph.nodes[end + 1 :]:
+        if node.index not in live or not flow.depends(node.index, end):
+            continue
+        past = (i for i in node.inputs if i != end and not flow.depends(i, end))
+        met = met or any(flow.depends(i, operator.begin) or i == operator.begin for i in past)
+        if met and node.op in JOINS and math.prod(node.shape or ()) == size:
+            form = forms.inside(node.index)
+            return _followed(graph, forms, node.index, {n.source for n in forms.norms.by_node.values()}) if form.terms and form.lost is None else None
+    return None
 
 
 def _program(graph: Graph, call: int) -> list[str]:

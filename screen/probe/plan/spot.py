@@ -66,8 +66,15 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
         axis,
         tuple(branches),
         *sizes,
-        linear=not operator.breaks and carrying.issuperset(operator.through) and summed and whole,
+        linear=not operator.breaks and carrying.issuperset(operator.through) and summed and whole and not _is_gated(reader, operator),
     )
+
+
+def _is_gated(reader: Reader, operator: StreamOperator) -> bool:
+    """Whether what multiplies the stream is made of what branches add: where that is nothing, it is not the multiplier of any run."""
+    atoms = {a for s in operator.states for p in s.terms.values() for monomial, _ in p.terms for a in monomial}
+    gates = {a.node for a in atoms if a.node >= 0 and reader.flow.data[a.node]}
+    return any(reader.flow.depends(gate, b.output) for gate in gates for _, b in reader.branches)
 
 
 def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch) -> tuple[frozenset[int], bool]:

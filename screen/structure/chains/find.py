@@ -55,13 +55,15 @@ class Best(NamedTuple):
 
 
 def chains_of(flow: Flow, norms: Norms) -> Chains:
-    """The streams of a graph. Where there is none, one that some linear op spreads on its way from an argument to what is returned."""
+    """The streams of a graph. Where there is none, or where the copies of a block have one each, one that some linear op spreads on its way from an
+    argument to what is returned."""
     found = Chains(flow, Edges(flow, norms))
-    if found.streams:
+    adds = [c.adds for c in found.streams if not c.inner]
+    if found.streams and (flow.graph.loop is None or len(adds) < 2):
         return found
     loose = Chains(flow, Edges(flow, norms, loosely=True))
     whole = [c for c in loose.streams if len(c.adds) >= 2 and flow.graph.nodes[c.nodes[0]].op == "input" and c.nodes[-1] in flow.graph.outputs]
-    return loose if whole else found
+    return loose if any(set().union(*adds) <= set(c.adds) for c in whole) else found
 
 
 @dataclass(frozen=True)
