@@ -196,6 +196,17 @@ class Partial(nn.Module):
         return x * torch.rsqrt(x[..., : WIDTH // 4].pow(2).mean(-1, keepdim=True) + 1e-6)
 
 
+class Written(nn.Module):
+    """g · x / (‖x‖/√d + ε): the root mean square by the norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gain * (x / (torch.linalg.vector_norm(x, dim=-1, keepdim=True) / math.sqrt(WIDTH) + 1e-6))
+
+
 class Halved(nn.Module):
     """A norm whose divisor is a hundredth of the usual one."""
 
@@ -210,6 +221,7 @@ class Halved(nn.Module):
         (rms, rms, True),
         (rms, lambda: nn.LayerNorm(WIDTH), True),
         (rms, Squashed, True),
+        (Written, Written, True),
         (rms, None, False),
         (None, None, False),
         (None, Adaptive, False),

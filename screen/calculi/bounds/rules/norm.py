@@ -48,7 +48,7 @@ def normed(walk: Walk, node: Node, norm: Norm) -> Value:
         return walk.lost(node, "a norm whose bound is not worked out (axes that include tokens, or another statistic)")
     divisor = _fused(walk, node, norm) if fused else _by_hand(walk, node, norm)
     if divisor is None:
-        return walk.lost(node, "a norm whose divisor was not read")
+        return replace(walk.lost(node, "a norm whose divisor was not read"), after="norm")  # what follows is its gain all the same
     made = _normalised(walk, source, norm, divisor)
     if fused:
         return _affine(walk, walk.graph.nodes[node.inputs[0]] if node.op == "getitem" else node, made)
@@ -212,7 +212,7 @@ def _statistic(walk: Walk, node: Node, norm: Norm) -> Divisor | None:
         if not squared or axes_of(flow.operand(node, 1, "dim", "axis"), len(shape)) != norm.axes or not _is_subject(walk, inside.inputs[0], norm):
             return None
         return Divisor(1.0 if node.op == "sum" else 1.0 / n, 2.0, 0.0)
-    if node.op in ("norm", "vector_norm", "linalg_norm") and norm.type == "l2":
+    if node.op in ("norm", "vector_norm", "linalg_norm"):
         fits = norm_of(flow, node, len(shape)) == ("vector", 2.0, norm.axes)
         return Divisor(1.0, 1.0, 0.0) if fits and _is_subject(walk, node.inputs[0], norm) else None
     if node.op == "getitem" and node.args[1:] == (0,) and walk.graph.nodes[node.inputs[0]].op in ("var_mean", "std_mean"):
