@@ -15,7 +15,9 @@ import math
 
 from screen.facts.advice import ONE_KEY, logit_growth, qk_norm_code
 from screen.facts.queries import are_logits_bounded, do_logits_stay, growth_of, has_softmax, reads_grown_state, starts_at_zero
-from screen.rule import Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+from screen.rule import (
+    GAINS_HELD, Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
+)
 
 RULE = Rule("L201", "logits-bounded", "forward", "L", "warning", ("streams.kinds.sublayers", "analyses"), "Dehghani et al. 2023, section 2")
 
@@ -93,8 +95,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
             message = f"{name}: the logits are at most {cap:.4g}, whatever the weights and gains."
             return Outcome("holds", message, site, theorem=CAPPED, numbers=numbers)
         how = f"QK-norm ({sublayer.qk_norm})" if sublayer.qk_norm != "none" else "what they are made of"
-        message = f"{name}: the logits are bounded by {how}, given the gains."
-        assumes = ("gains and temperatures are fixed",)
+        message = f"{name}: the logits are bounded by {how}, given {_gains(facts, sublayer)}."
+        assumes = (GAINS_HELD,)
         return Outcome("holds", message, site, theorem=NORMED.get(str(sublayer.qk_norm), ""), assumptions=assumes, numbers=numbers)
     raw = do_logits_stay(facts, sublayer) is False and growth_of(facts, stream, "fixed") != "bounded"
     if raw and not reads_grown_state(facts, stream, kind, sublayer):
@@ -165,10 +167,25 @@ def _remedy(facts: Facts, sublayer: Sublayer) -> str:
 def _cap(facts: Facts, sublayer: Sublayer) -> float | None:
     """The largest logit with every weight, gain and input at infinity; None where that has no bound."""
     analysis = facts.analysis(sublayer)
-    if isinstance(analysis, Unknown) or not analysis.bounds.logits or sublayer.qk_norm != "none":
+    if isinstance(analysis, Unknown) or not analysis.bounds.logits:
         return None
     logs = [bound.log(dict.fromkeys(bound.symbols(), math.inf)) if not isinstance(bound, Unknown) else math.inf for bound in analysis.bounds.logits]
     return math.exp(max(logs)) if max(logs) < math.inf else None
+
+
+def _gains(facts: Facts, sublayer: Sublayer) -> str:
+    """The gains and temperatures that the bound of the logits leaves free, by name, and what it is where their entries are 1."""
+    analysis = facts.analysis(sublayer)
+    bounds = () if isinstance(analysis, Unknown) else tuple(b for b in analysis.bounds.logits if not isinstance(b, Unknown))
+    if isinstance(analysis, Unknown) or not bounds or len(bounds) < len(analysis.bounds.logits):
+        return "the gains"
+    at_one = [b.log(dict.fromkeys(b.symbols(), 1.0)) for b in bounds]
+    free = {s for b in bounds for s in b.symbols() if b.log(dict.fromkeys(b.symbols(), 1.0) | {s: math.inf}) == math.inf}
+    names = list(dict.fromkeys(f"`{q.parameter}`" for q in analysis.bounds.quantities if q.symbol in free))
+    if not names or max(at_one) == math.inf:
+        return "the gains"
+    its, them = ("its", "it") if len(names) == 1 else ("their", "them")
+    return f"{' and '.join(names)}: at most {math.exp(max(at_one)):.3g} with {its} entries at 1, and nothing limits {them}"
 
 
 def _numbers(facts: Facts, sublayer: Sublayer) -> tuple[tuple[str, str], ...]:

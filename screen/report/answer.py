@@ -11,6 +11,7 @@ from screen.report import groups, words
 from screen.report.annotation import file_of
 from screen.report.groups import worth_reading
 from screen.report.schema import ChangePart, Channel, ClaimPart, FindingPart, Report, SidesPart
+from screen.rule import GAINS_HELD
 from screen.verdict.channels import lower
 from screen.verdict.risk.limits import SMALLEST
 from screen.verdict.under_recipe import WORDS
@@ -237,7 +238,10 @@ def _because(report: Report, channel: Channel) -> str:
     """What a state hangs on: conditions, or a reason."""
     if channel.state in ("closed", "guarded"):
         none = any(c.claim == "softmax" and c.sublayer is None and c.value is False for c in report.claims)
-        return "there are none, as nothing is weighed by a softmax" if channel.id == "L" and none else ""
+        if channel.id == "L" and none:
+            return "there are none, as nothing is weighed by a softmax"
+        given = any(f.channel == channel.id and f.outcome == "holds" and GAINS_HELD in f.assumptions for f in report.findings)
+        return "while gains of norms and temperatures stay of their size" if given and channel.state == "closed" else ""
     needs = _needs(report, channel.conditions) if channel.state == "conditional" else []
     if channel.state == "conditional" and channel.conditions:
         return f"safe if {words.listed(needs)}" if needs else "the recipe meets that"

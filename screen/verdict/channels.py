@@ -13,7 +13,7 @@ from screen.facts.queries import program_doubt
 from screen.facts.record import Facts
 from screen.graph import BLOCK_DEPTH
 from screen.recipe import Recipe
-from screen.rule import ChannelId, Finding, RuleRun, each_sublayer, first_reason
+from screen.rule import GAINS_HELD, ChannelId, Finding, RuleRun, each_sublayer, first_reason
 from screen.verdict.conditions import CONDITIONS, under
 from screen.verdict.discover import catalogue
 from screen.verdict.risk import Assessment, Limit, assess, features_of, limits
@@ -191,7 +191,7 @@ def _channel(facts: Facts, run: RuleRun, channel: ChannelId) -> ChannelState:
     holding = [f for f in telling if f.outcome.result == "holds"]
     if not holding:
         return ChannelState(channel, "unknown", "no rule of this channel had anything to judge.", codes)
-    best = max(holding, key=lambda f: (f.rule.step != "structure", f.rule.code))
+    best = max(holding, key=lambda f: (GAINS_HELD in f.outcome.assumptions, f.rule.step != "structure", f.rule.code))
     return ChannelState(channel, "closed", best.outcome.message, codes)
 
 
