@@ -222,7 +222,7 @@ def scaled(stream: Stream, sublayer: Sublayer, what: str, theorem: str = "") -> 
 
 
 __all__ = [
-    "GAINS_HELD", "PRELUDE", "STACK", "Basis", "ChannelId", "Example", "Facts", "Finding", "Kind", "LoadedRule", "Number", "Outcome", "Place", "Result", "Rule",
-    "RuleFault", "RuleRun", "Severity", "Site", "Step", "Stream", "Sublayer", "Unknown", "at", "blame", "describe", "each_sublayer",
-    "first_reason", "layers_text", "or_not_applicable", "place_of", "scaled",
+    "GAINS_HELD", "PRELUDE", "STACK", "Basis", "ChannelId", "Example", "Facts", "Finding", "Kind", "LoadedRule", "Number", "Outcome", "Place",
+    "Result", "Rule", "RuleFault", "RuleRun", "Severity", "Site", "Step", "Stream", "Sublayer", "Unknown", "at", "blame", "describe",
+    "each_sublayer", "first_reason", "layers_text", "or_not_applicable", "place_of", "scaled",
 ]

@@ -764,10 +764,10 @@ TRUTH = {
     "LipschitzPre": dict(_M, growth_all="linear", output_bounded={0: True}),
     "TwoSidedClamp": dict(_M, growth_all="linear", output_bounded={0: True}, gradient_law="power"),
     "FeatureMaps": dict(_M),
-    "SwinTwoOpen": dict(_A, growth_all="linear", output_bounded={0: True, 1: True}),
+    "SwinTwoOpen": dict(_A, growth_all="linear", output_bounded={0: True, 1: True}, logits_bounded={0: True}),  # a temperature is held
     "TalkingUnit": dict(_A),
     "WrongDenominator": dict(_A),
-    "LearnedCap": dict(_A),
+    "LearnedCap": dict(_A, logits_bounded={0: True}),  # a temperature, as round 1 holds them
     "AliasedResidual": dict(kind="block", identity_gain=2.0 ** 24, growth_fixed="exponential", growth_all="exponential", gradient_law="exponential", softmax=False),
     "HalfNormedSkip": dict(_POST, softmax=True, logits_bounded={0: False}),
     "NormedParallel": dict(_POST, softmax=True, logits_bounded={0: False}),
