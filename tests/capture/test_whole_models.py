@@ -215,6 +215,39 @@ def test_one_block(name: str) -> None:
     assert [s.depth for s in report.streams] == [7] and len(report.streams[0].kinds) == 1
 
 
+class OnImages(nn.Module):
+    """Two convolutions beside the image, or alone. x: [2, D, 4, 4]."""
+
+    def __init__(self, skip: bool = True) -> None:
+        super().__init__()
+        self.skip, self.up, self.down = skip, nn.Conv2d(D, D, 3, padding=1), nn.Conv2d(D, D, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.down(torch.relu(self.up(x)))
+        return x + y if self.skip else y
+
+
+class OnRows(OnImages):
+    """Two maps of a row of a table. x: [4, D]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(D, D), nn.Linear(D, D)  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(("make", "shape"), [(OnImages, (2, D, 4, 4)), (OnRows, (4, D))])
+def test_a_block_of_images_or_rows_where_depth_is_said(make: Make, shape: tuple[int, ...]) -> None:
+    report = screen.check(make(), example_inputs=torch.zeros(shape), depth=7, spot_check=False)
+    assert [s.depth for s in report.streams] == [7]
+    alone = screen.check(make(), example_inputs=torch.zeros(shape), spot_check=False)
+    assert alone.target.depth_from == "model", "a network on images may return one"
+
+
+def test_a_network_whose_image_passes_weights_is_no_block() -> None:
+    with pytest.raises(UsageError, match="a whole model"):
+        screen.check(OnImages(skip=False), example_inputs=torch.zeros(2, D, 4, 4), depth=7)
+
+
 @pytest.mark.parametrize("name", ["stacked parameters", "dictionary"])
 def test_the_first_copy_alone_is_the_graph_of_the_model(name: str) -> None:
     with torch.device("meta"):

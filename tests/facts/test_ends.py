@@ -280,6 +280,16 @@ class Unadded(Stacked):
         return out
 
 
+class SummedOnce(Stacked):
+    """All states are summed behind the last block: the first one, and six that carry it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        states = [x]
+        for block in self.blocks:
+            states.append(states[-1] + block(states[-1]))
+        return torch.stack(states).sum(0) / 2
+
+
 class Headed(Stacked):
     """A head of the same class that stands in no list."""
 
@@ -409,7 +419,8 @@ def test_no_gain_is_made_up_for_streams_that_are_no_sum(name: str, told: list[fl
 
 @pytest.mark.parametrize(
     ("name", "gain"),
-    [("Stacked", []), ("Mapped", []), ("TransitionBeside", []), ("Headed", []), ("Multiplied", [4.0]), ("Transition", [0.0]), ("Unadded", [0.0])],
+    [("Stacked", []), ("Mapped", []), ("TransitionBeside", []), ("Headed", []), ("Multiplied", [4.0]), ("Transition", [0.0]), ("Unadded", [0.0]),
+     ("SummedOnce", [3.5])],
 )
 def test_what_stands_around_the_stream_counts_for_the_model(name: str, gain: list[float]) -> None:
     claims = [c for c in facts(name).claims if c.claim == "identity_gain"]

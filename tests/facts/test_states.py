@@ -205,6 +205,52 @@ class RowsMean(Rows):
     over = 4.0
 
 
+class GatedByBranch(nn.Module):
+    """The sum with a branch is gated by what the branch gave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.map, self.gate = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.gelu(self.map(self.norm(x)))
+        return (x + y) * torch.sigmoid(self.gate(y.mean(1, keepdim=True)))
+
+
+class RunningSums(nn.Module):
+    """Each block begins with sums over the tokens so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms, self.maps = (nn.ModuleList(make() for _ in range(2)) for make in (lambda: nn.LayerNorm(WIDTH), lambda: nn.Linear(WIDTH, WIDTH)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.cumsum(1)
+        for norm, map_ in zip(self.norms, self.maps, strict=True):
+            x = x + F.gelu(map_(norm(x)))
+        return x
+
+
+class NormedAtTheEnd(nn.Module):
+    """A branch behind a norm, and one whose sum is normed: what a block gives is bounded whatever the weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last, self.one, self.two = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + F.gelu(self.one(self.first(x)))
+        return self.last(x + F.gelu(self.two(x)))
+
+
+class NormedInBetween(NormedAtTheEnd):
+    """... and the other way round: what the last branch adds is free."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.last(x + F.gelu(self.two(x)))
+        return x + F.gelu(self.one(self.first(x)))
+
+
 def report(name: str, depth: int | None = None) -> Report:
     return screen.check(f"{__file__}::{name}", depth=depth, isolate=False)
 
@@ -279,3 +325,18 @@ def test_growth_of_two_streams_that_read_each_other(normed: bool) -> None:
     report = screen.check(Pair(normed), example_inputs=args, spot_check=False)
     laws = {c.stream: c.value for c in report.claims if c.claim == "growth" and c.weights == "fixed"}
     assert set(laws.values()) <= ({"linear"} if normed else {None, "exponential", "polynomial"}), laws
+
+
+def test_a_gate_made_of_what_a_branch_adds_is_not_measured_where_that_is_nothing() -> None:
+    assert [(c.value, c.status) for c in report("GatedByBranch", 8).claims if c.claim == "identity_gain"] == [(None, "unknown")]
+
+
+def test_sums_over_tokens_on_the_stream_leave_it_one() -> None:
+    found = report("RunningSums", 6)
+    assert [s.depth for s in found.streams] == [6]
+    assert [c.value for c in found.claims if (c.claim, c.weights) == ("growth", "fixed")] != ["linear"]
+
+
+@pytest.mark.parametrize(("name", "law"), [("NormedAtTheEnd", "bounded"), ("NormedInBetween", None)])
+def test_growth_over_all_weights_is_that_of_what_blocks_give(name: str, law: str | None) -> None:
+    assert [c.value for c in report(name, 6).claims if (c.claim, c.weights) == ("growth", "all")] == [law]
