@@ -77,6 +77,9 @@ def _read_beside(graph: Graph, stream: Stream) -> Unknown | None:
         return None
     first, last = stream.states[0], stream.states[-1]
     inside, alive = _above(graph, last), _above(graph, graph.outputs[0])
+    while _adds_again(graph, users := [u for u in graph.users[last] if u in alive], inside):
+        last = users[0]  # what the last block adds is added to its sum again
+        inside.add(last)
     below = {first}
     for node in graph.nodes[first + 1 : last + 1]:
         if below.isdisjoint(node.inputs):
@@ -86,6 +89,11 @@ def _read_beside(graph: Graph, stream: Stream) -> Unknown | None:
         if past is not None:
             return Unknown("what its blocks make is read past the stream's end too, and gradients come back from there", (past,))
     return None
+
+
+def _adds_again(graph: Graph, users: list[int], inside: set[int]) -> bool:
+    """Whether the one reader of a state adds something to it that its blocks made."""
+    return len(users) == 1 and graph.nodes[users[0]].op == "add" and inside.issuperset(graph.nodes[users[0]].inputs)
 
 
 def _above(graph: Graph, node: int) -> set[int]:
