@@ -92,6 +92,14 @@ def test_the_nearest_file_counts_and_screen_toml_before_pyproject(tmp_path: Path
         ("select = 'G1x'", "rule codes"),
         ("select = 3", "text or a list"),
         ("report = 'markdown'", "FORMAT=PATH"),
+        ("jobs = 0", "above zero, or `auto`"),
+        ("jobs = true", "above zero, or `auto`"),
+        ("seed = -1", "from 0 to 999999999"),
+        ("targets = 3", "must be tables, one for each target"),
+        ("[[targets]]\nspce = 'm.py'", "Is `spce` meant to be `spec`?"),
+        ("[[targets]]\nspec = ' '", "must have `spec`, the target; it is ` `"),
+        ("[[targets]]\nspec = 'm.py'\njobs = 2", "`jobs` is one of the whole run"),
+        ("recipe = 3", "recipe"),
         ("report = 'htm=x'", "Did you mean `html`"),
         ("set = 'a'", "KEY=VALUE"),
         ("output = ''", "a path"),
@@ -200,3 +208,28 @@ def test_a_trusted_file_without_settings_is_an_error(tmp_path: Path) -> None:
 def test_a_recipe_is_shown_field_by_field(tmp_path: Path) -> None:
     shown = config.show(config.load({"recipe": ("lr=0.1",)}, tmp_path))
     assert "recipe.lr" in shown and "= 0.1" in shown
+
+
+def test_a_config_and_a_recipe_of_a_file_are_meant_from_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    (tmp_path / "c.toml").write_text("[model]\ndepth = 3\n")
+    (tmp_path / "r.toml").write_text("lr = 0.1\n")
+    _file(tmp_path, "config = 'c.toml'\nrecipe = ['r.toml', 'weight_decay=0.2']")
+    found = config.load({})
+    assert found.config["model.depth"] == 3 and found.recipe is not None
+    assert (found.recipe.recipe.lr, found.recipe.recipe.weight_decay) == (0.1, 0.2)
+
+
+def test_what_is_called_like_a_file_of_settings_and_is_none_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "screen.toml").mkdir()
+    with pytest.raises(UsageError, match="it is no regular file"):
+        config.load({}, tmp_path)
+
+
+def test_assignments_may_stand_in_a_table_or_in_a_list(tmp_path: Path) -> None:
+    assert config.load({}, _file(tmp_path, "[set]\na.b = 1")).set == config.load({}, _file(tmp_path, "set = ['a.b=1']")).set == {"a.b": 1}
+
+
+def test_what_a_later_version_has_is_refused_with_the_version() -> None:
+    assert "is not in this version" in str(config.later("`screen fix`", "it was called"))

@@ -157,3 +157,20 @@ def test_outside_of_a_repository_git_says_why(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(UsageError, match="not a git repository"):
         trusted("base", tmp_path)
+
+
+def test_what_lies_above_the_repository_is_none_of_its_files(tree: Path) -> None:
+    found = trusted("base", tree)
+    assert found.text("screen.toml") is not None and found.text("../screen.toml") is None and found.text("/etc/passwd") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(FileNotFoundError(2, "No such file"), "No such file"), (subprocess.TimeoutExpired("git", 60), "more than 60 s")]
+)
+def test_a_git_that_does_not_answer_is_said(tree: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:
+    def run(*words: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(UsageError, match=f"git does not answer: .*{said}"):
+        trusted("base", tree)

@@ -51,6 +51,9 @@ def test_what_stands_in_the_baseline_does_not_fail_and_what_is_new_does(model: P
 def test_a_broken_baseline_is_said(model: Path) -> None:
     (model.parent / "known.json").write_text("[]")
     assert check("--baseline", "known.json") == 2
+    (model.parent / "known.json").write_text('{"schema_version": "99", "findings": []}')
+    with pytest.raises(UsageError, match="its `schema_version` is '99', and this"):
+        read_baseline(str(model.parent / "known.json"))
 
 
 class Commit:

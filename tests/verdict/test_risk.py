@@ -10,6 +10,7 @@ import pytest
 
 from screen.recipe import Recipe
 from screen.verdict.risk import Features, assess
+from screen.verdict.risk.assess import rated
 from screen.verdict.risk.channels import channel_risks, overall
 from screen.verdict.risk.constants import EXPECTED, PRIORS, RISKY, TABLE, VALUES
 from screen.verdict.risk.limits import LARGEST, limits
@@ -151,6 +152,25 @@ def test_the_limit_of_the_whole_is_where_it_is_no_longer_expected_to_train_and_n
 def test_an_optimiser_that_rectifies_itself_has_warmed_up() -> None:
     """RAdam: for 1/(1 − 0.999) steps; a longer warm-up that is stated counts."""
     assert [setting_of(Recipe(optimizer=o, warmup_steps=w), PRE)[0].warmup for o in ("adamw", "radam") for w in (0, 2000)] == [0, 2000, 1000, 2000]
+
+
+def test_a_share_of_warm_up_and_a_decay_that_is_on_stand_for_usual_numbers() -> None:
+    found = setting_of(Recipe(warmup_fraction=0.02), PRE)[0]
+    assert found.warmup == 2000.0  # of 100,000 steps, which are usual
+    assert [setting_of(Recipe(weight_decay_on=on), PRE)[0].decay for on in (True, False)] == [0.1, 0.0]
+    assert setting_of(Recipe(weight_decay_on=True, weight_decay=0.3), PRE)[0].decay == 0.3
+
+
+def test_of_no_stream_nothing_is_assessed() -> None:
+    assert assess([], Recipe()) is None and rated([], Recipe(), VALUES) is None
+    found = assess([PRE], RECIPES["usual"])
+    assert found is not None and rated([PRE], RECIPES["usual"], VALUES) == found.risks
+
+
+def test_a_type_that_decides_alone_is_a_dependence_on_its_name() -> None:
+    """A wide model may leave the range of float16; bfloat16 has that of float32."""
+    found = assess([replace(PRE, width=24576)], Recipe(lr=3e-4, warmup_steps=2000, weight_decay=0.1, total_steps=100_000, z_loss=1e-4))
+    assert found is not None and [(d.item, d.flips_at, d.usual, d.channel) for d in found.depends] == [("precision", "float16", "bfloat16", "N")]
 
 
 def test_beyond_the_rates_of_all_runs_nothing_is_said() -> None:

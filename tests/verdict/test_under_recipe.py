@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from screen.recipe import Recipe
-from screen.verdict.channels import Verdict, fold
+from screen.verdict.channels import CHANNELS, Verdict, fold
 from screen.verdict.discover import run_rules
+from screen.verdict.risk import Assessment, Dependence
+from screen.verdict.risk.constants import RISKY
+from screen.verdict.sides import sides
+from screen.verdict.state import ChannelState
+from screen.verdict.under_recipe import OPENING, QUIET, under_recipe
 from tests import handmade as h
 
 ORDINARY = Recipe(
@@ -78,3 +85,59 @@ def test_what_decides_alone_has_a_verdict_on_either_side_as_if_it_were_stated() 
         stated = _under(h.post(), recipe.model_copy(update={"warmup_steps": steps}))
         assert stated.sides == () and (stated.verdict == "unstable") is failing
     assert _under(h.pre(), ORDINARY).sides == () and _under(h.pre(), None).sides == ()
+
+
+SEEN = Assessment(dict.fromkeys(CHANNELS, 0.0), 0.0, 0.0, 0.0, (), (), None)
+
+
+def _alone(channel: ChannelState, seen: Assessment, recipe: Recipe = ORDINARY) -> ChannelState:
+    """One channel under a recipe, with risks given by hand."""
+    return under_recipe([channel], seen, [], recipe)[0]
+
+
+def test_a_range_that_is_left_opens_nothing_and_says_what_would_hold_it() -> None:
+    risk = max(RISKY, OPENING)
+    seen = replace(SEEN, risks={**SEEN.risks, "N": risk}, risk=risk)
+    found = _alone(ChannelState("N", "out_of_scope", ""), seen)
+    assert (found.state, found.conditions) == ("conditional", ("float16-range",)) and "kept in float32" in found.reason
+    kept = _alone(ChannelState("N", "conditional", "", conditions=("run-time-scale",)), seen)
+    assert (kept.state, kept.conditions) == ("conditional", ("run-time-scale",))
+    for below in (replace(seen, risk=RISKY / 2), replace(seen, risks=SEEN.risks)):
+        assert _alone(ChannelState("N", "out_of_scope", ""), below).state == "guarded"
+
+
+def test_what_no_recipe_can_meet_stays_as_it_is() -> None:
+    given = ChannelState("R", "conditional", "so", conditions=("bounded-weights", "run-time-scale"))
+    assert _alone(given, SEEN) == replace(given, risk=0.0)
+    assert _alone(replace(given, conditions=("bounded-weights",)), SEEN).state == "guarded"
+
+
+def test_decay_alone_may_not_hold_a_head_that_drifts_and_z_loss_does() -> None:
+    seen = replace(SEEN, risks={**SEEN.risks, "O": QUIET})
+    found = _alone(ChannelState("O", "out_of_scope", ""), seen)
+    assert (found.state, found.conditions) == ("conditional", ("bounded-head",)) and "z-loss holds them" in found.reason
+    for recipe, risks in ((ORDINARY.model_copy(update={"z_loss": 1e-4}), seen.risks), (ORDINARY, SEEN.risks)):
+        assert _alone(ChannelState("O", "out_of_scope", ""), replace(seen, risks=risks), recipe).state == "guarded"
+
+
+def test_a_type_that_decides_alone_is_named_and_has_two_sides() -> None:
+    item = Dependence("precision", "float16", "bfloat16", True, "N", "bfloat16", "float16")
+    seen = replace(SEEN, missing=("precision",), depends=(item,))
+    assert _alone(ChannelState("N", "out_of_scope", ""), seen).reason == (
+        "it depends on the precision, which is not stated: it fails in float16 and holds in bfloat16."
+    )
+    (both,) = sides(seen, Recipe(), lambda recipe: "unstable" if recipe.precision == "float16" else "stable")
+    assert (both.kind, both.harsh, both.when_kind, both.when_harsh) == ("bfloat16", "float16", "stable", "unstable")
+    assert (both.holds_to, both.fails_from) == ("bfloat16", "float16")
+    assert sides(seen, Recipe(), lambda recipe: "stable") == ()
+
+
+def test_clipping_of_queries_and_keys_guards_logits() -> None:
+    found = _alone(ChannelState("L", "conditional", "", conditions=("bounded-logits",)), SEEN, ORDINARY.model_copy(update={"qk_clip": 100.0}))
+    assert found.state == "guarded" and found.reason.startswith("guarded by the stated QK-clip at 100:")
+
+
+def test_without_a_rate_a_channel_that_structure_leaves_out_says_what_is_missing() -> None:
+    seen = replace(SEEN, missing=("lr",))
+    found = _alone(ChannelState("S", "out_of_scope", ""), seen, ORDINARY.model_copy(update={"lr": None}))
+    assert (found.state, found.reason) == ("out_of_scope", "the recipe does not state its learning rate.")

@@ -10,12 +10,14 @@ import pytest
 from screen.facts.claims.claim import Claim, Claims, Measured
 from screen.facts.record import Facts
 from screen.graph import Failure, Graph
+from screen.recipe import Recipe
 from screen.report.build import Request, assemble
 from screen.rule import Outcome, RuleFault
 from screen.structure.types import Coverage, QKNorm, Unknown, UnmodelledOp
 from screen.verdict.channels import ORDER, Verdict, fold, guess_decides, reasons_not_to_judge, worst
-from screen.verdict.conditions import CONDITIONS
-from screen.verdict.discover import catalogue, run_rules
+from screen.verdict.conditions import CONDITIONS, NOT_STATED, under
+from screen.verdict.discover import catalogue, collect, lookup, run_rules
+from screen.verdict.summary import summarise
 from tests import handmade as h
 from tests.shared import ROOT
 
@@ -211,3 +213,65 @@ def test_rules_that_were_left_out_by_choice_close_nothing() -> None:
     state = next(c for c in verdict.channels if c.id == "L")
     assert verdict.verdict == "conditional" and [c.id for c in verdict.conditions] == ["rules-left-out"]
     assert state.state == "conditional" and "L201" in state.reason
+
+
+@pytest.mark.parametrize(
+    ("condition", "recipe", "met", "said"),
+    [
+        ("bounded-weights", Recipe(), "not_stated", ""),
+        ("bounded-weights", Recipe(weight_decay=0.0), "not_met", "do not decay"),
+        ("bounded-weights", Recipe(weight_decay_on=True), "met", "weight decay on"),
+        ("bounded-weights", Recipe(optimizer="adamw", weight_decay=0.1, lr=1e-3), "met", "weight decay 0.1, decoupled, 0.0001 of a weight per step"),
+        ("bounded-weights", Recipe(decoupled=False, weight_decay=0.1), "met", "a part of the gradient (L2)"),
+        ("bounded-logits", Recipe(qk_clip=100.0), "met", "QK-clip at 100"),
+        ("bounded-logits", Recipe(weight_decay=0.1), "met", "weight decay 0.1"),
+        ("learned-scale", Recipe(weight_decay=0.0), "not_met", "do not decay"),
+        ("warm-up", Recipe(), "not_stated", ""),
+        ("warm-up", Recipe(warmup_steps=0), "not_met", "no warm-up (0 steps)"),
+        ("warm-up", Recipe(warmup_steps=2000, lr=1e-3), "met", "2,000 steps to a peak of 0.001"),
+        ("warm-up", Recipe(warmup_fraction=0.1), "met", "0.1 of all steps"),
+        ("warm-up", Recipe(warmup_tokens=10**6), "met", "1,000,000 tokens"),
+        ("float16-range", Recipe(), "not_stated", ""),
+        ("float16-range", Recipe(precision="float16"), "not_met", "activations in float16"),
+        ("float16-range", Recipe(precision="bfloat16"), "met", "activations in bfloat16"),
+        ("run-time-scale", Recipe(weight_decay=0.1), "not_stated", ""),
+    ],
+)
+def test_what_a_recipe_says_of_a_condition(condition: str, recipe: Recipe, met: str, said: str) -> None:
+    found = under(condition, recipe)
+    assert found.recipe == met and said in found.stated and (found == NOT_STATED) == (said == "")
+
+
+def test_a_rule_of_another_distribution_has_a_code_of_theirs_and_a_fault_names_it() -> None:
+    ours, gone = "screen.rules.depth_scale", "no_such_rule_at_all"
+    found = collect([ours, gone], {ours: "theirs", gone: "theirs"})
+    assert found.rules == () and all("of the distribution `theirs`" in fault.reason for fault in found.faults)
+    assert "not reserved for other distributions" in found.faults[0].reason and "does not load" in found.faults[1].reason
+
+
+def test_a_rule_is_found_by_its_code_or_its_name() -> None:
+    for text in ("r201", " R201 ", "output-set-bounded"):
+        assert (found := lookup(text)) is not None and found.rule.code == "R201"
+    assert lookup("R2") is None
+
+
+def test_a_check_that_runs_out_of_memory_is_no_fault_of_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(facts: Facts) -> tuple[Outcome, ...]:
+        raise error
+
+    one = replace(catalogue(), rules=(replace(catalogue().rules[0], check=check),))
+    error: BaseException = MemoryError()
+    with pytest.raises(MemoryError):
+        run_rules(h.pre(), one)
+
+
+def test_the_sentence_says_what_is_not_known_and_what_the_data_gate() -> None:
+    stream = h.pre().streams[0]
+    unknown = Unknown("it is another module's")
+    (attention, *others), kind = stream.kinds[0].sublayers, stream.kinds[0]
+    gated = replace(attention, qk_norm=unknown, branch=replace(attention.branch, kind="data"))
+    side = replace(attention, q_norm=unknown)
+    for first in (gated, side):
+        told = summarise(h.facts(replace(stream, kinds=(replace(kind, sublayers=(first, *others)),), final_norm=unknown)), "GPT")
+        assert "QK" not in told and "norm per head" not in told and told.endswith("final norm unknown")
+        assert ("branch gated by the data" in told) == (first is gated)
