@@ -45,14 +45,17 @@ def nothing() -> None:
 
 
 def prepare(request: Request) -> None:
-    """Import what the request needs, while what is compiled for it can still be kept."""
+    """Import what the request needs, while what is compiled for it can still be kept; in a process for this request alone."""
     if request.probe is not None or request.spot is not None:
         import screen.child.real
         import screen.probe.run
+        import screen.probe.second.plain
         import screen.probe.spot
+
+        screen.probe.second.plain.ALONE = True
     if request.again is not None:
         import screen.probe.second.again
-    import screen.capture.build.build  # noqa: F401
+    import screen.capture.build.build
 
 
 def run(

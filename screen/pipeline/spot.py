@@ -115,7 +115,7 @@ def _of_program(found: Found, is_derived: bool) -> list[Claim]:
     claims = []
     if found.replayed is not None:
         measured = Measured(found.replayed, found.replayed)
-        what = "its gradients are" if found.replayed is False and _is_backward(found) else "it gives"
+        what = "its gradients are" if found.replayed is False and _is_backward(found) else "its values are"
         reason = "" if found.replayed else f"{what} not those of the module when it is run plainly (relative difference {_worst(found):.2g})"
         claims.append(Claim("replay", "start", "measured", True, reason=reason, measured=measured))
     if found.loss is not None and not is_derived:

@@ -515,11 +515,12 @@ def _functional(out: Tensor) -> Tensor:
 
 
 def _apart(one: Tensor, other: Tensor) -> float | None:
+    """Of what the program gives and what the module gives, relative to the module's; nothing where neither is finite."""
     if one.shape != other.shape:
         return math.inf
     top = float(other.abs().amax()) if other.numel() else 0.0
     if not math.isfinite(top):
-        return None
+        return math.inf if bool(one.isfinite().all()) else None
     return float((one.double() - other.double()).abs().amax()) / max(top, 1e-30)
 
 

@@ -130,6 +130,9 @@ def reasons_not_to_judge(facts: Facts) -> tuple[str, ...]:
         reasons.append("the forward pass did not run to its end")
     if not facts.streams and not facts.graph.failure:
         reasons.append("nothing was found that a branch is added to")
+    bare = next((s for s, r in zip(facts.streams, facts.readers, strict=False) if r.branches and not s.kinds), None)
+    if bare is not None:
+        reasons.append(f"branches are added to `{bare.name}`, and no block was found that they stand in")
     unread = [u for u in facts.coverage.unmodelled if u.on_stream]
     if unread:
         reasons.append(f"`{unread[0].op}` has no row in the op table and lies on a stream")

@@ -70,7 +70,7 @@ def test_a_rule_that_did_not_run_is_no_pass() -> None:
 
 def test_a_program_that_is_not_the_module_closes_nothing() -> None:
     facts = h.peri()
-    for what, channels in (("it gives what is", set("DRL")), ("its gradients are", {"D"})):
+    for what, channels in (("its values are", set("DRL")), ("its gradients are", {"D"})):
         claim = Claim("replay", "start", "measured", True, reason=f"{what} not those of the module", measured=Measured(False, False))
         told = replace(facts, claims=Claims((*facts.claims.all, claim)))
         before, after = ({c.id for c in judge(f).channels if c.state == "unknown"} for f in (facts, told))

@@ -7,7 +7,7 @@ neighbour on both sides and stands for all others.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,8 @@ _COPY = re.compile(rf"^{re.escape(COPIES)}(?:\.(?P<number>\d+)(?:\.|$))?")
 
 Key = int | str
 """An argument of forward: by position, or by name."""
+Call = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], Any]
+"""Runs a module on arguments."""
 Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 
 
@@ -51,11 +53,15 @@ class Loop(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The output of the last copy."""
+        return self.through(lambda block, args, kwargs: block(*args, **kwargs), args, kwargs)
+
+    def through(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The output of the last copy, each run by `call`."""
         output = None
         for place, block in enumerate(self.members):
             if place:
                 args, kwargs = self._next(output, args, kwargs)
-            output = block(*args, **kwargs)
+            output = call(block, args, kwargs)
         return output
 
     def _next(self, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

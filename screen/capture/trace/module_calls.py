@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -18,6 +18,8 @@ from screen.graph import Loop as Ran
 _PLAIN = (int, float, bool, str, type(None), OrderedDict, torch.dtype)
 _REGISTRIES = frozenset(vars(nn.Module()))
 _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
+_TORCHS = nn.Module.__call__
+"""As it is before any code of a target runs."""
 
 
 class Scopes:
@@ -33,6 +35,8 @@ class Scopes:
         self.calls: list[Call] = []
         self.stack: list[int] = []
         self.counts: dict[int, int] = {}
+        self.own: set[int] = set()
+        """Modules with a `__call__` of their own."""
         self.names: dict[int, tuple[str, str]] = {}
         self.held: list[Tensor] = []
         """What `names` names, alive: a forward that replaces one of them would free its id for the next value."""
@@ -91,17 +95,38 @@ class Scopes:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Global hooks for the time of one run."""
+        """Global hooks for the time of one run; a `__call__` that is not torch's own may run none of them, and is watched itself."""
         before = hooks.register_module_forward_pre_hook(self._enter)
         after = hooks.register_module_forward_hook(self._leave, always_call=True)
+        own = {owner: owner.__dict__["__call__"] for module in self.modules if (owner := _calls(type(module))) is not None}
+        for owner, call in own.items():
+            owner.__call__ = self._watched(call)
         try:
             yield
         finally:
+            for owner, call in own.items():
+                owner.__call__ = call
             before.remove()
             after.remove()
 
+    def _watched(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The same call, entered and left."""
+
+        def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            self._enter(module, args)
+            self.own.add(self._of(module))
+            try:
+                return call(module, *args, **kwargs)
+            finally:
+                self._leave(module, args, None)
+
+        return watched
+
     def _enter(self, module: nn.Module, args: Any) -> None:
         position = self._of(module)
+        if self.stack and position in self.own and self.calls[self.current].module == position:  # its own `__call__` goes on to torch's
+            self.stack.append(self.current)
+            return
         if not self.stack:
             if module is self.model and len(self.calls) == 1:
                 self.stack.append(0)
@@ -158,6 +183,12 @@ class Scopes:
     def table(self) -> tuple[Module, ...]:
         """The modules as plain data, with the file and line of each class."""
         return tuple(self.entries)
+
+
+def _calls(kind: type[nn.Module]) -> Any:
+    """The class that a module has its `__call__` from; None where it is torch's own."""
+    owner = next(c for c in kind.__mro__ if "__call__" in c.__dict__)
+    return None if owner.__dict__["__call__"] is _TORCHS else owner
 
 
 def _name_tensors(names: dict[int, tuple[str, str]], held: list[Tensor], module: nn.Module, path: str) -> None:

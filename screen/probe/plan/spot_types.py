@@ -172,8 +172,8 @@ class Sample:
     """An output: some of its entries."""
 
     shape: tuple[int, ...]
-    top: float
-    """The largest of all."""
+    top: float | None
+    """The largest of all; None where one is no finite number."""
     values: tuple[float, ...]
 
 

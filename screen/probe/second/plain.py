@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ from torch.utils._pytree import tree_map_only
 
 from screen.capture.build.built import Built
 from screen.capture.trace.convert import plain
+from screen.capture.trace.loop import Loop
 from screen.capture.trace.recorder import tensors
 from screen.capture.trace.tracer import Trace
 from screen.probe.measure.leaves import Material, is_shape_alone
@@ -19,6 +22,9 @@ from screen.probe.measure.replay import Missing, attribute
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import Plain, Sample
 from screen.probe.second.values import MOST, packed, sample, weight
+
+ALONE = False
+"""Whether this process runs one target and nothing else, so that its table of modules may change for a moment."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +53,24 @@ def ran(names: Sequence[str], seed: int, built: Built, make: Callable[[int], nn.
         given = tree_map_only(Tensor, lambda t: _value(t, generator), (built.args, built.kwargs))
         inputs = tuple(t.clone() for t in torch.utils._pytree.tree_leaves(given) if isinstance(t, Tensor))
         with torch.random.fork_rng(devices=[]), torch.no_grad(), no_fast_path():
-            out = first(model(*given[0], **given[1]))
+            out = first(_unseen(model, *given) if ALONE else model(*given[0], **given[1]))
     except Exception as error:
         return Ran(f"the module did not run plainly: {said(error)}")
-    found = None if out is None else sample(out)
-    return Ran("" if found else "its output is no finite number", found, keys, inputs, buffers)
+    return Ran("it returns no float tensor") if out is None else Ran("", sample(out), keys, inputs, buffers)
+
+
+def _unseen(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a module gives where its code finds nothing of ours on its stack, nor among what is imported."""
+    ours = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == __name__.partition(".")[0]}
+    try:
+        with ThreadPoolExecutor(1) as thread:  # which has a stack of its own
+
+            def call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+                return thread.submit(torch.no_grad()(module.__call__), *args, **kwargs).result()
+
+            return model.through(call, args, kwargs) if isinstance(model, Loop) else call(model, args, kwargs)
+    finally:
+        sys.modules.update(ours)
 
 
 def told(ran: Ran, trace: Trace, material: Material) -> Plain:

@@ -53,20 +53,20 @@ def unpacked(leaf: Leaf) -> Tensor:
     return torch.frombuffer(bytearray(raw), dtype=dtype).reshape(leaf.shape) if size else torch.empty(leaf.shape, dtype=dtype)
 
 
-def sample(out: Tensor) -> Sample | None:
-    """Entries of an output, at places that follow from its size; None where one is not finite."""
+def sample(out: Tensor) -> Sample:
+    """Entries of an output, at places that follow from its size; none of them where one of all is no finite number."""
     flat = out.detach().flatten()
     top = float(flat.abs().amax()) if flat.numel() else 0.0
     if not math.isfinite(top):
-        return None
+        return Sample(tuple(out.shape), None, ())
     places = torch.randint(max(flat.numel(), 1), (ENTRIES,), generator=torch.Generator().manual_seed(5)) if flat.numel() else torch.zeros(0).long()
     return Sample(tuple(out.shape), top, tuple(flat[places].double().tolist()))
 
 
 def apart(one: Sample, other: Sample) -> float:
-    """The largest difference of two outputs, relative to the larger of them; infinite where their shapes differ."""
-    if one.shape != other.shape or len(one.values) != len(other.values):
-        return math.inf
+    """The largest difference of two outputs, relative to the larger of them; infinite where their shapes differ, or one of them alone is finite."""
+    if one.shape != other.shape or len(one.values) != len(other.values) or one.top is None or other.top is None:
+        return 0.0 if one == other else math.inf
     differences = [one.top - other.top, *(a - b for a, b in zip(one.values, other.values, strict=True))]
     found = max(map(abs, differences)) / max(one.top, other.top, 1e-30)
     return found if math.isfinite(found) else math.inf
