@@ -2,7 +2,8 @@
 
 Why: a block with a pre-norm sublayer and a post-norm sublayer has the costs of both and the benefit of neither: the norm on the sum breaks the
 identity path of the whole stream, and the norm on the next branch's input normalises what has just been normalised. Designs that mix the two do so
-between blocks (Mix-LN) or put both on each sublayer. Usually `x + f(norm(x))` and `norm(x + f(x))` were merged from two codes. In a loss curve:
+between blocks (Mix-LN) or put both on each sublayer. Usually `x + f(norm(x))` and `norm(x + f(x))` were merged from two codes, or one skip of a
+pre-norm block starts behind its norm (`h = norm(x); h + f(h)`), which puts that norm on the sum of the sublayer before. In a loss curve:
 post-norm's, a plateau or divergence when warm-up is short, from code that looks like pre-norm.
 Assumes: blocks are found by data flow; sublayers of different streams are not compared.
 Cannot tell: when the placement of one of them is unknown.
@@ -11,7 +12,9 @@ Source: Xiong et al. 2020, theorem 1; Li et al. 2024 (Mix-LN), whose blocks are 
 
 from __future__ import annotations
 
-from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, at, blame, first_reason, layers_text, or_not_applicable
+from itertools import pairwise
+
+from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, at, blame, first_reason, layers_text, or_not_applicable
 
 NEEDS = ("streams.kinds.sublayers",)
 RULE = Rule("G124", "one-placement-per-block", "structure", None, "warning", NEEDS, "Xiong et al. 2020, theorem 1")
@@ -31,7 +34,10 @@ class Block(nn.Module):
         return SECOND
 """
 HOLDS = (Example("two pre-norm sublayers", BLOCK.replace("SECOND", "x + self.feed(self.n2(x))")),)
-VIOLATES = (Example("a pre-norm sublayer and a post-norm one", BLOCK.replace("SECOND", "self.n2(x + self.feed(x))")),)
+VIOLATES = (
+    Example("a pre-norm sublayer and a post-norm one", BLOCK.replace("SECOND", "self.n2(x + self.feed(x))")),
+    Example("the second skip starts behind its norm", BLOCK.replace("SECOND", "(h := self.n2(x)) + self.feed(h)")),
+)
 CANNOT_TELL = (Example("an op without a row in front of one branch", BLOCK.replace("SECOND", "x + self.feed(torch.special.bessel_j0(x))")),)
 
 
@@ -56,4 +62,19 @@ def _judge(facts: Facts, stream: Stream, kind: Kind) -> Outcome:
         )
         remedy = "put the norm of both on the same side, `x = x + f(norm(x))` for pre-norm"
         return Outcome("violated", message, at(stream, kind, after[0]), remedy=remedy)
+    behind = next((pair for pair in pairwise(kind.sublayers) if _starts_behind(*pair)), None)
+    if behind is not None:
+        message = (
+            f"In {layers_text(kind)} of `{stream.name}`, `{behind[0].name}` has its norm on the branch's input, and the only one in front of "
+            f"`{behind[1].name}` stands on the stream: its skip starts behind that norm, and the stream passes it in every block, as in post-norm."
+        )
+        plain = f"the skip of `{behind[1].name}` in {layers_text(kind)} starts behind its norm: no skip leads past that norm, as in post-norm."
+        remedy = "add to the value before the norm: `x = x + f(norm(x))`, and not `x = norm(x); x = x + f(x)`"
+        return Outcome("violated", message, at(stream, kind, behind[1]), remedy=remedy, plain=plain)
     return Outcome("holds", f"The sublayers of {layers_text(kind)} of `{stream.name}` agree on the side of their norms.", at(stream, kind))
+
+
+def _starts_behind(one: Sublayer, following: Sublayer) -> bool:
+    """Whether a norm on the sum of a sublayer, which has one on its input besides, is all that the branch behind it has."""
+    apart = following.parallel_group is None or following.parallel_group != one.parallel_group
+    return {"A", "C"} <= set(one.positions) and not following.positions and not following.normed_skip and apart

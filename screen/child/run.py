@@ -36,6 +36,8 @@ _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\](?:torch|torchvision)[/\\]
 _MEMORY = re.compile(r"can't allocate memory|not enough memory|cannot allocate memory|bad_alloc|out of memory", re.IGNORECASE)
 MAX_TEXT = 300
 """Characters of an exception's first line that are repeated."""
+MOST = 40_000
+"""Characters of a traceback that are kept: its beginning and its end."""
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 _ENCLOSED = "The sandbox has no network and writes to the folder of `tempfile` alone: `--sandbox off` is for code that is trusted"
 
@@ -301,7 +303,8 @@ def is_users(file: str) -> bool:
 
 def _details(error: BaseException) -> str:
     """The traceback, for `-v`."""
-    return "".join(traceback.format_exception(error))
+    text = "".join(traceback.format_exception(error))
+    return text if len(text) <= MOST else f"{text[: MOST // 2]}\n…\n{text[-MOST // 2 :]}"
 
 
 __all__ = ["blame", "explain", "name_of", "none_at", "prepare", "run"]

@@ -234,3 +234,35 @@ def _scripted(block: nn.Module) -> nn.Module:
         return torch.jit.script(block)
     except Exception as error:
         pytest.skip(f"TorchScript does not take it: {type(error).__name__}")
+
+
+class Calls(nn.Module):
+    """A block that is called by another way than torch's, which may go on to it."""
+
+    onward = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.map = nn.LayerNorm(8), nn.Linear(8, 8)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        out: Tensor = super().__call__(x) if self.onward else self.forward(x)
+        return out
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.map(self.norm(x))
+
+
+class CallsOn(Calls):
+    onward = True
+
+
+@pytest.mark.parametrize("kind", [Calls, CallsOn])
+def test_a_block_with_a_call_of_its_own_is_a_block(kind: type[Calls]) -> None:
+    before = Calls.__call__
+    (block,) = build_object(kind(), example_inputs=torch.zeros(2, 3, 8), depth=4)
+    graph = trace(block.model, block.args, block.kwargs)
+    assert Calls.__call__ is before and graph.loop is not None and len(graph.loop.copies) == 4
+    assert [graph.modules[call.module].class_name for call in graph.calls if call.parent == 0] == [kind.__name__] * 4
+    (stream,) = derive(graph).streams
+    assert [(k.count, [s.placement for s in k.sublayers]) for k in stream.kinds] == [(4, ["pre"])]

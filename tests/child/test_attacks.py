@@ -1,4 +1,6 @@
-"""Files that want to be passed, as data (`attacks.toml`): none is, but those that docs/security.md says are."""
+"""Files that want to be passed, as data (`attacks.toml`): none is, but those that docs/security.md says are.
+
+The model of each is the slip: 1 is its true verdict, 2 says that it cannot be judged, and 0 is a spoofed pass."""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from screen.child.sandbox import missing
 from screen.graph import io as graphio
 from screen.pipeline.stages import Job
 from screen.pipeline.workers import safely
+from tests.days import nightly
 
 ATTACKS = tomllib.loads(Path(__file__).with_name("attacks.toml").read_text(encoding="utf-8"))
 ORDINARY = "x + self.map(self.norm(x))"
@@ -116,12 +119,14 @@ def test_without_an_attack_the_skip_fails_and_the_ordinary_block_does_not(host: 
 
 
 def test_the_corpus_is_one() -> None:
-    assert len(ATTACKS) >= 60 and all(set(a) <= {"top", "init", "forward", "meta", "exit", "open", "time"} and a["exit"] for a in ATTACKS.values())
+    assert all((0 in a["exit"]) == a.get("open", False) for a in ATTACKS.values())
+    keys = {"top", "init", "forward", "meta", "exit", "open", "time", "night"}
+    assert len(ATTACKS) >= 60 and all(set(a) <= keys and a["exit"] for a in ATTACKS.values())
 
 
 @pytest.mark.by_the_day
 @pytest.mark.skipif(bool(missing()), reason="needs the sandbox")
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if nightly() or not attack.get("night")])
 def test_it_is_judged_by_what_it_is_or_not_at_all(host: Host, good: bytes, tmp_path: Path, name: str) -> None:
     left = set(os.listdir(tmp_path))
     found = _exit(host, _write(tmp_path, good, ATTACKS[name]), ATTACKS[name].get("time", TIME))

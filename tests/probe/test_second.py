@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from screen.capture.trace.loop import as_loop
 from screen.capture.trace.tracer import run as trace
 from screen.graph import Call, Graph, Module, Node, Ref
 from screen.graph.io import dumps
+from screen.probe import spot
 from screen.probe.plan.spot_types import Plain, Sample
+from screen.probe.second import plain
 from screen.probe.second.again import again
 from screen.probe.second.interpreter import Absent, Unread, run
 from screen.probe.second.values import MOST, apart, packed, sample, unpacked, weight
@@ -95,9 +100,47 @@ def test_values_cross_as_they_are_and_no_larger_than_they_may() -> None:
 def test_outputs_are_compared_by_entries_and_size() -> None:
     one = torch.randn(5, 7)
     a, b, c = sample(one), sample(one + 0.01), sample(one[:, :6])
-    assert a is not None and b is not None and c is not None
     assert apart(a, a) == 0 and 1e-3 < apart(a, b) < 0.1 and apart(a, c) == float("inf")
-    assert sample(torch.tensor([1.0, float("nan")])) is None
+
+
+def test_what_is_finite_on_one_side_alone_is_a_difference_and_on_neither_there_is_no_opinion() -> None:
+    wild = sample(torch.tensor([1.0, float("nan")]))
+    assert wild.top is None and apart(wild, wild) == 0 and apart(wild, sample(torch.ones(2))) == apart(sample(torch.ones(2)), wild) == float("inf")
+    for op, told, agrees in (("log", sample(torch.ones(2)), False), ("relu", wild, False), ("log", wild, None)):
+        leaf = packed(0, torch.tensor([-1.0, 2.0]))
+        assert again(dumps(_graph((op, (Ref(0),)))).decode(), asdict(Plain("", told, (), (leaf,))), 0).agrees is agrees
+    assert spot._apart(torch.ones(2), torch.tensor([1.0, float("inf")])) == float("inf")
+    assert spot._apart(torch.tensor([float("nan"), 1.0]), torch.tensor([1.0, float("inf")])) is None
+
+
+class Looks(nn.Module):
+    """Asks whether anything of ours is imported, or stands on its stack."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        frame, files = sys._getframe(), set()
+        while frame := frame.f_back:  # type: ignore[assignment]
+            files.add(frame.f_code.co_filename)
+        seen = [name for name in sys.modules if name.partition(".")[0] == "screen"] + [f for f in files if "/screen/" in f]
+        return x * len(seen) + float(torch.is_grad_enabled())
+
+
+def test_the_plain_run_is_out_of_sight_and_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, before = torch.ones(2, 3), dict(sys.modules)
+    for model in (Looks(), as_loop(Looks(), (0,), 3)):
+        assert torch.equal(plain._unseen(model, (x,), {}), torch.zeros(2, 3)) and dict(sys.modules) == before
+        built = SimpleNamespace(args=(x,), kwargs={})
+        for alone in (False, True):
+            monkeypatch.setattr(plain, "ALONE", alone)
+            found = plain.ran((), 0, built, lambda seed, model=model: model)  # type: ignore[arg-type, misc]
+            assert found.output is not None and (found.output.top == 0) is alone
+    with pytest.raises(ZeroDivisionError):
+        plain._unseen(Raises(), (x,), {})
+    assert dict(sys.modules) == before
+
+
+class Raises(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x / (1 // 0)
 
 
 def test_what_has_no_output_has_no_opinion() -> None:

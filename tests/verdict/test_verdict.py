@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,6 +91,15 @@ def test_no_stream_is_unknown() -> None:
     verdict = judge(h.facts())
     assert verdict.verdict == "unknown"
     assert "no residual stream found" in verdict.summary
+
+
+def test_branches_without_a_block_are_not_judged() -> None:
+    facts = h.peri()
+    bare = replace(facts, streams=(replace(facts.streams[0], kinds=()),))
+    assert judge(facts).verdict == "stable" and not any("no block was found" in reason for reason in reasons_not_to_judge(facts))
+    read = replace(bare, readers=(SimpleNamespace(branches=[1]),))  # type: ignore[arg-type]
+    assert "no block was found that they stand in" in reasons_not_to_judge(read)[0]
+    assert not any("no block" in reason for reason in reasons_not_to_judge(replace(bare, readers=())))
 
 
 def test_a_failed_trace_is_unknown_even_without_norms() -> None:

@@ -28,6 +28,8 @@ MAX_RUNS = 8
 """Restarts with another answer after an exception that follows a guess."""
 
 
+MOST = 1000
+"""Characters of an exception's first line that are kept."""
 LARGEST = 1 << 26
 """Entries of a tensor that is computed beside meta, where weights have values."""
 
@@ -225,4 +227,4 @@ def _failure(error: BaseException) -> Failure:
         text = str(error).strip().splitlines()
     except Exception:  # an exception whose own text raises
         text = []
-    return Failure(f"{type(error).__name__}: {text[0] if text else ''}".rstrip(": "), file, line)
+    return Failure(f"{type(error).__name__}: {text[0][:MOST] if text else ''}".rstrip(": "), file, line)
