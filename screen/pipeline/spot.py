@@ -65,12 +65,26 @@ def spot_request(request: Request, plans: Mapping[str, SpotPlan], beside: tuple[
 
 def with_weights(plan: SpotPlan, facts: Facts) -> SpotPlan:
     """The plan with the weights for a plain run of the module, where its graph tells all that the module does, and is small."""
+    weights = {n.name: numel(n.shape) for n in facts.graph.nodes if n.op == "parameter"}
+    return plan if unasked(facts) else replace(plan, weights=tuple(weights))
+
+
+def unasked(facts: Facts) -> str:
+    """Why a module is not run plainly for a second opinion; empty where it is."""
     graph = facts.graph
-    weights = {n.name: numel(n.shape) for n in graph.nodes if n.op == "parameter"}
+    weights = sum(numel(n.shape) for n in graph.nodes if n.op == "parameter")
     tokens = max((numel(graph.nodes[i].shape) // max((graph.nodes[i].shape or (1,))[-1], 1) for i in graph.outputs), default=0)
-    if not graph.is_whole or any(g.decides for g in graph.guesses) or 2 * tokens * sum(weights.values()) > WORK:
-        return plan
-    return replace(plan, weights=tuple(weights))
+    if not graph.is_whole:
+        return "a part of it was traced, which stands for the whole"
+    if any(g.decides for g in graph.guesses):
+        return "values of its data decide what it does"
+    return f"one run takes more than {WORK:.0e} operations" if 2 * tokens * weights > WORK else ""
+
+
+def unconfirmed(facts: Facts, why: str) -> Facts:
+    """The same, with the word that no second opinion was had."""
+    reason = f"not confirmed by a second opinion: {why}"
+    return replace(facts, claims=replace(facts.claims, reason="; ".join(filter(None, (facts.claims.reason, reason)))))
 
 
 def again_request(request: Request, facts: Mapping[str, Facts], plain: Mapping[str, Plain], seed: int = 0) -> Request:
@@ -445,4 +459,4 @@ def _of_fills(claim: Claim, base: float, sizes: list[float | None]) -> Claim:
     return replace(claim, status="measured", value=False, measured=Measured(top / base, None))
 
 
-__all__ = ["spot_plan", "spot_request", "with_spot"]
+__all__ = ["again_request", "spot_plan", "spot_request", "unasked", "unconfirmed", "with_spot", "with_weights"]

@@ -20,10 +20,10 @@ from screen.facts.record import Facts
 from screen.graph.target import OPTIONAL, did_you_mean, parse
 from screen.report.gate import of_chosen
 from screen.pipeline.probe import probe_request, with_narrower, with_probe
-from screen.pipeline.spot import again_request, spot_request, with_spot, with_weights
+from screen.pipeline.spot import again_request, spot_request, unasked, unconfirmed, with_spot, with_weights
 from screen.probe.plan.from_facts import plan_of
 from screen.probe.plan.spot import spot_plan
-from screen.probe.plan.spot_types import OTHER, Found, SpotPlan, again_from_json, found_from_json
+from screen.probe.plan.spot_types import OTHER, Again, Found, SpotPlan, again_from_json, found_from_json
 from screen.probe.plan.types import Options, ProbePlan
 from screen.recipe import Recipe, Stated
 from screen.report.build import Request as Asked
@@ -212,6 +212,7 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
     """Every model that gave a graph with its facts, whose claims were compared with a spot check; an exception is a result."""
     found: dict[str, tuple[Captured, Facts] | Exception] = {}
     plans: dict[str, SpotPlan] = {}
+    asked = job.second and not _is_of_library(job)
     for model in captured.models:
         if model.graph is None:
             continue
@@ -222,9 +223,10 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
                 continue
             if not model.info.block and (model.info.parameters or 0) > LARGEST:  # stamped layers are many in the module itself
                 why = f"too large for a spot check: {model.info.parameters:,} weights"
-                found[model.name] = model, with_spot(facts, Found(reason=why))
+                told = with_spot(facts, Found(reason=why))
+                found[model.name] = model, unconfirmed(told, "too large for one") if asked else told
             elif (plan := spot_plan(facts)).streams:
-                plans[model.name] = with_weights(plan, facts) if job.second and not _is_of_library(job) else plan
+                plans[model.name] = with_weights(plan, facts) if asked else plan
         except Exception as error:
             if not isinstance(error, ScreenError | MemoryError | RecursionError):
                 swallowed("facts", error)
@@ -234,31 +236,39 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
     beside = tuple(model.name for model in captured.models if model.info.weights == "real")
     seen = capture(spot_request(job.request, plans, beside), progress)
     looked = {name: _found(seen, name) for name in plans}
-    differing = _differing(job, found, looked, capture, progress)
+    differing, doubts = _differing(job, found, looked, capture, progress)
     silent = {name for name, plan in plans.items() if plan.weights and looked[name].plain is None and _spot_of(seen, name) is not None}
     differing |= {name: TraceError(SAME.format(name), "on real tensors it does not say what it gives", SAME_ADVICE) for name in silent}
     for name in plans:
         known = found[name]
         assert not isinstance(known, Exception)
-        found[name] = _not_looked_at(job, name, seen) or differing.get(name) or (known[0], with_spot(known[1], looked[name]))
+        facts = with_spot(known[1], looked[name])
+        doubt = (unasked(known[1]) or doubts.get(name, "")) if asked else ""
+        found[name] = _not_looked_at(job, name, seen) or differing.get(name) or (known[0], unconfirmed(facts, doubt) if doubt else facts)
     return found
 
 
 def _differing(
     job: Job, known: Mapping[str, tuple[Captured, Facts] | Exception], looked: Mapping[str, Found], capture: Capturer, progress: Progress
-) -> dict[str, ScreenError]:
-    """The models whose graph, run in a process that runs nothing of the target, gives something else than they gave when they were run plainly."""
-    plain = {name: found.plain for name, found in looked.items() if found.plain is not None and found.plain.output is not None}
+) -> tuple[dict[str, ScreenError], dict[str, str]]:
+    """The models whose graph, run in a process that runs nothing of the target, gives something else than they gave when they were run plainly; and
+    those of which that is not known, with the reason."""
+    ran = {name: found.plain for name, found in looked.items() if found.plain is not None}
+    plain = {name: one for name, one in ran.items() if one.output is not None}
+    doubts = {name: one.reason for name, one in ran.items() if one.output is None}
     if not plain:
-        return {}
+        return {}, doubts
     facts = {name: one[1] for name, one in known.items() if not isinstance(one, Exception)}
     told = capture(again_request(job.request, facts, plain), progress).again
     errors: dict[str, ScreenError] = {}
     for name in plain:
-        if name in told and (again := again_from_json(dict(told[name]))).agrees is False:
+        again = again_from_json(dict(told[name])) if name in told else Again(reason="the process that was asked gave no answer")
+        if again.agrees is False:
             by = "" if again.difference is None else f" (by {again.difference:.2g} of the largest entry)"
             errors[name] = TraceError(SAME.format(name), f"on real tensors it gives something else than the program that was traced{by}", SAME_ADVICE)
-    return errors
+        elif again.agrees is None:
+            doubts[name] = again.reason
+    return errors, doubts
 
 
 def _found(seen: Capture, name: str) -> Found:

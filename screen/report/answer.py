@@ -206,11 +206,22 @@ def _change(report: Report, what: str, same: list[FindingPart]) -> Change:
     against = dict.fromkeys(words.RISKS[f.channel] for f in same if f.channel)
     codes = tuple(dict.fromkeys(f.code for f in same))
     tried = [c for c in report.changes if set(codes) & set(c.codes)]
-    return Change(what, shown, ", ".join(against), codes, tuple(f"{f'{c.what}: ' if len(tried) > 1 else ''}{_gain(report, c)}" for c in tried))
+    nothing = _nothing(report, what, {f.channel for f in same if f.channel})
+    gains = tuple(f"{f'{c.what}: ' if len(tried) > 1 else ''}{_gain(report, c) or nothing}" for c in tried)
+    return Change(what, shown, ", ".join(against), codes, gains)
+
+
+def _nothing(report: Report, what: str, channels: set[str]) -> str:
+    """Why a change is proposed that moves neither a channel nor the learning rate."""
+    told = (g.first for g in worth_reading(report))
+    left = dict.fromkeys(words.RISKS[f.channel] for f in told if f.channel in channels and f.remedy != what and f.outcome != "cannot_tell")
+    if left:
+        return f"alone it changes nothing that is judged here: other findings on {words.listed(list(left))} stay"
+    return "the finding goes, and nothing else that is judged here changes"
 
 
 def _gain(report: Report, change: ChangePart) -> str:
-    """What a change brings, in words: channels that close or open, the learning rate, and a verdict that is another one."""
+    """What a change brings, in words: channels that close or open, the learning rate, and a verdict that is another one; empty where nothing."""
     said = [f"keeps {words.listed([words.RISKS[c] for c in change.closes])} in check"] if change.closes else []
     said += [f"helps {words.listed([words.RISKS[c] for c in change.eases])}"] if change.eases else []
     said += [f"{'but ' if said else ''}worsens {words.listed([words.RISKS[c] for c in change.opens])}"] if change.opens else []
@@ -220,7 +231,7 @@ def _gain(report: Report, change: ChangePart) -> str:
     if isinstance(before, float) and not 1 / ALIKE < _ratio(change) < ALIKE:
         said.append(f"learning rate up to about {rate(before)} → {rate(after) if isinstance(after, float) else f'{MOST_RATE:g} and more'}")
     said += [f"verdict {change.verdict}"] if change.verdict != report.verdict else []
-    return "; ".join(said) or "nothing changes that is judged here"
+    return "; ".join(said)
 
 
 def _risks(report: Report) -> tuple[Risk, ...]:

@@ -168,3 +168,19 @@ def test_copies_that_stand_for_others_are_compared_with_nothing() -> None:
         graph = traced(block.model, block.args, block.kwargs, initialisers=block.initialisers).graph
         assert graph.loop is not None and graph.is_whole is whole, name
         assert bool(with_weights(SpotPlan(0, "", ()), derive(graph)).weights) is whole
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("return x * torch.rand(1)", "`rand` does not follow from its operands"),
+        ("return x.bfloat16().float()", ""),
+        ("return x if x.sum() > 0 else x * 2", "values of its data decide what it does"),
+        ("return x / 0", "its output is no finite number"),
+    ],
+)
+def test_where_there_is_no_opinion_the_report_says_why(host: Host, tmp_path: Path, end: str, said: str) -> None:
+    (tmp_path / "model.py").write_text(HEAD.replace("PARTS", "self.parts").replace("return self.norm(x)", end))
+    job = Job(Request(f"{tmp_path / 'model.py'}::Model", timeout=60.0, memory=0), second=True)
+    told = [judge(one, host.capture)[0].report.spot_check.reason for one in (job, replace(job, second=False))]
+    assert (f"not confirmed by a second opinion: {said}" in told[0]) == bool(said) and "not confirmed" not in told[1]

@@ -186,8 +186,19 @@ def test_what_a_change_brings_stands_under_it() -> None:
     assert said[0].gains == ("learning rate up to about 4e-3, where none is expected to train without it",)
     idle = tried.model_copy(update={"closes": [], "lr_after": 1.1e-3})
     shown = report.model_copy(update={"changes": [idle]})
-    assert "predicted: nothing changes that is judged here" in render(shown, "text")
-    assert "*Predicted:* nothing changes" in render(shown, "markdown") and "predicted: nothing changes" in render(shown, "html")
+    nothing = "the finding goes, and nothing else that is judged here changes"
+    assert f"predicted: {nothing}" in render(shown, "text")
+    assert f"*Predicted:* {nothing}" in render(shown, "markdown") and f"predicted: {nothing}" in render(shown, "html")
+    first = next(f for f in shown.findings if f.code == "L201" and f.remedy)
+    two = shown.model_copy(update={"findings": [*shown.findings, first.model_copy(update={"message": "another", "remedy": "another"})]})
+    assert answer(two).changes[0].gains == ("alone it changes nothing that is judged here: other findings on attention logits stay",)
+
+
+def test_an_argument_without_a_default_is_shown_as_it_was_given() -> None:
+    report = report_of(h.pre())
+    target = report.target.model_copy(update={"changed": {"vocab": (None, 1000), "depth": (6, 12)}})
+    shown = render(report.model_copy(update={"target": target}), "text")
+    assert "vocab = 1000" in shown and "depth 6 → 12" in shown and "None" not in shown.split("learning rate")[0]
 
 
 def test_a_line_begins_with_the_path_and_its_line() -> None:
