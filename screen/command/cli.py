@@ -55,12 +55,22 @@ click.rich_click.OPTION_GROUPS = {
 class Group(click.RichGroup):
     """Commands with a did-you-mean."""
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does; what is wrong in the words of a command says which."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            name = ctx.invoked_subcommand
+            if error.ctx is None and name is not None and (command := self.get_command(ctx, name)) is not None:
+                error.ctx = click.Context(command, parent=ctx, info_name=name)
+            raise
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """The command that the first word names. Raises `UsageError` with the nearest one."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             from difflib import get_close_matches
 
-            commands = self.list_commands(ctx)
+            commands = [name for name in self.list_commands(ctx) if not getattr(self.get_command(ctx, name), "hidden", False)]
             near = get_close_matches(args[0], commands, 1, 0.6)
             looks_like_target = any(mark in args[0] for mark in (".", ":", "/"))
             near = ["--help"] if args[0] == "help" else near

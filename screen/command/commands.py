@@ -433,7 +433,7 @@ def compare(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
         raise UsageError("`--format` must be one of " + ", ".join(f"`{f}`" for f in FORMATS), f"it is `{name}`", configuration.near(name, FORMATS))
     settings = _settings(options)
     if len(targets) < 2:
-        raise UsageError("`screen compare` must be given two targets or reports, or more", f"there is {len(targets)}")
+        raise UsageError("`screen compare` must be given two targets or reports, or more", f"there is {'one' if targets else 'none'}")
     read = {place: report for place, text in enumerate(targets) if (report := _saved(text)) is not None}
     asked = [found for place, text in enumerate(targets) if place not in read for found in named(text, settings)]
     _check_places(asked, settings)

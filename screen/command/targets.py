@@ -64,7 +64,7 @@ def _of_entry(target: Target) -> TargetSpec:
     try:
         return parse(from_folder(target.spec, os.path.dirname(target.file)))
     except UsageError as error:
-        raise UsageError(error.required, f"{error.found}, which is {target.where}", error.try_) from None
+        raise UsageError(error.required, f"{error.found} ({target.where})", error.try_) from None
 
 
 __all__ = ["Wanted", "named", "wanted", "without_models"]

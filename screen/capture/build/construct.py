@@ -218,6 +218,9 @@ def construct(
         if settings:
             raise UsageError(f"`--set` needs a class or a function, because it changes how `{name}` is built", f"`{name}` is an instance")
         return on_meta(entry).eval(), values_of(entry) + buffers(entry), {}
+    if left := sorted(getattr(entry, "__abstractmethods__", ())):
+        found = f"it leaves {', '.join(f'`{method}`' for method in left)} to the classes that are derived from it"
+        raise LoadError(f"`{name}` must be a class that can be built", found, "Name one of those")
     told = Told() if told is None else told
     args, kwargs, changed = arguments(name, entry, nest(settings), module, told.notes)
 
