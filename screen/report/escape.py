@@ -9,8 +9,9 @@ from screen.report.links import Links
 from screen.visible import clean
 
 SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
-LINKED = re.compile(r"@(?=\w)|(?<!&)#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.)|\bmailto:", re.IGNORECASE)
-"""What stands before the rest of something that is made a link; an entity (`&#95;`) is none."""
+LINKED = re.compile(r"@(?=\w)|(?<!&)#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.)|\bmailto:|(?:[!%~$]|&amp;|&#(?:36|126);)(?=\d)", re.IGNORECASE)
+"""What stands before the rest of something that is made a link (on GitLab merge requests, milestones, labels, snippets and epics too); an entity
+(`&#95;`) is none."""
 BLOCK = re.compile(r"^(\s*\d*)([-+#.)](?=[\s#]|$)|[-=]{2})")
 """What begins a heading, a list, a rule or an underlining where it stands first."""
 SPAN = re.compile(r"`([^`]+)`")

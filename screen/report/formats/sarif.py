@@ -4,6 +4,7 @@ a result for each finding with its fingerprint; a target that was not judged is 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +15,8 @@ from screen.visible import clean
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 FINGERPRINT = "screenFinding/v1"
+PLACE = re.compile(r"\{(?=\d)")
+"""Where a message of SARIF has a place for an argument."""
 
 
 def render(report: Report | Reports, **_: object) -> str:
@@ -74,8 +77,8 @@ def _notification(report: Report, a: Annotation) -> dict[str, Any]:
 
 
 def _unlinked(text: str) -> str:
-    """A message may hold links (SARIF 3.11.6), and ours has none."""
-    return text.replace("](", "] (")
+    """A message may hold links (SARIF 3.11.6) and places for arguments (3.11.5), and ours has none."""
+    return PLACE.sub("{ ", text.replace("](", "] ("))
 
 
 def _location(a: Annotation) -> dict[str, Any]:
