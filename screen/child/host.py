@@ -238,7 +238,7 @@ class Host:
 
     def _start(self, control: int | None, **streams: Any) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            interpreter("screen.child.worker", control=control, preload=self._preload, scratch=self._scratch, hidden=secrets()),
+            interpreter("screen.child.worker", control=control, preload=self._preload, scratch=self._scratch, hidden=secrets(), kept=[os.getpid()]),
             pass_fds=() if control is None else (control,),
             env=environment(self._words),
             start_new_session=True,

@@ -1,8 +1,8 @@
 """What Linux takes from the process of a target before any of the user's code runs (`--sandbox`), without rights of an administrator.
 
 *Landlock* (Linux 6.2): writes only below one folder of its own, and reads all but what is hidden; from 6.7 no TCP, from 6.12 no signal to processes
-outside. A process behind it cannot trace one outside (ptrace, `/proc/…/mem`). *seccomp*: no new sockets, no tracing, no other modes, owners or times
-of files, which Landlock does not see. Both hold for everything that is started from here, and nobody can take them off.
+outside. A process behind it cannot trace one outside (ptrace, `/proc/…/mem`). *seccomp*: no new sockets, no tracing, no signals to our own processes,
+no other modes, owners or times of files, which Landlock does not see. Both hold for all that is started from here, and nobody can take them off.
 
 Source: the kernel's `userspace-api/landlock` and `userspace-api/seccomp_filter`, `include/uapi/linux/{landlock,seccomp,filter,capability}.h`.
 """
@@ -19,7 +19,7 @@ import stat
 import struct
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 ADVICE = "`--sandbox auto` takes what there is; a container without network (`docs/security.md`) is a sandbox on every system"
 """What to try where one is required and cannot be had."""
@@ -57,16 +57,21 @@ _X86 = {
     "add_key": 248, "request_key": 249, "keyctl": 250,
     "chmod": 90, "fchmod": 91, "fchmodat": 268, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260, "utime": 132, "utimes": 235,
     "futimesat": 261, "utimensat": 280, "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198,
-    "fremovexattr": 199,
+    "fremovexattr": 199, "tkill": 200,
 }  # fmt: skip
 _ARM = {
     "socket": 198, "connect": 203, "bind": 200, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272,
     "perf_event_open": 241, "bpf": 280, "userfaultfd": 282, "open_by_handle_at": 265, "unshare": 97, "setns": 268, "mount": 40,
     "add_key": 217, "request_key": 218, "keyctl": 219,
     "fchmod": 52, "fchmodat": 53, "fchownat": 54, "fchown": 55, "utimensat": 88, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7,
-    "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16,
+    "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16, "tkill": 130,
 }  # fmt: skip
-_LATER = {"io_uring_setup": 425, "pidfd_getfd": 438, "process_madvise": 440, "fchmodat2": 452, "setxattrat": 463, "removexattrat": 466}
+_SIGNALS = {"x86_64": (62, 234, 129, 297), "aarch64": (129, 131, 138, 240)}
+"""kill, tgkill, rt_sigqueueinfo and rt_tgsigqueueinfo: the first argument of each says which process gets a signal."""
+_LATER = {
+    "pidfd_send_signal": 424, "io_uring_setup": 425, "pidfd_getfd": 438, "process_madvise": 440, "fchmodat2": 452, "setxattrat": 463,
+    "removexattrat": 466,
+}  # fmt: skip
 """Calls that have one number everywhere."""
 _MACHINES = {"x86_64": (0xC000003E, _X86, 53, 302), "aarch64": (0xC00000B7, _ARM, 199, 261)}
 """Name of a machine -> how a filter knows it, what it refuses, the numbers of socketpair and prlimit64."""
@@ -136,8 +141,9 @@ def secrets() -> list[str]:
     return [path for path in found if os.path.isabs(path) and os.path.exists(path)]
 
 
-def enclose(scratch: str, hidden: Iterable[str]) -> None:
-    """This process from here on, and all that it starts. `scratch`: the folder that it may write to.
+def enclose(scratch: str, hidden: Iterable[str], kept: Collection[int] = ()) -> None:
+    """This process from here on, and all that it starts. `scratch`: the folder that it may write to; `kept`: processes that get no signal from it
+    (those outside of it all get none from Linux 6.12 on).
 
     Raises `OSError` with what is not there, after it has taken what is."""
     if sys.platform == "linux" and (threads := len(os.listdir("/proc/self/task"))) > 1:
@@ -149,7 +155,7 @@ def enclose(scratch: str, hidden: Iterable[str]) -> None:
         _prctl(_NO_NEW_RIGHTS, 1)
         _restrict(scratch, hidden)
     if _filters():
-        code = _filter()
+        code = _filter(kept)
         program = _Program(len(code) // 8, code)
         _prctl(_NO_NEW_RIGHTS, 1)
         _prctl(_SECCOMP, 2, ctypes.addressof(program))
@@ -228,7 +234,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
         os.close(fd)
 
 
-def _filter() -> bytes:
+def _filter(kept: Collection[int] = ()) -> bytes:
     """The filter of system calls as classic BPF: (code, jump if true, jump if false, value) each."""
     machine, refused, pair, limits = _MACHINES[platform.machine()]
 
@@ -244,8 +250,20 @@ def _filter() -> bytes:
     for call in sorted({*refused.values(), *_LATER.values()}):
         code += [(0x15, 0, 1, call), last(_REFUSE)]
     code += [(0x15, 0, 5, pair), load(_SECOND), (0x54, 0, 0, 0xF), (0x15, 1, 0, 1), last(_REFUSE), load(_NUMBER)]  # streams: they stay connected
+    spared = sorted({to & 0xFFFFFFFF for pid in kept for to in (pid, -_group(pid), -1)})  # all processes are -1, and a group is negative
+    for call in _SIGNALS[platform.machine()] if spared else ():
+        refuse = [step for to in spared for step in ((0x15, 0, 1, to), last(_REFUSE))]
+        code += [(0x15, 0, len(refuse) + 2, call), load(_FIRST), *refuse, load(_NUMBER)]
     code += [(0x15, 0, 3, limits), load(_FIRST), (0x15, 1, 0, 0), last(_REFUSE)]  # limits of its own, and of no other process
     return b"".join(struct.pack("HBBI", *step) for step in [*code, last(_ALLOW)])
+
+
+def _group(pid: int) -> int:
+    """The group of a process; of one that is gone itself."""
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return pid
 
 
 def _drop_rights() -> None:

@@ -45,7 +45,7 @@ CPU_SLACK = 30
 
 
 def serve(settings: dict[str, Any]) -> NoReturn:
-    """The zygote's life. `settings`: {control: file descriptor, preload: module names, scratch: folder, hidden: paths}."""
+    """The zygote's life. `settings`: {control: file descriptor, preload: module names, scratch: folder, hidden: paths, kept: processes}."""
     control = socket.socket(fileno=settings["control"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
     wake, waker = os.pipe()
@@ -196,7 +196,7 @@ def _enclose(request: Request, settings: dict[str, Any]) -> None:
         return
     try:
         os.mkdir(folder := _folder(settings, os.getpid()), 0o700)
-        enclose(folder, [*settings["hidden"], *request.hidden])
+        enclose(folder, [*settings["hidden"], *request.hidden], (os.getppid(), *settings.get("kept", ())))
     except OSError as error:
         if request.sandbox == "require":
             raise LimitError("`--sandbox require` must find a sandbox", error.strerror or str(error), ADVICE) from error

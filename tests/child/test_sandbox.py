@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import ctypes
 import glob
 import inspect
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,37 @@ def test_what_is_out_of_reach(answers: dict[str, int], what: str) -> None:
 @pytest.mark.parametrize("what", DONE)
 def test_what_models_need_is_there(answers: dict[str, int], what: str) -> None:
     assert answers[what] == 0
+
+
+@enclosed
+def test_no_signal_reaches_ours_where_landlock_knows_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Linux 6.12: the filter of system calls alone."""
+    monkeypatch.setattr(sandbox, "landlock", lambda: 0)
+    me, group = os.getpid(), os.getpgid(0)
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        with contextlib.suppress(OSError):  # Landlock is missed
+            sandbox.enclose("/nonexistent", [], (me,))
+        libc = ctypes.CDLL(None, use_errno=True)
+        tries = [lambda: os.kill(me, 0), lambda: os.kill(-group, 0), lambda: os.kill(-1, 0), lambda: _sent(libc, 234, 131, me, me, 0),
+                 lambda: _sent(libc, 424, 424, os.open(f"/proc/{me}", os.O_RDONLY), 0, 0, 0), lambda: _sent(libc, 200, 130, me, 0),
+                 lambda: os.kill(os.getpid(), 0), lambda: os.kill(0, 0)]  # fmt: skip
+        os._exit(sum(_refused(one) << place for place, one in enumerate(tries)))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0b00111111
+
+
+def _sent(libc: ctypes.CDLL, x86: int, arm: int, *given: int) -> None:
+    if libc.syscall(x86 if os.uname().machine == "x86_64" else arm, *given) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+
+def _refused(attempt: Callable[[], None]) -> bool:
+    try:
+        attempt()
+    except PermissionError:
+        return True
+    return False
 
 
 @enclosed
