@@ -20,6 +20,7 @@ from pathlib import Path
 from screen import settings as configuration
 from screen.command.models import Model, find
 from screen.errors import UsageError
+from screen.visible import clean
 
 MOST = 20
 """Targets that are written down; of more, the others are listed as comments."""
@@ -117,7 +118,7 @@ def _settings(models: Sequence[Model]) -> Change | str:
     if file:
         known = [entry.get("spec") for entry in table.get("targets", []) if isinstance(entry, dict)]
         new = [model.spec for model in models if model.spec not in known]
-        missing = f"; it has no entry for {', '.join(f'`{spec}`' for spec in new)}" if new else ""
+        missing = f"; it has no entry for {', '.join(f'`{clean(spec)}`' for spec in new)}" if new else ""
         return f"`{file}` has settings already: left as it is{missing}"
     path = Path("pyproject.toml")
     if path.is_file():
@@ -137,13 +138,19 @@ def _table(models: Sequence[Model], title: str, entries: str) -> str:
     lines = [f"[{title}]"] if title else []
     lines += ['fail-on = "slip"  # or unstable, conditional, never, codes of rules: `screen check --help`']
     for model in models[:MOST]:
-        lines += ["", f"[[{entries}]]", f"spec = {json.dumps(model.spec, ensure_ascii=False)}"]
+        lines += ["", f"[[{entries}]]", f"spec = {_quoted(model.spec)}"]
         if model.needs:
             needed = ", ".join(f"{name} = …" for name in model.needs)
             lines += [f"# set = {{ {needed} }}  # no default; `{model.needs[0]}.x = …` for a field of one: `screen check` says which it needs"]
     if models[MOST:]:
-        lines += ["", "# Found too:", *(f"# {model.spec}" for model in models[MOST:])]
+        lines += ["", "# Found too:", *(f"# {clean(model.spec)}" for model in models[MOST:])]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _quoted(text: str) -> str:
+    """A string of TOML in which everything can be seen."""
+    plain = json.dumps(text, ensure_ascii=False)
+    return "".join(c if clean(c) == c else f"\\u{ord(c):04x}" if ord(c) < 1 << 16 else f"\\U{ord(c):08x}" for c in plain)
 
 
 def _targets(models: Sequence[Model]) -> str:
@@ -221,7 +228,7 @@ def _told(models: Sequence[Model], files: int, changes: Sequence[Change], remark
     """What was done and what comes next."""
     lines = ["", f"{_count(len(models), 'model')} in {_count(files, 'Python file')}, read and not executed:"]
     for model in models:
-        lines.append(f"  {model.spec}" + (f"  (needs {', '.join(model.needs)})" if model.needs else ""))
+        lines.append(clean(f"  {model.spec}") + (f"  (needs {', '.join(model.needs)})" if model.needs else ""))
     verb = "would write" if dry_run else "wrote"
     lines += [f"{verb} {change.path}: {change.what}" for change in changes]
     lines += remarks

@@ -70,10 +70,21 @@ def imported_by(file: Path) -> set[Path]:
 
 
 def _python_files(root: Path) -> Iterator[Path]:
+    """Those below a folder, without tests; a name that is no text in UTF-8 can stand in no file of settings."""
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(f for f in folders if f not in SKIPPED and not f.startswith(".") and not Path(folder, f, "pyvenv.cfg").exists())
-        kept = [name for name in sorted(names) if name.endswith(".py") and not name.startswith("test_") and name not in ("conftest.py", "setup.py")]
+        named = [f for f in folders if f not in SKIPPED and not f.startswith(".") and not Path(folder, f, "pyvenv.cfg").exists()]
+        folders[:] = sorted(filter(_is_text, named))
+        files = [name for name in names if name.endswith(".py") and not name.startswith("test_") and name not in ("conftest.py", "setup.py")]
+        kept = sorted(filter(_is_text, files))
         yield from (Path(folder, name) for name in kept)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class _Repository:

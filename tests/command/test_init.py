@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -10,9 +12,10 @@ import pytest
 
 from screen import settings as config
 from screen.command import cli
-from screen.command.init import HOOK, HOOKS, WORKFLOW
+from screen.command.init import HOOK, HOOKS, MOST, WORKFLOW
 from screen.command.models import find, has_model
 from screen.command.targets import wanted
+from screen.visible import clean
 from tests.command.test_cli import MODEL
 
 yaml = pytest.importorskip("yaml")
@@ -209,3 +212,20 @@ def test_without_a_model_nothing_is_written(folder: Path, capsys: pytest.Capture
     _files(folder, some="x = 1\n")
     assert cli.main(["init"]) == 2
     assert "1 Python file was read" in capsys.readouterr().err and len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize("named", [0, MOST])
+def test_names_of_files_are_text_in_what_is_written_and_shown(folder: Path, capsys: pytest.CaptureFixture[str], named: int) -> None:
+    _files(folder, **{f"a{i:02}": NET for i in range(named)})
+    odd = ["::error::x.py", "b\n::error::y.py", "b\nfail-on = 'never'\n#.py", "b\x7f.py", "g\u202epj.py", "x\"]\n.py"]
+    for name in odd:
+        (folder / name).write_text(NET)
+    Path(os.fsdecode(b"\xff.py")).write_text(NET)
+    assert cli.main(["init"]) == 0
+    shown, text = capsys.readouterr().out, Path("screen.toml").read_text(encoding="utf-8")
+    read = tomllib.loads(text)
+    assert read["fail-on"] == "slip" and all(entry.keys() == {"spec"} for entry in read["targets"])
+    assert [entry["spec"] for entry in read["targets"][named:]] == ([] if named else [f"{name}::Net" for name in sorted(odd)])
+    for made in (shown, text):
+        assert made == "\n".join(map(clean, made.split("\n"))) and "gpj.py" not in made and not re.search(r"^\W*never", made, re.MULTILINE)
+    assert len(re.findall("Net", shown)) == named + len(odd)
