@@ -1,4 +1,4 @@
-"""What the blocks of round 12 need of their own to be measured: `python -m round12.check_truth [file] [Class ...]`."""
+"""What the blocks of round 12 need of their own to be measured: `python -m tests.adversary.round12.check_truth [lone|images|stacks] [Class ...]`."""
 
 import importlib
 import math
