@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 
 from screen.child.protocol import Request
 from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
 from screen.facts.claims.derive import FLAT, is_held, rising, size_later, survives
-from screen.facts.operator import StreamOperator, goes_on
+from screen.facts.operator import StreamOperator, goes_on, law_of_carried
 from screen.facts.queries import streams_in_sequence
 from screen.facts.record import Facts
 from screen.graph import numel
@@ -42,6 +42,9 @@ GROWN = 100.0
 EXPLODED, LEVEL = 1e3, 0.1
 """First-over-last gradient ratio, or its inverse, beyond which the law is exponential, measured; and the exponent of the ratio over depth up to
 which it is flat, as for one that is derived."""
+UNEQUAL, DOUBLED = 0.15, 2.2
+"""Relative difference up to which two values are carried as far, as random directions show it; and how much farther something may be carried over
+twice as many blocks to be carried on linearly."""
 FEWEST = 8
 """Blocks below which no law of gradients is read off."""
 BENT = 2.5
@@ -190,7 +193,8 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
         if law == "flat" and size_later([s or 0.0 for s in found.rms[first:]], stream.depth) > FLAT:
             law = None  # or of a power: the stream goes on growing
         is_product = any(s.multiplies_norm for k in stream.kinds for s in k.sublayers)
-        if law is None and ratio is not None and not is_product and _is_carried(facts, stream, found) and _bends(_by_blocks(stream, found)):
+        carried = _is_carried(facts, stream, found) or _carried_law(stream, found) == "linear"
+        if law is None and ratio is not None and not is_product and carried and _bends(_by_blocks(stream, found)):
             law = "power"
         if law is None and not (multiplied and two_depths.gradients(depths) == "flat"):
             law = two_depths.gradients(depths)
@@ -210,6 +214,8 @@ def _of_depths(claim: Claim, depths: tuple[FoundDepth, ...]) -> Claim:
 
 def _of_gain(claim: Claim, found: FoundStream, whole: bool, alone: bool) -> Claim:
     """`alone`: no other stream stands before or behind it, so that its gain is that of the model."""
+    if claim.status == "unknown" and alone and (mixed := _even(found.mixed)) is not None:
+        return replace(claim, status="measured", value=mixed, low=mixed, high=mixed, measured=Measured(mixed, None))
     if not whole or found.is_linear is None:
         return claim
     if found.gain is None:
@@ -228,6 +234,46 @@ def _of_gain(claim: Claim, found: FoundStream, whole: bool, alone: bool) -> Clai
     return replace(claim, measured=Measured(found.gain, agrees))
 
 
+def _even(gains: tuple[float, ...]) -> float | None:
+    """The gain that every draw of the weights has."""
+    return gains[0] if gains and max(gains) - min(gains) <= NEAR_GAIN * max(gains) else None
+
+
+CARRIED = {"decaying": "bounded", "constant": "linear", "polynomial": "polynomial", "exponential": "exponential"}
+"""Growth by how far what branches add is carried, where that is bounded."""
+LAWS = tuple(CARRIED.values())
+
+
+def _carried_law(stream: Stream, found: FoundStream) -> str | None:
+    """Growth of a stream at its recorded start, by how far what is added to it is carried, where that does not grow; each draw of the weights shows
+    the same."""
+    laws = {_law_of_reach(*sizes, len(stream.traced)) for sizes in found.carried}
+    return laws.pop() if len(laws) == 1 else None
+
+
+def _law_of_reach(middle: Sequence[float], late: Sequence[float], end: Sequence[float], blocks: int) -> str | None:
+    """Of one draw. What is carried over so many blocks has to be the same behind the middle state and behind the late one: numbers that differ from
+    block to block are no law. The end is made of such states, and holds no more of anything than the late one does. The first state and what the
+    first block adds may be added again and again, and are looked at by themselves."""
+    per = (len(end) - 1) // blocks if blocks and (len(end) - 1) % blocks == 0 else 1
+    early, all_ = [m for m in middle[1:] if m > 0][::-1], [e for e in late[1:] if e > 0][::-1]
+    if min(middle[1 : 1 + len(early)], default=0) <= 0 or min(late[1 : 1 + len(all_)], default=0) <= 0 or len(early) <= 3 * per:
+        return None
+    if len(all_) < 1.5 * len(early) or any(abs(a - b) > UNEQUAL * max(a, b) for a, b in zip(early[:-per], all_, strict=False)):
+        return None
+    if any(e > (1 + UNEQUAL) * one for e, one in zip(end, late, strict=True) if one > 0):
+        return None
+    law = law_of_carried(all_[:-per], (len(all_) - per) // per)
+    if not isinstance(law, str):
+        return None
+    if law in ("polynomial", "exponential") and end[1 + per] < EVEN * late[1 + per]:
+        return None  # the end may hold none of it
+    again = max(e / m if m > UNEQUAL else 1.0 + e for m, e in zip(middle[: 1 + per], late[: 1 + per], strict=True))
+    if law == "exponential" or again > DOUBLED:
+        return law if law == "exponential" else None
+    return max(CARRIED[law], "linear" if again > 1 + UNEQUAL else "bounded", key=LAWS.index)
+
+
 def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | None) -> Claim:
     """`deeper`: the law that two depths show."""
     stream = next(s for s in facts.streams if s.name == claim.stream)
@@ -237,6 +283,8 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | Non
             return replace(claim, status="measured", value=law, measured=Measured(law, None))
         if stream.name in facts.growing:
             return claim  # what its branches read is larger in a deeper model, and one depth is seen
+        if claim.weights == "fixed" and (carried_law := _carried_law(stream, found)) is not None:
+            return replace(claim, status="measured", value=carried_law, measured=Measured(ratio, None))
         if claim.weights == "fixed" and deeper == "exponential":
             return replace(claim, status="measured", value=deeper, measured=Measured(ratio, None))
         carried = (deeper == "linear" and found.gain is not None and found.gain <= 1 + NEAR_GAIN) or _is_carried(facts, stream, found)

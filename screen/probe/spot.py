@@ -7,6 +7,7 @@ claimed; `screen.facts.claims` compares.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,12 +32,14 @@ from screen.probe.measure.parted import as_parted, traced
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import (
-    FACTORS, FILLS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, Plain, SpotBranch, SpotPlan, SpotStream,
+    FACTORS, FILLS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, Plain, SpotBranch, SpotCone, SpotPlan, SpotStream,
 )  # fmt: skip
 from screen.probe.second.plain import first, no_fast_path, ran, told
 
 Make = Callable[[int], nn.Module]
 """Builds the model with weights, from a seed."""
+Carried = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+"""How far the first state and all that is added are carried to each of three states."""
 Deeper = Callable[[int, int], Loop]
 """Builds a loop with weights that is so many times as deep."""
 SECONDS = 1.0
@@ -56,6 +59,13 @@ CLIMBS, STEADY = 24, 1e-4
 """Most steps of the power iteration for the gain of the linear part, and the relative change at which it ends."""
 AGAIN, RISEN = 24, 10.0
 """How often the linear part is repeated to see whether its growth lasts, and from which growth on that is asked."""
+TURNS = 50
+"""Passes of the linear part alone that its gain takes, at most."""
+DIRECTIONS = 3
+"""Random directions at the end of a stream from which what reaches it is asked."""
+SATURATED, LARGER = 1.02, 100.0
+"""How many times larger what is added may be at the larger of two multiples of the stream than at the smaller one (its hundredth root gains a
+tenth), and at that one than at the stream as it is."""
 STATES = 6
 """States before the middle one that are tried for one that everything passes."""
 OVERFLOW = 1e100
@@ -99,7 +109,7 @@ def _looked_at(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, de
     if BRIEF * seconds > SECONDS:
         return Found(reason=f"too large for a spot check: {load.weights:,} weights", depths=deep)
     model = _made(make, plan.seed)
-    run = Run(plan, trace, built, watch, model, brief=PASSES * seconds > SECONDS)
+    run = Run(plan, trace, built, watch, model, brief=PASSES * seconds > SECONDS, other=make)
     found = Found(streams=tuple(FoundStream(s.stream) for s in plan.streams), weights=tuple(run.odd_weights()))
     found = run.replayed(found)
     return replace(run.streams(found), depths=deep)
@@ -143,6 +153,8 @@ class Run:
     model: nn.Module | None
     brief: bool = False
     """Whether the start alone is looked at."""
+    other: Make | None = None
+    """Builds the model at another draw of its weights."""
     _leaves: Env = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -292,6 +304,7 @@ class Run:
         if any(b.unsure for s in self.plan.streams for b in s.branches):
             runs.update({f"fill{number:g}": self._try(self._filled(leaves, free, number), begin) for number in FILLS})
         streams = tuple(self._stream(f, s, runs, leaves, begin) for f, s in zip(found.streams, self.plan.streams, strict=True))
+        streams = tuple(self._drawn_twice(f, s, leaves) for f, s in zip(streams, self.plan.streams, strict=True))
         return replace(found, streams=streams, gain=self._whole(leaves, begin))
 
     def _heavy(self, leaves: Env, free: set[str]) -> Env:
@@ -443,6 +456,79 @@ class Run:
         except Exception:
             return None, None
 
+    def _drawn_twice(self, found: FoundStream, stream: SpotStream, leaves: Env) -> FoundStream:
+        """What the linear part is at the recorded start and at another draw of it: what a random matrix makes of it differs."""
+        asked = stream.mixed is not None or (stream.cone is not None and not self.brief)
+        again = self._redrawn(leaves) if asked and self.model is not None else None
+        if again is None:
+            return found
+        gains, carried = list[float | None](), list[Carried | None]()
+        for given in (leaves, again):
+            with contextlib.suppress(Exception):
+                gains.append(self._mixed(stream, given))
+            with contextlib.suppress(Exception):
+                carried.append(self._carried(None if self.brief else stream.cone, given))
+        known, laws = [g for g in gains if g is not None], [c for c in carried if c is not None]
+        return replace(found, mixed=tuple(known) if len(known) == 2 else (), carried=tuple(laws) if len(laws) == 2 else ())
+
+    def _mixed(self, stream: SpotStream, leaves: Env) -> float | None:
+        """The gain of a stream that is linear in its beginning and in what branches add, together."""
+        if stream.mixed is None:
+            return None
+        begin = stream.mixed.begin
+        mapped, like = self._map(stream.mixed.end, (begin, *stream.mixed.held), leaves)
+        return None if _reach(mapped, like) is None else _operator_norm(lambda v: mapped({**like, begin: v}), like[begin])
+
+    def _carried(self, cone: SpotCone | None, leaves: Env) -> Carried | None:
+        """How far the first state and all that is added are carried to three states, where nothing that is added grows with them."""
+        if cone is None or not self._is_held(cone, leaves):
+            return None
+        found = [_reach(*self._map(node, (cone.begin, *cone.added), leaves)) for node in (cone.middle, cone.late, cone.end)]
+        one, two, three = (None if sizes is None else tuple(sizes[i] for i in (cone.begin, *cone.added)) for sizes in found)
+        return None if one is None or two is None or three is None else (one, two, three)
+
+    def _map(self, node: int, given: Sequence[int], leaves: Env) -> tuple[Callable[[Env], Tensor], dict[int, Tensor]]:
+        """A value as a function of others, and zeros for those."""
+        calls, moving = self.tape.steps([node], given)[0], set(given)
+        for index in calls:
+            if moving.intersection(self.trace.graph.nodes[index].inputs):
+                moving.add(index)
+        still = self.tape.run([i for i in calls if i not in moving], leaves)
+        again = [i for i in calls if i in moving]
+        if self.brief and CALL * len(again) * TURNS > SECONDS:
+            raise Missing("too large for a spot check")
+
+        def mapped(values: Env) -> Tensor:
+            made = self.tape.run(again, {**still, **values})[node]
+            if not isinstance(made, Tensor):
+                raise Missing("the stream does not end in one tensor")
+            return made
+
+        return mapped, {i: torch.zeros(self.trace.graph.nodes[i].shape or (), dtype=torch.float64) for i in given}
+
+    def _is_held(self, cone: SpotCone, leaves: Env) -> bool:
+        """Whether all that is added behind the first block stays of its size where all arguments, the first state and everything that was added
+        before are multiplied."""
+        begin = self.tape.run(self.tape.steps([cone.begin], [])[0], leaves)[cone.begin]
+        calls, added = self.tape.steps([cone.end], [cone.begin])[0], set(cone.added)
+        runs = []
+        for factor in (1.0, *FACTORS):
+            given = {i: v * factor for i, v in leaves.items() if self.trace.graph.nodes[i].op == "input" and self._is_float(i)}
+            env, sizes = {**leaves, **given, cone.begin: begin * factor}, dict.fromkeys(added, 0.0)
+            for index in calls:
+                env[index] = self.tape.call(index, env)
+                if index in added:
+                    sizes[index], env[index] = float(env[index].abs().amax()), env[index] * factor
+            runs.append(sizes)
+        base, large, larger = runs
+        return all(larger[i] <= SATURATED * large[i] and large[i] <= LARGER * max(base[i], 1.0) for i in cone.added[cone.first :])
+
+    def _redrawn(self, leaves: Env) -> Env | None:
+        """The leaves with the weights of another draw."""
+        twin = _made(self.other, self.plan.seed + 1)
+        names = {i: name for i, name in self.names.items() if self.trace.graph.nodes[i].op == "parameter"}
+        return None if twin is None else {**leaves, **{i: self.tape.cast(attribute(twin, name)) for i, name in names.items()}}
+
     def _moved(self, stream: SpotStream, look: Look, linear: Callable[[Tensor], Tensor] | None) -> float | None:
         """How far the end is from the linear part of the first state, in rms of the largest token."""
         end, first = look.values.get(stream.states[-1]), look.values.get(stream.states[0])
@@ -487,6 +573,26 @@ def _operator_norm(mapped: Callable[[Tensor], Tensor], like: Tensor) -> float | 
                 break
             x = back / back.norm()
     return _plain_number(best)
+
+
+def _reach(mapped: Callable[[Env], Tensor], like: Mapping[int, Tensor]) -> dict[int, float] | None:
+    """For each value the largest found ‖Rᵀg‖/‖g‖, R its part in the end; None where the end is not linear in all of them together."""
+    generator = torch.Generator().manual_seed(17)
+    zero = mapped(dict(like))
+    one, other = ({i: torch.randn(v.shape, generator=generator, dtype=v.dtype) for i, v in like.items()} for _ in range(2))
+    parts = mapped(one) + mapped(other) - 2 * zero
+    size = float(parts.abs().amax())
+    if not math.isfinite(size) or float((mapped({i: one[i] + other[i] for i in like}) - zero - parts).abs().amax()) > 1e-9 * max(size, 1e-300):
+        return None
+    best = dict.fromkeys(like, 0.0)
+    for _ in range(DIRECTIONS):
+        with torch.enable_grad():
+            values = {i: v.clone().requires_grad_(True) for i, v in like.items()}
+            end = mapped(values)
+        g = torch.randn(end.shape, generator=generator, dtype=end.dtype)
+        back = torch.autograd.grad(end, list(values.values()), g, allow_unused=True)
+        best = {i: max(best[i], 0.0 if b is None else float(b.norm() / g.norm())) for i, b in zip(values, back, strict=True)}
+    return best
 
 
 def _lasts(mapped: Callable[[Tensor], Tensor], like: Tensor) -> float | None:

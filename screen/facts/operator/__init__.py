@@ -7,7 +7,7 @@ several streams at once that end in one sum.
 
 from __future__ import annotations
 
-from screen.facts.operator.recurrence import Law, StreamOperator, operators_of
+from screen.facts.operator.recurrence import Law, StreamOperator, law_of_carried, operators_of
 from screen.facts.operator.whole import Whole, goes_on, whole_of
 
-__all__ = ["Law", "StreamOperator", "Whole", "goes_on", "operators_of", "whole_of"]
+__all__ = ["Law", "StreamOperator", "Whole", "goes_on", "law_of_carried", "operators_of", "whole_of"]

@@ -422,12 +422,17 @@ def _law(steps: list[Polynomial], back: Mapping[int, Polynomial], reader: Reader
     highs = [r.high for r in sizes][::-1]
     if not highs or not all(map(math.isfinite, highs)):
         return Unknown("how far branch outputs are carried is not bounded"), False
-    per = len(highs) // blocks if len(highs) % blocks == 0 else 1
-    law = _of_sequence([max(highs[i : i + per]) for i in range(0, len(highs), per)], len(highs))
+    law = law_of_carried(highs, blocks)
     exact = all(r.number is not None for r in sizes)
     if isinstance(law, Unknown) or exact or law in ("decaying", "constant"):
         return law, law == "exponential" and exact
     return Unknown("how far branch outputs are carried is known as a loose bound alone"), False
+
+
+def law_of_carried(sizes: Sequence[float], blocks: int) -> Law | Unknown:
+    """How far what branches add is carried, by the number of blocks behind them; the last branch comes first."""
+    per = len(sizes) // blocks if blocks and len(sizes) % blocks == 0 else 1
+    return _of_sequence([max(sizes[i : i + per]) for i in range(0, len(sizes), per)], len(sizes))
 
 
 def _told(gain: Range) -> Law:
@@ -472,4 +477,4 @@ def _keeps_rising(highs: Sequence[float]) -> bool:
     return 2 * rises >= len(highs) - start
 
 
-__all__ = ["Law", "State", "StreamOperator", "operators_of", "resolved"]
+__all__ = ["Law", "State", "StreamOperator", "law_of_carried", "operators_of", "resolved"]

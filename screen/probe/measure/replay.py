@@ -11,6 +11,7 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -25,6 +26,9 @@ FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64}
 _CASTS = frozenset({"float", "half", "bfloat16", "double"})
 MOVES = frozenset({"cpu", "cuda"})
 _DEVICE = re.compile(r"(meta|cpu|cuda)(:\d+)?")
+_VIEWS = frozenset({"view", "_unsafe_view"})
+
+
 class Missing(Exception):
     """What was asked for cannot be measured, for the reason given."""
 
@@ -38,6 +42,14 @@ def real_value(value: Any, device: str = "cpu") -> Any:
     if isinstance(value, torch.device):
         return torch.device(device)
     return device if isinstance(value, str) and _DEVICE.fullmatch(value) else value
+
+
+def _is_write(name: str, target: Any) -> bool:
+    """Whether a call writes to what it reads."""
+    schema = getattr(target, "_schema", None)
+    own = name.strip(".").partition(".")[0]
+    mutable = schema is not None and schema.is_mutable
+    return bool(mutable) or own in ("setitem", "__setitem__") or (own.endswith("_") and not own.endswith("__"))
 
 
 def _guessed(guess: Guess, error: RuntimeError) -> str:
@@ -126,8 +138,19 @@ class Tape:
             return args[0].to(self.dtype)
         if name in MOVES and isinstance(args[0], Tensor):
             return args[0].to(self.device)
-        made = called(node.target, args, kwargs)
+        try:
+            made = called(node.target, args, kwargs)
+        except RuntimeError:
+            if name.partition(".")[0] not in _VIEWS or self._writes:
+                raise
+            made = args[0].reshape(*args[1:], **kwargs)  # a value that was given has strides of its own
         return made if node.all_input_nodes else self.cast(made)  # a factory without a dtype has the default one
+
+    @cached_property
+    def _writes(self) -> bool:
+        """Whether some call writes in place, so that a view and a copy are two things."""
+        targets = [node.target for node in self.nodes if node.op not in ("placeholder", "get_attr")]
+        return any(_is_write(target if isinstance(target, str) else getattr(target, "__name__", ""), target) for target in targets)
 
     def values(self, argument: Any, env: Env) -> Any:
         """An argument, with the values of the nodes in it."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from screen.facts.claims.claim import Claim
-from screen.facts.operator import StreamOperator, Whole
+from screen.facts.operator import StreamOperator, Whole, goes_on
 from screen.facts.operator.polynomial import Range
 from screen.facts.record import Facts
-from screen.graph import Graph, numel, ops_digest
-from screen.probe.plan.spot_types import SpotBranch, SpotPlan, SpotStream, SpotWhole
+from screen.graph import Graph, Node, Ref, numel, ops_digest
+from screen.probe.plan.spot_types import SpotBranch, SpotCone, SpotGain, SpotPlan, SpotStream, SpotWhole
 from screen.structure.branches.branch import Branch
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Unknown
 
+FEWEST = 12
+"""States of a stream below which no law of growth is read off them."""
 VOCABULARY = 32
 """Entries of an output from which it may be one over a vocabulary (convention)."""
 
@@ -60,13 +62,17 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
     carrying = frozenset(b.output for b in branches if b.output in operator.through and not b.parameters)
     branches = [replace(b, carries=b.output in carrying) for b in branches]
     summed = operator.clean is True or operator.lost is not None
+    gated = _is_gated(reader, operator)
+    linear = not operator.breaks and carrying.issuperset(operator.through) and summed and whole and not gated
     return SpotStream(
         stream.name,
         (begin, *(s.node for s in operator.states)),
         axis,
         tuple(branches),
         *sizes,
-        linear=not operator.breaks and carrying.issuperset(operator.through) and summed and whole and not _is_gated(reader, operator),
+        linear=linear,
+        mixed=None if linear or gated else _gain_of(facts, stream, reader, operator),
+        cone=_cone(facts, stream, reader, operator),
     )
 
 
@@ -75,6 +81,91 @@ def _is_gated(reader: Reader, operator: StreamOperator) -> bool:
     atoms = {a for s in operator.states for p in s.terms.values() for monomial, _ in p.terms for a in monomial}
     gates = {a.node for a in atoms if a.node >= 0 and reader.flow.data[a.node]}
     return any(reader.flow.depends(gate, b.output) for gate in gates for _, b in reader.branches)
+
+
+LINEAR = frozenset({"add", "sub", "neg", "mean", "sum"})
+"""Ops that are linear in all that they read."""
+ONE_SIDED = frozenset({"mul", "div", "true_divide", "lerp"})
+"""Ops that are linear in what they read beside constants and weights."""
+
+
+def _cone(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperator) -> SpotCone | None:
+    """Where growth at fixed weights is not derived: the end of a stream, two states in between, and what they are linear in."""
+    claim = facts.claims.of("growth", "fixed", stream.name)
+    states = [s.node for s in operator.states]
+    if claim.status != "unknown" or stream.name in facts.growing or len(states) < FEWEST or max(facts.graph.times.values(), default=1) > 1:
+        return None
+    nodes, middle = facts.graph.nodes, states[len(states) // 2 - 1]
+    made = nodes[middle].op, nodes[middle].file, nodes[middle].line, nodes[middle].shape
+    late = max(n for n in states if (nodes[n].op, nodes[n].file, nodes[n].line, nodes[n].shape) == made)
+    begin = _begun(reader, operator.begin)
+    added = _added(reader, {middle, late, states[-1]}, begin)
+    if any(not reader.flow.is_float(nodes[n]) or nodes[n].shape is None for n in added):
+        return None
+    blocks = len(stream.traced)
+    return SpotCone(begin, middle, late, states[-1], added, len(added) // blocks if blocks and len(added) % blocks == 0 else 1)
+
+
+def _begun(reader: Reader, node: int) -> int:
+    """The value that one is made of, by what no weight maps and no function bends."""
+    flow, norms = reader.flow, reader.chains.edges.norms.by_node
+    while node not in norms and not flow.weighted[node] and flow.classes[node] not in ("activation", "weighted"):
+        data = {i for i in flow.graph.nodes[node].inputs if flow.data[i]}
+        if len(data) != 1:
+            break
+        node = data.pop()
+    return node
+
+
+def _added(reader: Reader, ends: set[int], begin: int) -> tuple[int, ...]:
+    """What some values are linear in beside a first one: behind it sums, numbers, views, and weights that mix copies."""
+    flow, norms, added = reader.flow, reader.chains.edges.norms.by_node, set[int]()
+    stack, seen = list(ends), {begin}
+    while stack:
+        node = stack.pop()
+        if node in seen or not flow.data[node]:
+            continue
+        seen.add(node)
+        here = flow.graph.nodes[node]
+        data = [i for i in here.inputs if flow.data[i]]
+        passes = flow.classes[node] in ("view", "part", "join") or here.op in LINEAR or (here.op in ONE_SIDED and _is_one_sided(here, data))
+        if node in norms or not here.inputs or not (passes or _mixes(reader, node)):
+            added.add(node)
+        else:
+            stack.extend(data)
+    return tuple(sorted(added))
+
+
+def _is_one_sided(node: Node, data: list[int]) -> bool:
+    """Whether what multiplies, divides or weighs holds no data."""
+    if node.op == "mul":
+        return len(data) == 1 and sum(i == data[0] for i in node.inputs) == 1
+    factor = node.args[-1] if node.args else None
+    return not (isinstance(factor, Ref) and factor.node in data)
+
+
+def _mixes(reader: Reader, node: int) -> bool:
+    """Whether a node mixes copies or states of a stream by trained weights, and no features."""
+    flow, here = reader.flow, reader.flow.graph.nodes[node]
+    return any(flow.trained[i] for i in here.inputs) and flow.mixes_copies(here) and not flow.weighted[node]
+
+
+def _gain_of(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperator) -> SpotGain | None:
+    """From where to where, and past what, a gain is measured that is not derived; None where not all blocks ran, or a value that the first state is
+    made of is added again."""
+    claim, absent = facts.claims.of("identity_gain", "start", stream.name), max(facts.graph.times.values(), default=1) > 1
+    if claim.status != "unknown" or operator.beside is not None or absent:
+        return None
+    begin, end = _begun(reader, operator.begin), operator.states[-1].node
+    inside = set(_added(reader, set(operator.through), begin))
+    if not all(reader.flow.weighted[n] for n in inside):
+        return None  # a gate may stand in it
+    held = tuple(sorted(inside | {b.output for _, b in reader.branches if b.output not in operator.through}))
+    added = set(_added(reader, {end}, begin))
+    for output in facts.graph.outputs:
+        if added.issuperset(_added(reader, {output}, begin)) and reader.flow.depends(output, end):
+            return SpotGain(begin, output, held)
+    return None if goes_on(facts.readers, operator) else SpotGain(begin, end, held)
 
 
 def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch) -> tuple[frozenset[int], bool]:

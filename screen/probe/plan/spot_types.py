@@ -39,6 +39,31 @@ class SpotBranch:
 
 
 @dataclass(frozen=True)
+class SpotGain:
+    """Two values of one stream, between which it may be linear."""
+
+    begin: int
+    end: int
+    held: tuple[int, ...]
+    """What branches add, and carries nothing of the stream."""
+
+
+@dataclass(frozen=True)
+class SpotCone:
+    """Three states of one stream, and what they are linear in."""
+
+    begin: int
+    middle: int
+    late: int
+    """The last one that is made as the middle one is."""
+    end: int
+    added: tuple[int, ...]
+    """What a function of the stream, a norm or a map makes, in order: between these and the end there are sums and numbers alone."""
+    first: int = 1
+    """How many of them the first block adds."""
+
+
+@dataclass(frozen=True)
 class SpotStream:
     """One stream: where its states stand, in order, and what is added to it."""
 
@@ -54,6 +79,10 @@ class SpotStream:
     """Branches of the last block."""
     linear: bool
     """Whether the states are claimed to be linear in the first one where nothing is added."""
+    mixed: SpotGain | None = None
+    """Where its gain is not derived, and it is not claimed to be linear: weights may mix its copies, or an op without a row carries it."""
+    cone: SpotCone | None = None
+    """Where its growth is not derived: what its end is made of by sums and numbers."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +169,11 @@ class FoundStream:
     """Whether the end is linear in the first state where nothing is added."""
     lasts: float | None = None
     """Of a linear part that grows: its growth, in logarithms, when it has been repeated many times over that at first."""
+    mixed: tuple[float, ...] = ()
+    """Where no linear part was claimed: the gain of the one that there is, at each of two draws of all weights."""
+    carried: tuple[tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]], ...] = ()
+    """At each of two draws how far the first state, and then all that is added to it, is carried to a middle state, to a late one and to the end: the
+    largest found ‖Rᵀg‖/‖g‖. Nothing where these are not linear in them, or where one of them grows with the stream."""
     repeats: bool = False
     """Whether the end depends on the first state by way of one later state alone, in a loop of equal blocks: repeated, it is a deeper loop."""
     branches: tuple[FoundBranch, ...] = ()
@@ -259,5 +293,6 @@ def again_from_json(data: dict[str, Any]) -> Again:
 
 __all__ = [
     "FACTORS", "FILLS", "HEAVY", "STILL", "Again", "Found", "FoundBranch", "FoundDepth", "FoundStream", "Leaf", "Plain", "Sample", "SpotBranch",
-    "SpotPlan", "SpotStream", "SpotWhole", "again_from_json", "found_from_json", "plain_from_json", "plan_from_json", "to_json",
+    "SpotCone", "SpotGain", "SpotPlan", "SpotStream", "SpotWhole", "again_from_json", "found_from_json", "plain_from_json", "plan_from_json",
+    "to_json",
 ]  # fmt: skip

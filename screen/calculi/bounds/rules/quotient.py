@@ -12,7 +12,7 @@ from screen.calculi.bounds.mixed_norms import NONE, Atoms, Bound, Fact, is_zero,
 from screen.calculi.bounds.pointwise import as_value, by_number, multiplied
 from screen.calculi.bounds.rules.self_normed_weight import over_its_size
 from screen.calculi.bounds.value import Value
-from screen.graph import Node
+from screen.graph import Node, Ref
 from screen.structure.dataflow import axes_of, number, strip
 from screen.structure.types import Unknown
 
@@ -41,23 +41,69 @@ def _inverted(walk: Walk, node: Node, right: Value) -> Value:
 
 
 def _share(walk: Walk, node: Node) -> Value | None:
-    """x / Σx for x >= 0: shares between 0 and 1 that sum to 1 (where the sum is not 0). Their slope has no bound of this form."""
+    """y / Σm for |y| <= c·m, as x / Σx for x >= 0: shares of at most c that sum to at most c (where the sum is not 0). Their slope has no bound of
+    this form."""
     if len(node.inputs) != 2:
         return None
     below = walk.graph.nodes[strip(walk.flow, node.inputs[1])]
     while below.op in ("add", "clamp_min", "clamp") and _is_raised(walk, below):
         below = walk.graph.nodes[strip(walk.flow, below.inputs[0])]
-    x = walk.one(node.inputs[0])
-    if below.op != "sum" or x.low < 0 or x.holes or strip(walk.flow, below.inputs[0]) != strip(walk.flow, node.inputs[0]):
+    if below.op != "sum" or walk.flow.operand(below, 2, "keepdim") is not True:
         return None
-    axes = axes_of(walk.flow.operand(below, 1, "dim", "axis"), len(x.shape))
-    if walk.flow.operand(below, 2, "keepdim") is not True:
+    x, mass = walk.one(node.inputs[0]), walk.one(below.inputs[0])
+    times = None if mass.low < 0 or mass.holes or x.holes or mass.shape != x.shape else _most(walk, node.inputs[0], below.inputs[0], FACTORS)
+    if times is None or not math.isfinite(times):
         return None
+    along = frozenset().union(*(x.axis(a) for a in axes_of(walk.flow.operand(below, 1, "dim", "axis"), len(x.shape))))
     walk.assumed["a sum that shares are taken of is not 0"] = None
-    along = frozenset().union(*(x.axis(a) for a in axes))
-    der = x.der if is_zero(x.der) else _chosen_again(walk, node.inputs[0], along)
+    der = x.der if is_zero(x.der) and is_zero(mass.der) else _chosen_again(walk, node.inputs[0], along)
     lost = Unknown("the slope of a quotient by a sum that may be near 0", (node.index,))
-    return Value(x.shape, x.layout, (Fact(num(1.0), along, NONE, 1),), lost if der is None else der, 0.0, 1.0, jump=x.jump)
+    least = 0.0 if x.low >= 0 else -times
+    return Value(x.shape, x.layout, (Fact(num(times), along, NONE, 1),), lost if der is None else der, least, times, jump=x.jump)
+
+
+FACTORS = 4
+"""Steps from a value down to the one that its size is compared with."""
+
+
+def _most(walk: Walk, index: int, mass: int, steps: int) -> float | None:
+    """c with |y| <= c·m entry by entry, for m >= 0: m itself, x for m = |x|, and what is no larger than one of them, times numbers and what has
+    ends; None where there is none."""
+    index, mass = strip(walk.flow, index), strip(walk.flow, mass)
+    below, node = walk.graph.nodes[mass], walk.graph.nodes[index]
+    if index == mass or (below.op == "abs" and strip(walk.flow, below.inputs[0]) == index) or _is_same(walk, node, below):
+        return 1.0
+    if not steps or node.shape != below.shape:
+        return None
+    if node.op in ("relu", "abs", "neg"):
+        return _most(walk, node.inputs[0], mass, steps - 1)
+    if node.op not in ("mul", "div", "true_divide") or not node.inputs:
+        return None
+    sides = [walk.flow.operand(node, 0, "input", "self"), walk.flow.operand(node, 1, "other")]
+    for mine, other in (sides, sides[::-1])[: 2 if node.op == "mul" else 1]:
+        size = _size(walk, other)
+        if not isinstance(mine, Ref) or (node.op != "mul" and isinstance(other, Ref)) or not size or not math.isfinite(size):
+            continue
+        found = _most(walk, mine.node, mass, steps - 1)
+        if found is not None:
+            return found * size if node.op == "mul" else found / size
+    return None
+
+
+def _size(walk: Walk, factor: object) -> float | None:
+    """Of a factor the largest |entry|; of what is divided by, a number."""
+    if isinstance(factor, Ref):
+        value = walk.one(factor.node)
+        return None if value.holes else max(abs(value.low), abs(value.high))
+    given = number(factor)
+    return None if given is None else abs(given)
+
+
+def _is_same(walk: Walk, one: Node, other: Node) -> bool:
+    """Whether two calls are the same function of the same value: two squares of x."""
+    plain = not any(isinstance(a, Ref) for a in (*one.args[1:], *other.args[1:])) and one.args[1:] == other.args[1:]
+    alike = one.op == other.op and one.op in ("square", "pow", "exp", "relu", "sigmoid", "softplus", "abs") and one.kwargs == other.kwargs
+    return alike and plain and strip(walk.flow, one.inputs[0]) == strip(walk.flow, other.inputs[0])
 
 
 def _is_raised(walk: Walk, node: Node) -> bool:
