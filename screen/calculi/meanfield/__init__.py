@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from screen.calculi.meanfield.causal import is_causal
@@ -17,13 +17,12 @@ from screen.calculi.meanfield.head import start_of_words
 from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Forward, Stack, forward, value_gains
-from screen.calculi.meanfield.result import Law, Recursion, read, silent
+from screen.calculi.meanfield.result import NOT_COMPUTED, Law, Recursion, read, silent
 from screen.calculi.meanfield.stack_of_stream import DIFFERENT, Builder, layer_by_layer
 from screen.calculi.meanfield.start import Start
-from screen.calculi.meanfield.transfer import Begin
+from screen.calculi.meanfield.transfer import Begin, Stretch
 from screen.calculi.meanfield.values import Stop
 from screen.graph import Graph
-from screen.ops.scalars import SCALARS
 from screen.structure.types import Norm, Stream, Unknown
 
 TOKENS = 64
@@ -32,6 +31,13 @@ TOKENS = 64
 UNEVEN = 4.0
 """How many times the mean square of all tokens that of the first may be, under a causal mask, for them to count as exchangeable (convention)."""
 LIVE = "training starts from the weights that the live model holds: draws around zero whose deviation was measured on them"
+
+
+@dataclass(frozen=True)
+class Uneven(Unknown):
+    """Of tokens that are not exchangeable nothing is told but κ."""
+
+    first_update: FirstUpdate | Unknown = NOT_COMPUTED
 
 
 def recursion_of(
@@ -52,8 +58,9 @@ def recursion_of(
         stack = builder.stack(depth or stream.depth)
         run = None if stack.tied else forward(stack)
         if run is not None and is_causal(stack):
-            alone = Builder(stream, graph, 1, others=others, norms=norms)
-            _compare_first(stack, run, alone.stack(depth or stream.depth))
+            alone = Builder(stream, graph, 1, others=others, norms=norms).stack(depth or stream.depth)
+            if (why := _uneven(stack, run, alone)) is not None:
+                return Uneven(why.reason, why.nodes, _uneven_update(builder, stack, run, alone))
         found = read(stack, gains_of(stack), _assumptions(builder, tokens), run)
         if run is None:
             found = replace(found, words=Unknown("weights serve at several depths"))
@@ -111,23 +118,22 @@ def _first_update(builder: Builder, stack: Stack, run: Forward, words: Start | U
         return reason
     if builder.stream.width is None:
         return Unknown("the width of the stream is not known")
-    if (learned := _other_weights(builder)) is not None:
+    if (learned := _other_weights(builder, stack)) is not None:
         return learned
     spread = words.spread if isinstance(words, Start) else 0.0
     return first_update(stack, run, builder.stream.width, entry=_entry(builder), spread=spread)
 
 
-def _other_weights(builder: Builder) -> Unknown | None:
-    """A weight whose step is not followed, if there is one: a scale on a branch that starts at zero (the branch behind it was not read), a number
-    that multiplies the stream itself or an activation (κ counts matrices, biases, tables, and gains of norms)."""
+def _other_weights(builder: Builder, stack: Stack) -> Unknown | None:
+    """A weight whose step is not followed and may be most of κ, if there is one: a scale on a branch that starts at zero and was not read (nothing
+    else of the branch moves), a number that multiplies the stream itself. One that multiplies an activation is left out: what it multiplies moves by
+    η of itself, where a matrix moves what it makes by √inputs times that and more."""
+    followed = any(isinstance(s, Stretch) and s.entries for b in stack.blocks for a in b for i in a.inlets for s in i.program.steps)
     for sublayer in (s for kind in builder.stream.kinds for s in kind.sublayers):
-        if sublayer.branch.kind == "learned" and sublayer.branch.init == 0.0:
+        if sublayer.branch.kind == "learned" and sublayer.branch.init == 0.0 and not followed:
             return Unknown(f"the first step of `{sublayer.branch.parameters[0]}`, which starts at zero, is not followed", (sublayer.output,))
-    states = frozenset(builder.stream.states)
-    for node in builder.graph.nodes:
-        others = [i for i in node.inputs if not builder.weights.is_trained(i)] if node.op == "mul" and len(node.inputs) == 2 else []
-        if len(others) == 1 and (others[0] in states or builder.graph.nodes[others[0]].op in SCALARS) and node.index < builder.stream.states[-1]:
-            return Unknown("the first step of a learned number that multiplies the stream or an activation is not followed", (node.index,))
+    if builder.walk.learned:
+        return Unknown("the first step of a learned number that multiplies the stream is not followed", (min(builder.walk.learned),))
     return None
 
 
@@ -141,15 +147,33 @@ def _entry(builder: Builder) -> float:
     return math.fsum(backs[s.target].power for s in tables)
 
 
-def _compare_first(stack: Stack, run: Forward, alone: Stack) -> None:
-    """Raises `Stop` where tokens are not exchangeable: under a causal mask the first attends to itself alone, and where branches read the stream
-    without a norm what it gains so multiplies. `alone`: the stack for that one token."""
+def _uneven(stack: Stack, run: Forward, alone: Stack) -> Unknown | None:
+    """Why tokens are not exchangeable, if so: under a causal mask the first attends to itself alone, and where branches read the stream without a
+    norm what it gains so multiplies. `alone`: the stack for that one token."""
     mine = run.sums[-1]
     inlets = [i for block in {id(b): b for b in stack.blocks}.values() for add in block for i in add.inlets]
     raw = [i for i in inlets if i.program.is_causal and _grows(i.program, mine)]
     if raw and (first := forward(alone).sums[-1]).power > UNEVEN * mine.power:
         times = (first.power / mine.power) ** 0.5
-        raise Stop(f"`{raw[0].name}`: under a causal mask the first token, which attends to itself, becomes {times:.2g} times as large as others")
+        return Unknown(f"`{raw[0].name}`: under a causal mask the first token, which attends to itself, becomes {times:.2g} times as large as others")
+    return None
+
+
+def _uneven_update(builder: Builder, stack: Stack, run: Forward, alone: Stack) -> FirstUpdate | Unknown:
+    """κ over tokens of two kinds, the first one and the others, as if the gradient of each kind decided how it moves: the mean of their squares, by
+    the shares that the two have of all squares."""
+    words, only = start_of_words(builder, stack, run), forward(alone)
+    found = [_first_update(builder, s, r, words) for s, r in ((alone, only), (stack, run))]
+    first, others = found
+    if isinstance(first, Unknown) or isinstance(others, Unknown):
+        return next(f for f in found if isinstance(f, Unknown))
+    share = only.sums[-1].power / (only.sums[-1].power + (stack.tokens - 1) * run.sums[-1].power)
+    return replace(others, kappa=math.sqrt(share * first.kappa**2 + (1 - share) * others.kappa**2))
+
+
+def first_update_of(found: Recursion | Unknown) -> FirstUpdate | Unknown:
+    """κ, which is told of tokens that are not exchangeable too."""
+    return found.first_update if isinstance(found, Recursion | Uneven) else found
 
 
 def _grows(program: Program, state: Moments) -> bool:
@@ -179,4 +203,4 @@ def _assumptions(builder: Builder, tokens: int) -> tuple[str, ...]:
     return (*always, *((LIVE,) if live else ()), *sorted(builder.assumptions))
 
 
-__all__ = ["FirstUpdate", "Law", "Recursion", "Start", "recursion_of"]
+__all__ = ["FirstUpdate", "Law", "Recursion", "Start", "Uneven", "first_update_of", "recursion_of"]

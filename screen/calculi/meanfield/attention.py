@@ -191,6 +191,8 @@ class Softmax:
 
     def backward(self, query: Moments, key: Moments, value: Moments, gradient: Gradient, places: float = 0.0) -> tuple[Gradient, Gradient, Gradient]:
         """Gradients at q, k and v."""
+        if self.tokens == 1:  # the softmax of one logit is 1
+            return Gradient(0.0, 0.0), Gradient(0.0, 0.0), gradient
         spread = self.spread(query, key, places)
         pick, jump, meet = rows(self.tokens, self.causal).at(spread, self.alike(query, key, places))
         rest = self.tokens - 1

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from screen.calculi.meanfield import forms
-from screen.calculi.meanfield.linear_steps import Average, give
+from screen.calculi.meanfield.linear_steps import Average, Shift, Stretch, give
 from screen.calculi.meanfield.moments import NO_GRADIENT, Gradient, Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Add, Forward, Inlet, Stack, norm_factor, normed
@@ -85,15 +85,15 @@ class _Tally:
     carried: float = 0.0
     shares: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-    def weight(self, name: str, entries: int, at: _At, x: Moments, between: Moments, blow: float = 1.0) -> None:
+    def weight(self, name: str, entries: float, at: _At, x: Moments, between: Moments, blow: float = 1.0, kept: bool = True) -> None:
         """Add what one weight moves. `x`, `between`: its input, for two tokens of one sequence and of different ones; `blow`: how many times
-        two inputs are more alike by chance than independent features would be."""
+        two inputs are more alike by chance than independent features would be; `kept`: whether later layers read the same input."""
         n, g = self.tokens, at.gradient
         common, apart = max(g.power + (n - 1) * g.shared, 0.0), max(g.power - g.shared, 0.0)
         alike = between.power - between.gap
-        kept = min(at.across / common, 1.0) if common > 0 else 0.0
-        sequence = max(x.power - x.gap * (1 - 1 / n) - alike, 0.0) + alike * (1 - kept)
-        plain = (alike * kept * common, sequence * common, x.gap * (1 - 1 / n) * apart)
+        whole = min(at.across / common, 1.0) if common > 0 else 0.0
+        sequence = max(x.power - x.gap * (1 - 1 / n) - alike, 0.0) + alike * (1 - whole)
+        plain = (alike * whole * common, sequence * common, x.gap * (1 - 1 / n) * apart)
         loud = plain[0] * self.loud[0], plain[1] * self.loud[1], plain[2]
         if not (entries > 0 and math.fsum(loud) > 0):
             return
@@ -105,13 +105,18 @@ class _Tally:
             self.later[k] += moved * m
             self.shares[name] += moved
         size = math.sqrt(entries * math.fsum(plain) / self.width * blow)
-        self.noise += size * (size + 2 * self.carried)
-        self.carried += size
+        self.noise += size * (size + 2 * self.carried * kept)
+        self.carried += size * kept
 
     def norm(self, name: str, at: _At, x: Moments, between: Moments) -> None:
         """The gain and the bias of a norm whose output has the moments `x`."""
         self.weight(name, self.width, at, x, between)
         self.weight(name, self.width, at, ONE, ONE)
+
+    def scale(self, name: str, step: Stretch, at: _At, x: Moments, between: Moments) -> None:
+        """A learned weight of fewer entries than the features that it multiplies: one entry is pulled by all of its features, whose gradients add up
+        as if at random, and moves them all alike. What it multiplies comes from maps of its own layer."""
+        self.weight(name, math.sqrt(step.entries * step.features), at, x, between, math.sqrt(step.features / step.entries), False)
 
     def kappa(self) -> float:
         return math.sqrt(math.fsum(self.along) + self.noise)
@@ -251,6 +256,10 @@ def _branch(tally: _Tally, inlet: Inlet, slots: Slots, others: Slots, gradient: 
             passed += tally.width / inputs
         elif isinstance(step, Normalise):
             tally.norm(name, at, slots[step.target], others[step.target])
+        elif isinstance(step, Stretch) and step.entries:
+            tally.scale(name, step, at, slots[step.source], others[step.source])
+        elif isinstance(step, Shift) and step.entries:
+            tally.weight(name, step.entries, at, ONE, ONE)
         for source in _sources(step):
             excess[source] = max(excess[source], passed)
     return backs[0], shared[0], excess[0]

@@ -44,6 +44,10 @@ class Stretch:
     source: int
     target: int
     factor: float
+    entries: int = 0
+    """Of the learned weight that starts at a; 0 for a number."""
+    features: int = 0
+    """That it multiplies."""
 
     def forward(self, slots: Slots) -> None:
         x, square = slots[self.source], self.factor**2
@@ -80,6 +84,8 @@ class Shift:
     square: float
     gap: float
     mean: float = 0.0
+    entries: int = 0
+    """Of a learned bias that all tokens share; 0 for any other."""
 
     def forward(self, slots: Slots) -> None:
         x = slots[self.source]

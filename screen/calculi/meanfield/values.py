@@ -47,6 +47,8 @@ class Value:
     """The same at all tokens of a sequence, and stored once."""
     factor: float = 1.0
     """A number that multiplies the slot, before any function."""
+    learned: tuple[int, int] | None = None
+    """Of a learned weight that the factor starts at: its entries, and the features that they multiply."""
     function: Function | None = None
     name: str = ""
     """Of the function where it is one of the table."""
@@ -55,19 +57,19 @@ class Value:
     share: float = 1.0
     turn: Turn | None = None
 
-    def times(self, number: float) -> Value:
-        """This value times a number."""
+    def times(self, number: float, learned: tuple[int, int] | None = None) -> Value:
+        """This value times a number, or times a learned weight that starts at it; one that multiplies what a function makes is not kept."""
         if self.function is None:
-            return replace(self, factor=self.factor * number)
+            return replace(self, factor=self.factor * number, learned=learned or self.learned)
         before = self.function
         return replace(self, function=lambda x: number * before(x), name="")
 
     def through(self, outer: Function, name: str = "") -> Value:
         """An entry-wise function of this value."""
         if self.function is None and self.factor == 1.0:
-            return replace(self, function=outer, name=name)
+            return replace(self, function=outer, name=name, learned=None)
         inner = self.whole_function()
-        return replace(self, factor=1.0, function=lambda x: outer(inner(x)), name="")
+        return replace(self, factor=1.0, function=lambda x: outer(inner(x)), name="", learned=None)
 
     def whole_function(self) -> Function:
         """The value as a function of its slot."""
@@ -188,13 +190,13 @@ class Writer:
 
     def _stretched(self, value: Value) -> Value:
         even = value.factor == -1.0 and value.gaussian and not self.signs  # a Gaussian is as likely as its negative
-        if value.factor == 1.0 or even:
+        if (value.factor == 1.0 or even) and value.learned is None:
             return replace(value, factor=1.0)
-        key = (value.slot, f"times {value.factor!r}")
+        key = (value.slot, f"times {value.factor!r} {value.learned}")
         if key not in self.made:
             self.made[key] = self.slot()
-            self.steps.append(Stretch(value.slot, self.made[key], value.factor))
-        return replace(value, slot=self.made[key], factor=1.0, whole=None)
+            self.steps.append(Stretch(value.slot, self.made[key], value.factor, *(value.learned or ())))
+        return replace(value, slot=self.made[key], factor=1.0, whole=None, learned=None)
 
 
 __all__ = ["Function", "Logits", "Order", "Partial", "Places", "Routed", "Spectrum", "Stop", "Turn", "Value", "Weighted", "Writer"]

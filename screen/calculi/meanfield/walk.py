@@ -77,6 +77,8 @@ class Walk:
     weights: Weights
     norms: Mapping[int, Norm]
     assumptions: set[str]
+    learned: set[int] = field(default_factory=set)
+    """Ops on the way that multiply the stream by a learned number."""
 
     def joints(self, entry: int, exit_: int, branches: Mapping[int, frozenset[int]], reads: Mapping[int, frozenset[int]]) -> tuple[Joint, ...]:
         """The path from `entry` to `exit_`; raises `Stop` where something else stands on it.
@@ -216,6 +218,8 @@ class Walk:
                 continue
             number = self.weights.constant(other.node) if isinstance(other, Ref) else other
             if isinstance(number, int | float) and not isinstance(number, bool) and number > 0 and self.weights.constant(carried.node) is None:
+                if isinstance(other, Ref) and self.weights.is_trained(other.node):
+                    self.learned.add(node.index)
                 return (float(number) if node.op == "mul" else 1 / float(number)), carried.node
         return None
 

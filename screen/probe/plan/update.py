@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from screen.calculi.meanfield.first_update import FirstUpdate
-from screen.calculi.meanfield.result import Recursion
+from screen.calculi.meanfield import FirstUpdate, first_update_of
 from screen.facts.record import Facts
 from screen.graph import Graph, Node, Ref
 from screen.probe.plan.spot import parameters_of
@@ -39,8 +38,8 @@ def update_plan(facts: Facts, blocks: Sequence[BlockPlan], recipe: Recipe | None
 
 def _kappa(facts: Facts, name: str) -> float | None:
     """κ of the last normed state of a stream, where it is derived."""
-    found = next((facts.recursion(s) for s in facts.streams if s.name == name), None)
-    return found.first_update.kappa if isinstance(found, Recursion) and isinstance(found.first_update, FirstUpdate) else None
+    found = next((first_update_of(facts.recursion(s)) for s in facts.streams if s.name == name), None)
+    return found.kappa if isinstance(found, FirstUpdate) else None
 
 
 def _groups(facts: Facts) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from screen.calculi.meanfield import first_update_of
 from screen.facts.queries import (
     are_logits_bounded, branches, has_identity_path, has_softmax, is_output_bounded, is_sum_normed, number_of, twins,
 )  # fmt: skip
@@ -92,7 +93,7 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
     beside = twins(facts, stream)
     found = facts.recursion(stream)
     softmax = [s for s in subs if has_softmax(facts, s) is not False]
-    recursion = None if isinstance(found, Unknown) else found
+    recursion, update = None if isinstance(found, Unknown) else found, first_update_of(found)
     maps, words = _gains(facts, stream), None if recursion is None else recursion.words
     gain, side = max(maps, default=(None, None))
     grown = [(g, a) for g, a in maps if g > 0]
@@ -126,7 +127,7 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
         exponential=facts.claims.of("gradient_law", "start", stream.name).known == "exponential",
         update=None if number is None else number * through_decoder(facts, stream),
         logit_rms=max(logits, default=None),
-        kappa=None if recursion is None or isinstance(recursion.first_update, Unknown) else recursion.first_update.kappa,
+        kappa=None if isinstance(update, Unknown) else update.kappa,
         dtype=stream.dtype,
         gated=any(s.role in ("gated_ffn", "moe") for s in subs),
         has_final_norm=_answer(stream.final_norm) if stream.kinds[-1].sublayers[-1].positions[-1:] != ("C",) else True,

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from examples.table.designs import GPT, Design
-from screen.calculi.meanfield import Recursion
+from screen.calculi.meanfield import Recursion, first_update_of
 from screen.calculi.meanfield.first_update import FirstUpdate
 from screen.rule import Example
 from screen.structure.types import Unknown
@@ -27,6 +27,10 @@ DESIGNS: dict[str, dict[str, Any]] = {
     "input_and_sum": {"norms": "AC", "final_norm": False},
     "layer_scale": {"norms": "A", "layer_scale": 0.1},
     "parallel": {"norms": "A", "parallel": True},
+    "rezero": {"norms": "A", "rezero": True},
+    "tanh": {"norms": "", "tanh": True},
+    "scaled_output_norms": {"norms": "AB", "layer_scale": 0.01},
+    "none": {"norms": "", "final_norm": False},
 }
 
 PARALLEL = """
@@ -62,9 +66,7 @@ def update(design: dict[str, Any]) -> FirstUpdate | Unknown:
     words = ", ".join(f"{key}={value!r}" for key, value in design.items())
     head = "from examples.table.designs import GPT, Design\n\nclass Model(GPT):\n    def __init__(self):\n"
     source = f"{head}        super().__init__(Design({words}))\n"
-    found = facts_of(Example("a design", source, inputs=("ids=int64[2,16]",))).recursions[0]
-    assert isinstance(found, Recursion)
-    return found.first_update
+    return first_update_of(facts_of(Example("a design", source, inputs=("ids=int64[2,16]",))).recursions[0])
 
 
 def derived(design: dict[str, Any]) -> FirstUpdate:
@@ -108,11 +110,12 @@ def test_a_block_that_is_read_as_a_whole_keeps_its_skip() -> None:
     assert one.first_update.kappa == pytest.approx(other.first_update.kappa, rel=0.25)
 
 
-@pytest.mark.parametrize("design", [{"norms": "A", "rezero": True}, {"norms": "", "tanh": True}])
-def test_steps_that_are_not_followed_are_unknown(design: dict[str, Any]) -> None:
-    found = update({**design, "depth": 4, "dim": DIM, "vocab": VOCAB})
-    assert isinstance(found, Unknown)
-    assert "is not followed" in found.reason
+def test_a_learned_number_on_the_stream_is_not_followed() -> None:
+    source = PARALLEL.replace("SUM", "self.scale * x + self.f(n)")
+    source = source.replace("        self.norm", "        self.scale = nn.Parameter(torch.ones(1))\n        self.norm")
+    found = facts_of(Example("", source, inputs=("x=float32[2,16,64]",))).recursions[0]
+    assert isinstance(found, Recursion) and isinstance(found.first_update, Unknown)
+    assert "is not followed" in found.first_update.reason
 
 
 def test_shares_are_of_the_moves_along_the_gradient() -> None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from screen.calculi.meanfield.activation_kernels import kernel
-from screen.calculi.meanfield.lower.axes import is_features
+from screen.calculi.meanfield.lower.axes import features, is_features
 from screen.calculi.meanfield.lower.context import BIASED, Read
 from screen.calculi.meanfield.lower.functions import joined, named_function
 from screen.calculi.meanfield.lower.rotary import turned, turns
@@ -109,15 +109,17 @@ class Entries(Sums):
             constant = self.weights.constant(weight)
             if constant is None or (divided and constant == 0):
                 raise Stop("a gain starts at random values" if constant is None else "a divisor starts at zero", node.index)
-            return value.times(1 / constant if divided else constant)
+            if divided:
+                return value.times(1 / constant)
+            return value.times(constant, (math.prod(self.graph.nodes[weight].shape or ()), features(value.layout)))
         if node.op not in ("add", "sub"):
             raise Stop(f"`{node.op}` with a weight has no row in the recursion", node.index)
-        if self.bias(weight) == 0.0:
-            return value
-        settled, slot = self.writer.settled(value), self.writer.slot()
         shape = self.graph.nodes[weight].shape or ()
         common = math.prod(shape[:-1]) == 1
-        self.writer.steps.append(Shift(settled.slot, slot, square, 0.0 if common else square))
+        if self.bias(weight) == 0.0 and not common:
+            return value
+        settled, slot = self.writer.settled(value), self.writer.slot()
+        self.writer.steps.append(Shift(settled.slot, slot, square, 0.0 if common else square, entries=math.prod(shape) if common else 0))
         return replace(settled, slot=slot, whole=None)
 
     def _on_logits(self, node: Node, found: Logits) -> Logits:
