@@ -19,7 +19,7 @@ from screen.outcomes.figures import Figures, Order, Table, figures, order
 from screen.outcomes.fit import fit as fitted
 from screen.outcomes.fit import Known, leave_one_out, settled
 from screen.outcomes.predict import predict
-from screen.outcomes.presets import MOST_CONDITIONAL, judged
+from screen.outcomes.presets import MOST_CONDITIONAL, judged, trained
 from screen.outcomes.rows import Pair, Row, pairs_of, rows_of
 from screen.outcomes.runs import fitting, predictor_of
 from screen.verdict.risk.constants import RISKY, TABLE, VALUES
@@ -45,11 +45,12 @@ def main() -> None:
 @click.option("--measure", is_flag=True, help="With `--runs`: κ of the first update is measured on each run's task, and not derived.")
 @click.option("--leave-one-out", "left_out", is_flag=True, help="Also judge each source by constants that were fitted to the others.")
 @click.option("--fit-runs", "fit_file", type=FILE, help="With `--leave-one-out`: runs of the atlas, of whose part for fitting every fit knows.")
+@click.option("--fit-presets", is_flag=True, help="With `--leave-one-out`: every fit knows of architectures that trained with a norm on the sum.")
 @click.option("--verdicts", is_flag=True, help="Also fold a verdict under each recipe.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 def score(
-    file: Path | None, pairs_file: Path | None, runs_file: Path | None, measure: bool, left_out: bool, fit_file: Path | None, verdicts: bool,
-    as_json: bool,
+    file: Path | None, pairs_file: Path | None, runs_file: Path | None, measure: bool, left_out: bool, fit_file: Path | None, fit_presets: bool,
+    verdicts: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare the risk of each row of FILE, or of each run of the atlas, with its outcome. Exit 0 when what must be reached is reached."""
     if runs_file is not None:
@@ -64,7 +65,7 @@ def score(
         report[BUILT_WITH[assumed]] = _scored(rows, pairs, designs, assumed, verdicts)
     main_figures = report[BUILT_WITH[True]]
     if left_out:
-        main_figures["left_out"] = leave_one_out(rows, pairs, designs, assumed=True, beside=_fitting(fit_file))
+        main_figures["left_out"] = leave_one_out(rows, pairs, designs, assumed=True, beside=_beside(fit_file, fit_presets))
     failed = _not_reached(main_figures)
     if as_json:
         click.echo(json.dumps({"sets": {name: _plain(found) for name, found in report.items()}, "not_reached": failed}, indent=1))
@@ -92,11 +93,12 @@ def _score_runs(file: Path, measure: bool, as_json: bool) -> NoReturn:
 @click.argument("file", type=FILE)
 @click.option("--pairs", "pairs_file", type=FILE, help="Ordered pairs of rows.")
 @click.option("--runs", "runs_file", type=FILE, help="Runs of the atlas, of which the part for fitting is fitted to as well.")
-def fit(file: Path, pairs_file: Path | None, runs_file: Path | None) -> None:
+@click.option("--presets", "with_presets", is_flag=True, help="Published architectures that trained with a norm on the sum are fitted to as well.")
+def fit(file: Path, pairs_file: Path | None, runs_file: Path | None, with_presets: bool) -> None:
     """Fit the constants of the risk to FILE and print them beside those that are in use."""
     rows, pairs = _read(file, pairs_file)
     known = settled(rows, designs_of(rows, assumed=True, progress=_progress), assumed=True)
-    runs, of_runs = _fitting(runs_file)
+    runs, of_runs = _beside(runs_file, with_presets)
     found = fitted([*rows, *runs], pairs, {**known, **of_runs})
     for constant in TABLE:
         click.echo(f"{constant.name:16} {found.values[constant.name]:8.3f}   in use {VALUES[constant.name]:8.3f}   prior {constant.prior:8.3f}")
@@ -139,9 +141,11 @@ def _progress(text: str) -> None:
         click.echo(text, err=True)
 
 
-def _fitting(file: Path | None) -> tuple[list[Row], Known]:
-    """The runs that a fit may see, where there are any."""
-    return fitting(read(file), _progress) if file is not None else ([], {})
+def _beside(file: Path | None, presets: bool) -> tuple[list[Row], Known]:
+    """What a fit may see beside the rows: runs, where there are any, and architectures that trained."""
+    runs, of_runs = fitting(read(file), _progress) if file is not None else ([], {})
+    models, of_models = trained(_progress) if presets else ([], {})
+    return [*runs, *models], {**of_runs, **of_models}
 
 
 def _scored(rows: list[Row], pairs: list[Pair], designs: Mapping[str, Design], assumed: bool, verdicts: bool) -> dict[str, Any]:

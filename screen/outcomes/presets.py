@@ -15,10 +15,15 @@ from screen.child.protocol import Request
 from screen.errors import UsageError
 from screen.facts import derive
 from screen.graph.target import did_you_mean
+from screen.facts.record import Facts
 from screen.outcomes.build import Info
+from screen.outcomes.fit import Known
+from screen.outcomes.rows import Row
 from screen.recipe.read import recipe_of
 from screen.verdict.channels import fold
 from screen.verdict.discover import run_rules
+from screen.verdict.risk import features_of
+from screen.verdict.risk.setting import setting_of
 
 MOST_CONDITIONAL = 0.35
 """Share of the architectures that may stay conditional."""
@@ -111,15 +116,37 @@ def judged(names: Iterable[str] = (), progress: Callable[[str], None] = lambda t
         yield _judged(name)
 
 
-def _judged(name: str) -> Said:
+def trained(progress: Callable[[str], None] = lambda text: None) -> tuple[list[Row], Known]:
+    """The architectures in which a norm stands on every path of a stream, as runs that trained: published rows have few such trainings with a recipe
+    that is stated as a whole."""
+    rows, known = list[Row](), Known()
+    for name in ARCHITECTURES:
+        progress(name)
+        facts = _facts(name)
+        streams = features_of(facts) if isinstance(facts, Facts) else ()
+        if any(f.identity is False for f in streams):
+            recipe = recipe_of(name, "a preset").recipe
+            known[name] = [(f, setting_of(recipe, f)[0]) for f in streams]
+            rows.append(Row(name, "presets", "B", {}, False, None, ()))
+    return rows, known
+
+
+def _facts(name: str) -> Facts | str:
+    """The facts of an architecture, or why there are none."""
     from screen.child.in_process import capture  # loads torch
 
     target, settings = ARCHITECTURES[name]
     captured = capture(Request(target, dict(settings)))
     graph = captured.models[0].graph if captured.models else None
     if graph is None:
-        return Said(name, "not judged", why=captured.error.found if captured.error else "no graph came")
-    facts, recipe = derive(graph), recipe_of(name, "a preset").recipe
+        return captured.error.found if captured.error else "no graph came"
+    return derive(graph)
+
+
+def _judged(name: str) -> Said:
+    facts, recipe = _facts(name), recipe_of(name, "a preset").recipe
+    if isinstance(facts, str):
+        return Said(name, "not judged", why=facts)
     verdict = fold(facts, run_rules(facts), Info(), recipe)
     state = {"unstable": "open", "unknown": "unknown", "conditional": "conditional"}.get(verdict.verdict)
     why = next((f"{c.id}: {c.reason}" for c in verdict.channels if c.state == state), "")
@@ -127,4 +154,4 @@ def _judged(name: str) -> Said:
     return Said(name, verdict.verdict, None if seen is None else seen.risk, recipe.lr, None if seen is None else seen.lr, why)
 
 
-__all__ = ["ARCHITECTURES", "MOST_CONDITIONAL", "Said", "judged"]
+__all__ = ["ARCHITECTURES", "MOST_CONDITIONAL", "Said", "judged", "trained"]

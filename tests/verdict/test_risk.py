@@ -6,15 +6,16 @@ import itertools
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from screen.recipe import Recipe
 from screen.verdict.risk import Features, assess
 from screen.verdict.risk.assess import rated
-from screen.verdict.risk.channels import channel_risks, overall
+from screen.verdict.risk.channels import channel_risks, kappa, overall, quantities
 from screen.verdict.risk.constants import EXPECTED, PRIORS, RISKY, TABLE, VALUES
 from screen.verdict.risk.limits import LARGEST, limits
-from screen.verdict.risk.setting import ITEMS, moved, setting_of
+from screen.verdict.risk.setting import ITEMS, burst, moved, persistence, setting_of
 
 PRE = Features(
     stream="stream", depth=12, branches=24, width=768, identity=True, crossed=0, bounded=False, normed=True, raw_inputs=False, renewed=True,
@@ -34,7 +35,7 @@ DESIGNS = {
     "post": replace(PRE, bounded=True, identity=False, crossed=24),
     "DeepNorm": replace(PRE, bounded=True, identity=False, crossed=24, alpha=2.2, update=1.0),
     "output only": replace(PRE, bounded=True, raw_inputs=True, exponential=True, gradient_ratio=90.0, rms_last=5.0),
-    "none": replace(PRE, normed=False, raw_inputs=True),
+    "none": replace(PRE, normed=False, renewed=False, raw_inputs=True),
     "ReZero": replace(PRE, normed=False, renewed=False, raw_inputs=True, scaled=True, branch_scale=0.0),
     "LayerScale": replace(PRE, scaled=True, branch_scale=1e-4, kappa=9.0),
     "tanh for norms": replace(PRE, renewed=False),
@@ -99,6 +100,52 @@ def test_a_learned_scale_that_steps_outgrow_is_no_protection() -> None:
     small, large = ([channel_risks(f, setting_of(r, f)[0], {**VALUES, "floor": 0.0})["S"] for f in (tiny, plain)] for r in recipes)
     assert small[0] < small[1] / 100 and large[0] > 0.5
     assert channel_risks(DESIGNS["tanh for norms"], setting_of(recipes[1], PRE)[0], VALUES)["R"] > VALUES["R_most"]
+
+
+def test_a_scale_that_starts_at_zero_passes_as_much_as_one_step_makes_it() -> None:
+    """s = η behind the first step, so that κ is η times that of the same stack without scales, and grows with the rate up to it."""
+    whole, scaled = replace(PRE, kappa=None), DESIGNS["ReZero"]
+    assert [kappa(scaled, lr) for lr in (1e-3, 0.1, 5.0)] == pytest.approx([kappa(whole) * s for s in (1e-3, 0.1, 1.0)])
+
+
+def test_what_no_norm_brings_back_to_its_size_tolerates_a_smaller_first_update() -> None:
+    setting = setting_of(RECIPES["no decay"], PRE)[0]
+    found = [channel_risks(replace(PRE, kappa=9e3, renewed=renewed), setting, VALUES)["S"] for renewed in (True, False)]
+    assert found[0] < found[1]
+
+
+def test_without_an_identity_path_tokens_that_start_alike_add_no_more_than_stacks_of_that_size_have() -> None:
+    post = DESIGNS["post"]
+    assert kappa(replace(post, kappa=1e9)) == kappa(post) and kappa(replace(post, kappa=10.0)) == 10.0
+
+
+def test_a_burst_is_the_largest_step_of_adam_after_gradients_grow() -> None:
+    """Against Adam's own averages, of gradients that are 1 before and 10,000 from then on."""
+    for beta1, beta2, before in ((0.9, 0.999, 500), (0.9, 0.98, 50), (0.9, 0.95, 3)):
+        m = v = largest = 0.0
+        for step in range(1, before + 60):
+            g = 1.0 if step <= before else 1e4
+            m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+            largest = max(largest, m / (1 - beta1**step) / math.sqrt(v / (1 - beta2**step)))
+        assert burst(beta1, beta2, before) == pytest.approx(largest, rel=1e-3)
+    assert burst(0.9, 0.999, 0) == 1
+    lrs = [limits([DESIGNS["post"]], Recipe(betas=(0.9, beta2), total_steps=100_000))[0].value for beta2 in (0.95, 0.98, 0.999)]
+    assert lrs == sorted(lrs, reverse=True) and len({*lrs}) == 3
+
+
+def test_steps_of_lion_are_as_large_as_adams_first_and_wander_farther() -> None:
+    """η·sign of two averages of noise: the mean square of the sum over the steps, in η², against the same of independent ones."""
+    draws = np.random.default_rng(0)
+    m, walked = np.zeros(200), np.zeros(200)
+    for step in range(2400):
+        g = draws.standard_normal(200)
+        walked = walked + np.sign(0.9 * m + 0.1 * g) if step >= 400 else walked
+        m = 0.99 * m + 0.01 * g
+    assert np.square(walked).mean() / 2000 == pytest.approx(persistence(0.9, 0.99), rel=0.15)
+    adam, lion = (quantities(PRE, setting_of(Recipe(optimizer=name, lr=1e-4), PRE)[0]) for name in ("adamw", "lion"))
+    assert lion.first_update == adam.first_update and lion.drift == pytest.approx(adam.drift * persistence(0.9, 0.99))
+    assert limits([PRE], Recipe(optimizer="lion"))[0].value < limits([PRE], Recipe())[0].value
+    assert limits([PRE], Recipe(optimizer="muon")) == ()
 
 
 def test_fp8_and_half_precision_cost_what_they_do_not_scale() -> None:

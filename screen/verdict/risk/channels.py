@@ -47,7 +47,7 @@ def quantities(f: Features, s: Setting) -> Quantities:
     lr = s.lr * (math.sqrt(max(start, TINY) / f.width) if s.relative else 1.0)
     decay = s.decay * (lr if s.decay_times_lr else 1.0)
     steps = s.steps if decay * s.steps < 1e-9 else -math.expm1(-2 * decay * s.steps) / (2 * decay)
-    drift = f.width * lr * lr * s.squares * steps
+    drift = f.width * lr * lr * s.squares * s.kept * steps
     return Quantities(lr, drift, start, mean + drift, lr * kappa(f, lr))
 
 
@@ -57,11 +57,15 @@ def _at_start(gain: float | None, side: float | None, s: Setting) -> float:
 
 
 def kappa(f: Features, lr: float = 0.0) -> float:
-    """κ as it was derived; where it was not, as it was measured on small models of like width and depth. What is derived for infinitely small steps
-    does not hold where a first step makes learned scales larger than they start: then it is at least that of the same stack without them."""
+    """κ as it was derived; where it was not, as it was measured on small models of like width and depth. What is derived for infinitely small
+    steps does not hold where a first step makes learned scales larger than they start, s = η: what the maps behind them move then reaches the
+    stream times s. And where no identity path runs, what tokens that start alike add to κ is lost as soon as training tells them apart, and counted
+    by D before that: there it is at most what stacks of that size have."""
+    if f.kappa is not None and f.identity is False:
+        return min(f.kappa, _usual_kappa(f))
     if f.kappa is not None and not (f.scaled and lr > f.branch_scale):
         return f.kappa
-    return max(f.kappa or 0.0, _usual_kappa(f))
+    return max(f.kappa or 0.0, _usual_kappa(f) * (min(max(lr, f.branch_scale), 1.0) if f.scaled else 1.0))
 
 
 def _usual_kappa(f: Features) -> float:
@@ -83,7 +87,7 @@ def channel_risks(f: Features, s: Setting, c: Mapping[str, float]) -> dict[Chann
         "O": 0.0 if f.words is None or s.z_loss > 0 else _logistic(c["O_slope"] * (_log(q.drift) - c["O_drift"])),
         "I": _initial(f, s, q, c),
         "N": _numerics(f, s, q, scale, c),
-        "S": _logistic(c["S_slope"] * (_log(q.first_update) - _first_updates(f, s, c))),
+        "S": _logistic(c["S_slope"] * (_log(q.first_update * s.burst) - _first_updates(f, s, c))),
     }
     return {name: min(max(risk, c["floor"]), 1 - 1e-9) for name, risk in found.items()}
 
@@ -100,8 +104,9 @@ def overall(risks: Mapping[ChannelId, float]) -> float:
 
 
 def _first_updates(f: Features, s: Setting, c: Mapping[str, float]) -> float:
-    """ln(η·κ) that half of all runs survive: between stacks with an identity path and those without by the share of branches behind a norm on it."""
-    share, log = _share(f), _log(1 + s.warmup / 10)
+    """ln(η·κ) that half of all runs survive: between stacks with an identity path and those without by the share of branches behind a norm on it.
+    Where no norm stands on the way of the branches, nothing brings back the size of what a step has moved: they are as those without."""
+    share, log = _share(f) if f.renewed else 1.0, _log(1 + s.warmup / 10)
     around = c["S_free" if f.bounded is True else "S_identity"] + c["warmup_identity"] * log
     return (1 - share) * around + share * (c["S_post"] + c["warmup"] * log)
 

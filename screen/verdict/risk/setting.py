@@ -9,25 +9,55 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from screen.recipe import Recipe
 from screen.verdict.risk.features import Features
 
 RELATIVE = frozenset({"adafactor"})
 """Optimisers whose step is the learning rate times the rms of the weight (Shazeer and Stern 2018; PaLM, section 5)."""
-NOT_ADAM = frozenset({"sgd", "muon", "lion", "lamb", "lars", "shampoo"})
+NOT_ADAM = frozenset({"sgd", "muon", "lamb", "lars", "shampoo"})
 """Optimisers whose learning rate says nothing of how far an entry moves in one step of Adam."""
 NORMAL = re.compile(r"(?:truncated_?)?normal\(([0-9.e-]+)\)")
 """How a recipe states one width for all maps."""
 RECTIFIED = 1000
 """Steps of warm-up that RAdam's own rectification is worth at β₂ = 0.999 (Liu et al. 2020: the variance is intractable up to 1/(1 − β₂) steps)."""
 
+USUAL_BETAS = (0.9, 0.95)
+"""Of large language models since GPT-3 (Brown et al. 2020, appendix B), where a recipe states none."""
+LION_BETAS = (0.9, 0.99)
+"""Lion's own (Chen et al. 2023, program 1)."""
 
 SQUARES = {"cosine": 3 / 8, "linear": 1 / 3, "exponential": 1 / 4, "wsd": 0.9, "constant": 1.0}
 """Mean of (rate/peak)² over a training, by schedule; of one that is not stated that of cosine."""
 ROOT_FROM = 4000.0
 """Steps from which an inverse square root falls, T: its mean of squares is T/t·(1 + ln(t/T)) (Vaswani et al. 2017). Not the warm-up that is stated:
 the longer it is the longer the rate stays high, which is no reason to shorten it."""
+
+
+@cache
+def burst(beta1: float, beta2: float, before: float) -> float:
+    """Of Adam: after `before` steps gradients become so large that those before count for nothing, and stay so. k steps later the mean of gradients
+    has grown to 1 − β₁^k of them and that of squares to 1 − β₂^k, both corrected for their start: the largest m/√v. 6.6 of (0.9, 0.999) after many
+    steps, 1.6 of (0.9, 0.98), 1.1 of (0.9, 0.95); 1 at the first step."""
+
+    def share(beta: float, k: int) -> float:
+        return -math.expm1(k * math.log(beta)) / -math.expm1((before + k) * math.log(beta)) if beta > 0 else 1.0
+
+    most = 5 if beta1 == 0 else math.ceil(5 / (1 - beta1))
+    return max(share(beta1, k) / math.sqrt(share(beta2, k)) for k in range(1, most + 1))
+
+
+@cache
+def persistence(beta1: float, beta2: float) -> float:
+    """Of Lion, whose step is η·sign(β₁·m + (1 − β₁)·g) with m ← β₂·m + (1 − β₂)·g (Chen et al. 2023): Σ over all lags of the correlation of two
+    steps, for gradients that are noise. What the sign is taken of is Gaussian with the correlation ρ·β₂^(k−1) at lag k, and its signs have
+    (2/π)·arcsin of that. The first step is Adam's; 46 of (0.9, 0.99), so that an entry wanders 6.8 times as far."""
+    mean = (1 - beta2) / (1 + beta2)
+    variance = beta1**2 * mean + (1 - beta1) ** 2
+    first = (beta1**2 * mean * beta2 + beta1 * (1 - beta1) * (1 - beta2)) / variance
+    lags = math.ceil(5 / (1 - beta2))
+    return 1 + 2 * math.fsum(2 / math.pi * math.asin(first * beta2**k) for k in range(lags))
 
 
 @dataclass(frozen=True)
@@ -60,6 +90,10 @@ class Setting:
     """Of all maps, where the recipe states one in the place of what the code does."""
     shrink: float
     """Factor on the embedding's gradient."""
+    betas: tuple[float, float] | None = None
+    """Of an optimiser of Adam's kind without a rule of its own for them; None where a step is never larger than the rate."""
+    kept: float = 1.0
+    """How many times as far an entry wanders as under steps of Adam, in mean square (`persistence`)."""
 
     @property
     def squares(self) -> float:
@@ -67,6 +101,12 @@ class Setting:
         if self.schedule.endswith("inverse_sqrt"):
             return min(1.0, ROOT_FROM / self.steps * (1 + math.log(max(self.steps / ROOT_FROM, 1.0))))
         return SQUARES.get(self.schedule, SQUARES["cosine"])
+
+    @property
+    def burst(self) -> float:
+        """How many times the rate the largest step is that follows when gradients grow at once, a quarter of the way through the training, where a
+        cosine still has 0.85 of its peak. Longer trainings have larger ones."""
+        return 1.0 if self.betas is None else burst(*self.betas, self.steps / 4)
 
 
 @dataclass(frozen=True)
@@ -135,6 +175,8 @@ def setting_of(recipe: Recipe, features: Features) -> tuple[Setting, tuple[Item,
         qk_clip=recipe.qk_clip is not None,
         per_channel=bool(recipe.fp8_per_channel),
         init_std=float(found[1]) if recipe.init and (found := NORMAL.match(recipe.init)) else None,
+        betas=None if name in (*RELATIVE, *NOT_ADAM, "lion") else recipe.betas or USUAL_BETAS,
+        kept=persistence(*(recipe.betas or LION_BETAS)) if name == "lion" else 1.0,
         shrink=1.0 if recipe.embedding_gradient_shrink is None else recipe.embedding_gradient_shrink,
         **{FIELD.get(name, name): value for name, value in values.items()},  # type: ignore[arg-type]
     )
@@ -146,4 +188,4 @@ def moved(setting: Setting, item: str, value: object) -> Setting:
     return replace(setting, **{FIELD.get(item, item): value})  # type: ignore[arg-type]
 
 
-__all__ = ["FIELD", "ITEMS", "Item", "NOT_ADAM", "Setting", "moved", "setting_of", "usual_lr"]
+__all__ = ["FIELD", "ITEMS", "Item", "NOT_ADAM", "Setting", "burst", "moved", "persistence", "setting_of", "usual_lr"]

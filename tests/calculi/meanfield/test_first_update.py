@@ -27,7 +27,6 @@ DESIGNS: dict[str, dict[str, Any]] = {
     "input_and_sum": {"norms": "AC", "final_norm": False},
     "layer_scale": {"norms": "A", "layer_scale": 0.1},
     "parallel": {"norms": "A", "parallel": True},
-    "rezero": {"norms": "A", "rezero": True},
     "tanh": {"norms": "", "tanh": True},
     "scaled_output_norms": {"norms": "AB", "layer_scale": 0.01},
     "none": {"norms": "", "final_norm": False},
@@ -108,6 +107,12 @@ def test_a_block_that_is_read_as_a_whole_keeps_its_skip() -> None:
     assert isinstance(one, Recursion) and isinstance(one.first_update, FirstUpdate)
     assert isinstance(other, Recursion) and isinstance(other.first_update, FirstUpdate)
     assert one.first_update.kappa == pytest.approx(other.first_update.kappa, rel=0.25)
+
+
+@pytest.mark.parametrize("norms", ["A", "AB"])
+def test_where_all_scales_start_at_zero_only_they_and_the_embedding_move(norms: str) -> None:
+    design = {"norms": norms, "rezero": True, "depth": 4, "dim": DIM, "vocab": VOCAB}
+    assert derived(design).kappa == pytest.approx(measured(design), rel=0.15)
 
 
 def test_a_learned_number_on_the_stream_is_not_followed() -> None:
