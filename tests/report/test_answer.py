@@ -157,10 +157,10 @@ def test_both_sides_of_what_a_recipe_leaves_open_stand_on_the_first_screen() -> 
 
 
 def test_a_learning_rate_that_is_larger_than_what_is_expected_to_train_is_told_beside_it() -> None:
-    recipe = Recipe(optimizer="adamw", lr=5e-2, warmup_steps=2000, weight_decay=0.1, total_steps=100_000, precision="bfloat16", z_loss=0.0)
+    recipe = Recipe(optimizer="adamw", lr=1e-1, warmup_steps=2000, weight_decay=0.1, total_steps=100_000, precision="bfloat16", z_loss=0.0)
     failing = _under(h.post(), recipe)
     assert answer(failing).reason.startswith("Gradients vanish or explode over depth under this recipe (risk ")
-    assert failing.verdict == "unstable" and answer(failing).rates[0].endswith("; the recipe's 5e-2 is above that")
+    assert failing.verdict == "unstable" and answer(failing).rates[0].endswith("; the recipe's 1e-1 is above that")
     most = answer(failing).reason.partition("up to ")[2].partition(" ")[0]
     assert answer(failing).rates[0].startswith(f"up to about {most}")
     low = _under(h.post(), recipe.model_copy(update={"lr": float(most) / 2}))
