@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from screen.capture import phase
 from screen.capture.build.configs import Missing
 from screen.capture.inputs.missing import frames, statement
+from screen.capture.kernels.stand_in import NotInstalled
 from screen.child.protocol import MAX_FRAME, Request, error_fields, frame, graph_frame
 from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError, chain
 from screen.graph import io as graphio
@@ -235,7 +236,7 @@ def _refused(error: BaseException, request: Request) -> str:
 
 
 def _advice(error: BaseException, request: Request) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name:
+    if isinstance(error, ModuleNotFoundError | NotInstalled) and error.name:
         return f"Install `{error.name.partition('.')[0]}`, or run `screen` where it can be imported"
     if nothing_at := none_at(error):
         listed = ", ".join(f"`{n}`" for n in nothing_at)

@@ -128,6 +128,46 @@ def test_a_neighbour_that_needs_a_package_is_read_without(write: Any) -> None:
     assert b.model.embed.embedding_dim == 32  # type: ignore[union-attr]
 
 
+ABSENT = """
+from nowhere_at_all import Checked, Registry, checked, wrapped
+from torch import no_such_name_of_torch
+import nowhere_at_all.kernels as kernels
+
+MODELS = Registry("models")
+
+@wrapped
+class Settings(Checked):
+    def __init__(self, size=32):
+        self.size = size
+
+@MODELS.register(name="net")
+class Net(Base):
+    def __init__(self):
+        super().__init__(Settings().size)
+
+    @checked
+    def extra(self, x: kernels.Float["b n d"] | None):
+        LINE
+"""
+
+
+def test_names_of_a_package_that_is_not_there_may_be_named(write: Any) -> None:
+    (b,) = built(write(ABSENT.replace("LINE", "return x")))
+    assert runs(b) == "" and b.model.embed.embedding_dim == 32  # type: ignore[union-attr]
+    told = [n for n in b.info.notes if n.startswith("model.py:")]
+    assert len(told) == 3 and all(n.endswith("by name only") for n in told)
+    assert "`@nowhere_at_all.checked` at model.py:23 is left out" in b.info.notes
+
+
+ASKED = ["checked(x)", "x if kernels else x", "x * kernels.scale", "kernels.Block()(x)", "Bare()", "x if isinstance(x, Checked) else x"]
+
+
+@pytest.mark.parametrize("line", ASKED)
+def test_nothing_else_is_asked_of_names_that_are_not_there(write: Any, line: str) -> None:
+    (b,) = built(write(ABSENT.replace("LINE", f"return {line}") + "\nclass Bare(Checked):\n    pass\n"))
+    assert "`nowhere_at_all." in runs(b) and "is not there, and nothing stands in for it" in runs(b)
+
+
 def test_a_module_without_forward_gives_way_to_the_one_inside(write: Any) -> None:
     path = write(
         "class Trained(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
@@ -313,6 +353,27 @@ def test_kernels_that_are_not_installed_are_written_out(write: Any, standing: No
     names = ", ".join(stand_in.TABLE[module])
     (b,) = built(write(f"from {module} import {names}\n\nclass Net(Base):\n    def extra(self, x):\n        {KERNELS[module]}\n"))
     assert runs(b) == ""
+
+
+def test_kernels_that_are_there_run_on_no_meta_device(write: Any, standing: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(stand_in, "_own", set())
+    for folder in ("mamba_ssm", "mamba_ssm/ops", "mamba_ssm/ops/triton"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "mamba_ssm/ops/triton/layer_norm.py").write_text("HERE = 1\ndef layer_norm_fn(*args, **more):\n    raise RuntimeError('no GPU')\n")
+    line = KERNELS["mamba_ssm.ops.triton.layer_norm"]
+    source = "from mamba_ssm.ops.triton.layer_norm import HERE, layer_norm_fn\n\nclass Net(Base):\n    def extra(self, x):\n"
+    (b,) = built(write(f"{source}        {line}\n"))
+    assert runs(b) == "" and "kernels of `mamba_ssm` need a GPU" in b.info.notes[0]
+
+
+def test_what_a_compiler_of_kernels_computes_in_python(write: Any, standing: None) -> None:
+    source = (
+        "import triton\nSIZE = triton.next_power_of_2(17) + triton.cdiv(9, 4)\n"
+        "CONFIGS = [c for c in (triton.Config({}, num_warps=n) for n in (4, 64)) if c.num_warps < 32]\n\n"
+    )
+    (b,) = built(write(source + "class Net(Base):\n    def __init__(self):\n        super().__init__(SIZE + len(CONFIGS))\n"))
+    assert b.model.embed.embedding_dim == 32 + 3 + 1  # type: ignore[union-attr]
 
 
 def test_a_kernel_that_nothing_stands_in_for_is_named(write: Any, standing: None) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, ModuleType
 
+from screen.capture.build.absent import imported
 from screen.capture.build.launcher import launched
 
 LEFT_OUT = (OSError, ImportError)
@@ -92,6 +93,9 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
             _execute(code, module)
         except (Exception, SystemExit) as error:
             why = f"{type(error).__name__}: {error}".splitlines()[0]
+            if isinstance(error, ImportError) and imported(node, error, module, reading.lines):
+                reading.lines.append(f"{os.path.basename(path)}:{node.lineno} did not run ({why}): what it imports is there by name only")
+                continue
             full = isinstance(error, OSError) and error.errno in FULL
             missing = (isinstance(error, LEFT_OUT) and not full) or (isinstance(error, NameError) and error.name in reading.lost)
             if not missing and not any(isinstance(v, type) and v.__module__ == module.__name__ for v in vars(module).values()):
