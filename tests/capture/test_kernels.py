@@ -87,6 +87,37 @@ def test_selective_scans_and_causal_convolutions() -> None:
     torch.testing.assert_close(scans.causal_conv1d_fn(u, weight), by_steps)
 
 
+def test_scans_of_heads_are_selective_scans_of_their_channels() -> None:
+    heads, size, states, groups = 4, 3, 2, 2
+    x, dt, z = draw(B, L, heads, size), draw(B, L, heads), draw(B, L, heads, size).flip(0)
+    A, skip, bias = -draw(heads).exp(), draw(heads).flip(0), draw(heads)
+    Bs, C = draw(B, L, groups, states), draw(B, L, groups, states).flip(0)
+
+    def channels(t: Tensor) -> Tensor:
+        return t.expand(*t.shape[:2], heads, size).flatten(2).transpose(1, 2)
+
+    def wide(t: Tensor) -> Tensor:
+        return t.repeat_interleave(size)
+
+    flat = [t.permute(0, 2, 3, 1) for t in (Bs, C)]
+    A_wide = wide(A)[:, None].expand(-1, states)
+    wanted = scans.selective_scan_fn(channels(x), channels(dt[..., None]), A_wide, *flat, wide(skip), channels(z), wide(bias), True)
+    found = scans.mamba_chunk_scan_combined(x, dt, A, Bs, C, 2, skip, z, bias, dt_softplus=True)
+    torch.testing.assert_close(found, wanted.transpose(1, 2).unflatten(-1, (heads, size)))
+    width = heads * size + 2 * groups * states
+    packed, weight, out = draw(B, L, heads * size + width + heads), draw(width, 3), draw(5, heads * size)
+    whole = scans.mamba_split_conv1d_scan_combined(
+        packed, weight, None, bias, A, skip, 2, rmsnorm_weight=draw(heads * size), outproj_weight=out, headdim=size, ngroups=groups,
+        norm_before_gate=False,
+    )  # fmt: skip
+    gate, mixed, dt = packed.split([heads * size, width, heads], -1)
+    x, Bs, C = scans.causal_conv1d_fn(mixed.transpose(1, 2), weight, activation="silu").transpose(1, 2).split([heads * size, 4, 4], -1)
+    x, Bs, C = x.unflatten(-1, (heads, size)), Bs.unflatten(-1, (groups, states)), C.unflatten(-1, (groups, states))
+    y = scans.mamba_chunk_scan_combined(x, dt, A, Bs, C, 2, skip, None, bias, dt_softplus=True).flatten(2) * torch.nn.functional.silu(gate)
+    y = torch.nn.functional.rms_norm(y.unflatten(-1, (groups, -1)), (6,), None, 1e-6).flatten(2) * draw(heads * size)
+    torch.testing.assert_close(whole, y @ out.T)
+
+
 @pytest.mark.parametrize(("make", "eps", "gain"), [
     (norms.RMSNorm, 1e-5, 1.0), (norms.FusedRMSNorm, 1e-5, 1.0), (norms.LigerRMSNorm, 1e-6, 1.0),
     (lambda width: norms.LigerRMSNorm(width, offset=1.0), 1e-6, 1.0), (norms.RMSNormGated, 1e-5, 1.0),

@@ -185,6 +185,32 @@ class Conditioned(nn.Module):
         return x + torch.sigmoid(self.gate(c)).unsqueeze(1) * self.ffn(self.norm(x))
 
 
+class Late(nn.Module):
+    """A block adds what the block before it computed, and norms the sum (`norm(x + residual)`); the last sum stands behind the stack."""
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.ffn = nn.LayerNorm(WIDTH), FFN()
+
+        def forward(self, x: Tensor, residual: Tensor | None) -> tuple[Tensor, Tensor]:
+            residual = x if residual is None else x + residual
+            x = self.norm(residual)
+            for _ in range(40):
+                x = x * 1.5
+            return self.ffn(x), residual
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.blocks, self.last = nn.ModuleList(self.Block() for _ in range(depth)), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        residual = None
+        for block in self.blocks:
+            x, residual = block(x, residual)
+        return self.last(x + residual)
+
+
 class Stages(nn.Module):
     """Two stacks of two blocks, each stack with a norm at its end."""
 
@@ -365,6 +391,12 @@ def test_a_stream_that_passes_a_matrix_with_a_skip_goes_on() -> None:
     assert blocks(report) == ["4: attention pre, ffn pre"]
     assert report.streams[0].final_norm is True and report.streams[0].identity_path.exists is False
     assert [f.outcome for f in report.findings if f.code == "G110"] == ["conditional"], "a map that an earlier state is joined by is no slip"
+
+
+def test_blocks_that_are_summed_in_the_next_one_are_counted_where_they_were_not_run() -> None:
+    report = read(Late(40))
+    assert blocks(report) == ["40: ffn pre"] and report.coverage.stamped
+    assert (report.streams[0].depth, report.streams[0].final_norm) == (40, True)
 
 
 def test_the_final_norm_behind_the_sum_of_copies() -> None:

@@ -27,7 +27,7 @@ from screen.capture import devices
 from screen.capture.build.meta_copy import has_values, on_meta, values_of
 from screen.capture.initial.recorder import Recorder
 from screen.capture.kernels.older import leave_out
-from screen.capture.kernels.stand_in import stand_in
+from screen.capture.kernels import stand_in as kernels
 from screen.capture.build.configs import (
     Given,
     build_config,
@@ -169,7 +169,7 @@ def workshop(recorder: Recorder | None = None, *, values: Values = Values.NONE) 
         numpy.seed(0)
     try:
         torch.use_deterministic_algorithms(True, warn_only=True)
-        with torch.device("meta"), _Devices(values), recorder or contextlib.nullcontext():
+        with torch.device("meta"), _Devices(values), kernels.on_meta(), recorder or contextlib.nullcontext():
             yield
     finally:
         torch.use_deterministic_algorithms(strict[0], warn_only=strict[1])
@@ -193,7 +193,7 @@ def attempted(run: Callable[[Values], _T]) -> _T:
         except Exception as error:
             if reads_a_value(error) and values is not Values.ALL:
                 values = Values.FEW if values is Values.NONE else Values.ALL
-            elif not (lacks_torchvision(error) or stand_in(error) or leave_out(error) or launched(error)):
+            elif not (lacks_torchvision(error) or kernels.stand_in(error) or leave_out(error) or launched(error)):
                 raise
 
 

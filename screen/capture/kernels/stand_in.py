@@ -6,10 +6,11 @@ the table lacks can be imported too, and raises when it is called: then it is na
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -20,6 +21,15 @@ from screen.errors import chain
 
 PACKAGES = frozenset({"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel"})
 """Packages whose import may be stood in for."""
+
+
+class Config:
+    """`triton.Config`: what a kernel is compiled with."""
+
+    def __init__(self, kwargs: dict[str, Any], num_warps: int = 4, num_stages: int = 3, num_ctas: int = 1, **more: Any) -> None:
+        self.kwargs, self.num_warps, self.num_stages, self.num_ctas = kwargs, num_warps, num_stages, num_ctas
+        vars(self).update(more)
+
 
 TABLE: dict[str, dict[str, Any]] = {
     # https://github.com/Dao-AILab/flash-attention, flash_attn/flash_attn_interface.py
@@ -41,16 +51,20 @@ TABLE: dict[str, dict[str, Any]] = {
     "mamba_ssm.ops.triton.layernorm": {**norms.RMS, **norms.LAYER},
     "mamba_ssm.ops.triton.layer_norm": {**norms.RMS, **norms.LAYER},
     "mamba_ssm.ops.triton.layernorm_gated": norms.GATED,
+    "mamba_ssm.ops.triton.ssd_combined": scans.CHUNKED,
     # https://github.com/Dao-AILab/causal-conv1d, causal_conv1d/causal_conv1d_interface.py (`causal_conv1d_ref`)
     "causal_conv1d": scans.CONVOLUTION,
     "causal_conv1d.causal_conv1d_interface": scans.CONVOLUTION,
     # https://github.com/linkedin/Liger-Kernel, liger_kernel/transformers
     "liger_kernel.transformers": norms.LIGER,
-    "triton": {},
+    # https://triton-lang.org/main/python-api/triton.html: what runs in Python
+    "triton": {"next_power_of_2": lambda n: 1 << (n - 1).bit_length(), "cdiv": lambda x, y: -(-x // y), "Config": Config},
 }
 """Module to its names. Each row computes what the function of that name is documented to compute, dropout left out."""
 
 _standing: set[str] = set()
+_own: set[str] = set()
+"""Packages that are there, and of which rows of `TABLE` stand in for what needs a GPU."""
 
 
 class NotInstalled(ImportError):
@@ -71,9 +85,21 @@ def stand_in(error: BaseException) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def on_meta() -> Iterator[None]:
+    """Modules of kernels that are imported within have the rows of `TABLE` over their own names: no kernel runs on meta."""
+    finder = _Over()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
 def notes() -> tuple[str, ...]:
     """What a report says of packages that were stood in for in this process."""
-    return tuple(f"`{name}` is not installed: functions of the documented mathematics stand in for its own" for name in sorted(_standing))
+    own = (f"kernels of `{name}` need a GPU: functions of the documented mathematics stand in for them" for name in sorted(_own - _standing))
+    return (*own, *(f"`{name}` is not installed: functions of the documented mathematics stand in for its own" for name in sorted(_standing)))
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -88,6 +114,29 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         vars(module).update(TABLE.get(module.__name__, {}))
         vars(module)["__version__"] = "0"
         vars(module)["__getattr__"] = _lacking(module.__name__)
+
+
+class _Over(importlib.abc.MetaPathFinder):
+    """Finds the modules of `TABLE` that are there."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+        package, below, _ = fullname.partition(".")
+        if not below or fullname not in TABLE or package in _standing:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
+            return None
+        spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        _own.add(module.__name__.partition(".")[0])
+        with contextlib.suppress(Exception):  # it needs a compiler or an extension: what it has defined until there stays
+            super().exec_module(module)
+        vars(module).update(TABLE[module.__name__])
+        vars(module).setdefault("__getattr__", _lacking(module.__name__))
 
 
 def _lacking(module: str) -> Callable[[str], Any]:

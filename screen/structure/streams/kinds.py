@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from screen.graph import Graph
 from screen.structure.streams.blocks import Block
 from screen.structure.streams.ends import Ends, signature
 from screen.structure.types import Kind, Sublayer, TracedBlock
@@ -20,7 +19,7 @@ def kinds_of(ends: Ends) -> tuple[tuple[Kind, ...], int, tuple[TracedBlock, ...]
     """Distinct kinds with the layers that they stand at, how many layers there are, and the blocks that ran."""
     graph, groups, subs = ends.reader.flow.graph, ends.groups, ends.sublayers
     signatures = [tuple((signature(subs[m][0]), subs[m][1]) for m in g.members) for g in groups]
-    spans = _looped(ends, signatures) if ends.is_loop else [(p, 1) for p in _expanded(graph, groups)]
+    spans = _looped(ends, signatures) if ends.is_loop else [(p, 1) for p in _expanded(ends)]
     members = _blocks_of_layers([signatures[p] for p, _ in spans])
     order: dict[Any, int] = {}
     at: dict[int, list[tuple[int, int]]] = {}
@@ -71,20 +70,26 @@ def _looped(ends: Ends, signatures: list[Any]) -> list[tuple[int, int]]:
     return [(signatures.index(signatures[middle]), loop.count if whole else len(signatures))]
 
 
-def _expanded(graph: Graph, groups: list[Block]) -> list[int]:
+def _expanded(ends: Ends) -> list[int]:
     """Positions of blocks in call order, with those that were stamped put back: they count as their representative."""
-    of_module = {graph.calls[g.call].module: n for n, g in enumerate(groups) if g.call is not None}
-    order: list[int] = []
-    done: set[int] = set()
-    for number, group in enumerate(groups):
-        module = graph.calls[group.call].module if group.call is not None else -1
+    graph, order, done = ends.reader.flow.graph, list[int](), set[int]()
+    modules = [_module(ends, group) for group in ends.groups]
+    for number, module in enumerate(modules):
         repeat = next((r for r in graph.repeats if any(rep == module for _, rep in r.members)), None)
         if repeat is None:
             order.append(number)
         elif repeat.container not in done:
             done.add(repeat.container)
-            order.extend(of_module[rep] for _, rep in repeat.members if rep in of_module)
+            order.extend(p for _, rep in repeat.members for p, own in enumerate(modules) if own == rep)
     return order
+
+
+def _module(ends: Ends, group: Block) -> int | None:
+    """The module that a block is: that of its call, or the member of a list that its branches end in, where its adds stand in other calls."""
+    if group.call is not None:
+        return ends.reader.flow.graph.calls[group.call].module
+    held = {branch.member[1] for m in group.members if (branch := ends.reader.branches[m][1]).member is not None}
+    return held.pop() if len(held) == 1 else None
 
 
 def ranges(layers: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
