@@ -168,6 +168,95 @@ def test_nothing_else_is_asked_of_names_that_are_not_there(write: Any, line: str
     assert "`nowhere_at_all." in runs(b) and "is not there, and nothing stands in for it" in runs(b)
 
 
+def test_a_forward_that_others_are_to_write_is_no_model(write: Any) -> None:
+    (b,) = built(write("class Api(nn.Module):\n    def forward(self, x):\n        'What it gives.'\n        raise NotImplementedError\n\n"
+                       "class Net(Base):\n    pass\n"))  # fmt: skip
+    assert b.info.model_class == "Net"
+
+
+def test_a_maker_stands_for_a_class_that_does_not_build_by_its_defaults(write: Any) -> None:
+    source = "class Net(Base):\n    def __init__(self, d=None):\n        super().__init__(d * 2)\n\n"
+    (b,) = built(write(source + "def make(size):\n    return Net(size)\n\n"
+                       "def tiny():\n    return make(size())\n\ndef size():\n    return 8\n"))  # fmt: skip
+    assert b.model.embed.embedding_dim == 16 and "`tiny` makes `Net`" in b.info.notes  # type: ignore[union-attr]
+
+
+LATER = """
+from dataclasses import dataclass
+
+@dataclass
+class Args:
+    dim: int = 24
+    offset: int = -3
+    vocab: int = -1
+
+class Net(Base):
+    def __init__(self, args: Args):
+        super().__init__(args.dim)
+        self.offset = args.offset
+        self.embed = nn.Embedding(args.vocab, args.dim)
+"""
+
+
+def test_a_setting_that_is_made_later_is_asked_for(write: Any) -> None:
+    with pytest.raises(ScreenError, match=r"cannot do with `args.vocab` as `-1`.*`--set args.vocab=…`"):
+        built(write(LATER))
+
+
+def test_a_setting_that_is_made_later_is_that_of_the_author(write: Any) -> None:
+    write("from model import Args, Net\n\nnet = Net(Args(vocab=70))\n", "train.py", head="")
+    assert built(write(LATER))[0].model.embed.num_embeddings == 70  # type: ignore[union-attr]
+
+
+def test_the_config_class_of_a_class_is_its_own(write: Any) -> None:
+    source = """
+    from transformers import PretrainedConfig
+
+    class Settings(PretrainedConfig):
+        def __init__(self, width=48, **more):
+            self.width = width
+            super().__init__(**more)
+
+    class Net(Base):
+        config_class = Settings
+
+        def __init__(self, config):
+            super().__init__(config.width)
+            self.inner = nn.Linear(config.width, config.get_text_config().width)
+    """
+    path = write(source)
+    assert built(path)[0].model.embed.embedding_dim == 48  # type: ignore[union-attr]
+    assert built(path, width=32)[0].model.embed.embedding_dim == 32  # type: ignore[union-attr]
+
+
+DIVIDED = """
+_GROUP = None
+
+def initialize_model_parallel(count):
+    global _GROUP
+    assert torch.distributed.is_initialized() and _GROUP is None
+    _GROUP = count
+
+def destroy_model_parallel():
+    global _GROUP
+    _GROUP = None
+
+def get_world_size():
+    assert _GROUP is not None, "model parallel group is not initialized"
+    return _GROUP
+"""
+
+
+def test_a_library_of_model_parallelism_divides_among_one_process(write: Any) -> None:
+    write(DIVIDED, "parallel_of_first_try.py", head="import torch\nimport torch.distributed\n")
+    source = "import parallel_of_first_try\n\nclass Net(Base):\n    def __init__(self):\n"
+    source += "        super().__init__(24 // parallel_of_first_try.get_world_size())\n"
+    with launcher.taken_back():
+        (b,) = built(write(source))
+        assert runs(b) == "" and any("divides the model among one process" in note for note in b.info.notes)
+    assert sys.modules["parallel_of_first_try"]._GROUP is None
+
+
 def test_a_module_without_forward_gives_way_to_the_one_inside(write: Any) -> None:
     path = write(
         "class Trained(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
@@ -469,6 +558,18 @@ class Net(nn.Module):
 def test_a_written_pattern_says_the_shape(write: Any) -> None:
     (b,) = built(f"{write(PATTERN)}::Net")
     assert tuple(b.kwargs["series"].shape) == (2, 3, 60)
+
+
+def test_inputs_that_a_forward_passes_on(write: Any) -> None:
+    source = "class Net(Base):\n    def forward(self, *args, full=False, **more):\n        return self.inner(*args, **more)\n\n"
+    (b,) = built(write(source + "    def inner(self, ids, mask=None):\n        return self.body(self.embed(ids))\n"))
+    assert runs(b) == "" and len(b.args) == 1 and not b.kwargs
+
+
+def test_lengths_of_sequences_that_stand_one_behind_another(write: Any) -> None:
+    source = "from typing import List\n\nclass Net(Base):\n    def forward(self, ids, sizes: List[int]):\n        (count,) = ids.shape\n"
+    (b,) = built(write(source + "        assert sum(sizes) == count\n        return self.body(self.embed(ids))\n"))
+    assert runs(b) == "" and b.kwargs["sizes"] == list(b.kwargs["ids"].shape)
 
 
 def test_inputs_as_they_are_stated(write: Any) -> None:

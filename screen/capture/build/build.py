@@ -192,7 +192,7 @@ def _made(
             errors[name] = _explained(name, error, reading)
         except Exception as error:
             errors[name] = error
-        for maker in python_file.makers(module, entries[name]) if isinstance(errors.get(name), Needs) else ():
+        for maker in python_file.makers(module, entries[name]) if name in errors else ():
             if maker in entries:
                 continue
             told[maker] = Told([f"`{maker}` makes `{name}`"])

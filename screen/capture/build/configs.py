@@ -181,6 +181,9 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
         return type(parameter.default) if dataclasses.is_dataclass(parameter.default) else None
     if not _says_nothing(parameter):
         return None
+    stated = getattr(entry, "config_class", None)
+    if isinstance(stated, type) and _is_settings(stated):  # as models of transformers name theirs
+        return stated
     wanted = set(reads(entry, parameter.name)) if entry is not None else set()
     if not wanted and not _is_alone(parameter, entry):
         return None
@@ -268,10 +271,15 @@ def _unset(cls: Any) -> list[str]:
 
 def fields_of(cls: type[Any]) -> list[str]:
     """Names of the settings of a config class."""
-    if dataclasses.is_dataclass(cls):
-        return [f.name for f in dataclasses.fields(cls)]
+    if dataclasses.is_dataclass(cls):  # with a constructor of its own, perhaps
+        return list(dict.fromkeys([*(f.name for f in dataclasses.fields(cls)), *_taken(cls)]))
     if isinstance(fields := getattr(cls, "model_fields", None), dict):
         return list(fields)
+    return _taken(cls)
+
+
+def _taken(cls: type[Any]) -> list[str]:
+    """Names of the arguments of a class."""
     try:
         found = inspect.signature(cls).parameters.values()
     except (TypeError, ValueError):
@@ -506,9 +514,10 @@ def _listed(names: Iterator[str] | Mapping[str, Any]) -> str:
 
 def refused(error: BaseException, given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the configurations `given`, by their paths, that the user's line that failed speaks of: all of them where the line refuses
-    (`assert`, or `raise` under a condition), else those that are `None` there or in the call that led there, and with these all that are `None` and
-    are said to be numbers or text."""
-    own = [f for f in frames(error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
+    (`assert`, or `raise` under a condition), else those that are `None` there or in the call that led there (or negative, where that is the error),
+    and with these all that are `None` and are said to be numbers or text."""
+    full = "allocate memory" in str(error)  # a limit of this machine: no setting is to blame
+    own = [] if full else [f for f in frames(error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
     for place, (frame, line) in enumerate(reversed(own)):
         said = statement(frame.f_code.co_filename, line)
         refuses = place == 0 and isinstance(said, ast.Assert | ast.Raise)
@@ -519,7 +528,8 @@ def refused(error: BaseException, given: Mapping[str, Any]) -> dict[str, Any]:
                 continue
             for name in (n for n, config in given.items() if config is not None and config is frame.f_locals.get(node.value.id)):
                 value = getattr(given[name], node.attr, refuses)
-                if value is None or (refuses and not callable(value) and hasattr(given[name], node.attr)):
+                later = isinstance(value, int) and value < 0 and "negative" in str(error)  # `vocab_size: int = -1`
+                if value is None or later or (refuses and not callable(value) and hasattr(given[name], node.attr)):
                     found[f"{name}.{node.attr}"] = value
         for name in [] if refuses else {path.partition(".")[0]: None for path in found}:
             numbers = [f.name for f in dataclasses.fields(given[name]) if f.type in _NUMBERS] if dataclasses.is_dataclass(given[name]) else []

@@ -7,8 +7,13 @@ whose collectives send nothing, which is what they do among one member.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from collections.abc import Callable, Iterator
+
+import torch
+
+from screen.capture.inputs.missing import frames
 
 VARIABLES = {
     "RANK": "0",
@@ -35,8 +40,33 @@ def launched(error: BaseException) -> bool:
         os.environ.update({key: value for key, value in VARIABLES.items() if key not in os.environ})
         _told["no launcher started this: its variables (`RANK`, `WORLD_SIZE`, …) are those of one process"] = None
         return True
+    if isinstance(error, AssertionError):
+        return _divided(error)
     if not isinstance(error, ValueError | RuntimeError) or not any(said in str(error) for said in _UNSET):
         return False
+    return _group()
+
+
+def _divided(error: AssertionError) -> bool:
+    """Where a library of model parallelism refuses because it was not set up, let its own function divide the model among one process."""
+    place = next(reversed(list(frames(error))), None)
+    library = place[0].f_globals if place is not None else {}
+    begin, end = library.get("initialize_model_parallel"), library.get("destroy_model_parallel")
+    if "is not initialized" not in str(error) or not callable(begin) or not callable(end):
+        return False
+    _group()
+    try:
+        with torch.device("cpu"), contextlib.redirect_stdout(io.StringIO()):
+            begin(1)
+    except Exception:  # it is set up, or asks for more: the error stands
+        return False
+    _grouped.append(end)
+    _told[f"`{library.get('__name__', '')}` divides the model among one process"] = None
+    return True
+
+
+def _group() -> bool:
+    """Make a process group of one member; False where there is one."""
     try:
         import torch.distributed as dist
         from torch.testing._internal.distributed.fake_pg import FakeStore

@@ -23,6 +23,7 @@ from types import CodeType, ModuleType
 
 from screen.capture.build.absent import imported
 from screen.capture.build.launcher import launched
+from screen.capture.kernels.stand_in import stand_in
 
 LEFT_OUT = (OSError, ImportError)
 """What is not there on this machine: later statements may do without."""
@@ -111,13 +112,13 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
 
 
 def _execute(code: CodeType, module: ModuleType) -> None:
-    """Run a statement, once more where a launcher would have set up what it asks for."""
-    try:
-        exec(code, vars(module))
-    except Exception as error:
-        if not launched(error):
-            raise
-        exec(code, vars(module))
+    """Run a statement, once more where a launcher would have set up what it asks for, or where kernels are stood in for."""
+    while True:
+        try:
+            return exec(code, vars(module))
+        except Exception as error:
+            if not (launched(error) or stand_in(error)):
+                raise
 
 
 def _leave_out(node: ast.stmt, path: str, why: str, reading: Reading) -> None:

@@ -264,7 +264,20 @@ def defined_classes(module: ModuleType) -> dict[str, type[nn.Module]]:
 
 
 def _has_forward(cls: type[nn.Module]) -> bool:
-    return inspect.getattr_static(cls, "forward") is not nn.Module.forward  # a `ScriptModule` makes its own when it is asked for
+    """Has it a forward of its own that does anything: not one that other classes are to write?"""
+    found = inspect.getattr_static(cls, "forward")  # a `ScriptModule` makes its own when it is asked for
+    return found is not nn.Module.forward and not _only_refuses(found)
+
+
+def _only_refuses(function: Any) -> bool:
+    """Is there nothing in it but `raise NotImplementedError`?"""
+    try:
+        tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(function)))
+    except (OSError, SyntaxError, TypeError):
+        return False
+    body = tree.body[0].body if len(tree.body) == 1 and isinstance(tree.body[0], ast.FunctionDef) else []
+    said = [node for node in body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    return len(said) == 1 and isinstance(said[0], ast.Raise) and "NotImplemented" in ast.dump(said[0])
 
 
 def _outermost(module: ModuleType) -> list[Candidate]:
@@ -311,26 +324,30 @@ def references(module: ModuleType) -> dict[str, set[str]]:
 
 
 def makers(module: ModuleType, entry: Any) -> list[str]:
-    """The functions of a file that return an instance of one of its classes, in the order of the source."""
+    """The functions of a file that return an instance of one of its classes, or what another one of them returns, in the order of the source."""
     try:
         with open(module.__file__ or "", encoding="utf-8") as file:
             tree = ast.parse(file.read())
     except (OSError, SyntaxError, ValueError):
         return []
-    name = getattr(entry, "__name__", "")
-    found = []
-    for node in tree.body:
-        if isinstance(entry, type) and isinstance(node, ast.FunctionDef) and inspect.isfunction(vars(module).get(node.name)):
-            assigned = [n for n in ast.walk(node) if isinstance(n, ast.Assign) and _calls(n.value, name)]
-            calls = {t.id for n in assigned for t in n.targets if isinstance(t, ast.Name)}
-            returned = [n.value for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None]
-            if any(_calls(value, name) or (isinstance(value, ast.Name) and value.id in calls) for value in returned):
-                found.append(node.name)
-    return found
+    own = [n for n in tree.body if isinstance(n, ast.FunctionDef) and inspect.isfunction(vars(module).get(n.name))] if isinstance(entry, type) else []
+    names, before = {getattr(entry, "__name__", "")}, 0
+    while len(names) > before:
+        before = len(names)
+        names |= {node.name for node in own if _returns(node, names)}
+    return [node.name for node in own if node.name in names]
 
 
-def _calls(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+def _returns(node: ast.FunctionDef, names: set[str]) -> bool:
+    """Does a function return what a call of one of these gives?"""
+    assigned = [n for n in ast.walk(node) if isinstance(n, ast.Assign) and _calls(n.value, names)]
+    made = {t.id for n in assigned for t in n.targets if isinstance(t, ast.Name)}
+    returned = [n.value for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None]
+    return any(_calls(value, names) or (isinstance(value, ast.Name) and value.id in made) for value in returned)
+
+
+def _calls(node: ast.AST, names: set[str]) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
 
 
 def _read(node: ast.AST) -> Iterator[str]:

@@ -25,6 +25,7 @@ from screen.capture.inputs.explicit import Inputs
 from screen.capture.inputs.mend import mend
 from screen.capture.inputs.patterns import patterned
 from screen.capture.inputs.trial import first_tensor, outcome, short_twin
+from screen.capture.kernels.stand_in import NotInstalled
 from screen.capture.trace import flex
 from screen.errors import TraceError
 
@@ -50,6 +51,7 @@ MORE = 4
 """How often optional arguments may turn out to be needed."""
 _GRID = re.compile(r"list\[tuple\[((?:int, )+int)\]\]", re.IGNORECASE)
 """An annotation of sizes of images."""
+_INTEGERS = re.compile(r"\b(list|sequence)\[int\]", re.IGNORECASE)
 Held = Callable[[], Inputs | None]
 """Asks for the inputs of a part in a model that holds it."""
 IMAGE_SIDES = (224, 32, 64, 28, 256)
@@ -194,7 +196,7 @@ class _Search:
         self.read: Inputs | None = None
         """Ran up to a value that meta does not have, and not with any guess."""
         self.nameless: Inputs | None = None
-        """Ended with a name that is nowhere defined, which no input mends."""
+        """Ended with a name that is nowhere defined or not installed, which no input mends."""
         self.spent = 0
         self.mains: dict[str, None] = {}
         """What was given as the first argument, in words."""
@@ -280,7 +282,7 @@ class _Search:
             return None, cost
         if found.traced:
             self.read = self.read or given
-        if isinstance(found.error, NameError) and not isinstance(found.error, UnboundLocalError):
+        if isinstance(found.error, NameError | NotInstalled) and not isinstance(found.error, UnboundLocalError):
             self.nameless = given
         self.asked |= dict.fromkeys(name for name in found.missing if name not in kwargs)
         if self.furthest is None or found.reached > self.reached:
@@ -306,8 +308,9 @@ def required(model: nn.Module, fixed: Inputs) -> list[inspect.Parameter]:
     open_ = [p for p in list(forward_parameters(model).values())[len(args) :] if p.name not in kwargs]
     wanted = [p for p in open_ if p.default is p.empty]
     if not wanted and not args and not kwargs:
-        wanted = open_[:1]
-        if not wanted and any(p.kind is p.VAR_POSITIONAL for p in found):
+        packed = any(p.kind is p.VAR_POSITIONAL for p in found)
+        wanted = [p for p in open_ if not (packed and p.kind is p.KEYWORD_ONLY)][:1]
+        if not wanted and packed:
             wanted = [inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)]
     return wanted
 
@@ -500,6 +503,8 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
         yield 0
     yield from _tables(name, model, look, widths)
     length = main.shape[1] if isinstance(main, Tensor) and main.dim() > 1 else look.tokens
+    if _INTEGERS.search(str(getattr(forward_parameters(model).get(name), "annotation", ""))) is not None and isinstance(main, Tensor):
+        yield [main.shape[0]] if main.dim() < 2 else [length] * main.shape[0]  # of one sequence behind another: their lengths
     if (grid := _GRID.search(str(getattr(forward_parameters(model).get(name), "annotation", "")))) is not None:
         side = math.isqrt(length)
         yield [(*[1] * (grid[1].count("int") - 2), side, length // side)] * BATCH

@@ -22,7 +22,8 @@ EVERYTHING: Window = (-1, -1)
 def attend(
     q: Tensor, k: Tensor, v: Tensor, scale: float | None, causal: bool, window: Window = EVERYTHING, softcap: float = 0.0, bias: Tensor | None = None
 ) -> Tensor:
-    """[B, L, H, D]. `bias`, [B or 1, H or 1, L, S]: numbers that are added to the logits, or truth values that say what is seen."""
+    """[B, L, H, D], contiguous as the kernels return it. `bias`, [B or 1, H or 1, L, S]:
+    numbers that are added to the logits, or truth values that say what is seen."""
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     apart = causal and (bias is not None or q.shape[-2] != k.shape[-2])  # PyTorch aligns at the first query and the first key
     seen = _seen(q.shape[-2], k.shape[-2], causal, window) if tuple(window) != EVERYTHING or apart else None
@@ -31,7 +32,7 @@ def attend(
     if not softcap:
         given = seen if bias is None else bias
         out = F.scaled_dot_product_attention(q, k, v, given, is_causal=causal and given is None, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
-        return out.transpose(1, 2)
+        return out.transpose(1, 2).contiguous()
     groups = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
     logits = softcap * torch.tanh(q @ k.transpose(-2, -1) * (scale or 1 / math.sqrt(q.shape[-1])) / softcap)
@@ -41,7 +42,7 @@ def attend(
         logits = logits.masked_fill(~bias, float("-inf")) if bias.dtype == torch.bool else logits + bias
     if seen is not None:
         logits = logits.masked_fill(~seen, float("-inf"))
-    return (torch.softmax(logits, dim=-1) @ v).transpose(1, 2)
+    return (torch.softmax(logits, dim=-1) @ v).transpose(1, 2).contiguous()
 
 
 def _seen(queries: int, keys: int, causal: bool, window: Window) -> Tensor:
