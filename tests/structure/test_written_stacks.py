@@ -185,6 +185,24 @@ class Conditioned(nn.Module):
         return x + torch.sigmoid(self.gate(c)).unsqueeze(1) * self.ffn(self.norm(x))
 
 
+class Remembers(nn.Module):
+    """Attention over tokens, and over states that are learned; queries are normed, and keys where `normed` says so."""
+
+    def __init__(self, normed: bool) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.sk, self.sv = (nn.Linear(WIDTH, WIDTH) for _ in range(5))
+        self.o, self.norm = nn.Linear(2 * WIDTH, WIDTH), nn.LayerNorm(WIDTH)
+        self.states, self.normed = nn.Parameter(torch.randn(5, WIDTH)), normed
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        q, k, s = F.normalize(self.q(y), dim=-1), F.normalize(self.k(y), dim=-1), self.sk(self.states)
+        s = F.normalize(s, dim=-1) if self.normed else s
+        keys, values = ((t.expand(len(x), -1, -1)) for t in (s, self.sv(self.states)))
+        both = [F.scaled_dot_product_attention(q, *of, scale=8.0) for of in ((k, self.v(y)), (keys, values))]
+        return x + self.o(torch.cat(both, -1))
+
+
 class Late(nn.Module):
     """A block adds what the block before it computed, and norms the sum (`norm(x + residual)`); the last sum stands behind the stack."""
 
@@ -391,6 +409,12 @@ def test_a_stream_that_passes_a_matrix_with_a_skip_goes_on() -> None:
     assert blocks(report) == ["4: attention pre, ffn pre"]
     assert report.streams[0].final_norm is True and report.streams[0].identity_path.exists is False
     assert [f.outcome for f in report.findings if f.code == "G110"] == ["conditional"], "a map that an earlier state is joined by is no slip"
+
+
+@pytest.mark.parametrize("normed", [True, False])
+def test_norms_of_keys_that_are_learned_count(normed: bool) -> None:
+    [sublayer] = read(Remembers(normed)).streams[0].kinds[0].sublayers
+    assert (sublayer.qk_norm, sublayer.q_norm, sublayer.k_norm) == (("cosine", "cosine", "cosine") if normed else ("none", "cosine", "none"))
 
 
 def test_blocks_that_are_summed_in_the_next_one_are_counted_where_they_were_not_run() -> None:

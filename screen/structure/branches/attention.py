@@ -167,25 +167,27 @@ class Attention:
     def norms_before(self, node: int) -> tuple[tuple[Norm, ...], bool]:
         """Norms between a value and the weighted op that it comes from, and whether some path passes none.
 
-        A norm that reads the stream itself (no weighted op before it) is an A, not a QK-norm."""
+        A norm that reads the stream itself (no weighted op before it) is an A, not a QK-norm. Learned keys have norms as others have."""
         flow = self.branch.flow
+        learned = not flow.data[node]
         found: dict[int, Norm] = {}
         bare = False
         seen: set[int] = set()
         stack = [node]
         while stack:
             here = stack.pop()
-            if here in seen or not flow.data[here]:
+            if here in seen or flow.data[here] is learned:
                 continue
             seen.add(here)
             norm = self.branch.norms.by_node.get(here)
-            if norm is not None and not norm.across and here in self.branch.members and not self.branch.way(norm.source) - {"earlier"}:
+            inside = learned or here in self.branch.members
+            if norm is not None and not norm.across and inside and not self.branch.way(norm.source) - {"earlier"}:
                 found[here] = norm
                 continue
-            if flow.key[here] or here not in self.branch.members:
+            if flow.key[here] or not inside or not flow.graph.nodes[here].inputs:
                 bare = True
                 continue
-            carried = [i for i in flow.graph.nodes[here].inputs if flow.data[i] and self._same_rank(i, here)]
+            carried = [i for i in flow.graph.nodes[here].inputs if flow.data[i] is not learned and (learned or self._same_rank(i, here))]
             made = [i for i in carried if flow.keys[i]]  # beside tables of angles that are arguments
             stack.extend(made or carried)
         return tuple(found[n] for n in sorted(found)), bare
