@@ -257,6 +257,13 @@ def test_a_library_of_model_parallelism_divides_among_one_process(write: Any) ->
     assert sys.modules["parallel_of_first_try"]._GROUP is None
 
 
+def test_what_a_neighbour_lacks_for_a_package_is_missed_where_it_is_asked(write: Any) -> None:
+    write("import nowhere_at_all\n\nclass First:\n    pass\n\nSIZE = [0][nowhere_at_all]\nLAST = 3\n", "beside.py", head="")
+    write("import beside\n\nTYPES = dict[str, beside.LAST]\n", "near.py", head="")
+    (b,) = built(write("import near\n\nclass Net(Base):\n    pass\n"))
+    assert runs(b) == "" and any("near.py" in note and "need what is missing" in note or note.startswith("near.py:3") for note in b.info.notes)
+
+
 def test_a_module_without_forward_gives_way_to_the_one_inside(write: Any) -> None:
     path = write(
         "class Trained(nn.Module):\n    def __init__(self):\n        super().__init__()\n"

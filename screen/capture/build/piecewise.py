@@ -98,7 +98,8 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
                 reading.lines.append(f"{os.path.basename(path)}:{node.lineno} did not run ({why}): what it imports is there by name only")
                 continue
             full = isinstance(error, OSError) and error.errno in FULL
-            missing = (isinstance(error, LEFT_OUT) and not full) or (isinstance(error, NameError) and error.name in reading.lost)
+            asked = isinstance(error, NameError) or (isinstance(error, AttributeError) and isinstance(error.obj, ModuleType))
+            missing = (isinstance(error, LEFT_OUT) and not full) or (asked and error.name in reading.lost)  # type: ignore[attr-defined]
             if not missing and not any(isinstance(v, type) and v.__module__ == module.__name__ for v in vars(module).values()):
                 if full or not _sets_up(node):
                     raise
