@@ -190,7 +190,7 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
     inside = {id(v): v for v in names.values() if isinstance(v, type) and dataclasses.is_dataclass(v)}.values()
     own = [v for v in inside if v.__module__ == names.get("__name__") and (not wanted or wanted <= {*fields_of(v), *dir(v)})]
     outer = [c for c in own if not any(_names(o, c) for o in own if o is not c)]
-    ready = [c for c in outer if not _unset(c)] or outer
+    ready = [c for c in outer if not _unset(c)] or (outer if wanted else [])
     return ready[0] if len(ready) == 1 else None
 
 

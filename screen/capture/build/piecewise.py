@@ -17,7 +17,7 @@ import importlib.abc
 import importlib.machinery
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, ModuleType
 
@@ -98,8 +98,7 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
                 reading.lines.append(f"{os.path.basename(path)}:{node.lineno} did not run ({why}): what it imports is there by name only")
                 continue
             full = isinstance(error, OSError) and error.errno in FULL
-            asked = isinstance(error, NameError) or (isinstance(error, AttributeError) and isinstance(error.obj, ModuleType))
-            missing = (isinstance(error, LEFT_OUT) and not full) or (asked and error.name in reading.lost)  # type: ignore[attr-defined]
+            missing = (isinstance(error, LEFT_OUT) and not full) or _asks_for(error, reading.lost)
             if not missing and not any(isinstance(v, type) and v.__module__ == module.__name__ for v in vars(module).values()):
                 if full or not _sets_up(node):
                     raise
@@ -110,6 +109,13 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
                 for later in rest:
                     reading.lost |= dict.fromkeys(_names(later), f"{os.path.basename(path)}:{later.lineno}")
                 return
+
+
+def _asks_for(error: BaseException, lost: Mapping[str, str]) -> bool:
+    """Is it a name that is missing because a statement of this file, or of a neighbour, did not run?"""
+    if isinstance(error, AttributeError):
+        return isinstance(error.obj, ModuleType) and error.name in lost
+    return isinstance(error, NameError) and error.name in lost
 
 
 def _execute(code: CodeType, module: ModuleType) -> None:

@@ -4,17 +4,21 @@ A file that was written for another version of a library passes it settings that
 now passes (`forward_features(x)`, called with `attn_mask=None`). `None` and `False` ask for nothing, so the call without the keyword is the one that
 was meant; any other value is an error as before. `numpy.float` and the like were other names of Python's own types until NumPy 1.24 took them away:
 https://numpy.org/doc/stable/release/1.20.0-notes.html#using-the-aliases-of-builtin-types-like-np-int-is-deprecated
+`torch._six` held names of Python's own types until torch 2.0: https://github.com/pytorch/pytorch/blob/v1.13.1/torch/_six.py
 """
 
 from __future__ import annotations
 
 import builtins
+import collections.abc
 import contextlib
 import functools
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 from torch import nn
@@ -22,6 +26,8 @@ from torch import nn
 _UNKNOWN = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
 """Python's own words."""
 
+_SIX = ModuleType("torch._six")
+vars(_SIX).update(container_abcs=collections.abc, string_classes=(str, bytes), int_classes=int, inf=math.inf, nan=math.nan)
 _LEFT_OUT = "__screen_left_out__"
 _ALIAS = re.compile(r"module 'numpy' has no attribute '(float|int|complex|object|str|bool)'")
 _left_out: dict[tuple[str, str], None] = {}
@@ -37,6 +43,11 @@ def leave_out(error: BaseException) -> bool:
         setattr(sys.modules["numpy"], alias[1], getattr(builtins, alias[1]))
         _undo.append(functools.partial(delattr, sys.modules["numpy"], alias[1]))
         _told[f"`numpy.{alias[1]}`, which this version of numpy lacks, is Python's `{alias[1]}`"] = None
+        return True
+    if isinstance(error, ModuleNotFoundError) and error.name == _SIX.__name__ and error.name not in sys.modules:
+        sys.modules[_SIX.__name__] = _SIX
+        _undo.append(functools.partial(sys.modules.__delitem__, _SIX.__name__))
+        _told[f"`{_SIX.__name__}`, which this version of torch lacks, has Python's own types"] = None
         return True
     said = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
     if said is None or "." not in said[1] or not _made(said[1], said[2]):
