@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import glob
+import importlib.util
 import inspect
 import os
 import re
@@ -33,6 +35,8 @@ _ANYTHING = (dict, Any, object)
 """Annotations of a configuration that say nothing about it."""
 _NUMBERS = (int, float, str, "int", "float", "str")
 """Annotations of fields that `None` does not meet."""
+BESIDE = 64
+"""Files of a folder that are looked at."""
 OFFER = "get_default_config"
 """The method without arguments by which a class gives its own defaults."""
 _NOT_ATTRIBUTES = frozenset(vars(dict)) | {"to_dict", "merge_from_dict"}
@@ -371,10 +375,49 @@ def given_config(parameter: inspect.Parameter, entry: Any, settings: Any, told: 
         entries, lacking = {**table, **settings}, [] if chosen else lacking
         if told is not None and chosen:
             told.append(f"`{name}` is {chosen}")
+    if lacking and not chosen and (cls := _beside(entry, reads(entry, name))) is not None:
+        if told is not None:
+            told.append(f"`{name}` is `{cls.__name__}` of {os.path.basename(inspect.getsourcefile(cls) or '')}")
+        return build_config(cls, settings, name, entry, told)
     if lacking and not settings and not chosen:
         raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in lacking])
     changed: dict[str, list[Any]] = {name: [None, chosen]} if chosen else {}
     return Given(entries, name), {**changed, **changes({}, dict(settings), name)}
+
+
+def _beside(entry: Any, asked: Mapping[str, bool]) -> type[Any] | None:
+    """The one dataclass in a file beside that of a class that has all names which its code must find, and defaults for all that it has."""
+    try:
+        own = os.path.abspath(inspect.getsourcefile(entry) or "")
+    except TypeError:
+        return None
+    must, found = {key for key, required in asked.items() if required}, []
+    for path in sorted(glob.glob(os.path.join(glob.escape(os.path.dirname(own)), "*.py")))[:BESIDE] if must else []:
+        for node in ast.walk(_parsed(path)) if path != own else ():
+            fields = [n for n in getattr(node, "body", ()) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+            if isinstance(node, ast.ClassDef) and must <= {ast.unparse(n.target) for n in fields} and all(n.value is not None for n in fields):
+                found.append((path, node.name))
+    if len(found) != 1:
+        return None
+    [(path, name)] = found
+    spec = importlib.util.spec_from_file_location(f"screen_beside_{os.path.basename(path)[:-3]}", path)
+    try:
+        module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+        sys.modules[module.__name__] = module
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+    except Exception:  # a file of its own trouble: it says nothing
+        return None
+    cls = getattr(module, name, None)
+    return cls if isinstance(cls, type) and dataclasses.is_dataclass(cls) and not _unset(cls) else None
+
+
+def _parsed(path: str) -> ast.AST:
+    """A file's source; nothing where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 def _offer(entry: Any) -> Any:
