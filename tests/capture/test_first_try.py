@@ -282,7 +282,7 @@ def test_names_that_older_versions_of_torch_had(write: Any) -> None:
 
 def test_a_class_of_settings_in_the_file_beside_it(write: Any) -> None:
     source = "from dataclasses import dataclass, field\n\n@dataclass\nclass Sizes:\n    width: int = 40\n    vocab: int = 50 + 3\n"
-    write(source + "    more: dict = field(default_factory=dict)\n\n@dataclass\nclass Training:\n    width: int = 1\n", "sizes.py", head="")
+    write(source + "    more: dict = field(default_factory=lambda: {})\n\n@dataclass\nclass Training:\n    width: int = 1\n", "sizes.py", head="")
     path = write("class Net(Base):\n    def __init__(self, cfg):\n        super().__init__(cfg.width, vocab=cfg.vocab)\n")
     (b,) = built(path)
     assert tuple(b.model.embed.weight.shape) == (53, 40) and "`cfg` is `Sizes` of sizes.py" in b.info.notes  # type: ignore[union-attr]

@@ -393,9 +393,9 @@ def _beside(entry: Any, asked: Mapping[str, bool]) -> type[Any] | None:
         return None
     must, found = {key for key, required in asked.items() if required}, []
     for path in sorted(glob.glob(os.path.join(glob.escape(os.path.dirname(own)), "*.py")))[:BESIDE] if must else []:
-        for node in ast.walk(_parsed(path)) if path != own else ():
-            fields = [n for n in getattr(node, "body", ()) if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
-            if isinstance(node, ast.ClassDef) and must <= {ast.unparse(n.target) for n in fields} and all(n.value is not None for n in fields):
+        for node in [n for n in ast.walk(_parsed(path)) if isinstance(n, ast.ClassDef)] if path != own else ():
+            fields = [n for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+            if must <= {ast.unparse(n.target) for n in fields} and all(n.value is not None for n in fields):
                 found.append((path, node.name))
     if len(found) != 1:
         return None
