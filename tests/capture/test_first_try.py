@@ -289,6 +289,15 @@ def test_a_class_of_settings_in_the_file_beside_it(write: Any) -> None:
     assert built(path, width=24)[0].model.embed.embedding_dim == 24  # type: ignore[union-attr]
 
 
+def test_a_file_that_is_run_from_a_folder_above(write: Any, tmp_path: Path) -> None:
+    (tmp_path / "project" / "models").mkdir(parents=True)
+    (tmp_path / "project" / "layers_of_first_try").mkdir()
+    write("WIDTH = 32\n", "project/layers_of_first_try/sizes.py", head="")
+    source = "from layers_of_first_try.sizes import WIDTH\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__(WIDTH)\n"
+    (b,) = built(write(source, "project/models/net.py"))
+    assert b.model.embed.embedding_dim == 32 and not b.info.notes  # type: ignore[union-attr]
+
+
 def test_a_module_without_forward_gives_way_to_the_one_inside(write: Any) -> None:
     path = write(
         "class Trained(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
