@@ -81,7 +81,8 @@ def test_reasons_follow_from_states() -> None:
 
 def test_logits_that_are_not_there_are_not_kept_in_check() -> None:
     report = report_of(h.peri())
-    assert [r.said for r in answer(report).risks if "L" in r.ids] == ["kept in check by the code: while gains of norms and temperatures stay of their size"]
+    said = [r.said for r in answer(report).risks if "L" in r.ids]
+    assert said == ["kept in check by the code: while gains of norms and temperatures stay of their size"]
     claims = [c.model_copy(update={"value": False}) if c.claim == "softmax" else c for c in report.claims]
     (said,) = (r.said for r in answer(report.model_copy(update={"claims": claims})).risks if "L" in r.ids)
     assert said.endswith("there are none, as nothing is weighed by a softmax")
