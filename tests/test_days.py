@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
 
 from tests.conftest import pytest_collection_modifyitems, pytest_report_header
 from tests.days import DAYS, VARIABLE, WHOLE, of_the_day, today
+from tests.shared import ROOT
 
 NAMES = [f"test[{way}-{number}]" for way in "abcd" for number in range(10)]
 
@@ -47,3 +49,10 @@ def test_a_folder_has_the_day_and_a_file_the_whole(day: str, arguments: list[str
     pytest_collection_modifyitems(SimpleNamespace(args=arguments, hook=hook), items)  # type: ignore[arg-type]
     assert len(items) == left == 41 - len(others) and items[-1].nodeid == "test_alone"
     assert pytest_report_header().startswith(f"{VARIABLE}={day}:")
+
+
+def test_every_night_the_whole_is_scheduled_by_the_command_of_the_guide() -> None:
+    text = (ROOT / ".github" / "workflows" / "nightly.yml").read_text(encoding="utf-8")
+    commands = re.findall(r"^ +- run: (.+)$", text, re.MULTILINE)
+    assert commands == [f"{VARIABLE}={WHOLE} bash .ci/run"] and f"`{commands[0]}`" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.search(r'^ +- cron: "\d+ \d+ \* \* \*"', text, re.MULTILINE)
