@@ -113,14 +113,6 @@ def softmaxes_of(flow: Flow, nodes: Iterable[int]) -> tuple[Softmax, ...]:
     return tuple(s for i in nodes if (s := softmax_at(flow, i)) is not None)
 
 
-def softmaxes_outside(flow: Flow, held: Iterable[int]) -> tuple[Softmax, ...]:
-    """Those of the graph that none of the given nodes (the regions of all branches) holds. A `log_softmax` at the end, which weighs nothing, and a
-    softmax whose shares go only to the outputs are none."""
-    inside = frozenset(held)
-    free = (n.index for n in flow.graph.nodes if n.index not in inside and (flow.data[n.index] or flow.of_weights[n.index]))
-    return tuple(s for s in softmaxes_of(flow, free) if s.value is not None or uses_of(flow, s.node))
-
-
 @dataclass(frozen=True)
 class Use:
     """Where shares go: the op that weighs or chooses by them, and the value that is weighed."""
@@ -216,6 +208,6 @@ def _over_tokens(flow: Flow, features: Features, use: Use, shape: tuple[int, ...
 
 
 __all__ = [
-    "CALLS", "FUSED", "Softmax", "SoftmaxRole", "Use", "exponent_of", "role_of", "shifted", "softmax_at", "softmaxes_of", "softmaxes_outside",
+    "CALLS", "FUSED", "Softmax", "SoftmaxRole", "Use", "exponent_of", "role_of", "shifted", "softmax_at", "softmaxes_of",
     "uses_of",
 ]  # fmt: skip

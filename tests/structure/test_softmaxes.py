@@ -17,7 +17,6 @@ from screen.structure.chains.find import Chains
 from screen.structure.chains.identity_edges import Edges
 from screen.structure.dataflow import Flow
 from screen.structure.norms.find import Norms
-from screen.structure.softmaxes import softmaxes_outside
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Unknown
 from tests.calculi.bounds.near_bounds import BOUNDED_LOGITS, FREE_LOGITS, TOKENS, WIDTH, Parts
@@ -111,16 +110,6 @@ def test_an_op_without_a_row_may_hold_a_softmax() -> None:
     found = bounds(lambda p, x: p.n(p.o(attend(p.q(p.n(x)), p.k(p.n(x)), p.v(p.n(x))))))
     assert found.softmaxes == () and isinstance(found.logits_bounded, Unknown) and len(found.opaque) == 1
     assert found.bounded is True
-
-
-def test_softmaxes_that_no_branch_holds() -> None:
-    """One that pools behind the blocks counts; class probabilities at the end weigh nothing."""
-    ends: list[tuple[Callable[[Tensor], Tensor], int]] = [
-        (lambda x: (torch.softmax(x.mean(-1, keepdim=True), 1) * x).sum(1), 1), (lambda x: F.log_softmax(x, -1), 0), (lambda x: x.softmax(-1), 0),
-    ]  # fmt: skip
-    for last, count in ends:
-        flow, branches = read(lambda p, x: p.ffn(x), last)
-        assert len(softmaxes_outside(flow, [i for b in branches for i in b.region])) == count
 
 
 def test_large_streams() -> None:

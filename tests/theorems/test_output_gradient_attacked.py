@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from examples.laws.designs import GPT, Design
-from screen.calculi.meanfield.laws import CROSS_ENTROPY, last_map_gradient
 from screen.theorems.output_gradient import normed_bound, pre_bound
+from tests.calculi.meanfield.closed_forms import CROSS_ENTROPY, last_map_gradient
 
 WIDTH, STEPS = 16, 120
 

@@ -92,11 +92,6 @@ class BranchBounds:
             claim = claim.substitute(self.coarse)
         return claim
 
-    @property
-    def plain_quantities(self) -> tuple[Quantity, ...]:
-        """Those of one parameter each."""
-        return tuple(q for q in self.quantities if q.part.fold is None)
-
 
 def bounds_of(branch: Branch) -> BranchBounds:
     """All bounds of one branch."""

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from screen.calculi.meanfield.causal import last_one_minus_cos
-from screen.calculi.meanfield.laws import CROSS_ENTROPY, collapse_factor, deepnorm_number, last_map_gradient, lemma_two
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.propagate import Stack, backward, forward
 from screen.structure.types import Unknown
+from tests.calculi.meanfield.closed_forms import CROSS_ENTROPY, collapse_factor, deepnorm_number, last_map_gradient, lemma_two
 from tests.calculi.meanfield.covariance_stacks import SMALL, TOKENS, deepnorm, geometric, number, predicted, sampled, stack_of
 from tests.calculi.meanfield.simulation import Design, simulate
 

@@ -1,4 +1,4 @@
-"""Closed forms that the recursion is checked against, and small calculators for rules.
+"""Closed forms that the recursion is checked against.
 
 1. X, lemma 2 (pre, Xavier weights, uniform attention without an output map, ReLU FFN): (1+l/2)·d ≤ E‖x_l‖² ≤ (1+3l/2)·d. The recursion has
    the factor in between: each layer adds c + (1−c)/n by attention (c the cosine of the normed tokens) and 1/2 by the FFN.
