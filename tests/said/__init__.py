@@ -1,7 +1,7 @@
 """What is said of small models, on record: `tests/said/*.json`, written by `python -m tests.expected --write`.
 
 A test of a law sees what is wrong; it does not see what became coarser, a guard that no longer guards, or a sentence with another number. So all
-that is derived of every call of `tests/rows`, of every example of the rules, and of facts written by hand with one field changed at a time is
-written down.
+that is derived of every call of `tests/rows`, of every example of the rules, of blocks and stacks that tests
+of single calculi have, and of facts written by hand with one field changed at a time is written down.
 A change that is meant changes the record, and the difference is there to be read.
 """

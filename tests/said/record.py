@@ -11,6 +11,7 @@ from screen.testing import cases, facts_of
 from screen.verdict.discover import catalogue
 from tests import handmade as h
 from tests.rows.table import CALLS
+from tests.said.blocks import BLOCKS
 from tests.said.changed import BASES, CHANGES
 from tests.said.models import derived, judged, under_recipes
 from tests.said.plain import digest, short
@@ -41,6 +42,7 @@ SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
         f"{field}-{n}": lambda of=of, field=field, value=value: of(field, value)  # type: ignore[misc]
         for of, table in ((of_recipe, OF_RECIPE), (of_features, OF_FEATURES)) for field, values in table.items() for n, value in enumerate(values)
     },
+    "blocks": {**BLOCKS},
     "changed": {name: lambda name=name: changed(name) for name in CHANGES},  # type: ignore[misc]
 }
 """File -> its subjects."""

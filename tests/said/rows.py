@@ -11,7 +11,8 @@ from tests.calculi.degrees.test_rows_degrees import walked
 from tests.calculi.meanfield.test_rows_meanfield import START
 from tests.calculi.meanfield.test_rows_meanfield import read as recursion
 from tests.facts.test_rows_operator import read as forms
-from tests.rows.block import Call
+from tests.rows.block import Call, Tiny
+from tests.said.blocks import numbers, weights_of
 from tests.said.plain import plain
 
 
@@ -30,7 +31,8 @@ def said(call: Call) -> dict[str, str]:
         if node.index in walked(call).values:
             degrees = walked(call).values[node.index]
             found[f"degrees {where}"] = plain((degrees.size, degrees.slope, degrees.laws, degrees.unknown, degrees.under))
-    found["branch"] = plain(analyse(call.region.branch))
+    analysis = analyse(call.region.branch)
+    found["branch"], found["numbers"] = plain(analysis), numbers(analysis.bounds, weights_of(Tiny(call)))
     found |= {f"form {n - call.results[0].index}": plain(form) for n, form in forms(call).items()}
     for linked in (False, True):
         made = recursion(call, linked)

@@ -34,6 +34,11 @@ def test_risks(subject: str) -> None:
     holds("risks", subject)
 
 
+@pytest.mark.parametrize("subject", SUBJECTS["blocks"])
+def test_blocks(subject: str) -> None:
+    holds("blocks", subject)
+
+
 @pytest.mark.parametrize("subject", SUBJECTS["changed"])
 def test_changed(subject: str) -> None:
     holds("changed", subject)

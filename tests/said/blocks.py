@@ -1,0 +1,140 @@
+"""Blocks and models that tests of single calculi have, for the record: what is derived of them, and what each bound comes to for some weights."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from torch import nn
+
+from screen.calculi.bounds import BranchBounds, values_of
+from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.parts import said
+from screen.calculi.meanfield.causal import last_one_minus_cos
+from screen.calculi.meanfield.result import read
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
+from screen.facts import derive
+from screen.facts.record import Facts
+from screen.graph.target import parse
+from screen.rule import Example
+from screen.testing import facts_of
+from tests.calculi.bounds import near_bounds as near
+from tests.calculi.bounds.test_bounds import TOKENS, Stack, rms
+from tests.calculi.bounds.test_bounds_constrained import DECLARED, PROVEN
+from tests.calculi.meanfield import covariance_logits, covariance_models, covariance_odd, covariance_words
+from tests.calculi.meanfield.covariance_stacks import DESIGNS, stack_of
+from tests.calculi.meanfield.simulation import Design
+from tests.calculi.meanfield.test_covariance_laws import TIED
+from tests.calculi.meanfield.test_covariance_library import LIBRARY, SMALL
+from tests.said.models import derived, judged
+from tests.said.plain import plain
+from tests.soundness.grammar import design_of
+from tests.soundness import model as sound
+
+Weights = dict[str, np.ndarray]
+
+
+def weights_of(model: nn.Module) -> Weights:
+    """Parameters and buffers with other numbers, the same in every run."""
+    rng = np.random.default_rng(0)
+    return {name: rng.standard_normal(tuple(p.shape)) for name, p in (*model.named_parameters(), *model.named_buffers())}
+
+
+def numbers(found: BranchBounds, weights: Mapping[str, np.ndarray]) -> str:
+    """What every bound of a branch comes to: 1 for what is no parameter."""
+    values = values_of(tuple(q for q in found.quantities if q.parameter in weights), dict(weights))
+    told = [(said(q.part), q.rows, q.heads) for q in found.quantities]
+    shown = []
+    for bound in (found.magnitude, found.lipschitz, found.lipschitz_local, *found.logits):
+        if isinstance(bound, Expr):
+            given = dict.fromkeys(bound.symbols(), 1.0) | values
+            shown += [bound.log(given), bound.lambdify()(given)]
+    return plain((values, told, shown))
+
+
+def valued(facts: Facts, weights: Weights) -> dict[str, str]:
+    """The numbers of all branches."""
+    return {f"numbers {n}": numbers(a.bounds, weights) for n, a in enumerate(facts.analyses.values())}
+
+
+def alone(rule: near.Rule) -> dict[str, str]:
+    """A branch in one block."""
+    model = near.Parts(rule)
+    weights = weights_of(model)
+    facts = derive(trace(model.to("meta").eval(), (torch.zeros(2, near.TOKENS, near.WIDTH, device="meta"),), {}))
+    return derived(facts) | valued(facts, weights)
+
+
+def constrained(make: Callable[[], nn.Module]) -> dict[str, str]:
+    """A map whose weight is made of another."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = Stack(make, rms)
+    weights = weights_of(model)
+    facts = derive(trace(model.to("meta").eval(), (torch.zeros(2, TOKENS, dtype=torch.long),), {}))
+    return derived(facts) | valued(facts, weights)
+
+
+def stacked(design: Design, depth: int) -> dict[str, str]:
+    """A stack written as steps."""
+    stack = stack_of(design, depth)
+    return {"recursion": plain(read(stack, {}, ())), "positions": plain(last_one_minus_cos(stack))}
+
+
+def drawn(seed: str) -> dict[str, str]:
+    """A design of the soundness search."""
+    design = design_of(seed)
+    facts = derive(trace(sound.build(design, "meta"), (sound.example(design, "meta"),), {}))
+    return derived(facts) | judged(facts)
+
+
+def written(source: str, inputs: tuple[str, ...]) -> dict[str, str]:
+    """A model in code."""
+    facts = facts_of(Example("", re.sub(r"(DEPTH.* = .*)\b12\b", r"\g<1>6", source), inputs))
+    return derived(facts) | judged(facts)
+
+
+def published(name: str) -> dict[str, str]:
+    """A mixture of experts of a library."""
+    class_name, settings = LIBRARY[name]
+    [built] = build(parse(f"hf:{name}:{class_name}"), set={**SMALL, "num_hidden_layers": 5, **settings}, inputs=(), depth=None)
+    facts = derive(trace(built.model, built.args, built.kwargs, initialisers=built.initialisers))
+    return derived(facts) | judged(facts)
+
+
+NEAR = {**near.BOUNDED, **near.UNBOUNDED, **near.UNDECIDED, **near.BOUNDED_LOGITS, **near.FREE_LOGITS}
+WRITTEN: dict[str, tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]] = {
+    "odd": (covariance_odd.ODD, covariance_odd.INPUTS, (
+        "twice at the end", "reversible", "sorted", "a number added", "the sum times a number", "dense", "cubic", "norm and sum by hand",
+        "softmax of itself",
+    )),
+    "logits": (covariance_logits.MODELS, covariance_models.INPUTS, ("weight norm", "shifted, post", "distances")),
+    "masked": ({n: source for n, (source, _) in covariance_logits.MASKS.items()}, covariance_models.INPUTS, ("bias by stored offset",)),
+    "fourier": (covariance_logits.FOURIER, covariance_models.INPUTS, ("pre",)),
+    "words": (covariance_words.WORDS, covariance_models.INPUTS, ("tied, minus", "tied, divided")),
+}  # fmt: skip
+"""Family -> (sources, inputs, which of them: those that enter most of what no other subject does, for their time)."""
+DRAWN = (6, 8, 16, 21, 31, 32, 36, 37, 39, 46, 48, 54)
+"""Seeds, chosen in the same way."""
+CAUSAL = {
+    "post": Design(c=True, causal=True), "post, even": Design(c=True, causal=True, uniform=True), "peri": Design(a=True, b=True, causal=True),
+    "gated": Design(b=True, qk_norm=True, causal=True, gated=True, act="silu"), "tied": Design(c=True, tied=True, causal=True, alpha=2.0, v=0.5),
+}  # fmt: skip
+STACKS = {**DESIGNS, **{f"tied, {n}": (d, 6) for n, d in TIED.items()}, **{f"causal, {n}": (d, 4) for n, d in CAUSAL.items()}}
+BLOCKS: dict[str, Callable[[], Mapping[str, str]]] = {
+    **{f"near: {n}": lambda rule=rule: alone(rule) for n, rule in NEAR.items()},  # type: ignore[misc]
+    **{f"held: {n}": lambda make=make: constrained(make) for n, make in {**PROVEN, **DECLARED}.items()},  # type: ignore[misc]
+    **{f"stack: {n}": lambda design=design, depth=depth: stacked(design, min(depth, 12))  # type: ignore[misc]
+       for n, (design, depth) in STACKS.items()},
+    **{f"library: {n}": lambda n=n: published(n) for n in ("granitemoe", "mixtral")},  # type: ignore[misc]
+    **{f"drawn: {n}": lambda n=n: drawn(f"7:{n}") for n in DRAWN},  # type: ignore[misc]
+    **{f"{family}: {n}": lambda source=sources[n], inputs=inputs: written(source, inputs)  # type: ignore[misc]
+       for family, (sources, inputs, names) in WRITTEN.items() for n in names},
+}  # fmt: skip
+
+__all__ = ["BLOCKS", "numbers", "weights_of"]
