@@ -66,7 +66,7 @@ def alone(rule: near.Rule) -> dict[str, str]:
     model = near.Parts(rule)
     weights = weights_of(model)
     facts = derive(trace(model.to("meta").eval(), (torch.zeros(2, near.TOKENS, near.WIDTH, device="meta"),), {}))
-    return derived(facts) | valued(facts, weights)
+    return derived(facts) | judged(facts) | valued(facts, weights)
 
 
 def constrained(make: Callable[[], nn.Module]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -171,4 +172,17 @@ def _ends(value: Any) -> dict[str, float]:
 
 CHANGES: dict[str, Changed] = dict(changes())
 
-__all__ = ["BASES", "CHANGES", "Changed"]
+
+def pairs(count: int) -> Iterator[tuple[str, str, str]]:
+    """(facts, a change, another of another field), drawn: a word that follows from two things follows from neither alone."""
+    rng, known = random.Random(0), list(CHANGES)
+    while count:
+        of, first, second = rng.choice(BASES), rng.choice(known), rng.choice(known)
+        if first.rpartition("-")[0] != second.rpartition("-")[0]:
+            count -= 1
+            yield of, first, second
+
+
+PAIRS = {f"{of}: {first} and {second}": (of, first, second) for of, first, second in pairs(400)}
+
+__all__ = ["BASES", "CHANGES", "Changed", "PAIRS"]

@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from screen.ops.scalars import SCALARS
 from screen.testing import cases, facts_of
 from screen.verdict.discover import catalogue
 from tests import handmade as h
 from tests.rows.table import CALLS
 from tests.said.blocks import BLOCKS
-from tests.said.changed import BASES, CHANGES
+from tests.said.changed import BASES, CHANGES, PAIRS
 from tests.said.models import derived, judged, under_recipes
 from tests.said.plain import digest, short
 from tests.said.risks import OF_FEATURES, OF_RECIPE, of_features, of_recipe
 from tests.said.rows import said
+from tests.said.tables import names, of_module, of_scalar
 
 FOLDER = Path(__file__).parent
 Pieces = Mapping[str, str]
@@ -34,6 +36,13 @@ def changed(name: str) -> Pieces:
     return {f"{of}: {piece}": text for of, pieces in found.items() for piece, text in pieces.items() if base(of).get(piece) != text}
 
 
+def pair(name: str) -> Pieces:
+    """What two changes at once make different in some facts written by hand."""
+    of, first, second = PAIRS[name]
+    found = judged(CHANGES[second](CHANGES[first](h.ALL[of]())))
+    return {piece: text for piece, text in found.items() if base(of).get(piece) != text}
+
+
 SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
     "rows": {str(c): lambda c=c: said(c) for c in CALLS},  # type: ignore[misc]
     "examples": {c.id: lambda c=c: derived(f := facts_of(c.example)) | judged(f) for c in cases(catalogue().rules)},  # type: ignore[misc]
@@ -43,6 +52,8 @@ SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
         for of, table in ((of_recipe, OF_RECIPE), (of_features, OF_FEATURES)) for field, values in table.items() for n, value in enumerate(values)
     },
     "blocks": {**BLOCKS},
+    "tables": {n: lambda n=n: of_module(n) for n in names()} | {op: lambda op=op: of_scalar(op) for op in SCALARS},  # type: ignore[misc]
+    "pairs": {name: lambda name=name: pair(name) for name in PAIRS},  # type: ignore[misc]
     "changed": {name: lambda name=name: changed(name) for name in CHANGES},  # type: ignore[misc]
 }
 """File -> its subjects."""

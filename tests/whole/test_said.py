@@ -39,6 +39,16 @@ def test_blocks(subject: str) -> None:
     holds("blocks", subject)
 
 
+@pytest.mark.parametrize("subject", SUBJECTS["tables"])
+def test_tables(subject: str) -> None:
+    holds("tables", subject)
+
+
+@pytest.mark.parametrize("subject", SUBJECTS["pairs"])
+def test_pairs(subject: str) -> None:
+    holds("pairs", subject)
+
+
 @pytest.mark.parametrize("subject", SUBJECTS["changed"])
 def test_changed(subject: str) -> None:
     holds("changed", subject)
