@@ -23,6 +23,7 @@ from typing import Any
 from screen.errors import SWALLOWED
 from tests.copies import ROOT, copied
 from tests.mutants.draw import Change
+from tests.mutants.reached import RECORD
 from tests.said.record import SUBJECTS, differences
 
 MOST_TESTS, MOST_SECONDS = 30, 8.0
@@ -32,10 +33,8 @@ PARTS = ("screen", "rules", "tests", "docs", "examples", "README.md", "CHANGELOG
 OPTIONS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib")
 PROCESSOR = 120
 """Seconds of processor time after which a change counts as found: it does not end."""
-WIDE = frozenset({"stream", "sublayer", "facts", "graph", "bounds", "claim", "operator", "recursion", "pre", "post"})
-"""Names in the record that stand in most functions."""
-RECORD, MOST_SUBJECTS = "tests/whole/test_said.py", 150
-"""What compares with the record, and how many of its tests are asked at most: one takes hundredths of a second."""
+MOST_SUBJECTS = 150
+"""Tests that compare with the record at most: one takes hundredths of a second."""
 Reached = Mapping[str, Mapping[str, Any]]
 
 
@@ -132,20 +131,39 @@ def put(change: Change) -> bool:
 
 
 def subjects(change: Change, reached: Reached) -> list[str]:
-    """Of the record those that enter what was changed (as `picked`): first those with the name of something that stands in the changed function, then
-    the quick ones."""
-    if change.place == "<module>":
+    """Of the record those that come to the changed line, first quick ones, then of all others; of what stands outside of functions that which has it
+    on record, and those that enter a function that reads it."""
+    if change.place == "<module>" or _is_class(change):
         names = made_of(change.file, change.names)
-        wanted, words = set().union(*(readers(name) for name in names)), set(names)
+        wanted = set().union(*(readers(name) for name in names))
+        hits = [t for t, row in reached.items() if wanted & set(row["functions"])]
     else:
-        nodes = [n for n in ast.walk(ast.parse((ROOT / change.file).read_text(encoding="utf-8")))
-                 if isinstance(n, ast.FunctionDef) and n.lineno <= change.line <= (n.end_lineno or 0)]  # fmt: skip
-        wanted = {f"{change.file}:{change.place}"}
-        words = {str(getattr(n, "id", getattr(n, "attr", getattr(n, "value", "")))) for f in nodes for n in ast.walk(f)}
-    hits = [t for t, row in reached.items() if wanted & set(row["functions"])]
-    named = [t for t in hits if words & set(re.split(r"[\[\].-]", t)[2:4]) - WIDE]
-    others = sorted(set(hits) - set(named), key=lambda t: (round(reached[t]["seconds"], 1), blake2b(t.encode()).digest()))
-    return [*named, *others][:MOST_SUBJECTS]
+        wanted = {f"{change.file}:{line}" for line in _lines(change)}
+        hits = [t for t, row in reached.items() if wanted & set(row["lines"])]
+    hits.sort(key=lambda t: (round(reached[t]["seconds"], 1), blake2b(t.encode()).digest()))
+    quick, rest = hits[: MOST_SUBJECTS // 2], hits[MOST_SUBJECTS // 2 :]
+    return [*table(change), *quick, *rest[:: max(1, 2 * len(rest) // MOST_SUBJECTS)]]
+
+
+def table(change: Change) -> list[str]:
+    """The test that has on record what stands outside of the functions of a module."""
+    module = ("screen/" if change.file.startswith("rules/") else "") + change.file.removesuffix(".py").removesuffix("/__init__")
+    return [f"{RECORD}::test_tables[{module.replace('/', '.')}]"] if change.place == "<module>" or _is_class(change) else []
+
+
+def _is_class(change: Change) -> bool:
+    """Whether it stands in the body of a class."""
+    nodes = ast.walk(ast.parse((ROOT / change.file).read_text(encoding="utf-8")))
+    return any(isinstance(n, ast.ClassDef) and n.name == change.place.rpartition(".")[2] for n in nodes)
+
+
+def _lines(change: Change) -> range:
+    """Those of the smallest statement around it, without what stands in its body."""
+    nodes = [n for n in ast.walk(ast.parse((ROOT / change.file).read_text(encoding="utf-8")))
+             if isinstance(n, ast.stmt) and n.lineno <= change.line <= (n.end_lineno or 0)]  # fmt: skip
+    inner = max(nodes, key=lambda n: n.lineno)
+    body = getattr(inner, "body", None)
+    return range(inner.lineno, max(inner.lineno, body[0].lineno - 1 if isinstance(body, list) else inner.end_lineno or 0) + 1)
 
 
 def _renew(module: Any, code: CodeType, names: tuple[str, ...]) -> bool:
@@ -275,7 +293,7 @@ def hunt(changes: list[Change], reached: Reached, results: Path, most: int) -> d
         for number, change in enumerate([c for c in changes if key(c) not in done][:most]):
             record, others = ({t: row for t, row in reached.items() if t.startswith(RECORD) is wanted} for wanted in (True, False))
             tests = subjects(change, record)
-            done[key(change)] = unlike(change, tests) or chase.tried(change, tests := picked(change, others))
+            done[key(change)] = unlike(change, tests) or chase.tried(change, tests := [*table(change), *picked(change, others)])
             results.write_text(json.dumps(done, indent=1), encoding="utf-8")
             print(number, key(change), len(tests), "->", done[key(change)] or "SURVIVES", flush=True)
     return done

@@ -26,9 +26,10 @@ QUICK = (
     "test_report", "test_fault_count", "test_risk", "test_under_recipe", "test_recipe", "test_readers", "test_plumbing", "test_hostile_text",
     "test_outcomes", "test_changes", "test_trusted", "test_answer", "test_ends", "test_advice", "test_gradient_laws", "test_first_update",
     "test_start_by_layer", "test_repeated_products", "test_foreign", "test_degrees", "test_covariance_odd", "test_soundness_domain", "test_formulas",
-    "test_compare", "test_gate", "test_presets", "test_written_stacks", "test_covariance_models", "test_published_designs", "test_slips",
+    "test_compare", "test_gate", "test_presets", "test_written_stacks", "test_covariance_models", "test_published_designs", "test_slips", "test_said",
 )  # fmt: skip
 """Test files that take seconds, in the order in which they are run."""
+RECORD = "tests/whole/test_said.py"
 PARTS = tuple(f"{ROOT / part}/" for part in ("screen", "rules"))
 
 
@@ -42,9 +43,16 @@ class Watch:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """One test with its fixtures."""
         seen: set[Any] = set()
+        lines: set[tuple[str, int]] = set()
+        each = item.nodeid.startswith(RECORD)  # of the record, line by line: its tests are many and small
 
-        def entered(frame: FrameType, event: str, arg: object) -> None:
+        def entered(frame: FrameType, event: str, arg: object) -> Any:
             seen.add(frame.f_code)
+            return stepped if each and frame.f_code.co_filename.startswith(PARTS) else None
+
+        def stepped(frame: FrameType, event: str, arg: object) -> Any:
+            lines.add((frame.f_code.co_filename, frame.f_lineno))
+            return stepped
 
         begin = time.process_time()
         sys.settrace(entered)
@@ -53,7 +61,9 @@ class Watch:
         finally:
             sys.settrace(None)
             names = {name_of(code) for code in seen if code.co_filename.startswith(PARTS)}
-            self.found[item.nodeid] = {"seconds": round(time.process_time() - begin, 3), "functions": sorted(n for n in names if n)}
+            row = {"seconds": round(time.process_time() - begin, 3), "functions": sorted(n for n in names if n)}
+            where = sorted(f"{Path(file).resolve().relative_to(ROOT).as_posix()}:{line}" for file, line in lines)
+            self.found[item.nodeid] = {**row, "lines": where} if each else row
 
 
 def name_of(code: Any) -> str:
@@ -81,4 +91,4 @@ def watch(file: Path) -> int:
     return 0
 
 
-__all__ = ["QUICK", "quick", "watch"]
+__all__ = ["QUICK", "RECORD", "quick", "watch"]
