@@ -28,12 +28,12 @@ def names() -> list[str]:
 
 
 def _told(value: Any) -> str:
-    """As `plain`; a function by nothing but its being there."""
+    """As `plain`, tables in the order of their words (some are made of sets); a function by nothing but its being there."""
     match value:
         case bool() | None | str() | int() | float() | Expr():
             return plain(value)
         case Mapping():
-            return "{" + ", ".join(f"{_told(k)}: {_told(v)}" for k, v in value.items()) + "}"
+            return "{" + ", ".join(sorted(f"{_told(k)}: {_told(v)}" for k, v in value.items())) + "}"
         case Set():
             return "{" + ", ".join(sorted(map(_told, value))) + "}"
         case tuple() | list():
