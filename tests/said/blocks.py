@@ -15,11 +15,9 @@ from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.parts import said
 from screen.calculi.meanfield.causal import last_one_minus_cos
 from screen.calculi.meanfield.result import read
-from screen.capture.build.build import build
 from screen.capture.trace.tracer import trace
 from screen.facts import derive
 from screen.facts.record import Facts
-from screen.graph.target import parse
 from screen.rule import Example
 from screen.testing import facts_of
 from tests.calculi.bounds import near_bounds as near
@@ -29,7 +27,6 @@ from tests.calculi.meanfield import covariance_logits, covariance_models, covari
 from tests.calculi.meanfield.covariance_stacks import DESIGNS, stack_of
 from tests.calculi.meanfield.simulation import Design
 from tests.calculi.meanfield.test_covariance_laws import TIED
-from tests.calculi.meanfield.test_covariance_library import LIBRARY, SMALL
 from tests.said.models import derived, judged
 from tests.said.plain import plain
 from tests.soundness.grammar import design_of
@@ -99,14 +96,6 @@ def written(source: str, inputs: tuple[str, ...]) -> dict[str, str]:
     return derived(facts) | judged(facts)
 
 
-def published(name: str) -> dict[str, str]:
-    """A mixture of experts of a library."""
-    class_name, settings = LIBRARY[name]
-    [built] = build(parse(f"hf:{name}:{class_name}"), set={**SMALL, "num_hidden_layers": 5, **settings}, inputs=(), depth=None)
-    facts = derive(trace(built.model, built.args, built.kwargs, initialisers=built.initialisers))
-    return derived(facts) | judged(facts)
-
-
 NEAR = {**near.BOUNDED, **near.UNBOUNDED, **near.UNDECIDED, **near.BOUNDED_LOGITS, **near.FREE_LOGITS}
 WRITTEN: dict[str, tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]] = {
     "odd": (covariance_odd.ODD, covariance_odd.INPUTS, (
@@ -131,7 +120,6 @@ BLOCKS: dict[str, Callable[[], Mapping[str, str]]] = {
     **{f"held: {n}": lambda make=make: constrained(make) for n, make in {**PROVEN, **DECLARED}.items()},  # type: ignore[misc]
     **{f"stack: {n}": lambda design=design, depth=depth: stacked(design, min(depth, 12))  # type: ignore[misc]
        for n, (design, depth) in STACKS.items()},
-    **{f"library: {n}": lambda n=n: published(n) for n in ("granitemoe", "mixtral")},  # type: ignore[misc]
     **{f"drawn: {n}": lambda n=n: drawn(f"7:{n}") for n in DRAWN},  # type: ignore[misc]
     **{f"{family}: {n}": lambda source=sources[n], inputs=inputs: written(source, inputs)  # type: ignore[misc]
        for family, (sources, inputs, names) in WRITTEN.items() for n in names},
