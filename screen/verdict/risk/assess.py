@@ -51,6 +51,11 @@ class Assessment:
     lr: float | None
     """Learning rate up to which the whole is expected to train, everything else as it stands; None where none between 1e-8 and 10 does."""
 
+    @property
+    def main(self) -> ChannelId:
+        """The channel with the largest share."""
+        return max(self.risks, key=lambda name: self.risks[name])
+
 
 def assess(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, float] = VALUES, threshold: float = RISKY) -> Assessment | None:
     """The assessment of a model with these streams, the worst stream in each channel; None where there are none."""
