@@ -42,7 +42,7 @@ def _filled(model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-ROUNDED = {"addcmul", "length from mask", "built-in pre", "built-in post", "built-in both", "lstm"}
+ROUNDED = {"addcmul", "length from mask", "built-in pre", "built-in post", "built-in both", "lstm", "bloom"}
 """Fused kernels on the CPU, their parts on meta: the same mathematics, summed in another order."""
 
 
@@ -83,4 +83,4 @@ def test_architecture(kind: str) -> None:
         return torch.randn(value.shape, generator=generator) if isinstance(value, Tensor) and value.device.type == "meta" else value
 
     args, kwargs = torch.utils._pytree.tree_map(made, (built.args, built.kwargs))
-    assert same(real, built.model, args, kwargs) == ""
+    assert same(real, built.model, args, kwargs, rounded=kind in ROUNDED) == ""

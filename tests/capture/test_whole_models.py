@@ -170,6 +170,30 @@ def _row(*parts: nn.Module) -> nn.Module:
     return nn.Sequential(*parts)
 
 
+class Dilated(nn.Module):
+    """Layers whose padding goes with their dilation, each a skip connection to the end: no layer is all that the others are read through."""
+
+    class Layer(nn.Module):
+        def __init__(self, dilation: int) -> None:
+            super().__init__()
+            self.dilation, self.conv, self.skip = dilation, nn.Conv1d(D, D, 2, dilation=dilation), nn.Conv1d(D, D, 1)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            y = torch.tanh(self.conv(nn.functional.pad(x, (self.dilation, 0))))
+            return x + y, self.skip(y)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.end = nn.ModuleList(self.Layer(2 ** (i % 4)) for i in range(8)), nn.Conv1d(2 * D, D, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, total = x.mT, torch.zeros(())
+        for layer in self.layers:
+            x, skipped = layer(x)
+            total = total + skipped
+        return self.end(torch.cat([x, total], 1)).mT  # type: ignore[no-any-return]
+
+
 WHOLE: dict[str, tuple[Make, int]] = {
     "Mix-LN": (lambda: _row(*(Post() for _ in range(3)), *(Pre() for _ in range(9))), 12),
     "ResiDual": (ResiDual, 12),
@@ -181,6 +205,7 @@ WHOLE: dict[str, tuple[Make, int]] = {
     "stacked parameters": (StackedWeights, 6),
     "one block, six times": (Shared, 6),
     "long list": (lambda: _row(*(Pre() for _ in range(40))), 40),
+    "dilated": (Dilated, 8),
     "dense, then others": (lambda: _row(Branch(Attention()), *(Pre() for _ in range(3))), 4),
 }
 BLOCKS: dict[str, Make] = {

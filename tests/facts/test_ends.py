@@ -290,6 +290,16 @@ class SummedOnce(Stacked):
         return torch.stack(states).sum(0) / 2
 
 
+class MeanOfTwo(Stacked):
+    """Each state is the mean of a block's sum and the state before the last: sums of two, halved, the last one too."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = x
+        for block in self.blocks:
+            x, before = (x + block(x) + before) / 2, x
+        return F.layer_norm(x, (WIDTH,))
+
+
 class Headed(Stacked):
     """A head of the same class that stands in no list."""
 
@@ -420,12 +430,12 @@ def test_no_gain_is_made_up_for_streams_that_are_no_sum(name: str, told: list[fl
 @pytest.mark.parametrize(
     ("name", "gain"),
     [("Stacked", []), ("Mapped", []), ("TransitionBeside", []), ("Headed", []), ("Multiplied", [4.0]), ("Transition", [0.0]), ("Unadded", [0.0]),
-     ("SummedOnce", [3.5])],
+     ("SummedOnce", [3.5]), ("MeanOfTwo", [1.0])],
 )
 def test_what_stands_around_the_stream_counts_for_the_model(name: str, gain: list[float]) -> None:
     claims = [c for c in facts(name).claims if c.claim == "identity_gain"]
     assert [c.value for c in claims if c.stream is None] == gain
-    assert {c.value for c in claims if c.stream is not None} == {1.0}
+    assert {c.value for c in claims if c.stream is not None} == {2.0 if name == "MeanOfTwo" else 1.0}
 
 
 @pytest.mark.parametrize(("name", "gain"), [("Remembered", [0.0]), ("Forgotten", [])])

@@ -41,6 +41,13 @@ class Lanes(nn.Module):
         return s.mean(2)
 
 
+class NormedLanes(Lanes):
+    """Their mean is normed before it is returned: the gain is up to the mean."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(super().forward(x), (D,))
+
+
 class RandomLanes(Lanes):
     """From a random matrix: another draw has another gain."""
 
@@ -90,7 +97,9 @@ def _claims(block: str) -> dict[tuple[str, str], ClaimPart]:
     return {(c.claim, c.weights): c for c in reversed(report.claims) if c.sublayer is None and c.group is None}
 
 
-@pytest.mark.parametrize(("block", "gain", "growth"), [("Lanes", 1.0, "linear"), ("RandomLanes", None, None), ("BentLanes", None, None)])
+@pytest.mark.parametrize(
+    ("block", "gain", "growth"), [("Lanes", 1.0, "linear"), ("NormedLanes", 1.0, "linear"), ("RandomLanes", None, None), ("BentLanes", None, None)]
+)
 def test_copies_that_weights_mix(block: str, gain: float | None, growth: str | None) -> None:
     found = _claims(block)
     assert found["identity_gain", "start"].value == (gain if gain is None else pytest.approx(gain))

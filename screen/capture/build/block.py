@@ -143,8 +143,8 @@ def _has_norm(module: nn.Module) -> bool:
     return any("norm" in type(m).__name__.casefold() for m in module.modules())
 
 
-Print = tuple[object, ...]
-"""What a call does, whatever its weights are called: ops, shapes, lines."""
+Print = tuple[tuple[object, ...], ...]
+"""What a call does, whatever its weights are called: ops, shapes, files, lines."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class Shape:
         found: dict[Print, list[int]] = {}
         for call in calls:
             if self.inside[call]:
-                found.setdefault(self._print(call), []).append(call)
+                found.setdefault(tuple((op, *at) for op, _, *at in self._print(call)), []).append(call)  # sizes may go with a dilation
         longest = 0
         for members in found.values():
             own = {self.graph.calls[c].module for c in members}

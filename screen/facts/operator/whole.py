@@ -4,7 +4,7 @@
    their sum: x and x are 2x, and x − x is nothing. The sum is followed on to the last value that is linear in it: what divides it counts.
 2. An argument that is multiplied before the first block begins the model, and its product the stream.
 3. Streams that follow each other by way of a weight or a norm have a gain each, and nothing of the first one reaches the end of the last.
-4. Where all states are summed once more behind the last block, the model has the gain of that sum.
+4. Where all states are summed once more behind the last block, or the end is divided by a number, the model has the gain of that.
 5. Where the last block of a list gives what is returned, and nothing adds it to the stream as before, nothing of the stream is returned; nor is it
    where a memory is returned that stands beside the stream and began as what a branch adds.
 """
@@ -69,7 +69,8 @@ def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unk
         return None
     if (returned := _unadded(*sure[0], forms)) is not None:
         return Whole(origin, returned, Range(0.0, 0.0), ())
-    if (end := _summed_on(*sure[0], _read(forms))) is not None:
+    end = _summed_on(*sure[0], _read(forms)) or _divided(forms, begin, last)
+    if end is not None:
         state = resolved(end, forms.inside(end))
         gain = next(_doubts(sure, state.lost), _times(state.terms.get(begin, ZERO).at_start().gain, factor))
         return Whole(origin, end, gain, _held(forms, outputs), measured=True)
@@ -186,6 +187,15 @@ def _summed_on(reader: Reader, operator: StreamOperator, forms: Forms) -> int | 
             form = forms.inside(node.index)
             return _followed(graph, forms, node.index, {n.source for n in forms.norms.by_node.values()}) if form.terms and form.lost is None else None
     return None
+
+
+def _divided(forms: Forms, begin: int, last: int) -> int | None:
+    """The last value that is the stream's end times a number, where that is another gain: a mean of states, whose sum is the end."""
+    end = _followed(forms.flow.graph, forms, last, {n.source for n in forms.norms.by_node.values()})
+    gains = [resolved(i, forms.inside(i)).terms.get(begin, ZERO).at_start().gain.number for i in (last, end)]
+    if end == last or gains[0] is None or gains[1] is None:
+        return None
+    return end if abs(gains[0] - gains[1]) > EVEN * abs(gains[0]) else None
 
 
 def _program(graph: Graph, call: int) -> list[str]:

@@ -79,7 +79,8 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
 def _is_gated(reader: Reader, operator: StreamOperator) -> bool:
     """Whether what multiplies the stream is made of what branches add: where that is nothing, it is not the multiplier of any run."""
     atoms = {a for s in operator.states for p in s.terms.values() for monomial, _ in p.terms for a in monomial}
-    gates = {a.node for a in atoms if a.node >= 0 and reader.flow.data[a.node]}
+    made = {a.key[1] if a.key[0] == "mask" else a.node for a in atoms}
+    gates = [n for n in made if isinstance(n, int) and n >= 0 and reader.flow.data[n]]
     return any(reader.flow.depends(gate, b.output) for gate in gates for _, b in reader.branches)
 
 
@@ -165,7 +166,14 @@ def _gain_of(facts: Facts, stream: Stream, reader: Reader, operator: StreamOpera
     for output in facts.graph.outputs:
         if added.issuperset(_added(reader, {output}, begin)) and reader.flow.depends(output, end):
             return SpotGain(begin, output, held)
-    return None if goes_on(facts.readers, operator) else SpotGain(begin, end, held)
+    size = numel(facts.graph.nodes[begin].shape or ())
+    for node in reversed(facts.graph.nodes[end:]):  # the mean of lanes behind the last block is the model's end
+        if numel(node.shape or ()) == size and (node.index == end or reader.flow.depends(node.index, end)):
+            if node.index == end and goes_on(facts.readers, operator):
+                return None
+            if added.issuperset(_added(reader, {node.index}, begin)):
+                return SpotGain(begin, node.index, held)
+    return None
 
 
 def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch) -> tuple[frozenset[int], bool]:
