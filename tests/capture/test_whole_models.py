@@ -268,6 +268,34 @@ def test_a_block_of_images_or_rows_where_depth_is_said(make: Make, shape: tuple[
     assert alone.target.depth_from == "model", "a network on images may return one"
 
 
+class Gates(nn.Module):
+    """What attention and a feed-forward give goes into the stream by a gate each, with weights and a sum of its own."""
+
+    class Gate(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.share, self.new = nn.Linear(2 * D, D), nn.Linear(2 * D, D)
+
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            share, new = (m(torch.cat([x, y], -1)) for m in (self.share, self.new))
+            return torch.lerp(x, torch.tanh(new), torch.sigmoid(share))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms, self.gates = (nn.ModuleList(make() for _ in range(2)) for make in (lambda: nn.LayerNorm(D), self.Gate))
+        self.branches = nn.ModuleList([Attention(), FFN()])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for norm, branch, gate in zip(self.norms, self.branches, self.gates, strict=True):
+            x = gate(x, branch(norm(x)))
+        return x
+
+
+def test_two_gates_are_parts_of_a_block_where_somebody_says_so() -> None:
+    report = screen.check(Gates(), example_inputs=_inputs("cpu"), depth=7, spot_check=False)
+    assert [s.depth for s in report.streams if s.role != "inner"] == [7]
+
+
 def test_a_network_whose_image_passes_weights_is_no_block() -> None:
     with pytest.raises(UsageError, match="a whole model"):
         screen.check(OnImages(skip=False), example_inputs=torch.zeros(2, D, 4, 4), depth=7)

@@ -22,7 +22,7 @@ from screen.capture.trace.loop import Key, leading
 from screen.capture.trace.tracer import Trace, run
 from screen.graph import Graph
 from screen.ops import CLASSES
-from screen.graph.repetition import stacked
+from screen.graph.repetition import FEW, stacked
 
 _PLAIN = frozenset({"add", "lerp", "index_add"})
 _SUMS = _PLAIN | {"sub", "rsub", "stack", "scatter_add", "index_put", "setitem", "alias"}
@@ -68,7 +68,7 @@ def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, sa
     depth = shape.depth
     if main.dim() != 3 and not shape.goes_on:
         return Looks(depth=depth)
-    return Looks(depth=depth) if depth > 1 else Looks(fed=_fed(model, order, output, found))
+    return Looks(depth=depth) if depth > (FEW if said else 1) else Looks(fed=_fed(model, order, output, found))
 
 
 def _is_positioned(graph: Graph) -> bool:

@@ -1,4 +1,4 @@
-"""What round 13 needs of its own to be measured: `python -m tests.adversary.round13.check_truth [file] [Class ...]`, PYTHONPATH=/work/rounds/c:/work/main; QUICK=1 for fewer draws.
+"""What round 13 needs of its own to be measured: `python -m tests.adversary.round13.check_truth [file] [Class ...]`; QUICK=1 for fewer draws.
 
 Models are measured on their stream: `features(x)` where a model has it, else the first block gets the input in the stream's place and the last block's output
 is looked at.

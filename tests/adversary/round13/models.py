@@ -626,7 +626,7 @@ TRUTH = {
     "DecisionTransformer": dict(_M, identity_gain=1.0, gradient_law="flat", softmax=True, depth=6, logits_bounded={0: False}, why="pre-norm."),
     "PatchTst": dict(_POST, depth=5, logits_bounded={0: False}, why="batch norms on the sum."),
     "Graphormer": dict(_PRE, depth=8, logits_bounded={0: False}, why="pre-norm."),
-    "Griffin": dict(_M, identity_gain=1.0, growth_fixed="linear", softmax=False, depth=6, why="pre-norm."),
+    "Griffin": dict(_M, identity_gain=32 ** 0.5, growth_fixed="linear", softmax=False, depth=6, why="pre-norm behind a factor √d."),
     "WaveNet": dict(_M, identity_gain=1.0, growth_fixed="linear", softmax=False, depth=8, why="tanh times sigmoid."),
     "AlbertLike": dict(_POST, depth=12, logits_bounded={0: False}, why="post-norm, tied."),
     "CloneStack": dict(_PRE, depth=8, logits_bounded={0: False}, why="pre-norm, all alike at the start."),
