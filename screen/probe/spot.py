@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -22,7 +21,7 @@ from screen.capture.trace.loop import Loop
 from screen.capture.trace.tracer import Trace, trace_beside
 from screen.probe.budget.budget import CALL, RATES, load_of
 from screen.probe.deeper import TIMES, depths
-from screen.probe.depth.laws import gap
+from screen.probe.linear_map import lasts, operator_norm, reach
 from screen.probe.measure.attention import MASKED, bounded_logits
 from screen.probe.measure.attention import logits as logits_of
 from screen.probe.measure.determinism import settled
@@ -35,6 +34,7 @@ from screen.probe.plan.spot_types import (
     FACTORS, FILLS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, Plain, SpotBranch, SpotCone, SpotPlan, SpotStream,
 )  # fmt: skip
 from screen.probe.second.plain import first, no_fast_path, ran, told
+from screen.probe.sizes import finite, gap_of, largest, most, plain_number, rms
 
 Make = Callable[[int], nn.Module]
 """Builds the model with weights, from a seed."""
@@ -55,21 +55,13 @@ SAME_FORWARD, SAME_BACKWARD = 1e-3, 1e-2
 """Relative differences up to which replay and module agree, in float32."""
 ROUNDING = 1e-5
 """Of the gradient of all parameters, below which that of one may be rounding, in float32."""
-CLIMBS, STEADY = 24, 1e-4
-"""Most steps of the power iteration for the gain of the linear part, and the relative change at which it ends."""
-AGAIN, RISEN = 24, 10.0
-"""How often the linear part is repeated to see whether its growth lasts, and from which growth on that is asked."""
 TURNS = 50
 """Passes of the linear part alone that its gain takes, at most."""
-DIRECTIONS = 3
-"""Random directions at the end of a stream from which what reaches it is asked."""
 SATURATED, LARGER = 1.02, 100.0
 """How many times larger what is added may be at the larger of two multiples of the stream than at the smaller one (its hundredth root gains a
 tenth), and at that one than at the stream as it is."""
 STATES = 6
 """States before the middle one that are tried for one that everything passes."""
-OVERFLOW = 1e100
-"""A size from which on it is no witness: squares and exponentials of it leave the range of floats."""
 LARGE = 1e15
 """A weight or a constant above which float32 has no room left for products."""
 
@@ -259,7 +251,7 @@ class Run:
             for f, s in zip(found.streams, self.plan.streams, strict=True)
         )
         return replace(
-            found, replayed=agrees, forward=_plain_number(forward), backward=_plain_number(backward), streams=streams, loss=self._loss(out)
+            found, replayed=agrees, forward=plain_number(forward), backward=plain_number(backward), streams=streams, loss=self._loss(out)
         )
 
     def _is_random(self, output: Tensor, gradients: Mapping[str, Tensor]) -> bool:
@@ -274,7 +266,7 @@ class Run:
         if self.plan.logits is None or not out.is_floating_point():
             return None
         u = out.detach().double()
-        return _plain_number(float((torch.logsumexp(u, -1) - u.mean(-1)).mean()))
+        return plain_number(float((torch.logsumexp(u, -1) - u.mean(-1)).mean()))
 
     def _is_float(self, index: int) -> bool:
         return (self.trace.graph.nodes[index].dtype or "").startswith(("float", "bfloat"))
@@ -336,7 +328,7 @@ class Run:
 
     def _is_still(self, stream: SpotStream, branch: SpotBranch, runs: Mapping[str, Look]) -> bool:
         """Whether a branch with free weights did not grow with them."""
-        sizes = [_plain_number(_largest(runs[r].values.get(branch.output), stream.axis)) for r in ("base", "heavy", "both")]
+        sizes = [plain_number(largest(runs[r].values.get(branch.output), stream.axis)) for r in ("base", "heavy", "both")]
         return bool(branch.free) and None not in sizes and max(s or 0.0 for s in sizes[1:]) <= STILL * (sizes[0] or 0.0)
 
     def _try(self, leaves: Env, begin: Env) -> Look:
@@ -376,24 +368,24 @@ class Run:
             return None, None
         kept = u[torch.isfinite(u) & (u > MASKED)] if isinstance(u, Tensor) else None
         rms = float(kept.square().mean().sqrt()) if kept is not None and kept.numel() else None
-        return (None if top is None else _plain_number(float(top))), (None if rms is None else _plain_number(rms))
+        return (None if top is None else plain_number(float(top))), (None if rms is None else plain_number(rms))
 
     def _stream(self, found: FoundStream, stream: SpotStream, runs: Mapping[str, Look], leaves: Env, begin: Env) -> FoundStream:
         base = runs["base"]
         states = [base.values.get(n) for n in stream.states]
         linear, gain = self._linear(stream, leaves, begin)
-        lasts = None if linear is None or gain is None else _lasts(linear, begin[stream.states[0]])
+        lasting = None if linear is None or gain is None else lasts(linear, begin[stream.states[0]])
         moved = [self._moved(stream, runs[name], linear) for name in ("base", *(f"x{f:g}" for f in FACTORS))]
         return replace(
             found,
-            rms=tuple(_plain_number(_rms(t)) for t in states),
-            apart=tuple(_plain_number(_gap(t, stream.axis)) for t in states),
+            rms=tuple(plain_number(rms(t)) for t in states),
+            apart=tuple(plain_number(gap_of(t, stream.axis)) for t in states),
             moved=tuple(moved),
             heavy=self._moved(stream, runs["heavy"], linear),
             gain=gain,
             is_linear=None if linear is None else gain is not None,
-            lasts=lasts,
-            repeats=self.plan.loop and lasts is not None and self._repeats(stream),
+            lasts=lasting,
+            repeats=self.plan.loop and lasting is not None and self._repeats(stream),
             branches=tuple(self._branch(stream, place, runs) for place in range(len(stream.branches))),
         )
 
@@ -408,7 +400,7 @@ class Run:
 
     def _branch(self, stream: SpotStream, place: int, runs: Mapping[str, Look]) -> FoundBranch:
         b = stream.branches[place]
-        sizes = {name: _plain_number(_largest(look.values.get(b.output), stream.axis)) for name, look in runs.items()}
+        sizes = {name: plain_number(largest(look.values.get(b.output), stream.axis)) for name, look in runs.items()}
         logits = [runs["base"].logits.get(n, (None, None)) for n in b.softmaxes]
         heavy = [runs[r].logits.get(n, (None, None))[0] for n in b.softmaxes for r in ("heavy", "both")]
         return FoundBranch(
@@ -418,11 +410,11 @@ class Run:
             sizes["base"],
             tuple(sizes[f"x{f:g}"] for f in FACTORS),
             *((sizes["heavy"], sizes["both"], sizes.get("last")) if b.free else (None, None, None)),
-            _max(top for top, _ in logits),
-            _max(rms for _, rms in logits),
-            _max(heavy),
-            _max(_finite(sizes.get(f"fill{number:g}")) for number in FILLS),
-            _max(_finite(runs[r].logits.get(n, (None, None))[0]) for n in b.softmaxes for r in runs if r.startswith("fill")),
+            most(top for top, _ in logits),
+            most(rms for _, rms in logits),
+            most(heavy),
+            most(finite(sizes.get(f"fill{number:g}")) for number in FILLS),
+            most(finite(runs[r].logits.get(n, (None, None))[0]) for n in b.softmaxes for r in runs if r.startswith("fill")),
         )
 
     def _linear(self, stream: SpotStream, leaves: Env, begin: Env) -> tuple[Callable[[Tensor], Tensor] | None, float | None]:
@@ -452,7 +444,7 @@ class Run:
             return found
 
         try:
-            return mapped, _operator_norm(mapped, like)
+            return mapped, operator_norm(mapped, like)
         except Exception:
             return None, None
 
@@ -477,13 +469,13 @@ class Run:
             return None
         begin = stream.mixed.begin
         mapped, like = self._map(stream.mixed.end, (begin, *stream.mixed.held), leaves)
-        return None if _reach(mapped, like) is None else _operator_norm(lambda v: mapped({**like, begin: v}), like[begin])
+        return None if reach(mapped, like) is None else operator_norm(lambda v: mapped({**like, begin: v}), like[begin])
 
     def _carried(self, cone: SpotCone | None, leaves: Env) -> Carried | None:
         """How far the first state and all that is added are carried to three states, where nothing that is added grows with them."""
         if cone is None or not self._is_held(cone, leaves):
             return None
-        found = [_reach(*self._map(node, (cone.begin, *cone.added), leaves)) for node in (cone.middle, cone.late, cone.end)]
+        found = [reach(*self._map(node, (cone.begin, *cone.added), leaves)) for node in (cone.middle, cone.late, cone.end)]
         one, two, three = (None if sizes is None else tuple(sizes[i] for i in (cone.begin, *cone.added)) for sizes in found)
         return None if one is None or two is None or three is None else (one, two, three)
 
@@ -535,8 +527,8 @@ class Run:
         if not isinstance(end, Tensor) or not isinstance(first, Tensor):
             return None
         if linear is None:
-            return _plain_number(_largest(end, stream.axis))
-        return _plain_number(_largest(end - linear(first), stream.axis))
+            return plain_number(largest(end, stream.axis))
+        return plain_number(largest(end - linear(first), stream.axis))
 
 
 @dataclass
@@ -545,68 +537,6 @@ class Look:
 
     values: Env = field(default_factory=dict)
     logits: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
-
-
-def _operator_norm(mapped: Callable[[Tensor], Tensor], like: Tensor) -> float | None:
-    """A lower bound of ‖A‖ by a few steps of a power iteration from several starts; None where the map is not linear."""
-    zero = mapped(torch.zeros_like(like))
-    generator = torch.Generator().manual_seed(7)
-    v = torch.randn(like.shape, generator=generator, dtype=torch.float64)
-    once, twice = mapped(v) - zero, mapped(2.0 * v) - zero
-    size = float(once.abs().amax())
-    if not math.isfinite(size) or float((twice - 2.0 * once).abs().amax()) > 1e-9 * max(size, 1e-300):
-        return None
-    best = 0.0
-    for start in (v, torch.ones_like(v)):
-        x = start / start.norm()
-        for _ in range(CLIMBS):
-            with torch.enable_grad():
-                x = x.detach().requires_grad_(True)
-                y = mapped(x) - zero
-            before, best = best, max(best, float(y.detach().norm() / x.detach().norm()))
-            if best - before < STEADY * best and before:
-                break
-            if not y.requires_grad or not float(y.detach().norm()):
-                break
-            (back,) = torch.autograd.grad(y, x, y.detach() / y.detach().norm(), allow_unused=True)
-            if back is None or not float(back.norm()):
-                break
-            x = back / back.norm()
-    return _plain_number(best)
-
-
-def _reach(mapped: Callable[[Env], Tensor], like: Mapping[int, Tensor]) -> dict[int, float] | None:
-    """For each value the largest found ‖Rᵀg‖/‖g‖, R its part in the end; None where the end is not linear in all of them together."""
-    generator = torch.Generator().manual_seed(17)
-    zero = mapped(dict(like))
-    one, other = ({i: torch.randn(v.shape, generator=generator, dtype=v.dtype) for i, v in like.items()} for _ in range(2))
-    parts = mapped(one) + mapped(other) - 2 * zero
-    size = float(parts.abs().amax())
-    if not math.isfinite(size) or float((mapped({i: one[i] + other[i] for i in like}) - zero - parts).abs().amax()) > 1e-9 * max(size, 1e-300):
-        return None
-    best = dict.fromkeys(like, 0.0)
-    for _ in range(DIRECTIONS):
-        with torch.enable_grad():
-            values = {i: v.clone().requires_grad_(True) for i, v in like.items()}
-            end = mapped(values)
-        g = torch.randn(end.shape, generator=generator, dtype=end.dtype)
-        back = torch.autograd.grad(end, list(values.values()), g, allow_unused=True)
-        best = {i: max(best[i], 0.0 if b is None else float(b.norm() / g.norm())) for i, b in zip(values, back, strict=True)}
-    return best
-
-
-def _lasts(mapped: Callable[[Tensor], Tensor], like: Tensor) -> float | None:
-    """How fast a linear map still makes a value larger after many times, over how fast in the beginning: 1 for an exponential, less for a power."""
-    v = torch.randn(like.shape, generator=torch.Generator().manual_seed(13), dtype=torch.float64)
-    zero, rates = mapped(torch.zeros_like(like)), list[float]()
-    for _ in range(AGAIN):
-        w = mapped(v) - zero
-        size = float(w.norm() / v.norm())
-        if w.shape != v.shape or not math.isfinite(size) or size <= 0:
-            return None
-        rates.append(math.log(size))
-        v = w / w.norm()
-    return rates[-1] / rates[0] if rates[0] > math.log(RISEN) else None
 
 
 def _given(value: Any, like: Tensor) -> Any:
@@ -649,42 +579,7 @@ def _sizes(gradients: Mapping[str, Tensor], branches: list[tuple[str, ...]]) -> 
 
 def _size(gradients: Mapping[str, Tensor], names: tuple[str, ...]) -> float | None:
     found = [float(gradients[n].double().square().sum()) for n in names if n in gradients]
-    return _plain_number(math.sqrt(math.fsum(found))) if found else None
-
-
-def _rms(value: Any) -> float:
-    return float(value.square().mean().sqrt()) if isinstance(value, Tensor) and value.numel() else math.nan
-
-
-def _gap(value: Any, axis: int) -> float:
-    if not isinstance(value, Tensor) or value.dim() < 2:
-        return math.nan
-    rows = value.movedim(axis, -1)
-    return gap(rows.reshape(rows.shape[0] if rows.dim() > 2 else 1, -1, rows.shape[-1]))
-
-
-def _largest(value: Any, axis: int) -> float:
-    """rms of the largest token."""
-    if not isinstance(value, Tensor) or not value.dim() or not value.numel():
-        return math.nan
-    return float(value.square().mean(axis).sqrt().amax())
-
-
-def _max(values: Any) -> float | None:
-    kept = [v for v in values if v is not None]
-    return max(kept) if kept else None
-
-
-def _finite(value: float | None) -> float | None:
-    """Nothing for what left the range of floats: a bounded value may, by the way it is computed."""
-    return value if value is not None and abs(value) < OVERFLOW else None
-
-
-def _plain_number(value: float | None) -> float | None:
-    """A number that JSON can carry: infinity is the largest of floats, and what is no number is none."""
-    if value is None or math.isnan(value):
-        return None
-    return value if math.isfinite(value) else math.copysign(sys.float_info.max, value)
+    return plain_number(math.sqrt(math.fsum(found))) if found else None
 
 
 __all__ = ["spot_check"]

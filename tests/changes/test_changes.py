@@ -97,7 +97,8 @@ def test_what_is_tried_is_what_findings_propose() -> None:
     found = gains(facts(24, **POST))
     assert [found[name].closes for name in ("norms-inside", "deepnorm", "qk-norm")] == [("D",), ("D",), ("L",)]
     assert found["norms-inside"].opens == ("R",)
-    assert found["deepnorm"].before is None and found["deepnorm"].after is not None, "no rate is expected to train 24 such blocks"
+    before, after = found["deepnorm"].before, found["deepnorm"].after
+    assert before is not None and after is not None and after.value > 3 * before.value, "24 such blocks tolerate little"
     shallow = gains(facts(6, **POST))["deepnorm"]
     assert shallow.before is not None and shallow.after is not None and shallow.before.value * 5 < shallow.after.value
     assert set(gains(facts(**PRE))) == {"qk-norm", "norms-behind"}

@@ -231,26 +231,6 @@ class RunningSums(nn.Module):
         return x
 
 
-class NormedAtTheEnd(nn.Module):
-    """A branch behind a norm, and one whose sum is normed: what a block gives is bounded whatever the weights."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.last, self.one, self.two = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + F.gelu(self.one(self.first(x)))
-        return self.last(x + F.gelu(self.two(x)))
-
-
-class NormedInBetween(NormedAtTheEnd):
-    """... and the other way round: what the last branch adds is free."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.last(x + F.gelu(self.two(x)))
-        return x + F.gelu(self.one(self.first(x)))
-
-
 def report(name: str, depth: int | None = None) -> Report:
     return screen.check(f"{__file__}::{name}", depth=depth, isolate=False)
 
@@ -335,8 +315,3 @@ def test_sums_over_tokens_on_the_stream_leave_it_one() -> None:
     found = report("RunningSums", 6)
     assert [s.depth for s in found.streams] == [6]
     assert [c.value for c in found.claims if (c.claim, c.weights) == ("growth", "fixed")] != ["linear"]
-
-
-@pytest.mark.parametrize(("name", "law"), [("NormedAtTheEnd", "bounded"), ("NormedInBetween", None)])
-def test_growth_over_all_weights_is_that_of_what_blocks_give(name: str, law: str | None) -> None:
-    assert [c.value for c in report(name, 6).claims if (c.claim, c.weights) == ("growth", "all")] == [law]

@@ -183,7 +183,7 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
         if all_weights and any(s.normed_skip for s, _ in known):
             return Unknown("what a branch adds behind the norm on the stream is free", (known[0][0].add,))
         every = not all_weights or all(a is True or b.any_weights for a, (_, b) in zip(answers, known, strict=True))
-        if all(a is True for a in answers) or (every and _resets(known, all_weights)) or (all_weights and answers and answers[-1] is True):
+        if all(a is True for a in answers) or (every and _resets(known, all_weights)):
             slopes.append(0.0)
             continue
         lost = next((a for a in answers if isinstance(a, Unknown)), None)

@@ -20,6 +20,7 @@ from screen.facts.operator.forms import Forms
 from screen.facts.operator.polynomial import ZERO, Range
 from screen.facts.operator.recurrence import StreamOperator, resolved
 from screen.graph import Graph
+from screen.structure.dataflow import number
 from screen.structure.reach import used
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Unknown
@@ -69,8 +70,7 @@ def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unk
         return None
     if (returned := _unadded(*sure[0], forms)) is not None:
         return Whole(origin, returned, Range(0.0, 0.0), ())
-    end = _summed_on(*sure[0], _read(forms)) or _divided(forms, begin, last)
-    if end is not None:
+    if (end := _summed_on(*sure[0], forms) or _divided(forms, last)) is not None:
         state = resolved(end, forms.inside(end))
         gain = next(_doubts(sure, state.lost), _times(state.terms.get(begin, ZERO).at_start().gain, factor))
         return Whole(origin, end, gain, _held(forms, outputs), measured=True)
@@ -184,18 +184,25 @@ def _summed_on(reader: Reader, operator: StreamOperator, forms: Forms) -> int | 
         past = (i for i in node.inputs if i != end and not flow.depends(i, end))
         met = met or any(flow.depends(i, operator.begin) or i == operator.begin for i in past)
         if met and node.op in JOINS and math.prod(node.shape or ()) == size:
-            form = forms.inside(node.index)
+            form = _read(forms).inside(node.index)
             return _followed(graph, forms, node.index, {n.source for n in forms.norms.by_node.values()}) if form.terms and form.lost is None else None
     return None
 
 
-def _divided(forms: Forms, begin: int, last: int) -> int | None:
-    """The last value that is the stream's end times a number, where that is another gain: a mean of states, whose sum is the end."""
-    end = _followed(forms.flow.graph, forms, last, {n.source for n in forms.norms.by_node.values()})
-    gains = [resolved(i, forms.inside(i)).terms.get(begin, ZERO).at_start().gain.number for i in (last, end)]
-    if end == last or gains[0] is None or gains[1] is None:
+def _divided(forms: Forms, last: int) -> int | None:
+    """The last value that is the stream's end times a number other than one: a mean of states, of which the end is the sum."""
+    flow, norms, factor = forms.flow, {n.source for n in forms.norms.by_node.values()}, 1.0
+    graph, live, end = flow.graph, used(flow.graph), last
+    while end not in norms and len(users := [u for u in graph.users[end] if u in live]) == 1:
+        node = graph.nodes[users[0]]
+        by = None if len(node.args) != 2 or node.inputs != (end,) else number(flow.operand(node, 1, "other"))
+        if node.op not in ("mul", "div", "true_divide") or not by:
+            break
+        end, factor = node.index, factor * (by if node.op == "mul" else 1 / by)
+    if abs(abs(factor) - 1.0) <= EVEN:
         return None
-    return end if abs(gains[0] - gains[1]) > EVEN * abs(gains[0]) else None
+    _read(forms)
+    return end
 
 
 def _program(graph: Graph, call: int) -> list[str]:
