@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch.distributed as dist
 
 from screen.capture.build import launcher
 from screen.capture.build.build import build
-from screen.capture.kernels import older, stand_in
+from screen.capture.kernels import older
 from screen.capture.trace.tracer import trace
 from screen.child.run import explain, none_at
 from screen.child.protocol import Request
@@ -452,69 +451,6 @@ def test_a_keyword_of_another_version_is_left_out_where_it_is_none(write: Any) -
     assert older.notes() == ()
     with pytest.raises(TypeError, match="way"):
         built(write(source.format(3), name="stated.py") + "::Net")
-
-
-KERNELS = {
-    "flash_attn": "h = x.unflatten(-1, (3, 8))\n"
-    "        return flash_attn_func(h, h[:, :, :1], h[:, :, :1], causal=True, window_size=(4, 0), softcap=5.0).flatten(2)",
-    "flash_attn.bert_padding": "flat, where, starts, longest, _ = unpad_input(x, torch.ones(x.shape[:2], dtype=torch.bool))\n"
-    "        h = flat.unflatten(-1, (3, 8))\n        from flash_attn import flash_attn_varlen_func\n"
-    "        return pad_input(flash_attn_varlen_func(h, h, h, starts, starts, longest, longest).flatten(1), where, *x.shape[:2])",
-    "xformers.ops": "h = x.unflatten(-1, (3, 8))\n        return memory_efficient_attention(h, h, h, attn_bias=LowerTriangularMask()).flatten(2)",
-    "apex.normalization": "return FusedRMSNorm(24)(FusedLayerNorm(24)(x))",
-    "mamba_ssm.ops.selective_scan_interface": "u = x.transpose(1, 2)\n        A, B = -torch.ones(24, 4), torch.ones(x.shape[0], 4, x.shape[1])\n"
-    "        return selective_scan_fn(u, u, A, B, B, torch.ones(24), z=u, delta_softplus=True).transpose(1, 2)",
-    "causal_conv1d": "return causal_conv1d_fn(x.transpose(1, 2), torch.ones(24, 4), activation='silu').transpose(1, 2)",
-    "mamba_ssm.ops.triton.layer_norm": "y, r = layer_norm_fn(x, torch.ones(24), None, residual=x, prenorm=True, is_rms_norm=True)\n        return y",
-}
-
-
-@pytest.fixture
-def standing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forgets what was stood in for."""
-    monkeypatch.setattr(stand_in, "_standing", set())
-    yield
-    for name in [n for n in sys.modules if n.partition(".")[0] in stand_in.PACKAGES]:
-        del sys.modules[name]
-
-
-@pytest.mark.parametrize("module", KERNELS)
-def test_kernels_that_are_not_installed_are_written_out(write: Any, standing: None, module: str) -> None:
-    names = ", ".join(stand_in.TABLE[module])
-    (b,) = built(write(f"from {module} import {names}\n\nclass Net(Base):\n    def extra(self, x):\n        {KERNELS[module]}\n"))
-    assert runs(b) == ""
-
-
-def test_kernels_that_are_there_run_on_no_meta_device(write: Any, standing: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(stand_in, "_own", set())
-    for folder in ("mamba_ssm", "mamba_ssm/ops", "mamba_ssm/ops/triton"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "__init__.py").touch()
-    (tmp_path / "mamba_ssm/ops/triton/layer_norm.py").write_text("HERE = 1\ndef layer_norm_fn(*args, **more):\n    raise RuntimeError('no GPU')\n")
-    line = KERNELS["mamba_ssm.ops.triton.layer_norm"]
-    source = "from mamba_ssm.ops.triton.layer_norm import HERE, layer_norm_fn\n\nclass Net(Base):\n    def extra(self, x):\n"
-    (b,) = built(write(f"{source}        {line}\n"))
-    assert runs(b) == "" and "kernels of `mamba_ssm` need a GPU" in b.info.notes[0]
-
-
-def test_what_a_compiler_of_kernels_computes_in_python(write: Any, standing: None) -> None:
-    source = (
-        "import triton\nSIZE = triton.next_power_of_2(17) + triton.cdiv(9, 4)\n"
-        "CONFIGS = [c for c in (triton.Config({}, num_warps=n) for n in (4, 64)) if c.num_warps < 32]\n\n"
-    )
-    (b,) = built(write(source + "class Net(Base):\n    def __init__(self):\n        super().__init__(SIZE + len(CONFIGS))\n"))
-    assert b.model.embed.embedding_dim == 32 + 3 + 1  # type: ignore[union-attr]
-
-
-def test_a_kernel_that_nothing_stands_in_for_is_named(write: Any, standing: None) -> None:
-    source = (
-        "import triton\nimport triton.language as tl\nfrom flash_attn.odd import odd\n\n@triton.jit\n"
-        "def kernel(x, N: tl.constexpr):\n    pass\n\n"
-    )
-    (b,) = built(write(source + "class Net(Base):\n    def extra(self, x):\n        kernel[(1,)](x, 2)\n        return x\n"))
-    assert "the kernel `kernel` needs `triton`" in runs(b)
-    (b,) = built(write(source + "class Net(Base):\n    def extra(self, x):\n        return odd(x)\n", "other.py"))
-    assert "`flash_attn.odd.odd` is not installed" in runs(b)
 
 
 # -- inputs --------------------------------------------------------------------------------------------------------------------------------

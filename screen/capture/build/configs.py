@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import functools
 import glob
 import importlib.util
 import inspect
@@ -27,6 +26,7 @@ from torch import nn
 
 from screen.capture.build.examples import example, literals_of, tables
 from screen.capture.build.overrides import changes, plain, unknown
+from screen.capture.build.reads import NOT_ATTRIBUTES, asked_for, is_read_by_name, reads, tree_of
 from screen.capture.inputs.missing import condition, frames, parts_of, statement
 from screen.capture.trace.source_lines import HERE, TORCH
 from screen.errors import UsageError
@@ -39,7 +39,6 @@ BESIDE = 64
 """Files of a folder that are looked at."""
 OFFER = "get_default_config"
 """The method without arguments by which a class gives its own defaults."""
-_NOT_ATTRIBUTES = frozenset(vars(dict)) | {"to_dict", "merge_from_dict"}
 
 
 class Missing(AttributeError, KeyError):
@@ -92,81 +91,6 @@ class Given(dict[str, Any]):
 
 
 # -- what the code reads -------------------------------------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=64)
-def _tree(entry: Any) -> ast.AST | None:
-    """The source of a class (its constructor, with those of its bases in the same file) or of a function."""
-    try:
-        return ast.parse(inspect.cleandoc("\n" + inspect.getsource(entry)))
-    except (OSError, SyntaxError, TypeError, IndentationError):
-        return None
-
-
-def reads(entry: Any, name: str) -> dict[str, bool]:
-    """The names that the code of `entry` reads of its argument `name` (`cfg.x`, `cfg["x"]`), with whether each must be there."""
-    tree = _tree(entry)
-    found: dict[str, bool] = {}
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name and isinstance(node.ctx, ast.Load):
-            if node.attr not in _NOT_ATTRIBUTES:
-                found[node.attr] = True
-        elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == name:
-            if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-                found[node.slice.value] = True
-        elif isinstance(node, ast.Call) and (key := _asked(node, name)):
-            found.setdefault(key, False)
-    return found
-
-
-def entries_read(entry: Any, name: str) -> list[str]:
-    """The keys that the code reads of its argument `name`, `batch["x"]`."""
-    tree = _tree(entry)
-    subscripts = [
-        n.slice.value
-        for n in (ast.walk(tree) if tree is not None else ())
-        if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.value.id == name and isinstance(n.slice, ast.Constant)
-    ]
-    return list(dict.fromkeys(key for key in subscripts if isinstance(key, str)))
-
-
-def entries_offered(entry: Any, name: str) -> list[str]:
-    """The keys that the code asks its argument `name` for: those that it reads, `name.get("x")`, and those of the table that stands for it where it
-    is left out, `name or {"x": None}`."""
-    tree = _tree(entry)
-    found = entries_read(entry, name)
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Call) and (key := _asked(node, name)):
-            found.append(key)
-        elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and isinstance(node.values[0], ast.Name) and node.values[0].id == name:
-            tables = [v for v in node.values[1:] if isinstance(v, ast.Dict)]
-            found += [k.value for v in tables for k in v.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
-    return list(dict.fromkeys(found))
-
-
-def _asked(call: ast.Call, name: str) -> str:
-    """The name in `cfg.get("x")` and `getattr(cfg, "x", default)`."""
-    method = isinstance(call.func, ast.Attribute) and call.func.attr == "get" and isinstance(call.func.value, ast.Name) and call.func.value.id == name
-    function = isinstance(call.func, ast.Name) and call.func.id in ("getattr", "hasattr") and len(call.args) > 1
-    if method and call.args:
-        key = call.args[0]
-    elif function and isinstance(call.args[0], ast.Name) and call.args[0].id == name:
-        key = call.args[1]
-    else:
-        return ""
-    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
-
-
-def is_read_by_name(key: str, *sources: Any) -> bool:
-    """Does modelling code ask a configuration for this name, `getattr(config, "key")`, in one of these modules?"""
-    pattern = re.compile(rf"""(?:getattr|hasattr)\(\s*[\w.]+\s*,\s*["']{re.escape(key)}["']|\.get\(\s*["']{re.escape(key)}["']""")
-    for source in sources:
-        try:
-            if source is not None and pattern.search(inspect.getsource(source)):
-                return True
-        except (OSError, TypeError):
-            continue
-    return False
 
 
 # -- which configuration -------------------------------------------------------------------------------------------------------------------
@@ -239,13 +163,13 @@ def is_config(parameter: inspect.Parameter, entry: Any) -> bool:
     """Is an argument without a class of its own read as a configuration: asked for names, and (almost) never told to do anything?"""
     if parameter.default not in (parameter.empty, None) or not _says_nothing(parameter):
         return False
-    tree, name, asked, told = _tree(entry), parameter.name, 0, 0
+    tree, name, asked, told = tree_of(entry), parameter.name, 0, 0
     for node in ast.walk(tree) if tree is not None else ():
         own = node.func if isinstance(node, ast.Call) else node
         if isinstance(own, ast.Attribute | ast.Subscript) and isinstance(own.value, ast.Name) and own.value.id == name:
-            told += own is not node and isinstance(own, ast.Attribute) and own.attr not in _NOT_ATTRIBUTES  # `encoder.embed(x)`: a part
+            told += own is not node and isinstance(own, ast.Attribute) and own.attr not in NOT_ATTRIBUTES  # `encoder.embed(x)`: a part
             asked += own is node
-        asked += isinstance(node, ast.Call) and bool(_asked(node, name))
+        asked += isinstance(node, ast.Call) and bool(asked_for(node, name))
     return asked > 1 + 3 * told
 
 
@@ -472,7 +396,7 @@ def _default_config(offer: Any, name: str, entry: Any, settings: Mapping[str, An
 def _written(entry: Any) -> dict[str, Any]:
     """What the code of a class writes to a configuration itself, `config.vocab_size = 50257` (in another method, for published weights)."""
     found: dict[str, Any] = {}
-    tree = _tree(entry)
+    tree = tree_of(entry)
     for node in ast.walk(tree) if tree is not None else ():
         target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
         value = node.value if isinstance(node, ast.Assign) else None
@@ -501,7 +425,7 @@ def _set_over(config: Any, settings: Mapping[str, Any]) -> None:
 def _choices(entry: Any, name: str) -> dict[str, dict[str, list[str]]]:
     """Tables in the code that a name of its configuration looks up, `{"small": dict(depth=6), …}[cfg.size]`: `{"size": {"small": ["depth"], …}}`."""
     found: dict[str, dict[str, list[str]]] = {}
-    tree = _tree(entry)
+    tree = tree_of(entry)
     for node in ast.walk(tree) if tree is not None else ():
         if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Dict):
             continue
@@ -522,7 +446,7 @@ def _names_in(row: ast.expr) -> list[str]:
 
 def _is_set(entry: Any, name: str, key: str) -> bool:
     """Does the code write this name of its configuration itself, `cfg.x = …`?"""
-    tree = _tree(entry)
+    tree = tree_of(entry)
     return any(
         isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name) and n.value.id == name and n.attr == key
         for n in (ast.walk(tree) if tree is not None else ())
@@ -615,17 +539,13 @@ __all__ = [
     "build_config",
     "config_of",
     "defaults_of",
-    "entries_offered",
-    "entries_read",
     "fields_of",
     "fitted",
     "given_config",
     "globals_of",
     "is_config",
-    "is_read_by_name",
     "needs",
     "offered_names",
-    "reads",
     "refused",
     "refuses",
 ]

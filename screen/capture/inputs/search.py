@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture import phase
-from screen.capture.build.configs import entries_offered, entries_read
+from screen.capture.build.reads import entries_offered, entries_read
 from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, forward_signature, widths_of
 from screen.capture.inputs.explicit import Inputs

@@ -1,0 +1,64 @@
+"""Experts as people write them: as products, taken by a choice, softly, and in a loop; none of them is attention."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tests.structure.test_written_stacks import DEPTH, FFN, TOKENS, WIDTH, Attention, Residual, blocks, read
+
+
+class Experts(nn.Module):
+    """Experts as products: tokens handed out by a table of a choice, weights taken by a choice, or softly by a table of slots."""
+
+    def __init__(self, how: str, count: int = 4) -> None:
+        super().__init__()
+        self.how, self.route = how, nn.Linear(WIDTH, count, bias=False)
+        self.up, self.down = nn.Parameter(torch.randn(count, WIDTH, 80) / 9), nn.Parameter(torch.randn(count, 80, WIDTH) / 9)
+        self.slots = nn.Parameter(torch.randn(WIDTH, count * 2) / 9)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights, chosen = self.route(x).softmax(-1).topk(1, -1)
+        if self.how == "taken":
+            y = F.relu(torch.einsum("b n d, b n k d f -> b n k f", x, self.up[chosen]))
+            return torch.einsum("b n k f, b n k f d, b n k -> b n d", y, self.down[chosen], weights)
+        if self.how == "soft":
+            logits = (x @ self.slots).unflatten(-1, (4, 2))
+            out, back = logits.softmax(1), logits.flatten(2).softmax(-1).unflatten(-1, (4, 2))
+        else:
+            out = F.one_hot(chosen[..., 0], 4).to(x.dtype)[..., None] * F.one_hot(torch.arange(TOKENS) % 5, 5).to(x.dtype)[None, :, None]
+            back = out * weights[..., None]
+        y = F.relu(torch.einsum("b n e c, b n d, e d f -> e b c f", out, x, self.up))
+        return torch.einsum("b n e c, e b c f, e f d -> b n d", back, y, self.down)
+
+
+class Looped(nn.Module):
+    """Scores by a sigmoid, of which a top-k with a bias gives the numbers alone; a loop over experts, and one that all tokens go through."""
+
+    def __init__(self, count: int = 4) -> None:
+        super().__init__()
+        self.score, self.bias = nn.Linear(WIDTH, count, bias=False), nn.Buffer(torch.zeros(count))
+        self.experts, self.shared = nn.ModuleList(FFN() for _ in range(count)), FFN()
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.view(-1, WIDTH)
+        scores = self.score(rows).sigmoid()
+        chosen = (scores + self.bias).topk(2, -1)[1]
+        weights, made = scores.gather(1, chosen), torch.zeros_like(rows)
+        for number, expert in enumerate(self.experts):
+            token, place = torch.where(chosen == number)
+            made[token] += expert(rows[token]) * weights[token, place, None]
+        return (made + self.shared(rows)).view(x.shape)
+
+
+def test_experts_in_a_loop_of_which_only_the_numbers_are_read() -> None:
+    layers = [Residual(part) for _ in range(DEPTH) for part in (Attention(), Looped())]
+    assert blocks(read(nn.Sequential(*layers, nn.LayerNorm(WIDTH)))) == ["3: attention pre, moe pre"]
+
+
+@pytest.mark.parametrize("how", ["handed", "taken", "soft"])
+def test_experts_that_are_products_are_no_attention(how: str) -> None:
+    layers = [Residual(part) for _ in range(DEPTH) for part in (Attention(), Experts(how))]
+    assert blocks(read(nn.Sequential(*layers, nn.LayerNorm(WIDTH)))) == ["3: attention pre, moe pre"]
