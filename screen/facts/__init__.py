@@ -16,7 +16,6 @@ from screen.facts.whole import blocks_in_one
 from screen.graph import Graph
 from screen.graph.gc_pause import put_off
 from screen.graph.parted import parted
-from screen.graph.repetition import FEW
 from screen.graph.unloop import first_copy
 from screen.structure.chains.find import chains_of
 from screen.structure.coverage import coverage_of, doubled_norms, guessed, hollow_norms
@@ -27,6 +26,8 @@ from screen.structure.streams.build import readers_of, streams_of
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Sublayer, Unknown
 
+FEW = 3
+"""Equal branches in a row up to which somebody may call them one block."""
 CUT = "the stream itself passes matrices"
 
 

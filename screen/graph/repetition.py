@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 MANY = 3
 """Equal neighbours that are a stack whatever stands beside them."""
-FEW = 3
-"""Equal branches in a row up to which somebody may call them one block."""
 
 
 def stacked(members: Sequence[object], whole: Sequence[bool]) -> int:

@@ -291,7 +291,7 @@ class Gates(nn.Module):
         return x
 
 
-def test_two_gates_are_parts_of_a_block_where_somebody_says_so() -> None:
+def test_two_gates_that_join_what_others_make_are_parts_of_a_block() -> None:
     report = screen.check(Gates(), example_inputs=_inputs("cpu"), depth=7, spot_check=False)
     assert [s.depth for s in report.streams if s.role != "inner"] == [7]
 

@@ -319,7 +319,7 @@ ELSEWHERE = {
     "facts.advice.ONE_KEY": "a number that advice speaks of, no threshold",
     "rules.logits_at_start.KEYS": "FROZEN is made of it",
     "rules.identity_path.MOST_KINDS": "a matter of length", "rules.softmax_over_summed_axis.MOST": "ops that are followed",
-    "facts.queries.ROUNDING": "of floats",
+    "facts.FEW": "tests/capture/test_loops.py", "facts.queries.ROUNDING": "of floats",
     "facts.output_map._LONGEST": "ops that are followed", "facts.operator.recurrence.EVEN": "of floats",
     "facts.operator.whole.EVEN": "of floats",
     "facts.claims.derive.SLACK": "of floats",

@@ -22,7 +22,7 @@ from screen.capture.trace.loop import Key, leading
 from screen.capture.trace.tracer import Trace, run
 from screen.graph import Graph
 from screen.ops import CLASSES
-from screen.graph.repetition import FEW, stacked
+from screen.graph.repetition import stacked
 
 _PLAIN = frozenset({"add", "lerp", "index_add"})
 _SUMS = _PLAIN | {"sub", "rsub", "stack", "scatter_add", "index_put", "setitem", "alias"}
@@ -68,7 +68,7 @@ def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, sa
     depth = shape.depth
     if main.dim() != 3 and not shape.goes_on:
         return Looks(depth=depth)
-    return Looks(depth=depth) if depth > (FEW if said else 1) else Looks(fed=_fed(model, order, output, found))
+    return Looks(depth=depth) if depth > 1 else Looks(fed=_fed(model, order, output, found))
 
 
 def _is_positioned(graph: Graph) -> bool:
@@ -234,7 +234,15 @@ class Shape:
         """How many blocks a sequence of calls is; 0 where nothing in it repeats."""
         members = [c for c in calls if self._is_gate(c) and self._is_block(c)]
         members = [c for c in members for _ in range(self.graph.times.get(self.graph.calls[c].module, 1))]
-        return stacked([self._print(c) for c in members], [self._adds(c) > 1 for c in members])
+        units = [(self._print(c), self._mapped(before, c)) for before, c in zip([None, *members], members, strict=False)]
+        return stacked(units, [self._adds(c) > 1 for c in members])
+
+    def _mapped(self, before: int | None, call: int) -> tuple[object, ...]:
+        """The weighted ops between two members: what one that only joins (a gate with weights of its own) adds is part of the unit."""
+        if before is None or before == call:
+            return ()
+        nodes = self.graph.nodes[self.inside[before][-1] + 1 : self.inside[call][0]]
+        return tuple((n.op, n.shape) for n in nodes if n.index in self.data and CLASSES.get(n.op) == "weighted")
 
     def _dependent(self, calls: list[int]) -> int:
         """How many calls with weights of their own, and with sums in them or between them, read each other; 0 for fewer than MANY. Skips may
