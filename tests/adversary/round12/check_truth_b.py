@@ -4,18 +4,13 @@ Models are measured on their stream: the first block gets the input in the strea
 final norm and the head). A model whose stream is not one chain of modules has a line in STREAM.
 """
 
-import importlib
-import os
-import sys
-import types
 from pathlib import Path
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
 
-from tests.adversary.rounds import _measure
-from tests.adversary.rounds._measure import LATE, main, of_branch
+from tests.adversary.rounds._measure import LATE
+from tests.adversary.rounds._streams import pair, run
 
 FILES = ["engineers", "slips"]
 HERE = str(Path(__file__).parent)
@@ -45,36 +40,12 @@ STREAM = {
 }
 
 
-def on_stream(name, cls):
-    class Probe(nn.Module):
-        def __init__(self, n=None):
-            super().__init__()
-            self.m = cls(4 if n is None else n)      # four layers are enough to see the first one's values
-
-        @property
-        def blocks(self):
-            return list(BLOCKS[name](self.m) if name in BLOCKS else getattr(self.m, "blocks", None) or self.m.layers)
-
-        def forward(self, x):
-            if name in STREAM:
-                return STREAM[name](self.m, x)
-            got, blocks = {}, self.blocks
-            hooks = [blocks[0].register_forward_pre_hook(lambda mod, a: (x, *a[1:])),
-                     blocks[-1].register_forward_hook(lambda mod, a, o: got.__setitem__("y", o))]
-            self.m(x)
-            for h in hooks:
-                h.remove()
-            return got["y"]
-    return Probe
+def blocks_of(name, m):
+    return list(BLOCKS[name](m) if name in BLOCKS else getattr(m, "blocks", None) or m.layers)
 
 
-def pair(x, *branches):
-    """Each branch reads the sum with those before it."""
-    out = []
-    for f in branches:
-        out.append(f(x))
-        x = x + out[-1]
-    return out
+def stream_of(name, m):
+    return (lambda x: STREAM[name](m, x)) if name in STREAM else None
 
 
 def base(attn=lambda m, h: m.attn(h)):
@@ -111,28 +82,5 @@ DEPTHS = {"UNetAdd": LATE, "RunningTokens": LATE, **dict.fromkeys(("T5Like", "Mo
           "DetachedSkip": (6, 12, 24, 48)}      # deeper, the gradient is below the smallest number
 
 
-def wrapped(name):
-    """The file as a module in which every model is replaced by its stream."""
-    real = importlib.import_module(f"tests.adversary.round12.{name}")
-    shown = types.ModuleType(name)
-    shown.TRUTH, shown.example_inputs = real.TRUTH, real.example_inputs
-    for key, truth in real.TRUTH.items():
-        cls = getattr(real, key)
-        if truth["kind"] == "model" and (key in sys.argv or len(sys.argv) < 3):          # the model itself runs, eager and meta
-            torch.set_default_dtype(torch.float32)
-            assert cls()(*real.example_inputs()).shape == (2, 16, 32), key
-            torch.set_default_dtype(torch.float64)
-        setattr(shown, key, on_stream(key, cls) if truth["kind"] == "model" else cls)
-    return shown
-
-
 if __name__ == "__main__":
-    nn.Dropout.forward = lambda self, x: x       # truths are about what is trained, not about one draw
-    if os.environ.get("QUICK"):                  # a loaded machine: fewer seeds and steps, half the depths
-        _measure.range = lambda n: range({60: 6, 40: 20, 3: 1, 2: 1}.get(n, n))
-        for f in FILES:
-            for key in importlib.import_module(f"tests.adversary.round12.{f}").TRUTH:
-                DEPTHS.setdefault(key, (6, 12, 24, 48))
-    for f in FILES:
-        sys.modules[f] = wrapped(f)
-    main(HERE, BRANCH, WITNESS, ZEROED, DEPTHS, FILES)
+    run(__package__, FILES, DEPTHS, blocks_of, stream_of, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED)

@@ -4,12 +4,7 @@ Models are measured on their stream: `features(x)` where a model has it, else th
 is looked at.
 """
 
-import importlib
-import inspect
-import os
 import re
-import sys
-import types
 from pathlib import Path
 
 import torch
@@ -17,7 +12,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from tests.adversary.rounds import _measure
-from tests.adversary.rounds._measure import hook_outputs, main, of_branch
+from tests.adversary.rounds._measure import LATE, hook_outputs
+from tests.adversary.rounds._streams import run
 
 FILES = ["blocks", "models", "more"]
 HERE = str(Path(__file__).parent)
@@ -27,7 +23,7 @@ _measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*\.(g|gamma|weigh
 _measure._note = lambda u: _measure.SEEN.append(torch.where(torch.isinf(u) | (u <= -1e300), torch.zeros_like(u), u))      # the lowest number is a mask
 
 
-def find(m):
+def find(name, m):
     for key in ("blocks", "layers", "h", "layer"):
         if hasattr(m, key):
             got = getattr(m, key)
@@ -35,41 +31,8 @@ def find(m):
     raise AttributeError(type(m))
 
 
-def on_stream(name, cls):
-    class Probe(nn.Module):
-        def __init__(self, n=None):
-            super().__init__()
-            self.m = cls(4 if n is None else n)
-
-        @property
-        def blocks(self):
-            return find(self.m)
-
-        def forward(self, x):
-            if hasattr(self.m, "features"):
-                return self.m.features(x)
-            got, blocks = {}, self.blocks
-            hooks = [blocks[0].register_forward_pre_hook(lambda mod, a: (x, *a[1:])),
-                     blocks[-1].register_forward_hook(lambda mod, a, o: got.__setitem__("y", o))]
-            self.m(x)
-            for h in hooks:
-                h.remove()
-            return got["y"]
-    return Probe
-
-
-def pair(x, *branches):
-    """Each branch reads the sum with those before it."""
-    out = []
-    for f in branches:
-        out.append(f(x))
-        x = x + out[-1]
-    return out
-
-
-def last_input(*names):
-    """What the maps give that end the branches, in order."""
-    return hook_outputs(*names)
+def stream_of(name, m):
+    return getattr(m, "features", None)
 
 
 def difference(m, x):
@@ -98,40 +61,9 @@ BRANCH = {
 ZEROED = {"RawSecondBranch", "EyeStart"}
 WITNESS = {}
 _L = (24, 48, 96, 192)
-DEPTHS = dict.fromkeys(("SqrtHalfResidual", "SigmoidAttentionBlock", "UnitOverPlaces", "QueryNormOnly", "AudioEncoder", "ElmoMixture", "MultiplierOnSum"), _L) | {"ClampedStream": _measure.LATE, "GatedXlLayer": _measure.LATE, "RunningMeanOfLayers": _measure.LATE, "EmbeddingScaleEachLayer": (12, 24, 48, 96)}
-FAR = {"MeanOfThree", "AveragedStates", "SkipGainFromTenth"}      # gains below what a stream of 1e10 can show beside branches of size 1
-LOGITS = {}
-
-
-_space = dict(_measure.__dict__)
-exec(inspect.getsource(_measure.identity_gain).replace("size = 1e10", "size = 1e30"), _space)
-_near = _measure.identity_gain
-_measure.identity_gain = lambda name, *a: (_space["identity_gain"] if name in FAR else _near)(name, *a)
-
-
-def wrapped(name):
-    """The file as a module in which every model is replaced by its stream."""
-    real = importlib.import_module(f"tests.adversary.round13.{name}")
-    shown = types.ModuleType(name)
-    shown.TRUTH, shown.example_inputs = real.TRUTH, real.example_inputs
-    for key, truth in real.TRUTH.items():
-        cls = getattr(real, key)
-        if truth["kind"] == "model" and (key in sys.argv or len(sys.argv) < 3):          # the model itself runs, eager
-            torch.set_default_dtype(torch.float32)
-            assert cls()(*real.example_inputs()).shape == (2, 16, 32), key
-            torch.set_default_dtype(torch.float64)
-        setattr(shown, key, on_stream(key, cls) if truth["kind"] == "model" else cls)
-    return shown
+DEPTHS = dict.fromkeys(("SqrtHalfResidual", "SigmoidAttentionBlock", "UnitOverPlaces", "QueryNormOnly", "AudioEncoder", "ElmoMixture", "MultiplierOnSum"), _L) | {"ClampedStream": LATE, "GatedXlLayer": LATE, "RunningMeanOfLayers": LATE, "EmbeddingScaleEachLayer": (12, 24, 48, 96)}
+_measure.FAR.update(dict.fromkeys(("MeanOfThree", "AveragedStates", "SkipGainFromTenth"), 1e30))
 
 
 if __name__ == "__main__":
-    nn.Dropout.forward = lambda self, x: x       # truths are about what is trained, not about one draw
-    wanted = [f for f in FILES if f in sys.argv] or FILES
-    if os.environ.get("QUICK"):                  # a loaded machine: fewer seeds and steps, half the depths
-        _measure.range = lambda n: range({60: 6, 40: 20, 3: 1, 2: 1}.get(n, n))
-        for f in wanted:
-            for key in importlib.import_module(f"tests.adversary.round13.{f}").TRUTH:
-                DEPTHS.setdefault(key, (6, 12, 24, 48))
-    for f in wanted:
-        sys.modules[f] = wrapped(f)
-    main(HERE, BRANCH, WITNESS, ZEROED, DEPTHS, wanted, logits=LOGITS)
+    run(__package__, FILES, DEPTHS, find, stream_of, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED)
