@@ -49,7 +49,7 @@ def _derived(graph: Graph) -> Facts:
     facts = Facts(
         graph=graph,
         streams=streams,
-        norms=tuple(norms.by_node.values()),
+        norms=tuple(n for n in norms.by_node.values() if not n.put_back),
         doubled=doubled_norms(chains),
         hollow=hollow_norms(chains, streams),
         coverage=coverage_of(chains, streams),

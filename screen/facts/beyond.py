@@ -42,7 +42,7 @@ def _reaches(branch: Branch, node: int, states: set[int], stops: frozenset[int] 
             continue
         seen.add(here)
         norm = branch.norms.by_node.get(here)
-        if norm is not None and not norm.across:
+        if norm is not None and norm.of_tokens:
             continue
         if here in states:
             return True

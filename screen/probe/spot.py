@@ -48,7 +48,8 @@ PASSES = 14
 """Passes of the whole program that a spot check takes."""
 BRIEF = 2
 """Those of a brief one, for programs that all of it is too much for: module and program once in float32, forward and backward, and the program once
-forward in float64. Nothing is multiplied."""
+forward in float64. Nothing is multiplied but in the first block of each kind, where that is at most one part in PART of all calls."""
+PART = 8
 AT_DEPTHS = 3
 """Passes of a deeper loop: one forward, one backward, and what it takes to make it."""
 SAME_FORWARD, SAME_BACKWARD = 1e-3, 1e-2
@@ -144,7 +145,7 @@ class Run:
     watch: Watch
     model: nn.Module | None
     brief: bool = False
-    """Whether the start alone is looked at."""
+    """Whether the start is looked at, and what is larger in the first blocks alone."""
     other: Make | None = None
     """Builds the model at another draw of its weights."""
     _leaves: Env = field(default_factory=dict)
@@ -333,15 +334,20 @@ class Run:
 
     def _try(self, leaves: Env, begin: Env) -> Look:
         """A run from the first states on; what fails is nothing measured."""
-        if self.brief:
-            return Look()
         try:
-            return self._look(self.tape.steps(self._wanted(), begin)[0], {**leaves, **begin})
+            calls = self.tape.steps(self._wanted(), begin)[0]
+            if self.brief and PART * len(calls) > len(self.calls):
+                return Look()
+            return self._look(calls, {**leaves, **begin})
         except Exception:
             return Look()
 
     def _wanted(self) -> list[int]:
-        return [*self.targets, *(n for s in self.plan.streams for b in s.branches for n in b.softmaxes)]
+        """What larger inputs and weights are looked at: all states and branches, or the first branch of each kind."""
+        branches = [b for s in self.plan.streams for b in s.branches]
+        if self.brief:
+            branches = list({(b.kind, b.sublayer): b for b in reversed(branches)}.values())
+        return [*([b.output for b in branches] if self.brief else self.targets), *(n for b in branches for n in b.softmaxes)]
 
     def _look(self, calls: list[int], given: Env) -> Look:
         """One run, with the values of states and branches as they stand when they are made: a later call in place may write over them."""

@@ -42,7 +42,7 @@ def doubled_norms(chains: Chains) -> tuple[DoubledNorm, ...]:
             node = strip(chains.flow, node)
             if node in norms:
                 first = norms[node]
-                if first.axes == norm.axes and first.node != norm.node:
+                if first.axes == norm.axes and first.node != norm.node and first.of_tokens and norm.of_tokens:
                     found.append(DoubledNorm(first, norm))
                 break
             affine = [e for e in chains.into[node] if e.kind in ("scale", "add") and not _adds_data(chains.flow, node)]

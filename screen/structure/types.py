@@ -67,6 +67,13 @@ class Norm:
     """The statistic runs over tokens or samples: no norm of a token, and no A, B or C. (Batch, group and instance norms stand by their type.)"""
     to_rms: bool = False
     """Of an L2 norm: its value is multiplied by the root of its size at once, which makes it an RMSNorm in two steps."""
+    put_back: bool = False
+    """The size that is divided out is multiplied back, behind entry-wise functions at most, as a value is quantised."""
+
+    @property
+    def of_tokens(self) -> bool:
+        """Whether a token has lost its size behind it."""
+        return not (self.across or self.put_back)
 
     @property
     def name(self) -> NormType:

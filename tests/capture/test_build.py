@@ -362,6 +362,7 @@ class Net(nn.Module):
         ("def example_inputs():\n    return {'ids': torch.full((1, 2), 7)}", [[7, 7]]),
         ("def example_inputs(model):\n    return torch.arange(model.e.num_embeddings)[None]", [list(range(10))]),
         ("example_inputs = {'Net': torch.tensor([[9]])}", [[9]]),
+        ("def example_inputs():\n    return {'Other': torch.tensor([[1]]), 'Net': torch.tensor([[9]])}", [[9]]),
         ("ids = torch.tensor([[1, 2, 3]])\nexample_inputs = (ids,)", [[0, 1, 0]]),
     ],
 )

@@ -315,6 +315,11 @@ for _op, _of in named("eq ne lt le gt ge"):
 for _op, _of in named("bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor"):
     call(_op, lambda x, f=_of: x * f(x > 0, x < 1))
 call("logical_not", lambda x: x * torch.logical_not(x > 0))
+call("round", lambda x: (10 * x).round())
+call("round", lambda x: x.round(decimals=1))
+call("round", lambda x: x.sigmoid().round())
+for _op, _of in named("floor ceil trunc"):
+    call(_op, lambda x, f=_of: f(10 * x))
 for _op, _of in named("isnan isinf isfinite floor ceil round trunc"):
     call(_op, lambda x, f=_of: x * f(x))
 call("sign", torch.sign)

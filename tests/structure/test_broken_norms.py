@@ -72,6 +72,33 @@ def zero_statistic(x: Tensor) -> Tensor:
     return x / (x.norm(dim=-1, keepdim=True) * 0.0)
 
 
+def quantised(x: Tensor) -> Tensor:
+    """The size is multiplied back, and past it the gradient goes on as it is."""
+    scale = 127.0 / x.abs().amax(-1, keepdim=True).clamp(min=1e-5)
+    return x + ((x * scale).round().clamp(-128, 127) / scale - x).detach()
+
+
+def multiplied_back(x: Tensor) -> Tensor:
+    size = x.pow(2).mean(-1, keepdim=True).add(1e-6).sqrt()
+    return torch.tanh(x / size) * size
+
+
+@pytest.mark.parametrize("body", [quantised, multiplied_back])
+def test_a_size_that_is_multiplied_back_is_not_normed(body: Body) -> None:
+    for position in "AB":
+        sub = report_of(body, position).streams[0].kinds[0].sublayers[0]
+        assert (sub.placement, sub.norm_type) == ("none", None)
+
+
+def test_a_size_that_is_multiplied_back_in_one_of_two_uses_is_normed() -> None:
+    def one_of_two(x: Tensor) -> Tensor:
+        size = x.pow(2).mean(-1, keepdim=True).add(1e-6).sqrt()
+        unit = x / size
+        return unit + 0.0 * (unit * size)
+
+    assert [n.position for n in report_of(one_of_two, "B").streams[0].kinds[0].sublayers[0].norms] == ["S"]
+
+
 @pytest.mark.parametrize("body", [negative_epsilon, harmonic, smallest, other_centring, squares_less_cubes, zero_statistic])
 @pytest.mark.parametrize("position", ["A", "B"])
 def test_a_quotient_that_bounds_nothing_is_no_norm(body: Body, position: str) -> None:

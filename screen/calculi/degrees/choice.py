@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from screen.calculi.degrees import laws
 from screen.calculi.degrees.values import CONST, Value, Walk, bounded, joined, multiplied, powered
-from screen.graph import Node
-from screen.structure.dataflow import number
+from screen.graph import Node, Ref
+from screen.structure.dataflow import Flow, number
 
 MASKED = -1e4
 """A constant fill at or below it stands for −∞ under a softmax: it is the same at every scale, as zero is."""
@@ -64,6 +64,17 @@ def threshold(walk: Walk, node: Node) -> Value:
     return powered(_first(walk, node), 1, exact=ends == [0.0, 0.0])
 
 
+def clamped(flow: Flow, node: Node, value: Value) -> Value | None:
+    """`value` between limits: two bound it, one is a ReLU moved aside. None where a limit is no number."""
+    low, high = flow.operand(node, 1, "min"), flow.operand(node, 2, "max")
+    low, high = (None, low) if node.op == "clamp_max" else (low, None if node.op == "clamp_min" else high)
+    if isinstance(low, Ref) or isinstance(high, Ref):
+        return None
+    if low is None or high is None:
+        return powered(value, 1, exact=number(low if high is None else high) == 0.0)
+    return bounded(value)
+
+
 def sign(walk: Walk, node: Node) -> Value:
     found = bounded(_first(walk, node))
     before = _first(walk, node).laws
@@ -75,4 +86,4 @@ def prelu(walk: Walk, node: Node) -> Value:
     return _first(walk, node)
 
 
-__all__ = ["condition", "filled", "prelu", "sign", "threshold", "written"]
+__all__ = ["clamped", "condition", "filled", "prelu", "sign", "threshold", "written"]

@@ -20,7 +20,7 @@ HOMOGENEOUS: dict[str, Fraction | int] = {
     "sum": 1, "mean": 1, "amax": 1, "amin": 1, "max": 1, "min": 1, "median": 1, "norm": 1, "vector_norm": 1, "linalg_norm": 1, "std": 1, "var": 2,
     "cumsum": 1, "cummax": 1, "nansum": 1, "hypot": 1,
 }  # fmt: skip
-ASYMPTOTIC = of_degree("asymptotic") | {"hardshrink", "logsumexp", "alpha_dropout"}
+ASYMPTOTIC = of_degree("asymptotic") | {"hardshrink", "logsumexp", "alpha_dropout", "round", "floor", "ceil", "trunc"}
 BOUNDED = of_degree("bounded") | {"heaviside", "sinc", "softmax", "softmin", "angle"}
 SIGNS = frozenset({"sign", "sgn"})
 """f(c·t) = f(t) for c > 0, and bounded."""

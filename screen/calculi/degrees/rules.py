@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from screen.calculi.degrees import laws
-from screen.calculi.degrees.choice import filled, prelu, sign, threshold, written
+from screen.calculi.degrees.choice import clamped, filled, prelu, sign, threshold, written
 from screen.calculi.degrees.gates import self_gated
 from screen.calculi.degrees.monomials import Power
 from screen.calculi.degrees.signs import sign_of
@@ -210,15 +210,8 @@ def _bounded(walk: Walk, node: Node) -> Value:
 
 
 def _clamp(walk: Walk, node: Node) -> Value:
-    """Two limits bound; one limit is a ReLU moved aside."""
-    low, high = walk.flow.operand(node, 1, "min"), walk.flow.operand(node, 2, "max")
-    low, high = (None, low) if node.op == "clamp_max" else (low, None if node.op == "clamp_min" else high)
-    found = _first(walk, node)
-    if isinstance(low, Ref) or isinstance(high, Ref):
-        return joined(_operands(walk, node))
-    if low is None or high is None:
-        return powered(found, 1, exact=number(low if high is None else high) == 0.0)
-    return bounded(found)
+    """With limits made of data: as their sum."""
+    return clamped(walk.flow, node, _first(walk, node)) or joined(_operands(walk, node))
 
 
 def _exponential(walk: Walk, node: Node) -> Value:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from screen.calculi.degrees.choice import clamped
 from screen.calculi.degrees.laws import ASYMPTOTIC, BOUNDED, HOMOGENEOUS, SIGNS
 from screen.calculi.degrees.monomials import NOTHING, single
 from screen.calculi.degrees.values import CONST, Law, Value, Walk, bounded, divided, joined, multiplied, normalised, powered
 from screen.calculi.degrees.weight_rows import rows_of_weight
-from screen.graph import Node
+from screen.graph import Node, Ref
 from screen.structure.dataflow import number
 from screen.structure.sums import terms_of
 from screen.structure.types import Unknown
@@ -55,6 +56,11 @@ def lookup(walk: Walk, node: Node) -> Value:
     return replace(_weight(walk, table, node.index, None), slope=NOTHING)
 
 
+def _is_scaled(node: Node, weight: int) -> bool:
+    """c·w, w/c or −w; c/w is none."""
+    return node.op in ("neg", "mul") or (node.op == "div" and node.args[0] == Ref(weight))
+
+
 def _weight(walk: Walk, node: int, use: int, part: int | None, depth: int = 24) -> Value:
     """A weight, or what is computed from weights alone (`g·v/‖v‖`), as a value without sensitivity."""
     flow, here = walk.flow, walk.flow.graph.nodes[node]
@@ -68,7 +74,7 @@ def _weight(walk: Walk, node: int, use: int, part: int | None, depth: int = 24) 
     if depth == 0 or not inputs:
         return CONST
     values = [_weight(walk, i, use, part, depth - 1) for i in inputs]
-    if flow.classes[node] in ("view", "part", "weighted") or (len(values) == 1 and here.op in ("neg", "mul", "div") and here.inputs[0] == inputs[0]):
+    if flow.classes[node] in ("view", "part", "weighted") or (len(values) == 1 and _is_scaled(here, inputs[0])):
         return values[0]
     if here.op == "mul":
         return values[0] if len(values) == 1 else multiplied(values[0], values[1])
@@ -93,6 +99,8 @@ def _weight(walk: Walk, node: int, use: int, part: int | None, depth: int = 24) 
         return bounded(values[0])
     if here.op in ASYMPTOTIC:
         return powered(values[0], 1, exact=False)
+    if here.op in ("clamp", "clamp_min", "clamp_max") and (cut := clamped(flow, here, values[0])) is not None:
+        return cut
     if here.op not in SUMS and flow.classes[node] not in ("join", "write", "choice"):
         return Value(unknown=Unknown(f"`{here.op}` of a weight has no row in the table of degrees", (node,)))
     kept = terms_of(flow, node, ())

@@ -107,11 +107,14 @@ def tensor(dtype: torch.dtype, shape: tuple[int, ...], look: Lookup) -> Tensor:
 
 def of_file(module: ModuleType, model: nn.Module, names: tuple[str, ...]) -> Inputs | None:
     """`example_inputs` of the user's file for one model: a tensor, a tuple of arguments, a dictionary of named ones, a function that
-    returns one of these (called with the model if it takes an argument), or a dictionary from the names of models to these."""
+    returns one of these (called with the model if it takes an argument), or a dictionary from the names of models to these, which a
+    function may return as well."""
     found = getattr(module, INPUTS, None)
     if found is None:
         return None
-    if not callable(found):
+    if callable(found):
+        found = _called(found, model)
+    else:
         with seeded(0):
             found = _evaluated(module, found)
     if isinstance(found, dict) and any(n in found for n in names):
@@ -119,9 +122,13 @@ def of_file(module: ModuleType, model: nn.Module, names: tuple[str, ...]) -> Inp
     elif isinstance(found, dict) and found and all(isinstance(vars(module).get(str(k)), type | nn.Module) for k in found):
         return None  # inputs of other models of the file
     if callable(found):
-        with torch.device("cpu"), seeded(0):
-            found = found(model) if _wants_model(found) else found()
+        found = _called(found, model)
     return normal(with_values(found))
+
+
+def _called(function: Any, model: nn.Module) -> Any:
+    with torch.device("cpu"), seeded(0):
+        return function(model) if _wants_model(function) else function()
 
 
 def normal(found: Any) -> Inputs:

@@ -181,7 +181,7 @@ class Attention:
             seen.add(here)
             norm = self.branch.norms.by_node.get(here)
             inside = learned or here in self.branch.members
-            if norm is not None and not norm.across and inside and not self.branch.way(norm.source) - {"earlier"}:
+            if norm is not None and norm.of_tokens and inside and not self.branch.way(norm.source) - {"earlier"}:
                 found[here] = norm
                 continue
             if flow.key[here] or not inside or not flow.graph.nodes[here].inputs:

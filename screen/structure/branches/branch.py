@@ -62,7 +62,7 @@ class Branch(Region):
         make the gate of an update, z ⊙ x + (1 − z) ⊙ n (GRU)."""
         closed = {e.node: e.scale for e in self.exit.scales if e.kind == "gate" and e.scale is not None and is_bounded_gate(self.flow, e.scale)}
         norms = self.norms.by_node
-        normed = {i for i in self.region if (norm := norms.get(i)) is not None and not norm.across and "raw" in self.way(norm.source)}
+        normed = {i for i in self.region if (norm := norms.get(i)) is not None and norm.of_tokens and "raw" in self.way(norm.source)}
         leads: set[int] = set()  # to the output, past neither
         for node in reversed(self.region):
             ways = [u for u in self.flow.graph.users[node] if u in leads and u not in normed and closed.get(u) != node]

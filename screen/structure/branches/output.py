@@ -58,10 +58,10 @@ def walk_out(branch: Region) -> Exit:
         seen.add(node)
         norm = norms.by_node.get(node)
         if norm is not None:
-            if norm.across:
-                ends.append(node)
-            else:
+            if norm.of_tokens:
                 found[node] = norm
+            else:
+                ends.append(node)
             continue
         edges = _out_edges(branch, node)
         if branch.border(node) is not None or flow.key[node] or not edges:

@@ -213,7 +213,7 @@ class Region:
             ways = NOTHING
             for source in (norm.source,) if norm is not None else self.flow.counting[node]:
                 ways |= table.get(source, NOTHING) if source in members else self.way(source, table)
-            if norm is not None and ways and not norm.across:
+            if norm is not None and ways and norm.of_tokens:
                 ways = frozenset(_NORMED.get(w, w) for w in ways)
             table[node] = ways
         return table
@@ -252,7 +252,7 @@ class Region:
                 continue
             seen.add(node)
             norm = self.norms.by_node.get(node)
-            if norm is not None and not norm.across:
+            if norm is not None and norm.of_tokens:
                 found[node] = norm
             stack.extend((norm.source,) if norm is not None else self.flow.counting[node])
         return tuple(found[n] for n in sorted(found))

@@ -57,6 +57,8 @@ class Norms:
             if found is not None:
                 norms[node.index] = self._placed(found)
         for index, norm in norms.items():
+            if self.flow.graph.nodes[index].op in ("mul", "div") and _is_put_back(self.flow, readings, norm):
+                norms[index] = norm = replace(norm, put_back=True)
             if norm.type == "l2" and _is_brought_to_rms(self.flow, norm):
                 norms[index] = replace(norm, to_rms=True)
         return norms, free, tuple(readings), weights
@@ -89,6 +91,29 @@ class Norms:
     def scale_free(self) -> dict[int, int]:
         """Quotients of degree 0 that are no norms: node -> numerator."""
         return self._result[1]
+
+
+def _is_put_back(flow: Flow, readings: list[Reading], norm: Norm) -> bool:
+    """Whether all that is made of a quotient, entry by entry, is multiplied by the size of the same value again: f(x/ρ(x))·ρ(x)."""
+    stack, seen, closed = [norm.node], {norm.node}, False
+    while stack:
+        here = stack.pop()
+        for user in flow.graph.users[here]:
+            node = flow.graph.nodes[user]
+            sizes = [s for i in node.inputs if i != here and isinstance(s := reading_of(readings, flow, i), Stat)]
+            wanted = 1.0 if node.op == "mul" else -1.0
+            if node.op == "mul" or (node.op == "div" and node.args[0] == Ref(here)):
+                if any((s.source, s.axes, s.degree) == (norm.source, norm.axes, wanted) for s in sizes):
+                    closed = True
+                    continue
+                if len(node.inputs) > 1:
+                    return False
+            elif flow.classes[user] not in ("activation", "view"):
+                return False
+            if user not in seen:
+                seen.add(user)
+                stack.append(user)
+    return closed
 
 
 def _is_brought_to_rms(flow: Flow, norm: Norm) -> bool:

@@ -99,7 +99,8 @@ class Reader(ChainReader):
             found += [("A2", n) for n in dict.fromkeys(between)]
         last = branch.exit.norm if at_output is True else None
         taken = {n.node for _, n in found} | ({last.node} if last else set())
-        found += [("S", n) for i in branch.region if (n := self.chains.edges.norms.by_node.get(i)) is not None and i not in taken]
+        inner = (self.chains.edges.norms.by_node.get(i) for i in branch.region if i not in taken)
+        found += [("S", n) for n in inner if n is not None and not n.put_back]
         if last is not None:
             found.append(("B", last))
         if after is True:

@@ -36,7 +36,7 @@ LOOSE = {"hardsigmoid": 1e-7, **dict.fromkeys(BY_DIFFERENCE, 1e-4)}
 """Relative room: in the slope of hardsigmoid torch takes 1/6 in float32."""
 
 
-INTEGERS = ("floor", "ceil", "round", "trunc", "argsort", "argmax", "argmin", "bucketize", "searchsorted", "nonzero", "multinomial", "int", "long")
+INTEGERS = ("argsort", "argmax", "argmin", "bucketize", "searchsorted", "nonzero", "multinomial", "int", "long")
 FLOOR = 0.1
 """Of each bound so much is reached in some draw: a rule that says "infinite" of everything is seen."""
 LOW = {

@@ -58,6 +58,8 @@ ACTS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], str]] = {
     "softshrink": (lambda h, s: F.softshrink(h, 0.5), "asymptotic"),
     "elu": (lambda h, s: F.elu(h), "asymptotic"),
     "one limit": (lambda h, s: h.clamp(min=-1.0), "asymptotic"),
+    "rounded": (lambda h, s: h.round(), "asymptotic"),
+    "rounded down": (lambda h, s: h.floor(), "asymptotic"),
     "taken away again": (lambda h, s: h + (F.relu(h) - h), "exact"),
 }
 
@@ -83,3 +85,13 @@ def test_a_quotient_by_the_size_of_another_value_cancels_nothing() -> None:
     wrong, count = disagreements(replay)
     assert not wrong and count == 4
     assert [d.predicted for d in found.values()] == [1.0, 1.0]
+
+
+def test_one_over_a_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward(self: Block, x: Tensor) -> Tensor:
+        size = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-9)
+        return x + self.two(F.linear(x * size, 1.0 / self.one.weight))
+
+    monkeypatch.setattr(Block, "forward", forward)
+    replay, found = degrees(lambda h, s: h)
+    assert found["blocks.0.one.weight"].predicted == -1.0 and not disagreements(replay)[0]

@@ -231,7 +231,19 @@ def truth(walk: Walk, node: Node) -> Value:
     return discrete(walk, node, 0.0, 1.0)
 
 
-@row("argsort argmax argmin one_hot floor ceil round sign trunc bucketize searchsorted nonzero multinomial bool")
+@row("round floor ceil trunc")
+def rounded(walk: Walk, node: Node) -> Value:
+    """A value rounded: |φ(t)| <= |t| + 1/2 to the nearest, |t| + 1 up or down, |t| towards zero; piecewise constant."""
+    value = walk.first(node)
+    if value.holes:
+        raise NotUnderstood("a masked value")
+    decimals = number(walk.flow.operand(node, 1, "decimals")) if node.op == "round" else None
+    off = {"round": 0.5 * 10.0 ** -(decimals or 0.0), "trunc": 0.0}.get(node.op, 1.0)
+    near, steps = through(value, Shape(1.0, 1.0, off)), discrete(walk, node, -INF, INF)
+    return replace(near, der=steps.der, jump=steps.jump, low=min(value.low - off, 0.0), high=max(value.high + off, 0.0))
+
+
+@row("argsort argmax argmin one_hot sign bucketize searchsorted nonzero multinomial bool")
 def choice(walk: Walk, node: Node) -> Value:
     """Integers and choices: piecewise constant."""
     if node.shape is None:
