@@ -1,0 +1,66 @@
+"""What round 14 needs of its own to be measured: `python -m tests.adversary.round14.check_truth [file] [Class ...]`; QUICK=1 for fewer draws.
+
+Models are measured on their stream: `features(x)` where a model has it, else the first block gets the input in the stream's place and the last block's output
+is looked at.
+"""
+
+import re
+from pathlib import Path
+
+import torch
+import torch.nn as nn
+
+from tests.adversary.rounds import _measure
+from tests.adversary.rounds._measure import LATE, hook_outputs
+from tests.adversary.rounds._streams import run
+
+FILES = ["blocks_a"]
+HERE = str(Path(__file__).parent)
+_measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*\.(g|gamma|weight|scale|w))$")
+_measure._note = lambda u: _measure.SEEN.append(torch.where(torch.isinf(u) | (u <= -1e300), torch.zeros_like(u), u))      # the lowest number is a mask
+
+
+def find(name, m):
+    for key in ("blocks", "layers", "h", "layer"):
+        if hasattr(m, key):
+            got = getattr(m, key)
+            return list(got.values() if isinstance(got, nn.ModuleDict) else got)
+    raise AttributeError(type(m))
+
+
+def stream_of(name, m):
+    return getattr(m, "features", None)
+
+
+def difference(m, x):
+    return [m(x) - x]
+
+
+def single(*parts):
+    """Branches by the names of methods, each one of the sum with those before; a name with a colon is norm:body."""
+    def probe(m, x):
+        got = []
+        for part in parts:
+            norm, _, body = part.rpartition(":")
+            got.append(getattr(m, body)(getattr(m, norm)(x) if norm else x))
+            x = x + got[-1]
+        return got
+    return probe
+
+
+BRANCH = {
+    **dict.fromkeys(("ResidualInFloat32", "GatedDeltaRule", "ResponseNormConv", "DetachedStatistics", "StraightThrough"), difference),
+    "MultiScaleRetention": single("retention_layer_norm:retention", "final_layer_norm:ffn"), "EluFeatures": single("ln1:attn", "ln2:net"),
+    "LatentAttentionWithSharedExpert": single("input_layernorm:self_attn", "post_attention_layernorm:moe"), "BucketBias": hook_outputs("o", "wo"),
+    "ThreeExtraNorms": hook_outputs("ln_out", "fc2"), "ShortGatedConv": hook_outputs("out_proj", "feed_forward.down_proj"),
+    "AlternatingWindows": hook_outputs("Wo.0", "Wf.0", "Wo.1", "Wf.1"), "HoulsbyInside": hook_outputs("adapter_a", "adapter_f"),
+}
+# raw branches of the size of the stream: all parameters are put to zero
+ZEROED = set()
+WITNESS = {}
+_L = (24, 48, 96, 192)
+DEPTHS = dict.fromkeys(("LogLengthTemperature",), _L)
+
+
+if __name__ == "__main__":
+    run(__package__, FILES, DEPTHS, find, stream_of, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED)
