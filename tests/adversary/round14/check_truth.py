@@ -14,7 +14,7 @@ from tests.adversary.rounds import _measure
 from tests.adversary.rounds._measure import LATE, hook_outputs
 from tests.adversary.rounds._streams import run
 
-FILES = ["blocks_a"]
+FILES = ["blocks_a", "blocks_b"]
 HERE = str(Path(__file__).parent)
 _measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*\.(g|gamma|weight|scale|w))$")
 _measure._note = lambda u: _measure.SEEN.append(torch.where(torch.isinf(u) | (u <= -1e300), torch.zeros_like(u), u))      # the lowest number is a mask
@@ -54,13 +54,42 @@ BRANCH = {
     "LatentAttentionWithSharedExpert": single("input_layernorm:self_attn", "post_attention_layernorm:moe"), "BucketBias": hook_outputs("o", "wo"),
     "ThreeExtraNorms": hook_outputs("ln_out", "fc2"), "ShortGatedConv": hook_outputs("out_proj", "feed_forward.down_proj"),
     "AlternatingWindows": hook_outputs("Wo.0", "Wf.0", "Wo.1", "Wf.1"), "HoulsbyInside": hook_outputs("adapter_a", "adapter_f"),
+    **dict.fromkeys(("NineTenthsSkip", "SumOfThreeOverRootThree", "StaleSecondNorm", "ClippedSkip", "NormedAttentionRawFfn"), hook_outputs("attn", "mlp")),
+    "FusedAddNorm": hook_outputs("self_attn", "mlp"), "InPlaceReluFirst": hook_outputs("bn2"), "CosineSineMix": hook_outputs("out_norm"),
+    **dict.fromkeys(("LearnedDenominator", "TwiceSigmoidSkip", "ShrunkGradient", "NormAlongPlaces", "PaddedSkip"), hook_outputs("f")), "DiracShortcut": hook_outputs("body"),
 }
 # raw branches of the size of the stream: all parameters are put to zero
-ZEROED = set()
-WITNESS = {}
+ZEROED = {"NormedAttentionRawFfn", "OverflowPassesThrough"}
+
+
+def centred_queries(m, x):
+    """The queries of each head have the mean zero."""
+    q = m.qkv.weight[:32].view(4, 8, 32)
+    q -= q.mean(1, keepdim=True)
+
+
+WITNESS = {"MeanOfQk": centred_queries}
 _L = (24, 48, 96, 192)
-DEPTHS = dict.fromkeys(("LogLengthTemperature",), _L)
+DEPTHS = dict.fromkeys(("LogLengthTemperature", "LearnedDenominator", "SumOfThreeOverRootThree", "MeanAbsOfQk", "PairBiasFromStream", "SigmoidTemperature",
+                        "SoftplusTemperature"), _L) | dict.fromkeys(("NineTenthsSkip", "CosineSineMix", "ClippedSkip"), LATE)
+INEQUALITY = {"LargerOfBoth": max}
+
+
+# what leaks forgets its first layers: the last layers are then the same ones at every depth, so that draws are no noise
+REVERSED = {"NineTenthsSkip", "CosineSineMix", "ClippedSkip", "LearnedDenominator", "SumOfThreeOverRootThree"}
+_build = _measure.build
+
+
+def build(cls, truth, n, seed=0):
+    m = _build(cls, truth, n, seed)
+    if cls.__name__ in REVERSED:
+        first, *rest = m.blocks
+        m.blocks = nn.ModuleList([first, *reversed(rest)])
+    return m
+
+
+_measure.build = build
 
 
 if __name__ == "__main__":
-    run(__package__, FILES, DEPTHS, find, stream_of, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED)
+    run(__package__, FILES, DEPTHS, find, stream_of, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED, inequality=INEQUALITY)
