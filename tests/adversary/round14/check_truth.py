@@ -14,9 +14,9 @@ from tests.adversary.rounds import _measure
 from tests.adversary.rounds._measure import LATE, hook_outputs
 from tests.adversary.rounds._streams import run
 
-FILES = ["blocks_a", "blocks_b"]
+FILES = ["blocks_a", "blocks_b", "models_a", "models_b"]
 HERE = str(Path(__file__).parent)
-_measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*\.(g|gamma|weight|scale|w))$")
+_measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*(\.img|\.txt)?\.(g|gamma|weight|scale|w))$")
 _measure._note = lambda u: _measure.SEEN.append(torch.where(torch.isinf(u) | (u <= -1e300), torch.zeros_like(u), u))      # the lowest number is a mask
 
 
@@ -56,10 +56,10 @@ BRANCH = {
     "AlternatingWindows": hook_outputs("Wo.0", "Wf.0", "Wo.1", "Wf.1"), "HoulsbyInside": hook_outputs("adapter_a", "adapter_f"),
     **dict.fromkeys(("NineTenthsSkip", "SumOfThreeOverRootThree", "StaleSecondNorm", "ClippedSkip", "NormedAttentionRawFfn"), hook_outputs("attn", "mlp")),
     "FusedAddNorm": hook_outputs("self_attn", "mlp"), "InPlaceReluFirst": hook_outputs("bn2"), "CosineSineMix": hook_outputs("out_norm"),
-    **dict.fromkeys(("LearnedDenominator", "TwiceSigmoidSkip", "ShrunkGradient", "NormAlongPlaces", "PaddedSkip"), hook_outputs("f")), "DiracShortcut": hook_outputs("body"),
+    **dict.fromkeys(("LearnedDenominator", "TwiceSigmoidSkip", "ShrunkGradient", "NormAlongPlaces", "PaddedSkip"), hook_outputs("f")), "CappedPeri": hook_outputs("m.blocks.0.norm_out", "m.blocks.0.norm_post"), "DiracShortcut": hook_outputs("body"),
 }
 # raw branches of the size of the stream: all parameters are put to zero
-ZEROED = {"NormedAttentionRawFfn", "OverflowPassesThrough"}
+ZEROED = {"NormedAttentionRawFfn", "OverflowPassesThrough", "AdaptersOnTheStream"}
 
 
 def centred_queries(m, x):
@@ -70,13 +70,15 @@ def centred_queries(m, x):
 
 WITNESS = {"MeanOfQk": centred_queries}
 _L = (24, 48, 96, 192)
+DRAWN = {"HybridStack", "OneCacheForTheUpperHalf"}
 DEPTHS = dict.fromkeys(("LogLengthTemperature", "LearnedDenominator", "SumOfThreeOverRootThree", "MeanAbsOfQk", "PairBiasFromStream", "SigmoidTemperature",
-                        "SoftplusTemperature"), _L) | dict.fromkeys(("NineTenthsSkip", "CosineSineMix", "ClippedSkip"), LATE)
+                        "SoftplusTemperature", "RootHalfOnLastOnly", "Translator", "CheckpointedEncoder", "SharedWeightsWithSteps", "AdaptersOnTheStream"), _L) | dict.fromkeys(("SmoothedBranches", "NineTenthsAndTwo", "NineTenthsSkip", "CosineSineMix", "ClippedSkip"), LATE)
 INEQUALITY = {"LargerOfBoth": max}
 
 
 # what leaks forgets its first layers: the last layers are then the same ones at every depth, so that draws are no noise
-REVERSED = {"NineTenthsSkip", "CosineSineMix", "ClippedSkip", "LearnedDenominator", "SumOfThreeOverRootThree"}
+REVERSED = {"NineTenthsSkip", "CosineSineMix", "ClippedSkip", "LearnedDenominator", "SumOfThreeOverRootThree", "RootHalfOnLastOnly"}
+REVERSED_MODELS = [0.8 ** 24]          # by their gains
 _build = _measure.build
 
 
@@ -85,11 +87,14 @@ def build(cls, truth, n, seed=0):
     if cls.__name__ in REVERSED:
         first, *rest = m.blocks
         m.blocks = nn.ModuleList([first, *reversed(rest)])
+    elif truth.get("identity_gain") in REVERSED_MODELS:
+        m.m.blocks = nn.ModuleList(reversed(m.m.blocks))
     return m
 
 
 _measure.build = build
+_measure.FAR.update(dict.fromkeys(("MultiplierOnTheWrongSide", "SumOfThreeOverRootThree"), 1e30))
 
 
 if __name__ == "__main__":
-    run(__package__, FILES, DEPTHS, find, stream_of, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED, inequality=INEQUALITY)
+    run(__package__, FILES, DEPTHS, find, stream_of, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED, inequality=INEQUALITY, drawn=DRAWN)
