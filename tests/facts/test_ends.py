@@ -280,6 +280,16 @@ class Unadded(Stacked):
         return out
 
 
+class NotAround(Stacked):
+    """Nothing goes around the first block."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.blocks[0](x)
+        for block in self.blocks[1:]:
+            x = x + block(x)
+        return x
+
+
 class SummedOnce(Stacked):
     """All states are summed behind the last block: the first one, and six that carry it."""
 
@@ -430,7 +440,7 @@ def test_no_gain_is_made_up_for_streams_that_are_no_sum(name: str, told: list[fl
 @pytest.mark.parametrize(
     ("name", "gain"),
     [("Stacked", []), ("Mapped", []), ("TransitionBeside", []), ("Headed", []), ("Multiplied", [4.0]), ("Transition", [0.0]), ("Unadded", [0.0]),
-     ("SummedOnce", [3.5]), ("MeanOfTwo", [1.0])],
+     ("NotAround", [0.0]), ("SummedOnce", [3.5]), ("MeanOfTwo", [1.0])],
 )
 def test_what_stands_around_the_stream_counts_for_the_model(name: str, gain: list[float]) -> None:
     claims = [c for c in facts(name).claims if c.claim == "identity_gain"]

@@ -6,7 +6,8 @@
 3. Streams that follow each other by way of a weight or a norm have a gain each, and nothing of the first one reaches the end of the last.
 4. Where all states are summed once more behind the last block, or the end is divided by a number, the model has the gain of that.
 5. Where the last block of a list gives what is returned, and nothing adds it to the stream as before, nothing of the stream is returned; nor is it
-   where a memory is returned that stands beside the stream and began as what a branch adds.
+   where a memory is returned that stands beside the stream and began as what a branch adds. Where the first block of a list makes the first
+   state, and nothing goes around it, nothing of what it reads reaches the end.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unk
         return None
     if (returned := _unadded(*sure[0], forms)) is not None:
         return Whole(origin, returned, Range(0.0, 0.0), ())
+    if (before := _not_around(sure[0][0], begin)) is not None:
+        return Whole(before, last, Range(0.0, 0.0), ())
     if (end := _summed_on(*sure[0], forms) or _divided(forms, last)) is not None:
         state = resolved(end, forms.inside(end))
         gain = next(_doubts(sure, state.lost), _times(state.terms.get(begin, ZERO).at_start().gain, factor))
@@ -139,8 +142,7 @@ def _unadded(reader: Reader, operator: StreamOperator, forms: Forms) -> int | No
     """What the last member of a list makes of the last state, where other members of that list gave what was added to the stream, and all that is
     returned is made of the state by way of it alone, with nothing of the stream in it."""
     graph, end = reader.flow.graph, operator.states[-1].node
-    live = used(graph)
-    added = {c: b.output for _, b in reader.branches if (c := _member(graph, b.output)) is not None}
+    live, added = used(graph), _adding(reader)
     lists = {graph.modules[graph.calls[c].module].parent: (c, output) for c, output in added.items()}
     for node in graph.nodes[end:]:
         call = _member(graph, node.index)
@@ -155,6 +157,26 @@ def _unadded(reader: Reader, operator: StreamOperator, forms: Forms) -> int | No
         if all(not f.terms and f.lost is None for f in map(_read(forms).of, graph.outputs)):
             return node.index
     return None
+
+
+def _not_around(reader: Reader, begin: int) -> int | None:
+    """What the first member of a list reads that makes the first state, with nothing of what it reads in it, where other members of that list give
+    what is added to the stream."""
+    graph, call, added = reader.flow.graph, _member(reader.flow.graph, begin), _adding(reader)
+    parent = None if call is None else graph.modules[graph.calls[call].module].parent
+    others = [c for c in added if graph.modules[graph.calls[c].module].parent == parent]
+    if call is None or call in added or not others or _program(graph, call) != _program(graph, others[0]):
+        return None
+    inside = [n.index for n in graph.nodes[: begin + 1] if n.inputs and _member(graph, n.index) == call]
+    read = {i for n in inside for i in graph.nodes[n].inputs if reader.flow.data[i]} - set(inside)
+    read = {i for i in read if graph.nodes[i].shape == graph.nodes[begin].shape}
+    form = Forms(reader.flow, reader.chains.edges.norms, frozenset(read)).of(begin)
+    return min(read) if read and not form.terms and form.lost is None else None
+
+
+def _adding(reader: Reader) -> dict[int, int]:
+    """Calls of members of lists that give what is added to a stream -> what they give."""
+    return {c: b.output for _, b in reader.branches if (c := _member(reader.flow.graph, b.output)) is not None}
 
 
 def goes_on(readers: Sequence[Reader], operator: StreamOperator) -> bool:

@@ -133,3 +133,11 @@ def test_expressions_evaluate_alike(seed: int) -> None:
         huge = dict.fromkeys(names, 1e300)
         for number in (e.evaluate(huge), e.lambdify()(huge)):
             assert number > 0 and not math.isnan(number)
+
+
+def test_a_state_that_is_read_twice_in_each_step_is_written_once() -> None:
+    """Forty steps have 160 parts, and 2⁴⁰ where each is written out."""
+    e = sym("x")
+    for step in range(40):
+        e = root(add(power(e, 2.0), mul(sym(f"g{step}"), e)))
+    assert len(e.sympy()) < 10_000

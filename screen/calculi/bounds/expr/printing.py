@@ -10,14 +10,21 @@ import math
 from screen.calculi.bounds.expr.node import ExprNode
 
 
+WRITTEN = 100
+"""How many times the limit of a small expression may be written where parts of it stand in several places: a loop over tokens that reads its state
+twice has few parts and is written out 2ᵗ times."""
+
+
 def text(e: ExprNode, limit: int) -> str:
     """One line while the expression is small; else sub-expressions that are used twice get names, one line each, before the last line."""
     order = list(e.walk())
     uses: dict[int, int] = {}
+    written_out: dict[int, int] = {}
     for here in order:
+        written_out[here.serial] = 1 + sum(written_out[a.serial] for a in here.args)
         for a in here.args:
             uses[a.serial] = uses.get(a.serial, 0) + 1
-    shared = len(order) > limit
+    shared = len(order) > limit or written_out[e.serial] > WRITTEN * limit
     done: dict[int, str] = {}
     lines: list[str] = []
     for here in order:
