@@ -195,6 +195,7 @@ def test_lines_at_random(shop: None) -> None:
     assert wrong == [] and set(codes) == {0, 1, 2}, codes
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("seed", range(4))
 def test_the_exit_code_does_not_depend_on_how_it_is_shown(shop: None, seed: int) -> None:
     draw = random.Random(seed)

@@ -33,6 +33,7 @@ TABLE: dict[str, tuple[str, str, str, str, str]] = {
 }
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("row", TABLE)
 def test_row(row: str) -> None:
     verdict, *states, reason = TABLE[row]
