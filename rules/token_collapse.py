@@ -18,13 +18,12 @@ from dataclasses import replace
 from screen.facts.advice import deepnorm_code
 from screen.facts.output_map import last_map
 from screen.facts.queries import (
-    COLLAPSED, STARVED, UPDATE_LIMIT, basis_of, has_identity_path, mixes_copies, number_of, program_doubt, twins,
+    COLLAPSED, STARVED, UPDATE_LIMIT, basis_of, has_identity_path, mixes_copies, number_of, program_doubt, shares_weights, twins,
 )  # fmt: skip
-from screen.facts.rank_collapse import least_one_minus_cos
 from screen.facts.weight_gains import through_decoder
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
 from screen.theorems.depth_scale import deepnorm
-from screen.theorems.in_words import downwards, last_gradient
+from screen.theorems.in_words import last_gradient
 
 RULE = Rule("D201", "token-collapse", "backward", "D", "error", ("streams.identity", "recursions"), "docs/theory.md, token covariance")
 
@@ -127,15 +126,11 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if any(s.alpha.kind in ("learned", "data") or s.alpha.value is None for s in scaled):
         message = f"{name} is multiplied by a scale that is known only when the model runs; {facts.depth(stream)} blocks depend on it."
         return Outcome("conditional", message, at(stream, place=_last(stream).place), condition="run-time-scale", theorem=UPDATE)
-    if not scaled and (isinstance(found, Unknown) or isinstance(found.one_minus_cos, Unknown)):
-        least = least_one_minus_cos(facts, stream)
-        if not isinstance(least, Unknown) and least >= COLLAPSED:
-            return _bounded_below(facts, stream, least)
     if isinstance(found, Unknown) and isinstance(apart, Unknown):
         return _untold(facts, stream, f"{name} has no identity path, and how fast its tokens grow alike is not known:", found)
     if scaled and not isinstance(found, Unknown):
         return _compensated(facts, stream, found.deepnorm_number)
-    return _collapse(facts, stream, apart, not isinstance(found, Unknown) and found.tied)
+    return _collapse(facts, stream, apart, shares_weights(facts, stream) if isinstance(found, Unknown) else found.tied)
 
 
 def _mixed(facts: Facts, stream: Stream, apart: float | Unknown) -> Outcome | None:
@@ -152,18 +147,6 @@ def _mixed(facts: Facts, stream: Stream, apart: float | Unknown) -> Outcome | No
 
 def _untold(facts: Facts, stream: Stream, what: str, why: Unknown) -> Outcome:
     return Outcome("cannot_tell", f"{what} {why.reason}.", blame(facts, at(stream, place=_last(stream).place), why.nodes))
-
-
-def _bounded_below(facts: Facts, stream: Stream, least: float) -> Outcome:
-    """The recursion does not cover a branch, and the gains of V and O are enough."""
-    depth = facts.depth(stream)
-    message = (
-        f"No identity path runs through `{stream.name}`, and at the recorded initialisation 1 − cos between tokens stays above {downwards(least)} "
-        f"over {depth} blocks, however even the attention is: it needs warm-up and a lower learning rate."
-    )
-    theorem = "one block multiplies 1 − cos by no less than 1/(1 + v), v the gain of V and O"
-    numbers = (("least_one_minus_cos", least), ("depth", depth))
-    return Outcome("conditional", message, at(stream, place=_last(stream).place), "declared", theorem, numbers=numbers, condition="warm-up")
 
 
 def _compensated(facts: Facts, stream: Stream, number: float | Unknown) -> Outcome:

@@ -248,6 +248,18 @@ def twins(facts: Facts, stream: Stream) -> tuple[Stream, ...]:
     return tuple(o for o in facts.streams if o is not stream and takes(o))
 
 
+def shares_weights(facts: Facts, stream: Stream) -> bool:
+    """Whether a map of one branch serves in another one."""
+    reader = next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
+    met: set[int] = set()
+    for _, branch in () if reader is None else reader.branches:
+        used = {i for n in branch.region if branch.flow.weighted[n] for i in facts.graph.nodes[n].inputs if facts.graph.nodes[i].op == "parameter"}
+        if used & met:
+            return True
+        met |= used
+    return False
+
+
 def mixes_copies(facts: Facts, stream: Stream) -> bool:
     """Whether nothing breaks the identity path but trained matrices that mix copies of the stream (hyper-connections)."""
     breaks = stream.identity.breaks
@@ -329,5 +341,6 @@ __all__ = [
     "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
     "claim_of", "do_logits_stay", "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax",
     "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies", "normed_total",
-    "number_of", "program_doubt", "reads_grown_state", "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins", "unproven", "where",
+    "number_of", "program_doubt", "reads_grown_state", "shares_weights", "starts_at_zero",
+    "state_is_bounded", "streams_in_sequence", "twins", "unproven", "where",
 ]  # fmt: skip

@@ -227,7 +227,7 @@ def _gain(report: Report, change: ChangePart) -> str:
     said += [f"{'but ' if said else ''}worsens {words.listed([words.RISKS[c] for c in change.opens])}"] if change.opens else []
     before, after = change.lr_before, change.lr_after
     if before is None and isinstance(after, float):
-        said.append(f"learning rate up to about {rate(after)}, where none is expected to train without it")
+        said.append(f"learning rate up to about {rate(after)}, where none was found without it")
     if isinstance(before, float) and not 1 / ALIKE < _ratio(change) < ALIKE:
         said.append(f"learning rate up to about {rate(before)} → {rate(after) if isinstance(after, float) else f'{MOST_RATE:g} and more'}")
     said += [f"verdict {change.verdict}"] if change.verdict != report.verdict else []

@@ -184,7 +184,7 @@ def test_what_a_change_brings_stands_under_it() -> None:
     assert said[0].gains[0] == worst
     rescued = tried.model_copy(update={"closes": [], "lr_before": None})
     said = answer(report.model_copy(update={"changes": [rescued]})).changes
-    assert said[0].gains == ("learning rate up to about 4e-3, where none is expected to train without it",)
+    assert said[0].gains == ("learning rate up to about 4e-3, where none was found without it",)
     idle = tried.model_copy(update={"closes": [], "lr_after": 1.1e-3})
     shown = report.model_copy(update={"changes": [idle]})
     nothing = "the finding goes, and nothing else that is judged here changes"

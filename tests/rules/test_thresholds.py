@@ -18,7 +18,6 @@ from screen.facts.claims.claim import ClaimKind
 from screen.facts.claims.derive import gradient_law, output_bounded, rising, size_later
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.recurrence import _of_sequence, _told
-from screen.facts.rank_collapse import least_one_minus_cos
 from screen.facts.record import Facts
 from screen.rules import depth_scaled_init, loss_at_start
 from screen.structure.branches.role import Mixer
@@ -204,12 +203,6 @@ def in_sequence(count: float) -> bool:
     return "streams follow each other" in check("D202", made)[0].message
 
 
-def few_mixers(times: float) -> bool:
-    """Whether a branch that is neither attention nor feed-forward is left out of the bound on 1 − cos."""
-    made = h.facts(h.stream(h.kind(h.sublayer("ssm", at=20), count=int(times))))
-    return isinstance(least_one_minus_cos(made, made.streams[0]), float)
-
-
 def growing(grown: float) -> str:
     return one("L202", started(h.none(), predicted_ratio=grown))
 
@@ -238,7 +231,6 @@ ROWS: tuple[Row, ...] = (
     ("rules.norm_on_stream.FEW", collecting, "collects", "other"),
     ("rules.gradient_ratio.FEW", few_raw, True, False),
     ("rules.gradient_ratio.STAGES", in_sequence, False, True),
-    ("facts.rank_collapse.FEW", few_mixers, True, False),
     ("rules.logits_at_start.FROZEN", logits, "holds", "violated"),
     ("rules.loss_at_start.TIMES", loss, "holds", "violated"),
     ("rules.weights_at_start.LARGE", lambda g: one("I203", initialised(math.sqrt(g / 64))), "holds", "violated"),
@@ -282,7 +274,6 @@ NUMBERS: dict[str, float] = {
     "rules.norm_on_stream.FEW": 2,
     "rules.gradient_ratio.FEW": 2,
     "rules.gradient_ratio.STAGES": 8,
-    "facts.rank_collapse.FEW": 2,
     "rules.logits_at_start.FROZEN": math.sqrt(2 * math.log(2048)),
     "rules.loss_at_start.TIMES": 1.5,
     "rules.weights_at_start.LARGE": 25,
@@ -312,7 +303,7 @@ NUMBERS: dict[str, float] = {
 }  # fmt: skip
 """As they are meant, not as they are read: a number that is changed alone is seen."""
 WHOLE = (
-    "rules.norm_on_stream.FEW", "rules.gradient_ratio.FEW", "rules.gradient_ratio.STAGES", "facts.rank_collapse.FEW", "verdict.summary.KINDS_SHOWN",
+    "rules.norm_on_stream.FEW", "rules.gradient_ratio.FEW", "rules.gradient_ratio.STAGES", "verdict.summary.KINDS_SHOWN",
 )  # fmt: skip
 """Numbers of things: at most so many, and one more."""
 ELSEWHERE = {
