@@ -1,0 +1,81 @@
+"""What round 15 needs of its own to be measured: `python -m tests.adversary.round15.check_truth [file] [Class ...]`; QUICK=1 for fewer draws.
+
+Models are measured on their stream: `features(x)` where a model has it, else the first block gets the input in the stream's place and the last block's output
+is looked at.
+"""
+
+import re
+from pathlib import Path
+
+import torch
+import torch.nn as nn
+
+from tests.adversary.rounds import _measure
+from tests.adversary.rounds._measure import hook_outputs
+from tests.adversary.rounds._streams import run
+
+FILES = ["blocks_a", "blocks_b", "models"]
+HERE = str(Path(__file__).parent)
+_measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*\.(gamma|weight|scale))$")
+_measure._note = lambda u: _measure.SEEN.append(torch.where(torch.isinf(u) | (u <= -1e300), torch.zeros_like(u), u))      # the lowest number is a mask
+
+
+def find(name, m):
+    for key in ("blocks", "layers", "h"):
+        if hasattr(m, key):
+            got = getattr(m, key)
+            return list(got.values() if isinstance(got, nn.ModuleDict) else got)
+    raise AttributeError(type(m))
+
+
+def stream_of(name, m):
+    return getattr(m, "features", None)
+
+
+def single(*parts):
+    """Branches by the names of methods, each one of the sum with those before; a name with a colon is norm:body."""
+    def probe(m, x):
+        got = []
+        for part in parts:
+            norm, _, body = part.rpartition(":")
+            got.append(getattr(m, body)(getattr(m, norm)(x) if norm else x))
+            x = x + got[-1]
+        return got
+    return probe
+
+
+def channels_first(*parts):
+    inner = single(*parts)
+    return lambda m, x: inner(m, x.transpose(1, 2))
+
+
+def modulated(m, x):
+    got = []
+    for f in m.sublayers():
+        got.append(f(x))
+        x = x + got[-1]
+    return got
+
+
+BRANCH = {
+    "SandwichWithUnitQk": hook_outputs("post_attention_layernorm", "post_feedforward_layernorm"), "LightningPostNorm": hook_outputs("out_proj", "mlp"),
+    "HymbaHeads": single("input_layernorm:mixer", "pre_ffn_layernorm:mlp"), "ProteinLayer": hook_outputs("out", "fc2"), "GenomeAttention": single("norm:attend", "ff_norm:ff"),
+    "ConditionedDiffusionLayer": single("attention", "transition"), "RepMixerBlock": channels_first("tokens", "convffn"), "ScaledVitBlock": hook_outputs("proj", "mlp"),
+    "RandomMixing": lambda m, x: [m.random_matrix @ m.norm1(x), m.mlp(m.norm2(x))], "WhisperGuard": hook_outputs("self_attn", "fc2"),
+    "SingleModulation": hook_outputs("proj", "mlp"), "TanhGatedSandwich": modulated, "LinearDiffusionLayer": single("norm1:attn", "norm2:mlp"),
+}
+ZEROED = set()
+
+
+def louder(pattern, c=1e6):
+    """Where larger weights shut a gate: only some of them grow."""
+    return lambda m, x: _measure.scale_(m, c, pattern)
+
+
+WITNESS = {"ConditionedDiffusionLayer": louder(r"^(o|b)\.")}
+DRAWN = set()
+DEPTHS = {}
+
+
+if __name__ == "__main__":
+    run(__package__, FILES, DEPTHS, find, stream_of, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED, drawn=DRAWN)
