@@ -9,7 +9,7 @@ from itertools import islice
 
 from screen.child.protocol import Request
 from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
-from screen.facts.claims.derive import FLAT, is_held, rising, size_later, survives
+from screen.facts.claims.derive import FLAT, is_held, rests_on_once, rising, size_later, survives
 from screen.facts.operator import StreamOperator, goes_on, law_of_carried
 from screen.facts.queries import streams_in_sequence
 from screen.facts.record import Facts
@@ -300,6 +300,8 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | Non
         return replace(claim, measured=Measured("exponential", False))
     if not found.moved or found.moved[0] is None:
         return claim
+    if claim.weights == "fixed" and rests_on_once(facts, stream):
+        return replace(claim, measured=Measured(ratio, None))  # what one block adds grows with the input, and counts once
     operator = facts.operator(stream)
     kept = isinstance(operator, StreamOperator) and bool(operator.breaks) and claim.high is not None  # whatever came before
     if found.is_linear is not True and claim.weights == "fixed" and not kept:
@@ -318,9 +320,15 @@ def _is_carried(facts: Facts, stream: Stream, found: FoundStream) -> bool:
     if len(stream.kinds) > 1 and rising(facts, stream) is not None:
         return False
     if not isinstance(operator.clean, Unknown) and operator.carried in ("constant", "decaying"):
-        return bool(found.is_linear)
+        return found.is_linear is True or (found.is_linear is None and _is_proved(facts, stream))
     alone = operator.is_chain or operator.lost is not None
     return len(stream.kinds) == 1 and alone and found.gain is not None and found.gain <= 1 + NEAR_GAIN
+
+
+def _is_proved(facts: Facts, stream: Stream) -> bool:
+    """Whether gain and growth of a stream are proved: of a program that is too large for the linear part to be run they are all that is known."""
+    gain, law = facts.claims.of("identity_gain", "start", stream.name), facts.claims.of("growth", "fixed", stream.name)
+    return gain.status == law.status == "proved" and law.value in ("bounded", "linear")
 
 
 def _gathers(facts: Facts, stream: Stream, found: FoundStream) -> bool:

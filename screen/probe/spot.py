@@ -247,13 +247,24 @@ class Run:
                 if agrees is False and self._is_random(*plain):
                     agrees, found = None, replace(found, reason="the module gives other numbers each time that it runs")
             own = {**own, **plain[1]}
+        sizes = [_sizes(own, [b.parameters for b in s.branches]) for s in self.plan.streams]
+        for place, stream in enumerate(self.plan.streams):
+            if not any(sizes[place]):  # what follows starts at nothing
+                sizes[place] = self._from_end(mine, stream, {**self._cast(mine), **weights, **given}, weights)
         streams = tuple(
-            replace(f, gradients=_sizes(own, [b.parameters for b in s.branches]), whole_gradients=plain is not None)
-            for f, s in zip(found.streams, self.plan.streams, strict=True)
+            replace(f, gradients=size, whole_gradients=plain is not None) for f, size in zip(found.streams, sizes, strict=True)
         )
         return replace(
             found, replayed=agrees, forward=plain_number(forward), backward=plain_number(backward), streams=streams, loss=self._loss(out)
         )
+
+    def _from_end(self, tape: Tape, stream: SpotStream, given: Env, weights: Mapping[int, Tensor]) -> tuple[float | None, ...]:
+        """Gradients by branch of a random function of a stream's end, through the traced program."""
+        end = stream.states[-1]
+        with torch.enable_grad():
+            total = _functional(tape.run(tape.steps([end], [])[0], given)[end])
+            grads = torch.autograd.grad(total, list(weights.values()), allow_unused=True) if total.requires_grad else [None] * len(weights)
+        return _sizes({self.names[i]: g for i, g in zip(weights, grads, strict=True) if g is not None}, [b.parameters for b in stream.branches])
 
     def _is_random(self, output: Tensor, gradients: Mapping[str, Tensor]) -> bool:
         """Whether the module run plainly once more gives something else."""

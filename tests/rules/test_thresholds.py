@@ -15,7 +15,7 @@ from screen.calculi.bounds.expr import num
 from screen.calculi.degrees import _walked
 from screen.calculi.meanfield import Start
 from screen.facts.claims.claim import ClaimKind
-from screen.facts.claims.derive import gradient_law, output_bounded, rising, size_later
+from screen.facts.claims.derive import gradient_law, output_bounded, rising, size_later, stands_once
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.recurrence import _of_sequence, _told
 from screen.facts.record import Facts
@@ -154,6 +154,12 @@ def bound_of(size: float) -> object:
     return "unknown" if isinstance(found, Unknown) else found
 
 
+def alone(blocks: int) -> bool:
+    """Whether the first of so many blocks, which is like no other, is taken to stand once."""
+    first, others = (h.kind(h.sublayer("ffn", at=20 + n), count=c, first=n, id_=f"k{n}") for n, c in enumerate((1, blocks - 1)))
+    return stands_once(h.stream(first, others), first)
+
+
 def risen(more: float, blocks: int = 8) -> bool:
     """Whether a rise is seen where all blocks add so many times twice what the first half adds."""
     half = blocks // 2
@@ -247,6 +253,7 @@ ROWS: tuple[Row, ...] = (
     ("facts.claims.derive.GROWN", grown_law, "power", "unknown"),
     ("facts.claims.derive.USEFUL", bound_of, True, "unknown"),
     ("facts.claims.derive.STRAIGHT", risen, False, True),
+    ("facts.claims.derive.SEVERAL", lambda n: alone(math.floor(n)), False, True),
     ("facts.claims.derive.FEWEST", lambda n: risen(3.0, 2 * round(n / 2) if n > 7.9 else 6), False, True),
     ("facts.operator.recurrence.FEWEST", lambda n: sequence(*[1.0] * math.floor(n + 0.5)), "unknown", "constant"),
     ("facts.operator.recurrence.SETTLED", lambda s: quarters(1.0, 1.0, 1.0, s), "constant", "unknown"),
@@ -289,6 +296,7 @@ NUMBERS: dict[str, float] = {
     "facts.claims.derive.GROWN": 30,
     "facts.claims.derive.USEFUL": 1000,
     "facts.claims.derive.STRAIGHT": 1.3,
+    "facts.claims.derive.SEVERAL": 6,
     "facts.claims.derive.FEWEST": 8,
     "facts.operator.recurrence.FEWEST": 12,
     "facts.operator.recurrence.SETTLED": 1.02,
@@ -315,6 +323,7 @@ ELSEWHERE = {
     "facts.operator.whole.EVEN": "of floats",
     "facts.claims.derive.SLACK": "of floats",
     "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",
+    "facts.operator.steps.FARTHEST": "states that are followed",
     "facts.operator.steps.LOW": "where a slope is read off", "facts.operator.steps.HIGH": "where a slope is read off",
     "facts.operator.steps.LARGER": "where a slope is read off", "facts.operator.steps.LARGEST": "where a slope is read off",
     "verdict.risk.assess.HALVINGS": "how exactly a flip is found", "verdict.risk.channels.TINY": "of floats",

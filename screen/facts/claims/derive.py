@@ -21,6 +21,8 @@ from screen.structure.initial.laws import deviations, fans, starting_value
 from screen.structure.norms.find import place_of
 from screen.structure.types import Kind, Stream, Sublayer, Tri, Unknown
 
+SEVERAL = 6
+"""Blocks of a stream from which one at an end that is like no other is taken to stand there once, and not at every so many blocks (convention)."""
 FEWEST, STRAIGHT = 8, 1.3
 """Blocks from which a rise is looked for, and how much more than twice as much all of them may add as the first half does."""
 FLAT = 3.0
@@ -143,7 +145,7 @@ def _lost_branch(facts: Facts, stream: Stream, all_weights: bool) -> Unknown | N
     for kind in stream.kinds:
         for sublayer in kind.sublayers:
             answer = output_bounded(facts, sublayer) if all_weights else is_held(facts, stream, sublayer)
-            if answer is not True and not all_weights and _is_held_beside(facts, stream, sublayer):
+            if answer is not True and not all_weights and (_is_held_beside(facts, stream, sublayer) or _adds_once(facts, stream, kind, sublayer)):
                 continue
             if isinstance(answer, Unknown):
                 return Unknown(
@@ -153,6 +155,24 @@ def _lost_branch(facts: Facts, stream: Stream, all_weights: bool) -> Unknown | N
                 why = "its weights scale what `{}` adds" if all_weights else "what `{}` adds grows with the stream"
                 return Unknown(why.format(sublayer.name), (sublayer.output,))
     return None
+
+
+def stands_once(stream: Stream, kind: Kind) -> bool:
+    """Whether a kind of blocks is the first block alone, or the last one alone, and more than a few others stand beside it: at any depth it is met
+    once."""
+    return stream.depth >= SEVERAL and kind.layers in (((0, 0),), ((stream.depth - 1, stream.depth - 1),))
+
+
+def _adds_once(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> bool:
+    """Whether a branch adds something of finite size, once: how large that is does not depend on the depth."""
+    bounds = _bounds(facts, sublayer)
+    finite = not isinstance(bounds, Unknown) and isinstance(bounds.magnitude, Expr)
+    return finite and stands_once(stream, kind)
+
+
+def rests_on_once(facts: Facts, stream: Stream) -> bool:
+    """Whether a branch that stands once grows with what it reads: the law against depth holds, and a larger input still gives more."""
+    return any(stands_once(stream, k) and is_held(facts, stream, s) is not True for k in stream.kinds for s in k.sublayers)
 
 
 def _is_held_beside(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
@@ -185,6 +205,8 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
         every = not all_weights or all(a is True or b.any_weights for a, (_, b) in zip(answers, known, strict=True))
         if all(a is True for a in answers) or (every and _resets(known, all_weights)):
             slopes.append(0.0)
+            continue
+        if not all_weights and stands_once(stream, kind) and all(a is True or b.slope is not None for a, (_, b) in zip(answers, known, strict=True)):
             continue
         lost = next((a for a in answers if isinstance(a, Unknown)), None)
         if lost is not None:
@@ -485,4 +507,7 @@ def _unknown(facts: Facts, claim: Claim, why: Unknown) -> Claim:
     return replace(claim, status="unknown", value=None, reason=why.reason, node=place, nodes=why.nodes)
 
 
-__all__ = ["claims_of", "gradient_law", "growth", "is_held", "logits_bounded", "output_bounded", "rising", "size_later", "softmax_in", "survives"]
+__all__ = [
+    "claims_of", "gradient_law", "growth", "is_held", "logits_bounded", "output_bounded", "rests_on_once", "rising", "size_later", "softmax_in",
+    "stands_once", "survives",
+]  # fmt: skip

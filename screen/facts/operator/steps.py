@@ -4,7 +4,7 @@ stand on the stream itself, where the states are no plain sums."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from screen.calculi.bounds.boundedness import INPUTS, fixed, is_finite
 from screen.calculi.bounds.expr import Expr
@@ -18,6 +18,8 @@ LOW, HIGH = 1e8, 1e16
 """Sizes of the state before between which the slope of the bound is read off."""
 LARGER, LARGEST = 1.5, 1e6
 """Sizes of free weights at which the slope has to be what it is at one."""
+FARTHEST = 4
+"""States back to which one is followed that is made of more than the last one."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +64,33 @@ def state_bound(reader: Reader, operator: StreamOperator, sublayer: Sublayer | N
     if place is None:
         why = Unknown("no state stands behind it", (add,))
         return StateBound(why, why, None)
-    before, after = nodes[place - 1], nodes[place]
+    return _bound_at(reader, nodes, place)
+
+
+def _bound_at(reader: Reader, nodes: list[int], place: int) -> StateBound:
+    """The bound of one state from the one before it; where it reads earlier ones too, from the nearest that all of it is made of."""
+    found, alone = _between(reader, nodes[place - 1], nodes[place])
+    for back in range(2, min(place, FARTHEST) + 1):
+        if alone or _bound_at(reader, nodes, place - back + 1).held is True:
+            break  # from before a state that is bounded nothing more is told
+        earlier, alone = _between(reader, nodes[place - back], nodes[place])
+        found = replace(earlier, weighed=True, any_weights=False) if alone else found
+    return found
+
+
+def _between(reader: Reader, before: int, after: int) -> tuple[StateBound, bool]:
+    """The bound of one state from another, and whether nothing but that one may make it large."""
     walk = Walk(BlockMap(reader.chains, reader.chain, frozenset({before}), -1, before, after))
     value = walk.one(after)
     bound = value.mag if isinstance(value.mag, Unknown) else value.norm(walk.feature_axis(after))
     if isinstance(bound, Unknown):
-        return StateBound(bound, bound, None)
+        return StateBound(bound, bound, None), True
     top = bound.log({name: math.inf if name in INPUTS else 1.0 for name in bound.symbols()})
     slope = _slope(walk, bound, 1.0)
     weighed = slope is not None and _slope(walk, bound, LARGER) != slope
     free = not weighed and slope is not None and is_finite(walk, bound, inputs=1.0) and _slope(walk, bound, LARGEST) == slope
-    return StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None, weighed, free)
+    found = StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None, weighed, free)
+    return found, top < math.inf or "B_earlier" not in bound.symbols()
 
 
 def _slope(walk: Walk, bound: Expr, weights: float) -> float | None:
