@@ -33,8 +33,10 @@ def swallowed(where: str, error: Exception) -> str:
 def chain(error: BaseException) -> Iterator[BaseException]:
     """An exception, what caused it, and what caused that."""
     found: BaseException | None = error
-    while found is not None:
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen:
         yield found
+        seen.add(id(found))
         found = found.__cause__ or found.__context__
 
 

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from screen.child.protocol import ProtocolError, error_fields, error_of
-from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError, UsageError, rebuild
+from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError, UsageError, chain, rebuild
 
 KINDS = {"usage": UsageError, "load": LoadError, "trace": TraceError, "limits": LimitError, "internal": InternalError}
 
@@ -53,3 +53,9 @@ def test_a_frame_with_another_stage_is_no_error() -> None:
 
 def test_every_kind_is_a_screen_error() -> None:
     assert all(issubclass(kind, ScreenError) for kind in KINDS.values())
+
+
+def test_causes_that_go_in_a_circle_end() -> None:
+    first, second = ValueError(), KeyError()
+    first.__cause__, second.__cause__ = second, first
+    assert list(chain(first)) == [first, second]

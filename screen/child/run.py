@@ -203,6 +203,12 @@ def explain(error: BaseException, request: Request, doing: str) -> ScreenError:
         return LimitError(
             f"`{request.target}` must fit into {memory}", what, "Build it smaller, or raise `--memory`", file=file, line=line, details=_details(error)
         )
+    if file is None and isinstance(error, RecursionError):
+        required = f"`{request.target}` must nest modules and values less deep than Python can follow"
+        return LimitError(required, what, "Look for a module that holds itself, and for a list that is its own entry", details=_details(error))
+    if file is None and _takes_modes(error.__traceback__):
+        required = f"`{request.target}` must leave torch's stacks of modes as it finds them"
+        return TraceError(required, "a mode that was entered around it is gone", "Look for `_pop_mode` and `__exit__` calls", details=_details(error))
     if file is None and not isinstance(error, SystemExit | KeyboardInterrupt | SyntaxError):
         return InternalError(f"capture of `{request.target}` raised {name_of(error)}", details=_details(error))
     where = f" at {os.path.basename(file)}:{line}" if file else ""
@@ -217,6 +223,17 @@ def explain(error: BaseException, request: Request, doing: str) -> ScreenError:
         return TraceError(required, what + where, _refused(error, request) or "Call it yourself first, or give it inputs with `--input`", **at)
     advice = _refused(error, request) or _advice(error, request)
     return LoadError(f"`{request.target}` must be importable and build a model", what + where, advice, **at)
+
+
+def _takes_modes(trail: TracebackType | None) -> bool:
+    """Whether a stack of torch's was found empty where we left a mode of ours: those are entered and left in order, so that somebody else took it."""
+    from torch import overrides
+    from torch.utils import _python_dispatch
+
+    while trail is not None and trail.tb_next is not None:
+        trail = trail.tb_next
+    pops = {overrides._pop_mode.__code__, _python_dispatch._pop_mode.__code__}  # type: ignore[attr-defined]
+    return trail is not None and trail.tb_frame.f_code in pops
 
 
 def _loads_weights(trail: TracebackType | None) -> tuple[str, int, str] | None:

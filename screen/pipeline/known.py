@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import stat
 import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from screen import tables
 from screen.errors import UsageError
 from screen.report.annotation import Annotation, annotations_of
 from screen.report.schema import Report
+from screen.report.source import LARGEST
 from screen.trusted import Trusted
 
 VERSION = "1"
@@ -118,8 +120,10 @@ def comments_of(files: Iterable[str], elsewhere: Trusted | None = None) -> tuple
 
 
 def _read(file: str) -> str:
+    """A graph may name what it likes: a device without an end, a line that nobody writes to."""
     try:
-        return Path(file).read_text(encoding="utf-8")
+        found = Path(file).stat()
+        return Path(file).read_text(encoding="utf-8") if stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST else ""
     except (OSError, ValueError):  # a name with a null byte is a `ValueError`
         return ""
 

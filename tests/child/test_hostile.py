@@ -155,6 +155,19 @@ def test_a_file_that_does_not_load_is_an_error_of_loading(host: Host, tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("place", "statement", "said"),
+    [
+        ("init", "self._modules['me'] = self", "a module that holds itself"),
+        ("forward", "out = [x]; out.append(out); return out", "its own entry"),
+        ("forward", "torch._C._pop_torch_function_stack()", "torch's stacks of modes as it finds them"),
+    ],
+)
+def test_what_ends_in_our_frames_and_is_the_models_is_said_of_the_model(host: Host, tmp_path: Path, place: str, statement: str, said: str) -> None:
+    found = _capture(host, _write(tmp_path, place, statement))
+    assert found.error is not None and said in str(found.error) and found.error.stage in ("limits", "trace")
+
+
+@pytest.mark.parametrize(
     ("target", "settings", "said"),
     [
         ("hf:gpt2", {"n_layer": "abc"}, "Check the values of `--set`"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,11 @@ def test_a_baseline_that_the_commit_has_not_is_an_error_and_its_comments_are_non
 def test_a_file_that_is_no_python_or_says_nothing_ignores_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "model.py").write_text(text)
     assert comments_of([str(tmp_path / "model.py"), str(tmp_path / "none.py")]) == ([], [])
+
+
+def test_what_has_no_end_or_no_writer_is_no_file_of_comments(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.py")
+    assert comments_of([str(tmp_path / "model.py"), "/dev/zero"]) == ([], [])
 
 
 def test_a_comment_with_its_code_and_reason_ignores_and_one_without_use_is_said(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
