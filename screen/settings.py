@@ -105,6 +105,8 @@ class Settings:
     """Key (as in a file) to `default`, the file's name, or `option`."""
     targets: tuple[Target, ...] = ()
     """What a bare `screen check` judges."""
+    file: str = ""
+    """The file that they come from, where it lies in the tree or was named; empty: no file, or a commit's."""
     trusted: Trusted | None = None
     """Where settings come from in place of the tree that is judged."""
 
@@ -161,7 +163,8 @@ def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
         Target(spec, name, file, where, tuple(own), _merged([common, (f"{label}, entry {place}", own), ("option", said)], elsewhere))
         for place, (spec, name, where, own) in enumerate(_entries(table.get("targets", []), label, os.path.dirname(file)), start=1)
     )
-    return replace(_merged([common, ("option", said)], elsewhere), targets=targets)
+    here = file if elsewhere is None else "" if elsewhere.commit else elsewhere.name
+    return replace(_merged([common, ("option", said)], elsewhere), targets=targets, file=here)
 
 
 def _here() -> Path:
@@ -264,8 +267,8 @@ def find(start: Path, elsewhere: Trusted | None = None) -> tuple[str, dict[str, 
 def _table(path: Path, name: str, text: str | None = None) -> dict[str, Any] | None:
     """What a file of settings says. `text`: in place of what stands there."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8") if text is None else text)
-    except (OSError, UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
+        document = tomllib.loads((path.read_text(encoding="utf-8") if text is None else text).removeprefix("\ufeff"))
+    except (OSError, ValueError, RecursionError) as error:  # a number of 5,000 digits is a `ValueError`
         raise UsageError(f"`{name}` must be readable TOML", str(error), "Mend it, or run from another folder", file=str(path)) from None
     if name != "pyproject.toml":
         return document
@@ -510,6 +513,6 @@ def _shown(value: Any) -> Any:
 
 
 READ = {key.replace("-", "_") for key in READERS}
-assert {f.name for f in fields(Settings)} == READ | {"origins", "targets", "trusted"}, "a setting without a reader"
+assert {f.name for f in fields(Settings)} == READ | {"origins", "targets", "trusted", "file"}, "a setting without a reader"
 
 __all__ = ["FAIL_ON", "FORMATS", "OF_TARGET", "READERS", "Settings", "Target", "check_key", "find", "later", "load", "near", "show"]

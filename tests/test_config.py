@@ -233,3 +233,11 @@ def test_assignments_may_stand_in_a_table_or_in_a_list(tmp_path: Path) -> None:
 
 def test_what_a_later_version_has_is_refused_with_the_version() -> None:
     assert "is not in this version" in str(config.later("`screen fix`", "it was called"))
+
+
+def test_a_mark_of_byte_order_is_no_part_of_a_file_and_a_number_without_end_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "screen.toml").write_bytes(b"\xef\xbb\xbfdepth = 3\n")
+    assert config.load({}, tmp_path).depth == 3
+    (tmp_path / "screen.toml").write_text(f"depth = {'1' * 5000}")
+    with pytest.raises(UsageError, match="must be readable TOML"):
+        config.load({}, tmp_path)

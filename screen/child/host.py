@@ -20,10 +20,10 @@ from typing import IO, Any
 
 from screen.child.draw import WORDS
 from screen.child.launch import can_fork, environment, interpreter
-from screen.child.protocol import MAX_LINE, ProtocolError, Request, at_most, fd_reader, frame, read_frame
+from screen.child.protocol import MAX_LINE, SIGNALLED, ProtocolError, Request, at_most, fd_reader, frame, read_frame
 from screen.child.results import Capture, Captured, Progress, State, silent, words
 from screen.child.sandbox import clear, secrets
-from screen.errors import InternalError, Interrupted, LoadError, ScreenError
+from screen.errors import InternalError, Interrupted, LimitError, LoadError, ScreenError
 
 STARTUP = 300.0
 """Seconds that importing torch may take; a cold network disk takes more than a minute."""
@@ -112,7 +112,7 @@ class Host:
             return self._spawn(order, log)
         try:
             return self._fork(order, log)
-        except InternalError:
+        except (InternalError, LimitError):
             self._end()
             self._open()
             return self._fork(order, log)
@@ -288,6 +288,11 @@ class Host:
 
     def _broken(self, found: str, log: IO[bytes] | None = None) -> ScreenError:
         """The child itself failed, before or besides any target."""
+        assert self._child is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if (code := self._child.wait(PATIENCE)) > SIGNALLED or code < 0:
+                how = words({"how": "signal", "status": code % SIGNALLED if code > 0 else -code})
+                return LimitError("the process that captures models must stay alive", f"it {how}", "Run it again; `--jobs 1` takes less memory")
         return InternalError(f"the process that captures models failed: {found}", details=_tail(log or self._errors))
 
 

@@ -27,6 +27,8 @@ MAX_FRAME = 64 << 20
 """Bytes. A longer frame is garbage: somebody else wrote into the pipe. 59,000 nodes take 8 MB."""
 MAX_LINE = 256 << 20
 """Bytes of all frames of one target."""
+SIGNALLED = 128
+"""What an exit code begins with that stands for a signal, as in shells."""
 MAX_WORDS = 4000
 """Characters of each text of an error, of its traceback ten times as many."""
 DEFAULT_TIMEOUT = 120.0
@@ -177,6 +179,6 @@ def _short(text: object, most: int = MAX_WORDS) -> str:
 
 
 __all__ = [
-    "DEFAULT_MEMORY", "DEFAULT_TIMEOUT", "MAX_FRAME", "MAX_LINE", "ProtocolError", "Request", "at_most", "error_fields", "error_of", "fd_reader",
-    "frame", "graph_frame", "pack", "read_frame",
+    "DEFAULT_MEMORY", "DEFAULT_TIMEOUT", "MAX_FRAME", "MAX_LINE", "SIGNALLED", "ProtocolError", "Request", "at_most", "error_fields", "error_of",
+    "fd_reader", "frame", "graph_frame", "pack", "read_frame",
 ]  # fmt: skip

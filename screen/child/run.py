@@ -232,7 +232,7 @@ def _takes_modes(trail: TracebackType | None) -> bool:
 
     while trail is not None and trail.tb_next is not None:
         trail = trail.tb_next
-    pops = {overrides._pop_mode.__code__, _python_dispatch._pop_mode.__code__}  # type: ignore[attr-defined]
+    pops = {overrides._pop_mode.__code__, _python_dispatch._pop_mode.__code__}
     return trail is not None and trail.tb_frame.f_code in pops
 
 

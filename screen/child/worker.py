@@ -1,9 +1,9 @@
 """The child: a fresh interpreter that imports torch once and runs each target in a process of its own.
 
-The *zygote* (`serve`) imports torch and what its parent asks for, runs no op, starts no thread, opens no device. It then does what it
-is told on a control socket: fork one process per target, say when that process ended, reap it. The forked process (`_target`) leads a
-session of its own with limits, has its output in a file, and speaks frames (`screen.child.protocol`) on a pipe. Where `os.fork` is
-missing, `once` does one target in a fresh interpreter.
+The *zygote* (`serve`), below a process that waits for it (`_guard`), imports torch and what its parent asks for, runs no op, starts no
+thread, opens no device. It then does what it is told on a control socket: fork one process per target, say when that process ended, reap
+it. The forked process (`_target`) leads a session of its own with limits, has its output in a file, and speaks frames
+(`screen.child.protocol`) on a pipe. Where `os.fork` is missing, `once` does one target in a fresh interpreter.
 
 This contains accidents: `sys.exit(0)`, `os._exit(0)`, endless loops, crashes, huge allocations, closed file descriptors, prints. What code
 that is out to harm can reach is up to `screen.child.sandbox`, which the forked process enters before it runs any.
@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 from screen.child.bytecode import ignore_compiled
 from screen.child.descendants import MOST, adopt, descendants, end_descendants, end_with_parent, takes_more
 from screen.child.draw import draw
-from screen.child.protocol import Request, fd_reader, frame, read_frame
+from screen.child.protocol import SIGNALLED, Request, fd_reader, frame, read_frame
 from screen.child.sandbox import ADVICE, clear, enclose
 from screen.errors import LimitError
 from screen.graph.gc_pause import put_off
@@ -48,6 +48,7 @@ def serve(settings: dict[str, Any]) -> NoReturn:
     """The zygote's life. `settings`: {control: file descriptor, preload: module names, scratch: folder, hidden: paths, kept: processes}."""
     control = socket.socket(fileno=settings["control"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
+    _guard(control, settings)
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     children: dict[int, int] = {}
@@ -70,6 +71,21 @@ def serve(settings: dict[str, Any]) -> NoReturn:
         end_descendants()
         clear(settings["scratch"])
         os._exit(0)
+
+
+def _guard(control: socket.socket, settings: dict[str, Any]) -> None:
+    """Go on in a process below this one. This one waits for it: should somebody kill it, what targets left running comes here, and is ended."""
+    if not adopt():
+        return
+    guard = os.getpid()
+    if (zygote := os.fork()) == 0:
+        settings["kept"] = [*settings["kept"], guard]
+        return
+    control.close()
+    _, status = os.waitpid(zygote, 0)
+    end_descendants()
+    clear(settings["scratch"])
+    os._exit(SIGNALLED + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
 
 
 def preload(modules: list[str]) -> None:

@@ -305,6 +305,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.verbose = any(word in ("-v", "--verbose") for word in words)
     try:
         console.prepare()
+        if sys.flags.optimize > 1:
+            found = "Python runs without them (`-OO`, `PYTHONOPTIMIZE=2`)"
+            raise UsageError("`screen` must have docstrings, of which the pages of its rules are made", found, "Leave that out")
         if COMPLETE in os.environ:  # a shell asks, or sets itself up: click's own way ends in `SystemExit(0)`
             from click.shell_completion import shell_complete
 

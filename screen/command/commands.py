@@ -351,13 +351,15 @@ def _color(when: str, terminal: bool) -> bool:
 def _check_places(asked: Iterable[Wanted], settings: Settings) -> None:
     """Say now, not after a minute of work, that a report cannot be written, or would take the place of what is judged or of another report."""
     taken = {os.path.realpath(one.spec.path): "a target" for one in asked if one.spec.path}
-    taken |= {os.path.realpath(settings.baseline): "the baseline"} if settings.baseline else {}
-    for path in [*([settings.output] if settings.output else []), *(path for _, path in settings.report)]:
-        _check_writable(path)
+    taken |= {os.path.realpath(settings.file): "the file of settings"} if settings.file else {}
+    reports = [*([settings.output] if settings.output else []), *(path for _, path in settings.report)]
+    for path, what in [*([(settings.baseline, "the baseline")] if settings.baseline else []), *((path, "another report") for path in reports)]:
+        if what == "another report":
+            _check_writable(path)
         if whose := taken.get(os.path.realpath(path)):
             raise UsageError(f"`{path}` must be a file of its own", f"it is {whose} too", "Name another one")
         if not os.path.exists(path) or os.path.isfile(path):  # two may go to a terminal or to `/dev/null`
-            taken[os.path.realpath(path)] = "another report"
+            taken[os.path.realpath(path)] = what
 
 
 def _check_writable(path: str) -> None:

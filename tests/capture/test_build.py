@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from screen.capture.build.build import Built, build, build_object
+from screen.capture.build.reads import source_of
 from screen.capture.trace.tracer import trace
 from screen.errors import LoadError, ScreenError, UsageError
 from screen.graph import COPIES
@@ -377,3 +378,10 @@ def test_example_inputs_of_the_file_keep_their_values(write: Any, text: str, exp
 def test_input_wins_over_example_inputs(write: Any) -> None:
     [b] = built(write(TOKENS + "example_inputs = (torch.tensor([[1, 2, 3]]), 2.0)\n"), inputs=("ids=int64[2,5]",))
     assert {k: getattr(v, "shape", v) for k, v in b.kwargs.items()} == {"ids": (2, 5), "scale": 2.0}
+
+
+def test_code_that_says_it_stands_in_a_text_that_is_no_code_has_no_source(tmp_path: Path) -> None:
+    (tmp_path / "said.py").write_text("x = '''\n")
+    found: dict[str, Any] = {}
+    exec(compile("def forward(x): return x", str(tmp_path / "said.py"), "exec"), found)
+    assert source_of(found["forward"]) is None

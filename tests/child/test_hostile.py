@@ -272,14 +272,24 @@ def test_a_control_line_that_lags_loses_nothing(tmp_path: Path) -> None:
         assert found.error is not None and "said early" in str(found.error)
 
 
-def test_a_child_that_died_between_two_targets_is_replaced(tmp_path: Path) -> None:
-    path = _write(tmp_path, "top", "")
+ESCAPES = "os.fork() or (os.setsid(), os.fork() and os._exit(0), time.sleep(1000))"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a process that adopts orphans")
+def test_a_child_that_was_killed_leaves_nothing_and_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = f"SCREEN_TEST_MARK={tmp_path}"
+    monkeypatch.setenv(*mark.split("=", 1))
     with Host() as host:
-        assert _capture(host, path).error is None
+        path = _write(tmp_path, "top", f"{ESCAPES}; time.sleep(0.3); os.kill(os.getppid(), 9); time.sleep(1000)")
+        found = _capture(host, path, sandbox="off")
+        assert found.error is not None and found.error.stage == "limits" and "it was ended by SIGKILL" in str(found.error)
+        _no_child_left(mark)
+        assert _capture(host, _write(tmp_path, "top", "")).error is None
         assert host._child is not None
-        os.kill(host._child.pid, signal.SIGKILL)
+        os.kill(host._child.pid, signal.SIGKILL)  # the one that waits for it
         host._child.wait()
-        assert _capture(host, path).error is None
+        assert _capture(host, _write(tmp_path, "top", "")).error is None
+    _no_child_left(mark, 5)
 
 
 def test_nothing_is_left_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

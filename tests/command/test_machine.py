@@ -35,6 +35,7 @@ def _run(script: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]
         ("$S check none.py <&- 2>&1 >&-", "there is no file `none.py`"),
         ("mkdir gone; cd gone; rmdir ../gone; $S config", "the working directory is gone. `cd` into another one."),
         ("_SCREEN_COMPLETE=bash_complete $S", "a shell must say what was typed"),
+        ("PYTHONOPTIMIZE=2 $S rule", "must have docstrings"),
     ],
 )
 def test_what_the_machine_refuses_is_one_sentence_and_exit_2(tmp_path: Path, script: str, said: str) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 from torch import nn
 
 from screen.capture.build import piecewise
+from screen.capture.build.reads import tree_of
 from screen.errors import LoadError, UsageError
 from screen.graph.target import TargetSpec, did_you_mean
 
@@ -252,6 +253,10 @@ def _listed(module: ModuleType, value: Any, text: str) -> Iterator[Candidate]:
     """`__screen__` as a name, or a list or dictionary of names and models."""
     if isinstance(value, str):
         value = [value]
+    entries = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(entries, list | tuple) or not all(isinstance(entry, str) or is_candidate(entry) for entry in entries):
+        odd = next((e for e in entries if not isinstance(e, str) and not is_candidate(e)), None) if isinstance(entries, list | tuple) else value
+        raise LoadError("`__screen__` must be names and models, or a list or a dictionary of them", f"there is a `{type(odd).__name__}` in it")
     pairs = value.items() if isinstance(value, dict) else [(v if isinstance(v, str) else getattr(v, "__name__", type(v).__name__), v) for v in value]
     for name, entry in pairs:
         yield str(name), attribute(module, entry, f"{text}::{entry}") if isinstance(entry, str) else entry
@@ -290,9 +295,8 @@ def _has_forward(cls: type[nn.Module]) -> bool:
 
 def _only_refuses(function: Any) -> bool:
     """Is there nothing in it but `raise NotImplementedError`?"""
-    try:
-        tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(function)))
-    except (OSError, SyntaxError, TypeError):
+    tree = tree_of(function)
+    if not isinstance(tree, ast.Module):
         return False
     body = tree.body[0].body if len(tree.body) == 1 and isinstance(tree.body[0], ast.FunctionDef) else []
     said = [node for node in body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]

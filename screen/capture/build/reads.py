@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 import re
+import tokenize
 from typing import Any
 
 NOT_ATTRIBUTES = frozenset(vars(dict)) | {"to_dict", "merge_from_dict"}
@@ -14,9 +15,18 @@ NOT_ATTRIBUTES = frozenset(vars(dict)) | {"to_dict", "merge_from_dict"}
 @functools.lru_cache(maxsize=64)
 def tree_of(entry: Any) -> ast.AST | None:
     """The source of a class (its constructor, with those of its bases in the same file) or of a function."""
+    text = source_of(entry)
     try:
-        return ast.parse(inspect.cleandoc("\n" + inspect.getsource(entry)))
-    except (OSError, SyntaxError, TypeError, IndentationError):
+        return ast.parse(inspect.cleandoc("\n" + text)) if text is not None else None
+    except SyntaxError:
+        return None
+
+
+def source_of(entry: Any) -> str | None:
+    """The text of a class, a function or a module; None where it cannot be had: the lines that code says it stands on are what somebody made them."""
+    try:
+        return inspect.getsource(entry)
+    except (OSError, TypeError, SyntaxError, IndexError, ValueError, tokenize.TokenError):
         return None
 
 
@@ -78,12 +88,9 @@ def is_read_by_name(key: str, *sources: Any) -> bool:
     """Does modelling code ask a configuration for this name, `getattr(config, "key")`, in one of these modules?"""
     pattern = re.compile(rf"""(?:getattr|hasattr)\(\s*[\w.]+\s*,\s*["']{re.escape(key)}["']|\.get\(\s*["']{re.escape(key)}["']""")
     for source in sources:
-        try:
-            if source is not None and pattern.search(inspect.getsource(source)):
-                return True
-        except (OSError, TypeError):
-            continue
+        if source is not None and pattern.search(source_of(source) or ""):
+            return True
     return False
 
 
-__all__ = ["NOT_ATTRIBUTES", "asked_for", "entries_offered", "entries_read", "is_read_by_name", "reads", "tree_of"]
+__all__ = ["NOT_ATTRIBUTES", "asked_for", "entries_offered", "entries_read", "is_read_by_name", "reads", "source_of", "tree_of"]
