@@ -87,10 +87,7 @@ def asked_for(call: ast.Call, name: str) -> str:
 def is_read_by_name(key: str, *sources: Any) -> bool:
     """Does modelling code ask a configuration for this name, `getattr(config, "key")`, in one of these modules?"""
     pattern = re.compile(rf"""(?:getattr|hasattr)\(\s*[\w.]+\s*,\s*["']{re.escape(key)}["']|\.get\(\s*["']{re.escape(key)}["']""")
-    for source in sources:
-        if source is not None and pattern.search(source_of(source) or ""):
-            return True
-    return False
+    return any(source is not None and pattern.search(source_of(source) or "") for source in sources)
 
 
 __all__ = ["NOT_ATTRIBUTES", "asked_for", "entries_offered", "entries_read", "is_read_by_name", "reads", "source_of", "tree_of"]
