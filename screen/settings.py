@@ -90,6 +90,8 @@ class Settings:
     """Whether claims are compared with the program on real tensors."""
     second_opinion: bool = True
     """Whether a file or a module is captured twice, and the captures compared."""
+    require_opinion: bool = False
+    """Whether a model of which no second opinion was had is not judged."""
     sandbox: str = "auto"
     """Whether the user's code runs without network and without files to write to."""
     probe: bool = False
@@ -189,6 +191,9 @@ def _merged(layers: Sequence[tuple[str, Mapping[str, Any]]], elsewhere: Trusted 
         raise UsageError("`--update-baseline` writes a file of this tree", found, "Leave one out")
     if settings.stress and not settings.probe and origins["stress"] == origins["probe"] == "option":
         raise UsageError("`--stress` and `--no-probe` exclude each other", "both are set", "Leave one out")
+    if settings.require_opinion and not (settings.spot_check and settings.second_opinion):
+        found = "`--no-spot-check` or `--no-second-opinion` says that there is none"
+        raise UsageError("`--require-opinion` must find a second opinion", found, "Leave one out")
     if settings.quiet and settings.verbose:
         raise UsageError("`--quiet` and `--verbose` exclude each other", "both are set", "Leave one out")
     return settings
@@ -392,7 +397,7 @@ def _jobs(value: Any, where: str) -> int:
     if value == "auto":
         return os.cpu_count() or 1
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,4}", str(value)) or int(value) < 1:
-        raise UsageError(f"{where} must be a whole number above zero, or `auto`", f"it is `{value}`")
+        raise UsageError(f"{where} must be a whole number from 1 to 9999, or `auto`", f"it is `{value}`")
     return int(value)
 
 
@@ -475,6 +480,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "verbose": _flag,
     "spot-check": _flag,
     "second-opinion": _flag,
+    "require-opinion": _flag,
     "sandbox": _choice("auto", "require", "off"),
     "probe": _flag,
     "device": _choice("auto", "cpu", "cuda"),

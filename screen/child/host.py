@@ -23,7 +23,7 @@ from screen.child.launch import can_fork, environment, interpreter
 from screen.child.protocol import MAX_LINE, SIGNALLED, ProtocolError, Request, at_most, fd_reader, frame, read_frame
 from screen.child.results import Capture, Captured, Progress, State, silent, words
 from screen.child.sandbox import clear, secrets
-from screen.errors import InternalError, Interrupted, LimitError, LoadError, ScreenError
+from screen.errors import InternalError, Interrupted, LimitError, LoadError, ScreenError, UsageError
 
 STARTUP = 300.0
 """Seconds that importing torch may take; a cold network disk takes more than a minute."""
@@ -53,7 +53,7 @@ class Host:
         """Control lines opened so far; what still comes from an earlier one is dropped."""
         self._child: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._scratch = tempfile.mkdtemp(prefix="screen-")
+        self._scratch = _scratch()
         """Where targets have a folder each; the child removes it when this process is gone."""
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # `close` closes it
         if self.fork:
@@ -297,6 +297,14 @@ class Host:
 
 
 _LATE = object()
+
+
+def _scratch() -> str:
+    """A new temporary folder. Raises `UsageError`."""
+    try:
+        return tempfile.mkdtemp(prefix="screen-")
+    except OSError as error:
+        raise UsageError("the machine must have a temporary folder that can be written to", str(error), "Set `TMPDIR` to one") from None
 
 
 def _no_torch(found: str) -> ScreenError:

@@ -131,7 +131,8 @@ def _filters() -> bool:
 def secrets() -> list[str]:
     """What no target is to see, besides the files of a report: files of a runner, where tools keep keys, and where this process prints to."""
     home = os.path.expanduser("~")
-    found = [os.path.join(home, name) for name in HOME_SECRETS] + [os.environ[name] for name in RUNNER if os.environ.get(name)]
+    found = [os.path.join(home, name) for name in HOME_SECRETS]
+    found += [path for name in RUNNER if (path := os.environ.get(name)) and not os.path.isdir(path)]  # a folder would hide the tree in it
     if folder := os.environ.get("HF_HOME"):
         found += [os.path.join(folder, "token"), os.path.join(folder, "stored_tokens")]
     for stream in (1, 2):

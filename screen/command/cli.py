@@ -44,7 +44,7 @@ click.rich_click.OPTION_GROUPS = {
                      "--trusted-config"]},
         {"name": "Reports", "options": ["--format", "--report", "--output", "--short", "--color", "--quiet", "--verbose"]},
         {"name": "Measuring",
-         "options": ["--spot-check", "--second-opinion", "--probe", "--device", "--dtype", "--seed",
+         "options": ["--spot-check", "--second-opinion", "--require-opinion", "--probe", "--device", "--dtype", "--seed",
                      "--probe-seconds", "--stress"]},
         {"name": "Limits", "options": ["--timeout", "--memory", "--sandbox", "--jobs", "--watch"]},
         {"name": "Help", "options": ["--help"]},
@@ -155,6 +155,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("-q", "--quiet", is_flag=True, help="`path:line: verdict: reason` for each target, and nothing else.")
 @click.option("--spot-check/--no-spot-check", default=None, help="Compare what is said with a short run on real tensors (default: on).")
 @click.option("--second-opinion/--no-second-opinion", default=None, help="Capture a file or a module twice and compare (default: on).")
+@click.option("--require-opinion", is_flag=True, help="A file or a module of which no second opinion was had exits 2.")
 @click.option("--probe/--no-probe", default=None, help="Also measure what is predicted, on one block at a time.")
 @_probe_options
 def check(targets: tuple[str, ...], watch: bool, **options: Any) -> int:

@@ -55,15 +55,18 @@ FALLEN, EVEN = 8.0, 0.5
 of a stream that grows exponentially follow an exponential too."""
 NEAR_LOSS = 1.5
 """How many times the loss at the start of one draw may be its mean over random weights, or its inverse."""
-WORK = 1e10
-"""Multiplications and additions of one pass above which the module is not run plainly for a second opinion."""
+WORK, VALUES = 2e10, 2e9
+"""Multiplications and additions of one pass, and numbers that it computes, above which the module is not run plainly for a second opinion."""
 GRACE = 20.0
 """Seconds of the wall clock after which a spot check is given up."""
 
 
 def spot_request(request: Request, plans: Mapping[str, SpotPlan], beside: tuple[str, ...] = ()) -> Request:
-    """The same target once more, to be looked at; `beside`: models that were traced with values of real weights beside meta."""
-    return replace(request, timeout=min(request.timeout, GRACE), spot={name: to_json(plan) for name, plan in plans.items()}, beside=beside)
+    """The same target once more, to be looked at; `beside`: models that were traced with values of real weights beside meta.
+
+    Measuring is given up after `GRACE`; a plain run alone has all the time that there is."""
+    timeout = request.timeout if all(plan.only for plan in plans.values()) else min(request.timeout, GRACE)
+    return replace(request, timeout=timeout, spot={name: to_json(plan) for name, plan in plans.items()}, beside=beside)
 
 
 def with_weights(plan: SpotPlan, facts: Facts) -> SpotPlan:
@@ -81,6 +84,10 @@ def unasked(facts: Facts) -> str:
         return "a part of it was traced, which stands for the whole"
     if any(g.decides for g in graph.guesses):
         return "values of its data decide what it does"
+    if not weights:
+        return "it has no weights"
+    if sum(numel(n.shape) for n in graph.nodes) > VALUES:
+        return f"one run computes more than {VALUES:.0e} numbers"
     return f"one run takes more than {WORK:.0e} operations" if 2 * tokens * weights > WORK else ""
 
 
@@ -93,7 +100,7 @@ def unconfirmed(facts: Facts, why: str) -> Facts:
 def again_request(request: Request, facts: Mapping[str, Facts], plain: Mapping[str, Plain], seed: int = 0) -> Request:
     """Graphs to be run on the values that their modules had, by the names of their models."""
     graphs = {n: {"graph": dumps(facts[n].graph).decode("utf-8", "surrogatepass"), "plain": asdict(p), "seed": seed} for n, p in plain.items()}
-    return replace(request, timeout=min(request.timeout, GRACE), again=graphs)
+    return replace(request, again=graphs)
 
 
 def with_spot(facts: Facts, found: Found) -> Facts:

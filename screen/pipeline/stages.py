@@ -44,8 +44,10 @@ SAME_ADVICE = (
     "Look for random numbers without a seed, for sets that order layers, and for what depends on the clock, the process, a file, the device of a "
     "tensor or its values"
 )
-LARGEST = 20_000_000
-"""Parameters of a model beyond which no spot check is made: of its own size it would take longer than the analysis."""
+CONFIRMED_ADVICE = "Judge a smaller model of the same code, or leave `--require-opinion` out where its authors are trusted"
+LARGEST, CONFIRMED = 20_000_000, 200_000_000
+"""Parameters of a model beyond which no spot check is made, since of its own size it would take longer than the analysis; and beyond which it is
+not run once for a second opinion either."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Job:
     """How the model will be trained; None: nothing is stated."""
     second: bool = False
     """Whether a model of a file or a module is captured twice, and the captures compared."""
+    confirmed: bool = False
+    """Whether one of which no second opinion was had is not judged."""
 
     @property
     def stated(self) -> Recipe | None:
@@ -165,7 +169,7 @@ def second_opinion(job: Job, captured: Capture, capture: Capturer, progress: Pro
 def _not_looked_at(job: Job, name: str, seen: Capture) -> ScreenError | None:
     """Why a model is another one where a spot check gave nothing: its process said that it was done, ended itself, or built no such model.
 
-    One that took too much time or memory says nothing of the model."""
+    One that measured for too long, or took too much memory, says nothing of the model."""
     error = seen.error
     spot = _spot_of(seen, name)
     if spot is not None and spot.get("reason") == OTHER and not _is_of_library(job):
@@ -212,6 +216,7 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
     """Every model that gave a graph with its facts, whose claims were compared with a spot check; an exception is a result."""
     found: dict[str, tuple[Captured, Facts] | Exception] = {}
     plans: dict[str, SpotPlan] = {}
+    doubts: dict[str, str] = {}
     asked = job.second and not _is_of_library(job)
     for model in captured.models:
         if model.graph is None:
@@ -221,31 +226,62 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
             found[model.name] = model, facts = _read(job, model)
             if not job.spot or facts.graph.failure is not None or not facts.streams:
                 continue
-            if not model.info.block and (model.info.parameters or 0) > LARGEST:  # stamped layers are many in the module itself
-                why = f"too large for a spot check: {model.info.parameters:,} weights"
-                told = with_spot(facts, Found(reason=why))
-                found[model.name] = model, unconfirmed(told, "too large for one") if asked else told
-            elif (plan := spot_plan(facts)).streams:
-                plans[model.name] = with_weights(plan, facts) if asked else plan
+            weights = 0 if model.info.block else model.info.parameters or 0  # stamped layers are many in the module itself
+            why = f"too large for a spot check: {weights:,} weights" if weights > LARGEST else ""
+            if asked and (doubt := f"it has more than {CONFIRMED:,} weights" if weights > CONFIRMED else unasked(facts)):
+                doubts[model.name] = doubt
+            plan = spot_plan(facts)
+            if why and (not asked or model.name in doubts):
+                found[model.name] = model, with_spot(facts, Found(reason=why))
+            elif plan.streams:
+                plans[model.name] = replace(with_weights(plan, facts) if asked else plan, only=why)
+            elif asked:
+                doubts.setdefault(model.name, "nothing of it can be looked at")
         except Exception as error:
             if not isinstance(error, ScreenError | MemoryError | RecursionError):
                 swallowed("facts", error)
             found[model.name] = error
-    if not plans:
-        return found
+    if plans:
+        found |= _spotted(job, captured, found, plans, doubts, capture, progress)
+    return {name: _with_doubt(job, name, one, doubts.get(name, "")) for name, one in found.items()}
+
+
+def _with_doubt(job: Job, name: str, known: tuple[Captured, Facts] | Exception, doubt: str) -> tuple[Captured, Facts] | Exception:
+    """A model with the word that no second opinion of it was had, or why it is not judged without one."""
+    if isinstance(known, Exception) or not doubt:
+        return known
+    if job.confirmed:
+        return TraceError(f"`{name}` must be confirmed by a second opinion (`--require-opinion`)", f"there is none: {doubt}", CONFIRMED_ADVICE)
+    return known[0], unconfirmed(known[1], doubt)
+
+
+def _spotted(
+    job: Job, captured: Capture, found: Mapping[str, tuple[Captured, Facts] | Exception], plans: Mapping[str, SpotPlan], doubts: dict[str, str],
+    capture: Capturer, progress: Progress,
+) -> dict[str, tuple[Captured, Facts] | Exception]:
+    """Models beside what a spot check of them gave. `doubts`: why no second opinion was had, by the names of models; more are put in."""
     beside = tuple(model.name for model in captured.models if model.info.weights == "real")
     seen = capture(spot_request(job.request, plans, beside), progress)
     looked = {name: _found(seen, name) for name in plans}
-    differing, doubts = _differing(job, found, looked, capture, progress)
+    late = {name: replace(plan, only=plan.only or looked[name].reason) for name, plan in plans.items() if plan.weights and looked[name].plain is None}
+    late = late if seen.error is not None and seen.error.stage == "limits" and not seen.left else {}
+    if late and not all(plans[name].only for name in plans):  # what was given up for measuring has the rest of the time for the plain run
+        seen = capture(spot_request(job.request, late, beside), progress)
+        looked |= {name: _found(seen, name) for name in late}
+    differing, unsure = _differing(job, found, looked, capture, progress)
+    doubts |= {name: why for name, why in unsure.items() if name not in doubts}
     silent = {name for name, plan in plans.items() if plan.weights and looked[name].plain is None and _spot_of(seen, name) is not None}
     differing |= {name: TraceError(SAME.format(name), "on real tensors it does not say what it gives", SAME_ADVICE) for name in silent}
-    for name in plans:
+    told: dict[str, tuple[Captured, Facts] | Exception] = {}
+    for name, plan in plans.items():
         known = found[name]
         assert not isinstance(known, Exception)
-        facts = with_spot(known[1], looked[name])
-        doubt = (unasked(known[1]) or doubts.get(name, "")) if asked else ""
-        found[name] = _not_looked_at(job, name, seen) or differing.get(name) or (known[0], unconfirmed(facts, doubt) if doubt else facts)
-    return found
+        lacks = plan.weights and looked[name].plain is None
+        if lacks:
+            doubts.setdefault(name, looked[name].reason)
+        never = seen.error if lacks and name in late else None  # it had all the time and the memory that it may have
+        told[name] = never or _not_looked_at(job, name, seen) or differing.get(name) or (known[0], with_spot(known[1], looked[name]))
+    return told
 
 
 def _differing(
@@ -312,7 +348,7 @@ def job_of(target: str, settings: Settings) -> Job:
     chosen, recipe = (settings.select, settings.ignore), settings.recipe
     measured = settings.probe or settings.stress
     options = Options(settings.seed, settings.device, settings.dtype, settings.probe_seconds, settings.memory, settings.stress)  # type: ignore[arg-type]
-    return Job(request, *chosen, options if measured else None, settings.spot_check, recipe, settings.second_opinion)
+    return Job(request, *chosen, options if measured else None, settings.spot_check, recipe, settings.second_opinion, settings.require_opinion)
 
 
 def _check_codes(settings: Settings) -> None:

@@ -88,6 +88,8 @@ def _measured(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, dee
     if not plan.is_of(trace.graph):
         raise Missing(OTHER)
     plain = None if once is None else told(once, trace, Material(Tape(trace, torch.float32), built, watch, plan.seed))
+    if plan.only:
+        return Found(reason=plan.only, plain=plain)
     try:
         return replace(_looked_at(plan, built, watch, make, deeper, trace), plain=plain)
     except Exception as error:

@@ -9,6 +9,7 @@ import pytest
 from screen.child.host import Host
 from screen.child.launch import ENVIRONMENT, SECRET, environment
 from screen.child.protocol import Request
+from screen.child.sandbox import secrets
 
 SECRETS = (
     "GITHUB_TOKEN", "HF_TOKEN", "CI_JOB_TOKEN", "MY_TOKEN_2", "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "WANDB_API_KEY", "OPENAI_APIKEY", "DB_PASSWORD",
@@ -38,3 +39,10 @@ def test_the_process_of_a_target_has_none(tmp_path: Path, monkeypatch: pytest.Mo
     with Host(fork=fork) as host:
         capture = host.capture(Request(f"{tmp_path / 'model.py'}::Net", {}, (), None, 120.0, 0))
     assert "(None, 'plain')" in str(capture.error)
+
+
+def test_a_folder_that_a_variable_of_a_runner_names_is_not_hidden_with_the_tree_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "env").write_text("")
+    monkeypatch.setenv("GITHUB_ENV", str(tmp_path / "env"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    assert str(tmp_path / "env") in secrets() and str(tmp_path) not in secrets()

@@ -36,6 +36,7 @@ def _run(script: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]
         ("mkdir gone; cd gone; rmdir ../gone; $S config", "the working directory is gone. `cd` into another one."),
         ("_SCREEN_COMPLETE=bash_complete $S", "a shell must say what was typed"),
         ("PYTHONOPTIMIZE=2 $S rule", "must have docstrings"),
+        ("touch m.py; ulimit -f 0; $S check m.py", "must have a temporary folder"),
     ],
 )
 def test_what_the_machine_refuses_is_one_sentence_and_exit_2(tmp_path: Path, script: str, said: str) -> None:

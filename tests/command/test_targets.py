@@ -135,7 +135,7 @@ def test_an_entry_whose_file_is_gone_is_named_and_hinders_no_other_target(projec
         ("targets = ['a.py']", "must be tables"),
         ("[targets]\nspec = 'a.py'", "must be tables"),
         ("[[target]]\nspec = 'a.py'", "Did you mean `targets`?"),
-        ("jobs = 0", "a whole number above zero, or `auto`"),
+        ("jobs = 0", "a whole number from 1 to 9999, or `auto`"),
     ],
 )
 def test_what_is_wrong_with_an_entry_is_said(tmp_path: Path, text: str, said: str) -> None:

@@ -14,9 +14,11 @@ from screen.child.draw import hashes
 from screen.child.host import Host
 from screen.child.protocol import Request
 from screen.child.results import Capture, Progress
+from screen.errors import LimitError
 from screen.facts import derive
 from screen.graph.target import parse
-from screen.pipeline.spot import with_weights
+from screen.pipeline import stages
+from screen.pipeline.spot import GRACE, with_weights
 from screen.pipeline.stages import Job, judge
 from screen.probe.measure.parted import traced
 from screen.probe.plan.spot_types import SpotPlan
@@ -184,3 +186,48 @@ def test_where_there_is_no_opinion_the_report_says_why(host: Host, tmp_path: Pat
     job = Job(Request(f"{tmp_path / 'model.py'}::Model", timeout=60.0, memory=0), second=True)
     told = [judge(one, host.capture)[0].report.spot_check.reason for one in (job, replace(job, second=False))]
     assert (f"not confirmed by a second opinion: {said}" in told[0]) == bool(said) and "not confirmed" not in told[1]
+    if "rand" in said:
+        error = judge(replace(job, confirmed=True), host.capture)[0].report.error
+        assert error is not None and f"there is none: {said}" in error.message
+
+
+@pytest.mark.parametrize(("real", "agrees"), [("pass", True), ("return x * 3 + self.plain(x)", False)])
+def test_one_that_is_too_large_or_too_slow_to_measure_is_run_plainly_all_the_same(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real: str, agrees: bool
+) -> None:
+    asked: list[float] = []
+
+    def slow(request: Request, progress: Progress) -> Capture:
+        """One that is given up while it measures."""
+        if request.spot is None:
+            return host.capture(request, progress)
+        asked.append(request.timeout)
+        measures = not next(iter(request.spot.values()))["only"]
+        return Capture((), LimitError("it must end", "it was still running then"), "") if measures else host.capture(request, progress)
+
+    (tmp_path / "model.py").write_text(HEAD.replace("PARTS", "self.parts") + AT_THE_END.replace("REAL", real))
+    job = Job(Request(f"{tmp_path / 'model.py'}::Model", depth=4, timeout=60.0, memory=0), second=True)
+    (found,) = judge(job, slow)
+    assert asked[0] == GRACE < asked[1]
+    assert (found.report.error is None) == agrees and "not confirmed" not in found.report.to_json()
+    if not agrees:
+        return
+
+    def large(request: Request, progress: Progress) -> Capture:
+        """One that is no block."""
+        seen = slow(request, progress)
+        return replace(seen, models=tuple(replace(model, info=replace(model.info, block=False)) for model in seen.models))
+
+    monkeypatch.setattr(stages, "LARGEST", 10)
+    (found,) = judge(replace(job, request=replace(job.request, depth=None)), large)
+    assert found.report.error is None and "not confirmed" not in found.report.to_json() and "too large for a spot check" in found.report.to_json()
+    assert len(asked) == 3
+
+
+def test_one_that_never_ends_on_real_tensors_is_not_judged(host: Host, tmp_path: Path) -> None:
+    def late(request: Request, progress: Progress) -> Capture:
+        return Capture((), LimitError("it must end", "it was still running then"), "") if request.spot else host.capture(request, progress)
+
+    (tmp_path / "model.py").write_text(HEAD.replace("PARTS", "self.parts"))
+    (found,) = judge(Job(Request(f"{tmp_path / 'model.py'}::Model", timeout=60.0, memory=0), second=True), late)
+    assert found.report.exit_code == 2 and found.report.error is not None and "it was still running then" in found.report.error.message

@@ -113,6 +113,8 @@ class SpotPlan:
     """Whether a law of depth is asked for that nothing derived: the loop is run at two depths."""
     weights: tuple[str, ...] = ()
     """Names of those that are drawn by them for a plain run of the module (`screen.probe.second`); none: there is no such run."""
+    only: str = ""
+    """Why nothing but that run is made; empty: everything is."""
 
     def is_of(self, graph: Graph) -> bool:
         """Whether it was made from a graph."""

@@ -14,7 +14,7 @@ from screen.probe.plan.spot_types import Again, Plain, plain_from_json
 from screen.probe.second.interpreter import Absent, Unread, run
 from screen.probe.second.values import SAME, apart, sample, unpacked, weight
 
-LARGEST = 1 << 26
+LARGEST = 1 << 28
 """Entries of all weights together, at most."""
 
 
