@@ -141,7 +141,8 @@ def _table(models: Sequence[Model], title: str, entries: str) -> str:
         lines += ["", f"[[{entries}]]", f"spec = {_quoted(model.spec)}"]
         if model.needs:
             needed = ", ".join(f"{name} = …" for name in model.needs)
-            lines += [f"# set = {{ {needed} }}  # no default; `{model.needs[0]}.x = …` for a field of one: `screen check` says which it needs"]
+            field = "" if "." in needed else f"; `{model.needs[0]}.x = …` for a field of one: `screen check` says which it needs"
+            lines += [f"# set = {{ {needed} }}  # no default{field}"]
     if models[MOST:]:
         lines += ["", "# Found too:", *(f"# {clean(model.spec)}" for model in models[MOST:])]
     return "".join(f"{line}\n" for line in lines)

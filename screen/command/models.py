@@ -237,14 +237,29 @@ class _Source:
         return found
 
     def needs(self, name: str) -> tuple[str, ...]:
-        """Arguments of the constructor without a default."""
+        """Arguments of the constructor without a default; of one that is a dataclass its fields without one."""
         for node in self.classes[name].body:
             if isinstance(node, ast.FunctionDef) and node.name == "__init__":
                 positional = [*node.args.posonlyargs, *node.args.args][1:]
                 required = positional[: len(positional) - len(node.args.defaults)] if len(node.args.defaults) <= len(positional) else []
                 keyword = [a for a, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if default is None]
-                return tuple(argument.arg for argument in [*required, *keyword])
+                return tuple(path for argument in [*required, *keyword] for path in self._fields(argument))
         return ()
+
+    def _fields(self, argument: ast.arg) -> list[str]:
+        """The paths that must be set of an argument."""
+        place = self.home(words) if (words := _dotted(argument.annotation or ast.Constant(None))) else None
+        source = self.repository.source(place[0]) if place is not None else None
+        fields = source.fields(place[1]) if source is not None and place is not None else None
+        return [argument.arg] if fields is None else [f"{argument.arg}.{field}" for field in fields]
+
+    def fields(self, name: str) -> list[str] | None:
+        """Fields of a dataclass without a default; None of any other class, and of one that has bases."""
+        made = self.classes[name]
+        decorators = [_dotted(d.func if isinstance(d, ast.Call) else d) for d in made.decorator_list]
+        if made.bases or not any(words[-1:] == ["dataclass"] for words in decorators):
+            return None
+        return [n.target.id for n in made.body if isinstance(n, ast.AnnAssign) and n.value is None and isinstance(n.target, ast.Name)]
 
 
 def _dotted(node: ast.AST) -> list[str]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
 
+from screen.child.descendants import end_with_parent
 from screen.child.host import Host
 from screen.child.launch import interpreter
 from screen.child.results import Progress
@@ -137,6 +138,7 @@ class _Worker:
 def main(settings: dict[str, Any]) -> NoReturn:
     """A worker's life: jobs in, reports out, until the line is closed."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    end_with_parent()  # it would hear that the line is closed only behind the target that it judges
     line: Connection = Connection(settings["line"])
     gc.freeze()
     gc.set_threshold(*RARELY)

@@ -106,6 +106,14 @@ def test_tests_and_environments_are_not_looked_at(folder: Path) -> None:
     assert find(folder)[0][0].needs == ("width", "heads")
 
 
+def test_fields_of_a_dataclass_without_a_default_are_named_by_their_paths(folder: Path) -> None:
+    config = "from dataclasses import dataclass\n@dataclass\nclass Args:\n    vocab: int\n    width: int = 8\n"
+    net = "import torch\nfrom config import Args\nclass Net(torch.nn.Module):\n    def __init__(self, args: Args, heads): pass\n"
+    _files(folder, config=config, net=net + "    def forward(self, x): return x\n")
+    assert find(folder)[0][0].needs == ("args.vocab", "heads")
+    assert cli.main(["init"]) == 0 and "# set = { args.vocab = …, heads = … }  # no default\n" in (folder / "screen.toml").read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [(NET, True), ("x = 1\n", False), ("class (", True), ("def build_model(): ...\n", True), ("import torch\nclass A(torch.Tensor): pass\n", False)],

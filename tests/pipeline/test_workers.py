@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -84,3 +86,18 @@ def test_nothing_is_left_when_nobody_asks_for_more(tmp_path: Path) -> None:
     reports.close()
     with pytest.raises(ProcessLookupError):
         os.kill(int(first.error.required), 0)
+
+
+def test_a_worker_that_judges_ends_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would not hear that its line is closed."""
+    asked: list[bool] = []
+    monkeypatch.setattr(workers, "end_with_parent", lambda: asked.append(True))
+    monkeypatch.setattr(workers, "Host", lambda preload: contextlib.nullcontext())
+    monkeypatch.setattr(workers.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(workers.gc, "freeze", lambda: None)
+    monkeypatch.setattr(workers.gc, "set_threshold", lambda *_: None)
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with pytest.raises(SystemExit):
+        workers.main({"line": theirs.detach(), "preload": []})
+    assert asked == [True]
