@@ -39,13 +39,23 @@ def parse(text: str, suffix: str) -> dict[str, Any]:
 
 
 def flat(table: Mapping[Any, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Nested tables as dotted keys, as `--set` writes them. Raises `UsageError` for too many: YAML can write 2ⁿ of them in n lines."""
+    """Nested tables as dotted keys, as `--set` writes them. Raises `UsageError` for too many of them: YAML can write 2ⁿ in n lines."""
     pairs: list[tuple[str, Any]] = []
     for key, value in table.items():
-        if len(pairs) > MOST:
+        if len(pairs) > MOST or (isinstance(value, list) and _is_large(value)):
             raise UsageError("a table must have few keys", f"there are more than {MOST:,}", "Name the file that holds the settings alone")
         pairs += flat(value, f"{before}{key}.") if isinstance(value, dict) else [(f"{before}{key}", value)]
     return pairs
+
+
+def _is_large(entries: list[Any]) -> bool:
+    """Whether a list has too many entries, with those of what stands in it."""
+    waiting = [*entries]
+    for value in waiting:
+        if len(waiting) > MOST:
+            return True
+        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return False
 
 
 def _yaml(text: str) -> Any:

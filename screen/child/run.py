@@ -308,7 +308,7 @@ def blame(trail: TracebackType | None) -> tuple[str | None, int | None]:
     found: tuple[str | None, int | None] = (None, None)
     while trail is not None:
         if is_users(file := trail.tb_frame.f_code.co_filename):
-            found = file, trail.tb_lineno
+            found = file, trail.tb_lineno or None
         trail = trail.tb_next
     return found
 

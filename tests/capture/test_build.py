@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import textwrap
 from pathlib import Path
@@ -385,3 +386,14 @@ def test_code_that_says_it_stands_in_a_text_that_is_no_code_has_no_source(tmp_pa
     found: dict[str, Any] = {}
     exec(compile("def forward(x): return x", str(tmp_path / "said.py"), "exec"), found)
     assert source_of(found["forward"]) is None
+
+
+def test_code_without_lines_has_line_0(tmp_path: Path) -> None:
+    tree = ast.parse("class Model(nn.Module):\n    def forward(self, x):\n        return x + x.sigmoid()\n")
+    for node in ast.walk(tree):
+        if hasattr(node, "lineno"):
+            node.lineno = node.end_lineno = -5
+    found: dict[str, Any] = {"nn": nn, "__name__": "made"}
+    exec(compile(tree, str(tmp_path / "made.py"), "exec"), found)
+    graph = trace(found["Model"](), (torch.zeros(2, 8, device="meta"),), {})
+    assert graph.failure is None and {node.line for node in graph.nodes} == {0}

@@ -273,6 +273,7 @@ def test_every_cell_is_read(tmp_path: Path) -> None:
         ("r.yaml", "a: &a {x: *a}", "finite depth", None),
         ("r.yaml", "a: [", "must be readable YAML", None),
         ("r.yaml", "!!python/object/apply:os.system ['true']", "must be readable YAML", None),
+        ("r.yaml", "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [*a{i-1}, *a{i-1}, *a{i-1}]\n" for i in range(1, 30)), "few keys", None),
         ("r.yaml", "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{x: *a{i-1}, y: *a{i-1}, z: *a{i-1}}}\n" for i in range(1, 30)), "few keys", None),
         ("r.txt", "lr = 1", "known format", None),
         ("r.toml", "base = 'nanogpt-gpt3'", "Did you mean `nanogpt-gpt2`", None),

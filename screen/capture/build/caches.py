@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from typing import Any
 
 from torch import nn
 
 from screen.capture.build.construct import workshop
+from screen.capture.build.reads import tree_of
 
 BATCH, LENGTH = 2, 64
 
@@ -41,10 +41,7 @@ def set_up(model: nn.Module) -> tuple[str, ...]:
 
 
 def _tree(function: Any) -> ast.AST:
-    try:
-        return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
-    except (OSError, TypeError, SyntaxError):
-        return ast.Module([], [])
+    return tree_of(inspect.unwrap(function)) or ast.Module([], [])
 
 
 def _insisted(model: nn.Module) -> list[str]:

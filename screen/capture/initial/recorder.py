@@ -344,7 +344,7 @@ def _line() -> tuple[str, int]:
         if foreign is None:
             foreign = _foreign[file] = not file.startswith((_TORCH, _OURS, "<"))
         if foreign:
-            return file, frame.f_lineno
+            return file, frame.f_lineno or 0
         frame = frame.f_back
     return "", 0
 

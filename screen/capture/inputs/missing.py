@@ -46,7 +46,7 @@ def frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
     """The calls that an exception passed, outer ones first, each with its line."""
     trail = error.__traceback__
     while trail is not None:
-        yield trail.tb_frame, trail.tb_lineno
+        yield trail.tb_frame, trail.tb_lineno or 0
         trail = trail.tb_next
 
 

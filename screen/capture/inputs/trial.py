@@ -67,7 +67,7 @@ def _reached(error: BaseException) -> tuple[int, ...]:
     found, trail = [], error.__traceback__
     while trail is not None:
         if not trail.tb_frame.f_code.co_filename.startswith((TORCH, HERE)):
-            found.append(trail.tb_lineno)
+            found.append(trail.tb_lineno or 0)
         trail = trail.tb_next
     return tuple(found)
 

@@ -34,6 +34,6 @@ def user_line() -> tuple[str, int]:
         if mine is None:
             mine = _OURS[file] = (file.startswith((TORCH, HERE)) and file not in COMPOSITE) or file.startswith("<")
         if not mine:
-            return file, frame.f_lineno
+            return file, frame.f_lineno or 0  # code that was made by hand may have none
         frame = frame.f_back
     return "", 0

@@ -221,7 +221,7 @@ def _failure(error: BaseException) -> Failure:
     while trail is not None:
         name = trail.tb_frame.f_code.co_filename
         if not name.startswith((TORCH, HERE, "<")) or name in COMPOSITE:
-            file, line = name, trail.tb_lineno
+            file, line = name, trail.tb_lineno or 0
         trail = trail.tb_next
     try:
         text = str(error).strip().splitlines()
