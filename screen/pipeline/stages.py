@@ -302,8 +302,8 @@ def _differing(
         if again.agrees is False:
             by = "" if again.difference is None else f" (by {again.difference:.2g} of the largest entry)"
             errors[name] = TraceError(SAME.format(name), f"on real tensors it gives something else than the program that was traced{by}", SAME_ADVICE)
-        elif again.agrees is None:
-            doubts[name] = again.reason
+        elif again.agrees is None or plain[name].reason:
+            doubts[name] = again.reason or plain[name].reason
     return errors, doubts
 
 

@@ -21,8 +21,10 @@ from screen.probe.measure.leaves import Material, is_shape_alone
 from screen.probe.measure.replay import Missing, attribute
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import Plain, Sample
-from screen.probe.second.values import MOST, packed, sample, weight
+from screen.probe.second.values import MOST, SAME, apart, packed, sample, weight
 
+LATER = "its second call gives something else than its first, which is what was judged"
+"""What is said of a module that changes with its calls."""
 ALONE = False
 """Whether this process runs one target and nothing else, so that its table of modules may change for a moment."""
 
@@ -32,7 +34,7 @@ class Ran:
     """One run of the module, and what it was run with."""
 
     reason: str = ""
-    """Why there is none."""
+    """Why there is none, or what it does not say."""
     output: Sample | None = None
     keys: tuple[tuple[str, str], ...] = ()
     """Weight -> the name that it is drawn by: one tensor may have several."""
@@ -53,10 +55,15 @@ def ran(names: Sequence[str], seed: int, built: Built, make: Callable[[int], nn.
         given = tree_map_only(Tensor, lambda t: _value(t, generator), (built.args, built.kwargs))
         inputs = tuple(t.clone() for t in torch.utils._pytree.tree_leaves(given) if isinstance(t, Tensor))
         with torch.random.fork_rng(devices=[]), torch.no_grad(), no_fast_path():
-            out = first(_unseen(model, *given) if ALONE else model(*given[0], **given[1]))
+            more = tree_map_only(Tensor, torch.clone, given)
+            out, later = (first(_unseen(model, *g) if ALONE else model(*g[0], **g[1])) for g in (given, more))
     except Exception as error:
         return Ran(f"the module did not run plainly: {said(error)}")
-    return Ran("it returns no float tensor") if out is None else Ran("", sample(out), keys, inputs, buffers)
+    if out is None:
+        return Ran("it returns no float tensor")
+    found = sample(out)
+    same = later is not None and apart(sample(later), found) <= SAME
+    return Ran("" if same else LATER, found, keys, inputs, buffers)
 
 
 def _unseen(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -76,7 +83,7 @@ def _unseen(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 def told(ran: Ran, trace: Trace, material: Material) -> Plain:
     """A run, with the values of the leaves of its graph."""
     graph = trace.graph
-    if ran.reason:
+    if ran.output is None:
         return Plain(ran.reason)
     output = next((i for i in graph.outputs if (graph.nodes[i].dtype or "").startswith(("float", "bfloat"))), None)
     if output is None:
@@ -98,7 +105,7 @@ def told(ran: Ran, trace: Trace, material: Material) -> Plain:
         if size > MOST:
             return Plain(f"more than {MOST >> 20} MiB that are no weights")
         found.append(packed(index, value))
-    return Plain("", ran.output, ran.keys, tuple(found))
+    return Plain(ran.reason, ran.output, ran.keys, tuple(found))
 
 
 def first(output: Any) -> Tensor | None:
