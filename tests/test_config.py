@@ -104,6 +104,7 @@ def test_the_nearest_file_counts_and_screen_toml_before_pyproject(tmp_path: Path
         ("set = 'a'", "KEY=VALUE"),
         ("output = ''", "a path"),
         ("quiet = true\nverbose = true", "exclude each other"),
+        ("require-opinion = true\nspot-check = false", "must find a second opinion"),
         ("depth = ", "readable TOML"),
         ("[[targets]]\nspec = 'm.py'\nname = 3", "must be text"),
         ("[[targets]]\nspec = 'm.py'\nname = 'a'\n[[targets]]\nspec = 'n.py'\nname = 'a'", "`a` is the name of entry 1"),

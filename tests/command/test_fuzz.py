@@ -69,7 +69,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Options with a value, and values for them: good ones and bad ones."""
 FLAGS = ("--update-baseline", "--allow-unknown", "--strict-rules", "--skip-without-model", "--short", "--quiet", "--verbose", "--no-spot-check",
-         "--no-second-opinion", "--no-probe", "--help", "--nope", "-qv", "--", "--version")  # fmt: skip
+         "--no-second-opinion", "--require-opinion", "--no-probe", "--help", "--nope", "-qv", "--", "--version")  # fmt: skip
 KEYS = ("depth", "format", "fail-on", "select", "ignore", "quiet", "timeout", "baseline", "report", "set", "recipe", "targets", "dpeth", "color")
 VALUES = ("3", "'text'", "true", "['G1']", "'conditional'", "'json'", "''", "-1", "nan", "{}", "{ a = 1 }", "[1]", "'never'", "'2m'", "[[1]]",
           "1979-05-27", "[{ spec = 'model.py', name = 'mine' }]", "[{ spec = 'none.py' }]")  # fmt: skip
