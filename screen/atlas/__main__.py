@@ -1,4 +1,4 @@
-"""`python -m screen.atlas run|score|tolerances|specs|page`."""
+"""`python -m screen.atlas run|score|ceiling|tolerances|specs|page`."""
 
 from __future__ import annotations
 
@@ -73,6 +73,24 @@ def score(path: Path, predictions: Path | None, predictor: str | None, part: str
         click.echo(f"{name}, on the part: {part}")
         for what, value in numbers.items():
             click.echo(f"  {what:16} {value:.3f}" if isinstance(value, float) else f"  {what:16} {value}")
+
+
+@main.command("ceiling")
+@click.option("--runs", "path", type=click.Path(path_type=Path, dir_okay=False, exists=True), default=RUNS, show_default=True)
+@click.option("--part", type=click.Choice(["unseen", "fit"]), default="unseen", show_default=True)
+@click.option("--draws", type=click.IntRange(2), default=100, show_default=True)
+def ceiling_(path: Path, part: str, draws: int) -> None:
+    """Print what a predictor would reach that knows every edge and not the seed."""
+    from screen.atlas.ceiling import ceiling, intervals, spread
+
+    rows = read(path)
+    seen = intervals(rows).values()
+    sigma = spread(seen)
+    click.echo(f"edges of two seeds: σ = {sigma:g} of ln(rate), from {sum(len(each) > 1 for each in seen)} groups; {draws} draws of the part: {part}")
+    for deviation, rounded in ((0.0, False), (0.0, True), (sigma, False), (sigma, True)):
+        found = ceiling([row for row in rows if row["part"] == part], deviation, draws, rounded=rounded)
+        numbers = "  ".join(f"{name} {mean:.3f} ± {about:.3f}" for name, (mean, about) in found.items())
+        click.echo(f"{'seeds alike' if deviation == 0 else 'seeds apart'}, rates {'of the grid' if rounded else 'exact      '}  {numbers}")
 
 
 @main.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,10 +41,11 @@ def _column(values: list[float]) -> Tensor:
     return torch.tensor(values, dtype=torch.float32)[:, None]
 
 
-class _Adam:
+class Adam:
     """The state of stacked AdamW; rows of runs that have ended can be dropped."""
 
-    def __init__(self, cells: Sequence[Cell], stack: Stack) -> None:
+    def __init__(self, cells: Sequence[Cell], stack: Stack, rate: Callable[[Cell, int], float] = rate) -> None:
+        self.rate = rate
         self.theta, self.decays = stack.start.clone(), stack.decays
         self.first, self.second = torch.zeros_like(self.theta), torch.zeros_like(self.theta)
         self.keep(list(cells), None)
@@ -66,7 +67,7 @@ class _Adam:
         self.count += 1
         self.first.lerp_(grad, 1 - BETA1)
         self.second.mul_(self.beta2).add_(grad.square_().mul_(1 - self.beta2))
-        rates = _column([rate(c, step) for c in self.cells])
+        rates = _column([self.rate(c, step) for c in self.cells])
         decay = rates * _column([c.decay for c in self.cells])
         below = self.second.sqrt().div_((1 - self.beta2**self.count).sqrt()).add_(self.eps)
         moved = (self.first * (rates / (1 - BETA1**self.count))).div_(below)
@@ -79,7 +80,7 @@ def train(cells: Sequence[Cell]) -> list[Curve]:
     """The curves of cells that agree on `Cell.stack`, trained at once; each is that of the cell alone, to rounding."""
     stack = Stack(cells)
     data = {seed: batches(cells[0].task, seed) for seed in {c.seed for c in cells}}
-    adam, where = _Adam(cells, stack), list(range(len(cells)))
+    adam, where = Adam(cells, stack), list(range(len(cells)))
     losses: list[list[float]] = [[] for _ in cells]
     peaks = torch.zeros(len(cells), 3)
     finite = [True] * len(cells)
@@ -111,4 +112,4 @@ def train(cells: Sequence[Cell]) -> list[Curve]:
     return [Curve(tuple(loss), fine, *peak) for loss, fine, peak in zip(losses, finite, peaks.tolist(), strict=True)]
 
 
-__all__ = ["Curve", "SCALE", "rate", "train"]
+__all__ = ["Adam", "Curve", "SCALE", "rate", "train"]

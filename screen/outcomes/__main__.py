@@ -42,7 +42,7 @@ def main() -> None:
 @click.argument("file", type=FILE, required=False)
 @click.option("--pairs", "pairs_file", type=FILE, help="Ordered pairs of rows.")
 @click.option("--runs", "runs_file", type=FILE, help="Runs of the atlas, of which the part that no fit saw is scored.")
-@click.option("--measure", is_flag=True, help="With `--runs`: κ of the first update is measured on each run's task, and not derived.")
+@click.option("--measure", is_flag=True, help="With `--runs`: κ is measured on each run's task, and ten steps are made at its rate.")
 @click.option("--leave-one-out", "left_out", is_flag=True, help="Also judge each source by constants that were fitted to the others.")
 @click.option("--fit-runs", "fit_file", type=FILE, help="With `--leave-one-out`: runs of the atlas, of whose part for fitting every fit knows.")
 @click.option("--fit-presets", is_flag=True, help="With `--leave-one-out`: every fit knows of architectures that trained with a norm on the sum.")

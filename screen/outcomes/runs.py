@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from screen.atlas.cell import BATCH, STEPS, TOKENS, Cell, Task, cell_of, spec_of
 from screen.atlas.predictions import Prediction, Predictor
 from screen.atlas.split import part
-from screen.atlas.tolerance import labels
+from screen.atlas.tolerance import Group, group_of, labels
 from screen.outcomes.build import Design, of_spec
 from screen.outcomes.fit import Known
 from screen.outcomes.rows import Row
 from screen.recipe import Recipe
 from screen.verdict.risk import Features, assess, limits
-from screen.verdict.risk.constants import EXPECTED
-from screen.verdict.risk.limits import SMALLEST
-from screen.verdict.risk.setting import setting_of
+from screen.verdict.risk.assess import flip
+from screen.verdict.risk.channels import overall, worst_risks
+from screen.verdict.risk.constants import EXPECTED, VALUES
+from screen.verdict.risk.limits import LARGEST, SMALLEST
+from screen.verdict.risk.setting import moved, setting_of
 
 TYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+FOLDS_SLOPE, FOLDS_EVEN = 0.4, 7.25
+"""Of the log odds of failing per e-fold by which the tokens of a sequence are alike behind the first steps (`screen.atlas.first_steps`), and e-folds
+that say nothing: fitted to the atlas' fitting part beside the risk with κ measured (0.35 to 0.4, and 6.75 to 8, with any family of designs left out)."""
 BASE = Cell("pre", 4, 32, "chain", 1e-3, 0)
 
 
@@ -51,17 +60,65 @@ def measured(design: str, depth: int, width: int, init: str, task: Task) -> tupl
     return tuple(replace(f, kappa=found) for f in design_of(design, depth, width, init).streams)
 
 
+@dataclass(frozen=True)
+class FirstSteps:
+    """What the first steps at several rates of one recipe made of its tokens."""
+
+    folds: tuple[tuple[float, float], ...]
+    """(ln of the rate, e-folds by which the tokens of a sequence have become alike), by rate."""
+
+    def at(self, lr: float) -> float:
+        """e-folds at a rate: between those that were tried on a line, and never fewer than at a smaller one."""
+        rates, risen = [rate for rate, _ in self.folds], list(accumulate((folds for _, folds in self.folds), max))
+        after = bisect_left(rates, math.log(lr))
+        if after in (0, len(rates)):
+            return risen[min(after, len(rates) - 1)]
+        share = (math.log(lr) - rates[after - 1]) / (rates[after] - rates[after - 1])
+        return risen[after - 1] + share * (risen[after] - risen[after - 1])
+
+    def told(self, risk: float, lr: float) -> float:
+        """The risk at a rate, with that."""
+        odds = risk / max(1 - risk, 1e-9) * math.exp(FOLDS_SLOPE * (self.at(lr) - FOLDS_EVEN))
+        return odds / (1 + odds)
+
+
+def first_steps(rows: Iterable[Mapping[str, Any]]) -> dict[Group, FirstSteps]:
+    """Of every group of runs, at the rates that these rows have."""
+    from screen.atlas.first_steps import folds  # loads torch
+
+    found: dict[Group, dict[float, float]] = defaultdict(dict)
+    for cell, e_folds in folds(map(cell_of, rows)).items():
+        found[group_of(cell)][math.log(cell.lr)] = e_folds
+    return {group: FirstSteps(tuple(sorted(rates.items()))) for group, rates in found.items()}
+
+
+def _measured(cell: Cell, steps: FirstSteps) -> Prediction:
+    streams, recipe = measured(cell.design, cell.depth, cell.width, cell.init, cell.task), recipe_of(cell)
+    if not streams:
+        return Prediction()
+    settings = [(f, setting_of(recipe, f)[0]) for f in streams]
+
+    def risk(lr: float) -> float:
+        return steps.told(overall(worst_risks(((f, moved(s, "lr", lr)) for f, s in settings), VALUES)), lr)
+
+    found = flip(risk, SMALLEST, LARGEST, EXPECTED)
+    return Prediction(found if found is not None else SMALLEST if risk(SMALLEST) >= EXPECTED else LARGEST, risk(cell.lr), EXPECTED)
+
+
 def predictor_of(rows: Iterable[Mapping[str, Any]], progress: Callable[[str], None] = lambda text: None, *, measure: bool = False) -> Predictor:
     """Who is asked about runs: risk, and the rate up to which it is expected to train. Each design of these rows is traced first; `measure`: κ of the
-    first update is measured, and not derived."""
+    first update is measured, and not derived, and the first steps at the rates of these rows are made."""
+    rows = list(rows)
+    steps = first_steps(rows) if measure else {}
     for design, depth, width, init in dict.fromkeys((c.design, c.depth, c.width, c.init) for c in map(cell_of, rows)):
         progress(f"{design}: {depth} blocks of width {width}, {init}")
         design_of(design, depth, width, init)
 
     def ask(row: Mapping[str, Any]) -> Prediction:
         cell = cell_of(row)
-        sizes, recipe = (cell.design, cell.depth, cell.width, cell.init), recipe_of(cell)
-        streams = measured(*sizes, cell.task) if measure else design_of(*sizes).streams
+        if measure:
+            return _measured(cell, steps[group_of(cell)])
+        streams, recipe = design_of(cell.design, cell.depth, cell.width, cell.init).streams, recipe_of(cell)
         seen, told = assess(streams, recipe), limits(streams, recipe)
         return Prediction() if seen is None else Prediction(told[0].value if told else SMALLEST, seen.risk, EXPECTED)
 

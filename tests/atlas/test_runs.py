@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from screen.atlas import tasks
 from screen.atlas import train as training
 from screen.atlas.cell import LAST, VOCAB, Cell, cell_of
+from screen.atlas.first_steps import LEAST, first_rate, folds
 from screen.atlas.language import PERIOD, language
 from screen.atlas.precision import Watch
 from screen.atlas.records import read
@@ -148,3 +149,14 @@ def test_the_generator_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert run(cells, path, say=said.append) == 0
     assert results(cells[:1]) == rows[:1]
     assert json.loads((tmp_path / "manifest.json").read_text())["runs"] == 3
+
+
+def test_first_steps_tell_whether_tokens_stay_apart() -> None:
+    """Of a post-norm stack at a small and at a huge rate; in a stack and alone; what is not finite is as alike as can be told."""
+    small, huge = (Cell("post", 2, 32, "chain", lr, 0) for lr in (1e-4, 3.0))
+    found = {cell.lr: e_folds for cell, e_folds in folds([small, huge, replace(small, seed=1)]).items()}
+    assert len(found) == 2 and 0 < found[1e-4] < 1 < 3 < found[3.0]
+    assert next(iter(folds([small]).values())) == pytest.approx(found[1e-4], rel=1e-3)
+    assert next(iter(folds([Cell("none", 2, 32, "chain", 1e6, 0)]).values())) == pytest.approx(-math.log(LEAST))
+    assert [first_rate(small, step) / 1e-4 for step in (0, 1, 4, 5, 9)] == pytest.approx([0.2, 0.4, 1, 1, 1])
+    assert first_rate(replace(small, warmup=0.0), 0) == 1e-4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from screen.atlas.__main__ import main
+from screen.atlas.ceiling import ceiling, intervals, spread
 from screen.atlas.cell import Cell, cell_of, spec_of
 from screen.atlas.heat import heat_maps
 from screen.atlas.outcome import Outcome, classify
@@ -20,7 +22,7 @@ from screen.atlas.predictions import Prediction, from_file, from_function
 from screen.atlas.records import RUNS, read, record
 from screen.atlas.score import kendall, one_rate, order, score
 from screen.atlas.split import UNSEEN_DESIGNS, part
-from screen.atlas.tolerance import labels, tolerances
+from screen.atlas.tolerance import group_of, labels, tolerances
 from tests.shared import ROOT
 
 FALLS = [3.0 - 0.02 * i for i in range(100)]
@@ -185,3 +187,25 @@ def test_the_runs_of_the_repository() -> None:
         cell = cell_of(row)
         assert row.items() >= {**asdict(cell), "id": cell.id, "part": part(cell)}.items()
     assert {row["design"] for row in rows} == set(DESIGNS)
+
+
+def _seeds(edges: dict[int, float], **cell: Any) -> list[dict[str, Any]]:
+    """Runs that train below the edge of their seed, at four rates."""
+    found = []
+    for seed, edge in edges.items():
+        for lr in (0.01, 0.03, 0.1, 0.3):
+            one = Cell(**{"design": "pre", "depth": 4, "width": 32, "task": "chain", "lr": lr, "seed": seed, **cell})
+            found.append({**asdict(one), "id": one.id, "trained": lr < edge, "outcome": "learned" if lr < edge else "diverged"})
+    return found
+
+
+def test_seeds_that_disagree_lower_what_anybody_can_reach() -> None:
+    alike = [row for n, edge in ((2, 0.2), (4, 0.05), (6, 0.02)) for row in _seeds({0: edge, 1: edge}, depth=n)]
+    apart = [row for n in (2, 4, 6) for row in _seeds({0: 0.02, 1: 0.2}, depth=n)]
+    assert intervals(alike)[group_of(cell_of(alike[0]))] == [(math.log(0.1), math.log(0.3))] * 2
+    near, far = spread(intervals(alike).values()), spread(intervals(apart).values())
+    assert near < 0.3 < far
+    rows = [row for name, edge in (("pre", 0.2), ("post", 0.05), ("none", 0.02)) for row in _seeds({0: edge, 1: edge}, design=name)]
+    best, exact, noisy = ceiling(rows, 0.0, 3, rounded=True), ceiling(rows, 0.0, 3, rounded=False), ceiling(rows, far, 20, rounded=True)
+    assert best["balanced"] == best["tau"] == best["near"] == (1.0, 0.0) and exact["balanced"] == (1.0, 0.0)
+    assert noisy["balanced"][0] < 0.95 and noisy["balanced"][1] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from screen.outcomes.figures import Table, compare, figures, order
 from screen.outcomes.fit import fit, settled
 from screen.outcomes.predict import Prediction, predict
 from screen.outcomes.rows import Pair, Row, baselines, pairs_of, rows_of
-from screen.outcomes.runs import design_of, measured, predictor_of, recipe_of
+from screen.outcomes.runs import FOLDS_EVEN, FirstSteps, design_of, measured, predictor_of, recipe_of
 from screen.verdict.risk.constants import PRIORS, RISKY, TABLE
 from tests.shared import ROOT, shared
 
@@ -184,6 +185,21 @@ def test_kappa_may_be_measured_on_the_task_of_a_run(tmp_path: Path) -> None:
     assert found == pytest.approx(float(moved.norm() / before.norm()) / 1e-7, rel=1e-3)
     assert derived[0].kappa is not None and 1 / 3 < found / derived[0].kappa < 3
     assert [f.kappa for f in measured("post", 2, 32, "fan_in", "chain")] == [found] * len(derived)
-    row = {"design": "post", "depth": 2, "width": 32, "task": "chain", "seed": 1, "lr": 3e-2}
-    by = [predictor_of([row], measure=measure)(row) for measure in (False, True)]
-    assert by[0].risk is not None and by[1].risk is not None and (by[0].risk < by[1].risk) is (derived[0].kappa < found)
+
+
+def test_what_the_first_steps_do_to_tokens_moves_the_risk_and_the_rate() -> None:
+    """Post-norm over rates: one at which all tokens become one fails, one at which they stay apart does not, and the rate lies between."""
+    rows = [{"design": "post", "depth": 2, "width": 32, "task": "chain", "seed": 1, "lr": lr} for lr in (3e-3, 1.0)]
+    plain, known = (predictor_of(rows, measure=measure) for measure in (False, True))
+    low, high = (known(row) for row in rows)
+    assert low.risk is not None and high.risk is not None and low.tolerated == high.tolerated and 3e-3 < (low.tolerated or 0) < 1
+    assert low.risk < (plain(rows[0]).risk or 0) and (plain(rows[1]).risk or 1) < high.risk
+    assert not low.fails(3e-3) and high.fails(1.0)
+
+
+def test_folds_between_rates_that_were_tried_lie_on_a_line_and_never_fall() -> None:
+    steps = FirstSteps(((math.log(0.01), 2.0), (math.log(0.1), 1.0), (math.log(1.0), 9.0)))
+    assert [steps.at(lr) for lr in (1e-3, 0.01, 0.05, 0.1, 10.0)] == pytest.approx([2, 2, 2, 2, 9]) and steps.at(0.1**0.5) == pytest.approx(5.5)
+    risks = [steps.told(0.3, lr) for lr in (0.01, 0.1, 0.3, 1.0)]
+    assert risks == sorted(risks) and risks[0] < 0.3 < risks[-1]
+    assert FirstSteps(((0.0, FOLDS_EVEN),)).told(0.3, 1e-3) == pytest.approx(0.3)
