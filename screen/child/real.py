@@ -101,10 +101,15 @@ def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, A
     name = built.entry or found[0][0]
     entry: Any = next((value for key, value in found if key == name), None) or getattr(module, name)
     if isinstance(entry, nn.Module):
-        return copy.deepcopy(inner(name, entry)[0])
+        return copy.deepcopy(_part(name, entry, built.part))
     settings = {k.removeprefix(f"{name}."): v for k, v in {**request.set, **built.supplied, **more}.items()}
     args, kwargs, _ = arguments(name, entry, nest(settings), module)
-    return inner(name, entry(*args, **kwargs))[0]
+    return _part(name, entry(*args, **kwargs), built.part)
+
+
+def _part(name: str, model: nn.Module, part: str) -> nn.Module:
+    """The module inside it that is looked at."""
+    return model.get_submodule(part) if part else inner(name, model)[0][0]
 
 
 __all__ = ["deeper_loop", "real", "real_loop", "seeded"]

@@ -6,6 +6,7 @@ Everything is built under `torch.device("meta")`: a model of 405 billion weights
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import itertools
 import os
@@ -19,13 +20,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import launcher, libraries, python_file
+from screen.capture.build import launcher, libraries, python_file, usual
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up
 from screen.capture.build.construct import Told, Values, attempted, construct, workshop
-from screen.capture.build.configs import Needs
+from screen.capture.build.configs import Missing, Needs
 from screen.capture.build.examples import usage
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
@@ -136,33 +137,50 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
     if spec.argument is not None:
         entries = {name: partial(entry, spec.argument) for name, entry in entries.items()}
     reading = python_file.reading_of(module)
-    given = {name: _of_one(name, entries, settings) for name in entries}
     told: dict[str, Told] = {}
+
+    def making(choose: bool = False) -> tuple[list[_Made], list[str], dict[str, dict[str, Any]]]:
+        whole = {name: vars(module)[name] for name in python_file.wholes(module)} if choose and spec.name is None else {}
+        given = {name: _of_one(name, {**entries, **whole}, settings) for name in [*entries, *whole]}
+        entries.update(whole)
+        return *_made(entries, given, module, reading, told, choose=choose), given
+
+    def usually() -> tuple[list[_Made], list[str], dict[str, dict[str, Any]]]:
+        """With sizes that nobody states. Raises where that gives parts alone, of a file whose model is not among them."""
+        made, refused, given = making(choose=True)
+        parts = [part for name, (whole, *_) in made for part, _ in inner(name, whole)]
+        if (refused or reading.lost) and not any(map(largest_stack, parts)):
+            raise LoadError("a model must be among what builds", "there are parts alone")
+        return made, refused, given
+
     try:
-        made, refused = _made(entries, given, module, reading, told)
-    except Needs:
+        made, refused, given = making()
+    except (Needs, Missing) as error:
         others = {} if spec.name is not None else python_file.others(module, entries)
-        if not others:
-            raise
         entries |= others  # a `build_model` that needs what nobody gave hides nothing
-        given = {name: _of_one(name, entries, settings) for name in entries}
-        made, refused = _made(entries, given, module, reading, told)
+        for attempt in [making, usually] if others else [usually]:
+            with contextlib.suppress(Exception):
+                made, refused, given = attempt()
+                break
+        else:
+            raise
     several = len(made) > 1
     if several:
         made = python_file.drop_contained(made, lambda entry: entry[0])
     built = []
     for name, (whole, record, changed) in made:
         label = f"{spec.text}::{name}" if several and len(made) > 1 else spec.text
-        model, part = inner(name, whole)
-        if part:
-            record = tuple((key.removeprefix(f"{part}."), law) for key, law in record if key.startswith(f"{part}."))
-        notes = (f"`{name}` has no `forward`: its `{part}` is looked at",) if part else ()
-        stated = explicit.of_file(module, model, (name, type(model).__name__))
-        ready = _ready(label, model, spec.kind, stated, inputs, depth, record, changed, known, author=None if part else entries[name])
-        given_back = (*stand_in.notes(), *older.notes(), *launcher.notes())
-        info = replace(ready.info, notes=(*given_back, *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
-        whole_numbers = of_entry(entries[name], given[name], module)
-        built.append(replace(ready, info=info, integers=whole_numbers, entry=name, supplied=told[name].settings))
+        parts = inner(name, whole)
+        for model, part in parts:
+            own = tuple((key.removeprefix(f"{part}."), law) for key, law in record if key.startswith(f"{part}.")) if part else record
+            notes = (f"`{name}` has no `forward`: its `{part}` is looked at",) if part else ()
+            stated = explicit.of_file(module, model, (name, type(model).__name__))
+            shown = label if len(parts) == 1 else f"{label}{'.' if '::' in label else '::'}{part}"
+            ready = _ready(shown, model, spec.kind, stated, inputs, depth, own, changed, known, author=None if part else entries[name])
+            given_back = (*stand_in.notes(), *older.notes(), *launcher.notes())
+            info = replace(ready.info, notes=(*given_back, *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
+            whole_numbers = of_entry(entries[name], given[name], module)
+            built.append(replace(ready, info=info, integers=whole_numbers, entry=name, part=part, supplied=told[name].settings))
     return built
 
 
@@ -177,17 +195,18 @@ _Made = tuple[str, tuple[nn.Module, _Record, dict[str, list[Any]]]]
 
 
 def _made(
-    entries: dict[str, Any], given: dict[str, dict[str, Any]], module: ModuleType, reading: Reading, told: dict[str, Told]
+    entries: dict[str, Any], given: dict[str, dict[str, Any]], module: ModuleType, reading: Reading, told: dict[str, Told], *, choose: bool = False
 ) -> tuple[list[_Made], list[str]]:
     """The models that build, and why the others do not; a function of the file that makes one of a class stands for it where the class alone lacks
-    arguments. `told` is filled with what else each was given. Raises the first error where none does."""
+    arguments. `told` is filled with what else each was given; `choose`: usual sizes too, where nobody states them. Raises the first error where none
+    builds."""
     made: list[_Made] = []
     errors: dict[str, Exception] = {}
     makers: dict[str, Exception] = {}
     for name in list(entries):
         told[name] = Told()
         try:
-            made.append((name, _one(name, entries[name], given[name], module, reading, told[name])))
+            made.append((name, _one(name, entries[name], given[name], module, reading, told[name], choose)))
         except NameError as error:
             errors[name] = _explained(name, error, reading)
         except Exception as error:
@@ -197,7 +216,7 @@ def _made(
                 continue
             told[maker] = Told([f"`{maker}` makes `{name}`"])
             try:
-                made.append((maker, _one(maker, vars(module)[maker], given[name], module, reading, told[maker])))
+                made.append((maker, _one(maker, vars(module)[maker], given[name], module, reading, told[maker], choose)))
             except Exception as error:
                 makers[maker] = error
                 continue
@@ -212,12 +231,27 @@ def _made(
 
 
 def _one(
-    name: str, entry: Any, settings: dict[str, Any], module: ModuleType, reading: Reading, told: Told
+    name: str, entry: Any, settings: dict[str, Any], module: ModuleType, reading: Reading, told: Told, choose: bool = False
 ) -> tuple[nn.Module, _Record, dict[str, list[Any]]]:
-    """One model of a file, with the names that its settings give back to the file."""
+    """One model of a file, with the names that its settings give back to the file; `choose`: with usual sizes where nobody states them."""
     lost = {key: settings[key] for key in settings if key in reading.lost}
     vars(module).update(lost)
-    return construct(name, entry, {k: v for k, v in settings.items() if k not in lost or _takes(entry, k)}, module, told)
+    own = {k: v for k, v in settings.items() if k not in lost or _takes(entry, k)}
+    sizes: dict[str, Any] = {}
+    while True:
+        try:
+            made = construct(name, entry, {**own, **sizes}, module, told)
+        except (Needs, Missing) as error:
+            lacking = error.lacking if isinstance(error, Needs) else (error.path,)
+            more = usual.chosen(entry, lacking) if choose and not {*lacking} & {*sizes} else {}
+            if not more:
+                raise
+            told.notes.clear()
+            sizes |= more
+        else:
+            told.notes += [usual.said(sizes)] if sizes else []
+            told.settings |= sizes
+            return made
 
 
 def _takes(entry: Any, key: str) -> bool:
@@ -243,7 +277,8 @@ def _none(errors: Mapping[str, Exception], module: ModuleType) -> Exception:
         return told
     required = "a model of the file must build without arguments, or with those of `--set`"
     advice = f"Name one with what it needs, or a function that makes a model ({listed})" if makers else ""
-    return UsageError(required, "; ".join(_why_not(n, e) for n, e in errors.items()), advice)
+    several = Needs if all(isinstance(e, Needs | Missing) for e in errors.values()) else UsageError
+    return several(required, "; ".join(_why_not(n, e) for n, e in errors.items()), advice)
 
 
 def _why_not(name: str, error: Exception) -> str:

@@ -55,6 +55,8 @@ class Built:
     """Settings that are whole numbers, as `--set` names them, with their values."""
     entry: str = ""
     """What makes it, by its name in its file."""
+    part: str = ""
+    """The module inside of that, where it has several and no forward of its own."""
     supplied: Mapping[str, Any] = field(default_factory=dict)
     """Settings that its author gives elsewhere, without which it does not build (`screen.capture.build.construct.Told`)."""
     drawn: tuple[Mapping[str, torch.Tensor], ...] = ()

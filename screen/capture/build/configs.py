@@ -166,6 +166,8 @@ def is_config(parameter: inspect.Parameter, entry: Any) -> bool:
     tree, name, asked, told = tree_of(entry), parameter.name, 0, 0
     for node in ast.walk(tree) if tree is not None else ():
         own = node.func if isinstance(node, ast.Call) else node
+        if isinstance(own, ast.Subscript) and isinstance(own.slice, ast.Constant) and isinstance(own.slice.value, int):
+            continue  # `widths[0]`: a list
         if isinstance(own, ast.Attribute | ast.Subscript) and isinstance(own.value, ast.Name) and own.value.id == name:
             told += own is not node and isinstance(own, ast.Attribute) and own.attr not in NOT_ATTRIBUTES  # `encoder.embed(x)`: a part
             asked += own is node
@@ -295,10 +297,10 @@ def given_config(parameter: inspect.Parameter, entry: Any, settings: Any, told: 
     entries = {**own.get(chosen, {}), **settings}
     lacking = [key for key, required in reads(entry, name).items() if required and key not in entries and not _is_set(entry, name, key)]
     if lacking and not chosen:
-        chosen, table = next(((n, t) for n, t in _elsewhere(entry) if {*lacking} <= {*t}), ("", {}))
-        entries, lacking = {**table, **settings}, [] if chosen else lacking
+        chosen, table = _fullest(_elsewhere(entry), lacking)
+        entries, lacking = {**table, **settings}, [key for key in lacking if key not in table]
         if told is not None and chosen:
-            told.append(f"`{name}` is {chosen}")
+            told.append(f"`{name}` is {chosen}" + (f", which does not tell {_listed(dict.fromkeys(lacking))}" if lacking else ""))
     if lacking and not chosen and (cls := _beside(entry, reads(entry, name))) is not None:
         if told is not None:
             told.append(f"`{name}` is `{cls.__name__}` of {os.path.basename(inspect.getsourcefile(cls) or '')}")
@@ -307,6 +309,19 @@ def given_config(parameter: inspect.Parameter, entry: Any, settings: Any, told: 
         raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in lacking])
     changed: dict[str, list[Any]] = {name: [None, chosen]} if chosen else {}
     return Given(entries, name), {**changed, **changes({}, dict(settings), name)}
+
+
+def _fullest(tables: Iterator[tuple[str, dict[str, Any]]], wanted: list[str]) -> tuple[str, dict[str, Any]]:
+    """The first table that has all of these names, else the one that has most of them where that is more than half: code may read the others in
+    branches that are not taken, and names them where they are."""
+    best: tuple[str, dict[str, Any]] = "", {}
+    for name, given in tables:
+        table = {key: value for key, value in given.items() if value is not None or {*wanted} <= {*given}}
+        if {*wanted} <= {*table}:
+            return name, table
+        if len({*wanted} & {*table}) > max(len(wanted) / 2, len({*wanted} & {*best[1]})):
+            best = name, table
+    return best
 
 
 def _beside(entry: Any, asked: Mapping[str, bool]) -> type[Any] | None:

@@ -361,6 +361,13 @@ def makers(module: ModuleType, entry: Any) -> list[str]:
     return [node.name for node in own if node.name in names]
 
 
+def wholes(module: ModuleType) -> list[str]:
+    """The functions of a file that return an instance of one of its classes which has no forward: what they make holds parts that are run one by
+    one."""
+    classes = [v for v in vars(module).values() if _is_own(v, module) and not _has_forward(v)]
+    return list(dict.fromkeys(name for cls in classes for name in makers(module, cls)))
+
+
 def _returns(node: ast.FunctionDef, names: set[str]) -> bool:
     """Does a function return what a call of one of these gives?"""
     assigned = [n for n in ast.walk(node) if isinstance(n, ast.Assign) and _calls(n.value, names)]
@@ -418,4 +425,5 @@ __all__ = [
     "others",
     "reading_of",
     "references",
+    "wholes",
 ]

@@ -62,7 +62,7 @@ def _ranges(session: Any, index: dict[torch.fx.Node, int]) -> Iterator[tuple[int
     of_leaves = _of_leaves(session.recorder.graph) if session.oracle.drawn is not None else frozenset()
     for tensor in session.recorder.keep:
         real, node = session.oracle.known.get(id(tensor)), session.recorder.values.get(id(tensor))
-        if real is None or node is None or not real.is_floating_point() or not real.numel() or id(tensor) in session.oracle.assumed:
+        if real is None or node is None or real.is_meta or not real.is_floating_point() or not real.numel() or id(tensor) in session.oracle.assumed:
             continue
         if node in of_leaves:
             continue

@@ -1,0 +1,65 @@
+"""Sizes that nobody states: those of a published model, where a class needs a number and neither `--set` nor any call of the author's gives it.
+
+They are the sizes of the base model of "Attention is all you need" (table 3: six layers, width 512, eight heads of 64, 2048 hidden units, dropout
+0.1, 37,000 tokens), and those of ViT-B/16 on ImageNet for images. The words in the name of an argument say which of these it is; the report names each
+one that was taken. What no word tells stays lacking. Which blocks there are, and how they are wired, does not depend on them; how many there are does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+ROWS: tuple[tuple[str, int | float | str], ...] = (
+    (r"(^|_)(dropout|drop|p|prob|droprate|dropping)($|_)|dropout|drop_?(rate|prob|path)|drop$", 0.1),
+    (r"^device$", "cpu"),
+    (r"eps(ilon)?$", 1e-5),
+    (r"(^|_)seed$", 0),
+    (r"(pad|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$", 1),
+    (r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size", 37000),
+    (r"(class(es)?|labels)($|_)", 1000),
+    (r"head_?(dim|size)|dim_?(per_)?head|^d_?(k|v|kv|q|head|qk)$|^(key|value)_?(dim|size)$", 64),
+    (r"heads?($|_)|^h$", 8),
+    (r"expert.*(per|active|used)|active_?expert|top_?k", 2),
+    (r"expert", 8),
+    (r"(?<!norm_)(?<!act_)layers?($|_\d)|(^|_)depth$|num_(encoder|decoder)|n_?blocks?$|num_?blocks?$|^N$|^L$", 6),
+    (r"expansion|ratio|mult($|iplier)|factor", 4),
+    (r"d_?ff|ffn?(_|$)|feed_?forward|mlp|inner|intermediate|n_?hid$|hidden_?(dim|units|features)$|dim_?hidden|filter|middle", 2048),
+    (r"(img|image|input)_?(size|res)|resolution", 224),
+    (r"patch(_?size)?$", 16),
+    (r"(^|_)(in_)?(channels?|chans?)$|^(in|out)_c$", 3),
+    (r"mels?($|_)", 80),
+    (r"kernel", 3),
+    (r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)steps?$|horizon", 512),
+    (r"dim($|_)|_dim|width|model|emb(d|ed|edding)?|hidden|state|features|[a-z]_size$|units|^(c|enc|dec)_(in|out)$|(^|_)n_in$|channels", 512),
+)
+"""Words to sizes, the more special ones first."""
+NUMBERS = (inspect.Parameter.empty, int, float, "int", "float", Any)
+"""Annotations of what may be a number."""
+
+
+def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
+    """A size for each name that is lacking, by its dotted name as of `--set`; nothing where one of them is no size."""
+    try:
+        known = inspect.signature(entry).parameters
+    except (TypeError, ValueError):
+        known = {}  # type: ignore[assignment]
+    found: dict[str, Any] = {}
+    for name in lacking:
+        note = known[name].annotation if name in known else inspect.Parameter.empty
+        last = name.rpartition(".")[2]
+        size = next((value for word, value in ROWS if re.search(word, last if len(last) == 1 else last.casefold())), None)
+        if size is None or (note not in NUMBERS and not isinstance(size, str)):
+            return {}
+        found[name] = size
+    return found
+
+
+def said(found: dict[str, Any]) -> str:
+    """The sentence of a report on sizes that were chosen."""
+    listed = ", ".join(f"`{name}` = {value}" for name, value in found.items())
+    return f"sizes that nobody states are those of a usual base model: {listed}; yours: " + " ".join(f"`--set {name}=…`" for name in found)
+
+
+__all__ = ["ROWS", "chosen", "said"]
