@@ -155,7 +155,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
 
     try:
         made, refused, given = making()
-    except (Needs, Missing) as error:
+    except (Needs, Missing):
         others = {} if spec.name is not None else python_file.others(module, entries)
         entries |= others  # a `build_model` that needs what nobody gave hides nothing
         for attempt in [making, usually] if others else [usually]:

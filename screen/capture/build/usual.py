@@ -1,8 +1,8 @@
 """Sizes that nobody states: those of a published model, where a class needs a number and neither `--set` nor any call of the author's gives it.
 
 They are the sizes of the base model of "Attention is all you need" (table 3: six layers, width 512, eight heads of 64, 2048 hidden units, dropout
-0.1, 37,000 tokens), and those of ViT-B/16 on ImageNet for images. The words in the name of an argument say which of these it is; the report names each
-one that was taken. What no word tells stays lacking. Which blocks there are, and how they are wired, does not depend on them; how many there are does.
+0.1, 37,000 tokens), and those of ViT-B/16 on ImageNet for images. The words in the name of an argument say which of these it is; the report names
+each one that was taken. What no word tells stays lacking. How blocks are wired does not depend on them; how many blocks there are does.
 """
 
 from __future__ import annotations
