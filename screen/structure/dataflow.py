@@ -141,6 +141,11 @@ class Flow:
         return tuple([k & (_INPUT | _WEIGHT) == _WEIGHT for k in self._origins])
 
     @cached_property
+    def learned(self) -> tuple[bool, ...]:
+        """Whether a node depends on a parameter."""
+        return tuple([bool(k & _WEIGHT) for k in self._origins])
+
+    @cached_property
     def weighted(self) -> tuple[bool, ...]:
         """Whether a node is a linear map of data by a trained weight (or a lookup in one)."""
         return tuple([

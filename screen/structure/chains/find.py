@@ -218,7 +218,14 @@ class Chains:
                 chosen.append(chain)
             elif len(chain.adds) >= 2 and self._is_network(chain):
                 chosen.append(self._with_first(chain))
+        chosen = [c for c in chosen if not self._goes_around(c, chosen)]
         return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
+
+    def _goes_around(self, chain: Chain, others: Sequence[Chain]) -> bool:
+        """Whether it is one sum, behind a whole stream, with data that no weight has touched: the mean of the input that is given back."""
+        source, sink = chain.nodes[0], chain.nodes[-1]
+        held = (c for c in others if c is not chain and len(c.adds) > 1)
+        return len(chain.adds) == 1 and not self.flow.learned[source] and any(self.flow.depends(sink, c.nodes[-1]) for c in held)
 
     def continued(self, chain: Chain, others: Sequence[Chain]) -> Chain | None:
         """The stream that a chain goes on with behind a matrix, `Linear(cat(skip, x))`: x is its end, and the skip an earlier state of a stream."""

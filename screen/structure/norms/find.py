@@ -36,6 +36,9 @@ class Norms:
         by_name = norm.type in ("batchnorm", "groupnorm") or self.flow.graph.nodes[norm.node].op == "instance_norm"
         if by_name or not self.features.spans_others(norm.source, norm.axes):
             return norm
+        layout, node = self.features.layouts[norm.source], self.flow.graph.nodes[norm.node]
+        if layout is not None and not layout.sure and len(norm.axes) == 1 and any(self.flow.trained[i] for i in node.inputs[1:]):
+            return norm  # a gain for each entry of the axis says more than the form of the input
         return replace(norm, across=True, radius=None)
 
     @cached_property

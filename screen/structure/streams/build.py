@@ -116,7 +116,7 @@ def _norms_above(reader: Reader) -> list[int]:
         between = flow.keys[reader.chain.nodes[0]] & ~flow.keys[node]
         if node in norms and flow.root(norms[node].source) in others and any(flow.weighted[i] for i in nodes_of(between)):
             continue
-        if node in norms and norms[node].type != "batchnorm":
+        if node in norms and norms[node].type != "batchnorm" and flow.learned[node]:  # data that are standardised are not embedded yet
             found.append(node)
         stack.extend(flow.graph.nodes[node].inputs)
     return found
