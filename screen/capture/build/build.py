@@ -47,6 +47,8 @@ from screen.graph.target import OPTIONAL, TargetSpec
 
 _CALLS = 8
 """Calls of the author's that are tried."""
+_DTYPES = {torch.bfloat16: "bfloat16", torch.float16: r"\bhalf\b|\bfloat16", torch.float64: r"\bdouble\b|float64"}
+"""Dtypes in the words of torch's errors."""
 _Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 _Known = Mapping[str, explicit.Inputs]
 """Inputs by the name of the model that runs on them."""
@@ -333,6 +335,14 @@ def _ready(
     tried: list[str] = []
     made = [*set_up(model)]
     args, kwargs = known[label] if label in known else _inputs(model, stated, inputs, config, made, tried)
+    own = Lookup(model).dtype
+    if tried and stated is None and (dtype := _asked_dtype(model, (args, kwargs), own)) is not None:
+        given = _inputs(model.to(dtype), None, inputs, config, made, again := [])
+        if again:
+            model.to(own)
+        else:
+            (args, kwargs), tried = given, again
+            made.append(f"its weights are taken in {str(dtype)[6:]}, without which its forward does not run")
     if depth is not None and depth > DEEPEST:
         raise UsageError(f"`--depth` is at most {DEEPEST:,}", f"it is {depth:,}", "Take a smaller one")
     found = looks(model, args, kwargs, said=depth is not None)
@@ -402,6 +412,14 @@ def _said(model: nn.Module, author: Any) -> tuple[explicit.Inputs, str] | None:
             if outcome(twin, *given).error is None:
                 return given, place
     return None
+
+
+def _asked_dtype(model: nn.Module, given: explicit.Inputs, own: torch.dtype) -> torch.dtype | None:
+    """The other dtype that a failing forward speaks of: a part of it is written for weights of that dtype (a cache in bfloat16)."""
+    error = outcome(on_meta(model), *given).error
+    if not isinstance(error, RuntimeError) or "type" not in str(error):
+        return None
+    return next((dtype for dtype, word in _DTYPES.items() if dtype != own and re.search(word, str(error), re.IGNORECASE)), None)
 
 
 def _left_open(model: nn.Module, given: explicit.Inputs) -> str:

@@ -231,8 +231,12 @@ class _Search:
         for name in left[:FEW]:
             for value in itertools.islice((v for v in seconds(name, model, look, widths_of(model), main) if isinstance(v, Tensor)), FEW):
                 self.spent += 1
-                if outcome(self.twin, args, {**kwargs, name: value}).error is None:
-                    return args, {**kwargs, name: value}
+                given = args, {**kwargs, name: value}
+                found = outcome(self.twin, *given)
+                if found.error is None:
+                    return given
+                if found.reached > self.reached:
+                    self.furthest, self.reached = given, found.reached
         return None
 
     def climb(self, model: nn.Module, look: Lookup, wanted: list[inspect.Parameter]) -> Inputs | None:

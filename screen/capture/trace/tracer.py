@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -123,6 +124,14 @@ def _settled(result: Trace, oracle: Oracle, model: nn.Module, args: Any, kwargs:
     return replace(result, graph=convert.mark_harmless(result.graph, harmless))
 
 
+@contextlib.contextmanager
+def _tracked() -> Iterator[None]:
+    """`torch.inference_mode` is `torch.no_grad` for the time of a run: it computes the same, and tensors that are made in it do not tell what they are
+    views of, so that what is written into a part of one would be lost."""
+    with mock.patch.object(torch._C, "_InferenceMode", lambda _: contextlib.nullcontext()):
+        yield
+
+
 def _contrary(answer: Any) -> Any:
     """Another answer than the one given."""
     return not answer if isinstance(answer, bool) else answer + 1
@@ -150,7 +159,7 @@ def _once(
     raised: BaseException | None = None
     with stamp.stamping(model, session, enabled=stamped) as repeats, scopes.watching(), _frozen(model), torch.no_grad(), _quiet():
         try:
-            with torch.device("meta"), Aten(session), Functions(session), flex.written_out():
+            with torch.device("meta"), Aten(session), Functions(session), flex.written_out(), _tracked():
                 outputs = model(*args, **kwargs)
         except (Exception, SystemExit) as error:
             failure, raised = _failure(error), error
