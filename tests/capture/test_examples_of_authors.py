@@ -162,3 +162,13 @@ def test_a_command_line_that_knows_all_names_is_the_configuration(write: Any, tm
     (tmp_path / "run.py").write_text("\n".join(["import argparse", "parser = argparse.ArgumentParser()", *lines]))
     (b,) = built(write("class Net(Base):\n    def __init__(self, configs):\n        super().__init__(configs.d, configs.n, configs.vocab)\n"))
     assert b.model.embed.embedding_dim == 32 and "`configs` is the command line of run.py" in b.info.notes  # type: ignore[union-attr]
+
+
+def test_a_command_line_that_knows_most_names_of_a_configuration(write: Any, tmp_path: Path) -> None:
+    options = "".join(f"p.add_argument('--{name}', type=int, default=2)\n" for name in "abcdefgh")
+    text = f"import argparse\np = argparse.ArgumentParser()\np.add_argument('--d', type=int, default=32)\n{options}"
+    (tmp_path / "run.py").write_text(text.replace("'--d', type=int, default=2)", "'--dd', type=int, default=2)"))
+    source = "class Net(Base):\n    def __init__(self, configs):\n        super().__init__(configs.d, configs.a)\n        self.b = configs.b\n"
+    (b,) = built(write(source + "        if configs.b == 3:\n            self.c = nn.Linear(configs.classes, 1)\n"))
+    assert b.model.embed.embedding_dim == 32  # type: ignore[union-attr]
+    assert "`configs` is the command line of run.py, which does not tell `classes`" in b.info.notes

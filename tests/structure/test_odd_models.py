@@ -229,3 +229,61 @@ def test_what_a_forward_throws_away_keeps_its_place_in_memory() -> None:
     assert list(scopes.tensor_names().values()) == [("constant", "table")]
     model(torch.zeros(4, 8))
     assert gone() is not None
+
+
+class Post(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.attention, self.ffn = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), Attention(), FFN()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.one(x + self.attention(x))
+        return self.two(x + self.ffn(x))
+
+
+class Series(nn.Module):
+    """Series are standardised over time, each becomes a token, and what they were standardised by is given back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Linear(40, WIDTH), nn.Linear(WIDTH, 12)
+        self.blocks = nn.ModuleList(Post() for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = x.mean(1, keepdim=True)
+        deviation = torch.sqrt(x.var(1, keepdim=True, unbiased=False) + 1e-5)
+        h = self.embed(((x - mean) / deviation).transpose(1, 2))
+        for block in self.blocks:
+            h = block(h)
+        return self.head(h).transpose(1, 2) * deviation + mean
+
+
+def test_series_that_are_standardised_are_no_normed_embedding_and_their_mean_is_no_stream() -> None:
+    report = screen.check(Series(), example_inputs=torch.zeros(2, 40, 7), spot_check=False)
+    assert layouts(report) == [(2, [("attention", "post"), ("ffn", "post")])]
+    assert report.streams[0].embed_norm is False
+
+
+class Cached(nn.Module):
+    """Attention to what is written into a cache, in inference mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
+        self.maps = nn.ModuleList(nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4)) for _ in range(2))
+        self.register_buffer("cache", torch.zeros(2, 2, 4, 64, WIDTH))
+
+    @torch.inference_mode()
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[1]
+        for (q, k, v, o), norm, cache in zip(self.maps, self.norms, self.cache, strict=True):
+            h = norm(x)
+            cache[0, :2, :n], cache[1, :2, :n] = k(h), v(h)
+            logits = q(h) @ cache[0, :2, :n].mT * WIDTH**-0.5
+            x = x + o(torch.softmax(logits, -1) @ cache[1, :2, :n])
+        return x
+
+
+def test_what_is_written_into_a_cache_in_inference_mode_is_read_from_it() -> None:
+    report = screen.check(Cached(), example_inputs=torch.zeros(2, TOKENS, WIDTH), spot_check=False)
+    assert layouts(report) == [(2, [("attention", "pre")])]

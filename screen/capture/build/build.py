@@ -337,7 +337,8 @@ def _ready(
     args, kwargs = known[label] if label in known else _inputs(model, stated, inputs, config, made, tried)
     own = Lookup(model).dtype
     if tried and stated is None and (dtype := _asked_dtype(model, (args, kwargs), own)) is not None:
-        given = _inputs(model.to(dtype), None, inputs, config, made, again := [])
+        again: list[str] = []
+        given = _inputs(model.to(dtype), None, inputs, config, made, again)
         if again:
             model.to(own)
         else:

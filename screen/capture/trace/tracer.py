@@ -126,8 +126,8 @@ def _settled(result: Trace, oracle: Oracle, model: nn.Module, args: Any, kwargs:
 
 @contextlib.contextmanager
 def _tracked() -> Iterator[None]:
-    """`torch.inference_mode` is `torch.no_grad` for the time of a run: it computes the same, and tensors that are made in it do not tell what they are
-    views of, so that what is written into a part of one would be lost."""
+    """`torch.inference_mode` is `torch.no_grad` for the time of a run: it computes the same, and tensors that are made in it do not tell what they
+    are views of, so that what is written into a part of one would be lost."""
     with mock.patch.object(torch._C, "_InferenceMode", lambda _: contextlib.nullcontext()):
         yield
 
