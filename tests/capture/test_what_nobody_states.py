@@ -1,0 +1,68 @@
+"""What nobody states, and what is left where a whole does not build: sizes, parts, the dtype that a forward is written for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from screen.errors import ScreenError
+
+from tests.capture.first_try import built, runs, writing
+
+write = pytest.fixture(writing)
+
+
+PAIR = """
+class Encoder(Base):
+    def __init__(self, vocab, dropout):
+        super().__init__(vocab=vocab)
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(24, 2, 32, dropout), 3)
+
+    def body(self, x):
+        return self.layers(x)
+
+class Decoder(Encoder):
+    def extra(self, x):
+        return x
+
+class Pair(nn.Module):
+    def __init__(self, encoder, decoder):
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+    def encode(self, ids):
+        return self.encoder(ids)
+
+def make(src_vocab_size, tgt_vocab_size, dropout: float):
+    return Pair(Encoder(src_vocab_size, dropout), Decoder(tgt_vocab_size, dropout))
+"""
+
+
+def test_parts_of_a_model_without_forward_are_run_one_by_one(write: Any) -> None:
+    found = built(write(PAIR))
+    assert [(b.name, b.part, b.model.embed.num_embeddings) for b in found] == [  # type: ignore[union-attr]
+        ("model.py::encoder", "encoder", 37000), ("model.py::decoder", "decoder", 37000),
+    ]  # fmt: skip
+
+
+def test_parts_alone_of_a_file_whose_model_does_not_build_are_not_read(write: Any) -> None:
+    source = "class Scaled(nn.Module):\n    def __init__(self, width):\n        super().__init__()\n"
+    source += "        self.g = nn.Parameter(torch.ones(width))\n"
+    source += "    def forward(self, x):\n        return x * self.g\n\n"
+    with pytest.raises(ScreenError, match=r"`Net` needs `form\.a`"):
+        built(write(source + "class Net(Base):\n    def __init__(self, form):\n        super().__init__(form.a + form.b)\n"))
+
+
+def test_memory_that_nothing_fills_is_on_meta_where_it_is_large(write: Any) -> None:
+    source = "class Net(Base):\n    def __init__(self):\n        super().__init__()\n"
+    (b,) = built(write(source + "        self.w = nn.Parameter(torch.Tensor(2**20, 4))\n"))
+    assert b.model.w.is_meta
+
+
+def test_weights_are_taken_in_the_dtype_that_a_forward_is_written_for(write: Any) -> None:
+    source = "class Net(Base):\n    def extra(self, x):\n        k = torch.ones(x.shape, dtype=torch.bfloat16)\n"
+    source += "        return nn.functional.scaled_dot_product_attention(x, k, k)\n"
+    (b,) = built(write(source))
+    assert runs(b) == "" and str(b.model.embed.weight.dtype) == "torch.bfloat16"  # type: ignore[union-attr]
+    assert "its weights are taken in bfloat16, without which its forward does not run" in b.info.notes
