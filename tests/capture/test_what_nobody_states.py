@@ -54,12 +54,6 @@ def test_parts_alone_of_a_file_whose_model_does_not_build_are_not_read(write: An
         built(write(source + "class Net(Base):\n    def __init__(self, form):\n        super().__init__(form.a + form.b)\n"))
 
 
-def test_memory_that_nothing_fills_is_on_meta_where_it_is_large(write: Any) -> None:
-    source = "class Net(Base):\n    def __init__(self):\n        super().__init__()\n"
-    (b,) = built(write(source + "        self.w = nn.Parameter(torch.Tensor(2**20, 4))\n"))
-    assert b.model.w.is_meta
-
-
 def test_weights_are_taken_in_the_dtype_that_a_forward_is_written_for(write: Any) -> None:
     source = "class Net(Base):\n    def extra(self, x):\n        k = torch.ones(x.shape, dtype=torch.bfloat16)\n"
     source += "        return nn.functional.scaled_dot_product_attention(x, k, k)\n"
