@@ -63,8 +63,11 @@ BRANCH = {
     "ConditionedDiffusionLayer": single("attention", "transition"), "RepMixerBlock": channels_first("tokens", "convffn"), "ScaledVitBlock": hook_outputs("proj", "mlp"),
     "RandomMixing": lambda m, x: [m.random_matrix @ m.norm1(x), m.mlp(m.norm2(x))], "WhisperGuard": hook_outputs("self_attn", "fc2"),
     "SingleModulation": hook_outputs("proj", "mlp"), "TanhGatedSandwich": modulated, "LinearDiffusionLayer": single("norm1:attn", "norm2:mlp"),
+    "SharedExpertOnNormed": lambda m, x: [m.self_attn(m.input_layernorm(x)), m.mlp(x)], "SharedExpertOnRaw": lambda m, x: [m.self_attn(m.input_layernorm(x)), m.mlp(x)],
+    "PaddingZeroed": hook_outputs("attn.o", "mlp"), "AddedInFloat32": hook_outputs("attn", "mlp"),
 }
-ZEROED = set()
+# raw branches of the size of the stream: all parameters are put to zero
+ZEROED = {"ContinuousFilter", "SharedExpertOnRaw", "FirstNormIsIdentity"}
 
 
 def louder(pattern, c=1e6):
@@ -72,9 +75,16 @@ def louder(pattern, c=1e6):
     return lambda m, x: _measure.scale_(m, c, pattern)
 
 
-WITNESS = {"ConditionedDiffusionLayer": louder(r"^(o|b)\.")}
+def silent_key(m, x):
+    """The first place has no key."""
+    h, w = m.norm(x)[0, 0], m.attn.qkv.weight[32:64]
+    w -= torch.outer(w @ h, h) / (h @ h)
+
+
+WITNESS = {"CosineWrongAxis": silent_key, "ConditionedDiffusionLayer": louder(r"^(o|b)\.")}
 DRAWN = set()
-DEPTHS = {}
+DEPTHS = dict.fromkeys(("LoraBeforeQkNorm", "LoraBehindQkNorm", "ResidualHeads", "NamesInOrder", "NestedStages", "HalvesApart", "JointEmbedding", "TokenMergeLerp",
+                        "TokenMergeLerpPlusSkip", "SelfConditioned"), (24, 48, 96, 192))
 
 
 if __name__ == "__main__":
