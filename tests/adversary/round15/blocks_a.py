@@ -548,7 +548,7 @@ TRUTH = {
     "ProteinLayer": dict(_PRE, **_FREE, why="pre-norm."),
     "GenomeAttention": dict(_PRE, **_FREE, why="pre-norm."),
     "ConditionedDiffusionLayer": dict(_PRE, **_FREE, why="pre-norm; gates are 0.12 and know no data."),
-    "GraphGpsLayer": dict(_B, identity_gain=None, growth_fixed="bounded", growth_all="bounded", softmax=True, logits_bounded={0: False}, why="a batch norm on every sum."),
+    "GraphGpsLayer": dict(_B, identity_gain=None, growth_fixed="bounded", growth_all="bounded", softmax=True, why="a batch norm on every sum."),
     "SoftmaxAggregation": dict(_PRE, **_ONE, logits_bounded={0: True}, why="pre-norm; scores are normed values times a temperature, no map between."),
     "HierarchicalTransducer": dict(_CONV, **_ONE, why="pre-norm, no softmax."),
     "SequentialRecommender": dict(_B, identity_gain=None, growth_fixed="bounded", softmax=True, logits_bounded={0: False}, why="the normed value is carried, twice."),

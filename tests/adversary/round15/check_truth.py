@@ -87,5 +87,20 @@ DEPTHS = dict.fromkeys(("LoraBeforeQkNorm", "LoraBehindQkNorm", "ResidualHeads",
                         "TokenMergeLerpPlusSkip", "SelfConditioned"), (24, 48, 96, 192))
 
 
+# what has no skip forgets its first layers: the last layers are then the same ones at every depth, so that draws are no noise
+REVERSED = {"LayerAsPrinted", "MacaronWithoutLastAdd", "SimplicialLatent", "LightningPostNorm", "SequentialRecommender", "StandardizedInPlace"}
+_build = _measure.build
+
+
+def build(cls, truth, n, seed=0):
+    m = _build(cls, truth, n, seed)
+    if cls.__name__ in REVERSED:
+        m.blocks = nn.ModuleList(reversed(m.blocks))
+    return m
+
+
+_measure.build = build
+
+
 if __name__ == "__main__":
     run(__package__, FILES, DEPTHS, find, stream_of, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED, drawn=DRAWN)
