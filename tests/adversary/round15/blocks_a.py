@@ -414,25 +414,6 @@ class RandomMixing(nn.Module):
         return x
 
 
-class HierarchicalSplitConv(nn.Module):
-    """Res2Net: four parts, each convolved with the result of the part before; the sum is around all of it."""
-
-    def __init__(self, scale=4):
-        super().__init__()
-        self.scale, self.norm, self.end = scale, nn.GroupNorm(1, D), nn.Conv1d(D, D, 1)
-        self.convs = nn.ModuleList(nn.Conv1d(D // scale, D // scale, 3, padding=1) for _ in range(scale - 1))
-
-    def branch(self, x):
-        parts = torch.chunk(F.relu(self.norm(x.mT)), self.scale, dim=1)
-        out = [parts[0]]
-        for conv, part in zip(self.convs, parts[1:]):
-            out.append(F.relu(conv(part + out[-1] if len(out) > 1 else part)))
-        return self.end(torch.cat(out, dim=1)).mT
-
-    def forward(self, x):
-        return x + self.branch(x)
-
-
 class WhisperGuard(nn.Module):
     """Values are clamped where half precision would overflow, and only in half precision."""
 
@@ -567,14 +548,13 @@ TRUTH = {
     "ProteinLayer": dict(_PRE, **_FREE, why="pre-norm."),
     "GenomeAttention": dict(_PRE, **_FREE, why="pre-norm."),
     "ConditionedDiffusionLayer": dict(_PRE, **_FREE, why="pre-norm; gates are 0.12 and know no data."),
-    "GraphGpsLayer": dict(_B, identity_gain=None, growth_fixed="bounded", growth_all="bounded", softmax=True, logits_bounded={0: False}, why="a batch norm on every sum."),
+    "GraphGpsLayer": dict(_B, identity_gain=None, growth_fixed="bounded", growth_all="bounded", softmax=True, why="a batch norm on every sum."),
     "SoftmaxAggregation": dict(_PRE, **_ONE, logits_bounded={0: True}, why="pre-norm; scores are normed values times a temperature, no map between."),
     "HierarchicalTransducer": dict(_CONV, **_ONE, why="pre-norm, no softmax."),
     "SequentialRecommender": dict(_B, identity_gain=None, growth_fixed="bounded", softmax=True, logits_bounded={0: False}, why="the normed value is carried, twice."),
     "RepMixerBlock": dict(_CONV, output_bounded={0: True, 1: False}, why="three batch norms; then a map."),
     "ScaledVitBlock": dict(_B, identity_gain=1.0, softmax=True, **_FREE, why="pre-norm with small steps: no word on growth."),
     "RandomMixing": dict(_B, identity_gain=1.0, growth_fixed="linear", output_bounded={0: True, 1: False}, why="a frozen stochastic matrix."),
-    "HierarchicalSplitConv": dict(_CONV, **_ONE, why="pre-norm."),
     "WhisperGuard": dict(_PRE, **_FREE, why="pre-norm."),
     "BranchMerge": dict(_B, identity_gain=None, growth_fixed="bounded", growth_all="bounded", softmax=True, logits_bounded={1: False}, why="a norm at the end of the block."),
     "SingleModulation": dict(_PRE, **_FREE, why="pre-norm; gates are weights."),

@@ -63,8 +63,11 @@ BRANCH = {
     "ConditionedDiffusionLayer": single("attention", "transition"), "RepMixerBlock": channels_first("tokens", "convffn"), "ScaledVitBlock": hook_outputs("proj", "mlp"),
     "RandomMixing": lambda m, x: [m.random_matrix @ m.norm1(x), m.mlp(m.norm2(x))], "WhisperGuard": hook_outputs("self_attn", "fc2"),
     "SingleModulation": hook_outputs("proj", "mlp"), "TanhGatedSandwich": modulated, "LinearDiffusionLayer": single("norm1:attn", "norm2:mlp"),
+    "SharedExpertOnNormed": lambda m, x: [m.self_attn(m.input_layernorm(x)), m.mlp(x)], "SharedExpertOnRaw": lambda m, x: [m.self_attn(m.input_layernorm(x)), m.mlp(x)],
+    "PaddingZeroed": hook_outputs("attn.o", "mlp"), "AddedInFloat32": hook_outputs("attn", "mlp"),
 }
-ZEROED = set()
+# raw branches of the size of the stream: all parameters are put to zero
+ZEROED = {"ContinuousFilter", "SharedExpertOnRaw", "FirstNormIsIdentity"}
 
 
 def louder(pattern, c=1e6):
@@ -72,9 +75,31 @@ def louder(pattern, c=1e6):
     return lambda m, x: _measure.scale_(m, c, pattern)
 
 
-WITNESS = {"ConditionedDiffusionLayer": louder(r"^(o|b)\.")}
+def silent_key(m, x):
+    """The first place has no key."""
+    h, w = m.norm(x)[0, 0], m.attn.qkv.weight[32:64]
+    w -= torch.outer(w @ h, h) / (h @ h)
+
+
+WITNESS = {"CosineWrongAxis": silent_key, "ConditionedDiffusionLayer": louder(r"^(o|b)\.")}
 DRAWN = set()
-DEPTHS = {}
+DEPTHS = dict.fromkeys(("LoraBeforeQkNorm", "LoraBehindQkNorm", "ResidualHeads", "NamesInOrder", "NestedStages", "HalvesApart", "JointEmbedding", "TokenMergeLerp",
+                        "TokenMergeLerpPlusSkip", "SelfConditioned"), (24, 48, 96, 192))
+
+
+# what has no skip forgets its first layers: the last layers are then the same ones at every depth, so that draws are no noise
+REVERSED = {"LayerAsPrinted", "MacaronWithoutLastAdd", "SimplicialLatent", "LightningPostNorm", "SequentialRecommender", "StandardizedInPlace"}
+_build = _measure.build
+
+
+def build(cls, truth, n, seed=0):
+    m = _build(cls, truth, n, seed)
+    if cls.__name__ in REVERSED:
+        m.blocks = nn.ModuleList(reversed(m.blocks))
+    return m
+
+
+_measure.build = build
 
 
 if __name__ == "__main__":
