@@ -1,4 +1,4 @@
-"""What nobody states, and what is left where a whole does not build: sizes, parts, the dtype that a forward is written for."""
+"""What nobody states: sizes, the parts of a whole that has no forward, the dtype that a forward is written for."""
 
 from __future__ import annotations
 
@@ -40,18 +40,14 @@ def make(src_vocab_size, tgt_vocab_size, dropout: float):
 
 
 def test_parts_of_a_model_without_forward_are_run_one_by_one(write: Any) -> None:
-    found = built(write(PAIR))
+    path = write(PAIR)
+    with pytest.raises(ScreenError, match=r"`screen check model.py::make --set src_vocab_size=37000 --set tgt_vocab_size=37000 --set dropout=0.1`"):
+        built(path)
+    sizes: dict[str, Any] = {"src_vocab_size": 37000, "tgt_vocab_size": 90, "dropout": 0.1}
+    found = built(f"{path}::make", **sizes)
     assert [(b.name, b.part, b.model.embed.num_embeddings) for b in found] == [  # type: ignore[union-attr]
-        ("model.py::encoder", "encoder", 37000), ("model.py::decoder", "decoder", 37000),
+        ("model.py::make.encoder", "encoder", 37000), ("model.py::make.decoder", "decoder", 90),
     ]  # fmt: skip
-
-
-def test_parts_alone_of_a_file_whose_model_does_not_build_are_not_read(write: Any) -> None:
-    source = "class Scaled(nn.Module):\n    def __init__(self, width):\n        super().__init__()\n"
-    source += "        self.g = nn.Parameter(torch.ones(width))\n"
-    source += "    def forward(self, x):\n        return x * self.g\n\n"
-    with pytest.raises(ScreenError, match=r"`Net` needs `form\.a`"):
-        built(write(source + "class Net(Base):\n    def __init__(self, form):\n        super().__init__(form.a + form.b)\n"))
 
 
 def test_weights_are_taken_in_the_dtype_that_a_forward_is_written_for(write: Any) -> None:

@@ -147,24 +147,19 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
         entries.update(whole)
         return *_made(entries, given, module, reading, told, choose=choose), given
 
-    def usually() -> tuple[list[_Made], list[str], dict[str, dict[str, Any]]]:
-        """With sizes that nobody states. Raises where that gives parts alone, of a file whose model is not among them."""
-        made, refused, given = making(choose=True)
-        parts = [part for name, (whole, *_) in made for part, _ in inner(name, whole)]
-        if (refused or reading.lost) and not any(map(largest_stack, parts)):
-            raise LoadError("a model must be among what builds", "there are parts alone")
-        return made, refused, given
-
     try:
         made, refused, given = making()
     except (Needs, Missing):
         others = {} if spec.name is not None else python_file.others(module, entries)
         entries |= others  # a `build_model` that needs what nobody gave hides nothing
-        for attempt in [making, usually] if others else [usually]:
+        try:
+            if not others:
+                raise
+            made, refused, given = making()
+        except Needs as error:
             with contextlib.suppress(Exception):
-                made, refused, given = attempt()
-                break
-        else:
+                sizes = {name: told[name].chosen for name, _ in making(choose=True)[0]}
+                error.try_ = usual.proposed(error.try_, spec, sizes)
             raise
     several = len(made) > 1
     if several:
@@ -251,8 +246,7 @@ def _one(
             told.notes.clear()
             sizes |= more
         else:
-            told.notes += [usual.said(sizes)] if sizes else []
-            told.settings |= sizes
+            told.chosen = sizes
             return made
 
 

@@ -207,6 +207,8 @@ class Told:
     """Where it is from, in sentences."""
     settings: dict[str, Any] = field(default_factory=dict)
     """By dotted names, as of `--set`: what its constructor refused, as the author gives it."""
+    chosen: dict[str, Any] = field(default_factory=dict)
+    """Sizes with which it builds, to be proposed (`usual`)."""
 
 
 def construct(

@@ -1,15 +1,19 @@
-"""Sizes that nobody states: those of a published model, where a class needs a number and neither `--set` nor any call of the author's gives it.
+"""Sizes to propose, where a class needs a number and neither `--set` nor any call of the author's gives it: those of a published model.
 
 They are the sizes of the base model of "Attention is all you need" (table 3: six layers, width 512, eight heads of 64, 2048 hidden units, dropout
-0.1, 37,000 tokens), and those of ViT-B/16 on ImageNet for images. The words in the name of an argument say which of these it is; the report names
-each one that was taken. What no word tells stays lacking. How blocks are wired does not depend on them; how many blocks there are does.
+0.1, 37,000 tokens), and those of ViT-B/16 on ImageNet for images. The words in the name of an argument say which of these it is. They stand in the
+message that asks for the numbers, and nothing is judged with them before somebody says so: how many blocks there are decides a verdict.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import shlex
+from collections.abc import Mapping
 from typing import Any
+
+from screen.graph.target import TargetSpec
 
 ROWS: tuple[tuple[str, int | float | str], ...] = (
     (r"(^|_)(dropout|drop|p|prob|droprate|dropping)($|_)|dropout|drop_?(rate|prob|path)|drop$", 0.1),
@@ -56,10 +60,12 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def said(found: dict[str, Any]) -> str:
-    """The sentence of a report on sizes that were chosen."""
-    listed = ", ".join(f"`{name}` = {value}" for name, value in found.items())
-    return f"sizes that nobody states are those of a usual base model: {listed}; yours: " + " ".join(f"`--set {name}=…`" for name in found)
+def proposed(advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]]) -> str:
+    """The advice of an error, with a command by which a model builds. `sizes`: of each that does, with what was chosen for it."""
+    name, chosen = max(sizes.items(), key=lambda one: len(one[1]))
+    target = spec.text if spec.name is not None else f"{spec.text}::{name}"
+    command = " ".join(["screen check", shlex.quote(target), *(f"--set {key}={value}" for key, value in chosen.items())])
+    return f"{advice}. With the sizes of a usual base model: `{command}`"
 
 
-__all__ = ["ROWS", "chosen", "said"]
+__all__ = ["ROWS", "chosen", "proposed"]
