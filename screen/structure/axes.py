@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from screen.graph import Node
-from screen.structure.axis_order import TURNS, axis_order
+from screen.structure.axis_order import TURNS, axis_order, regrouped
 from screen.structure.dataflow import Flow, axes_of
 
 Atoms = tuple[tuple[int, bool], ...]
@@ -185,7 +185,8 @@ def _viewed(flow: Flow, node: Node, source: Layout) -> Layout | None:
         order = axis_order(node, rank)
         return None if order is None else replace(source, axes=tuple(source.axes[i] for i in order))
     if node.op in _RESHAPES:
-        return _recut(source, node.shape)
+        cut = regrouped((atom for axis in source.axes for atom in axis), node.shape)
+        return None if cut is None else replace(source, axes=cut)
     kept = _indexed(flow, node, source)
     if kept is not None:
         return _resized(kept, node.shape) if len(kept.axes) == len(node.shape) else None
@@ -218,32 +219,6 @@ def _indexed(flow: Flow, node: Node, source: Layout) -> Layout | None:
             left.pop(0)
         else:
             return None
-    return replace(source, axes=tuple(axes))
-
-
-def _recut(source: Layout, shape: tuple[int, ...]) -> Layout | None:
-    """The same entries in the same order: atoms are cut where an axis ends. Of a tensor without entries nothing is known."""
-    left = [atom for axis in source.axes for atom in axis]
-    if 0 in shape or any(count == 0 for count, _ in left):
-        return None
-    axes: list[Atoms] = []
-    for size in shape:
-        found: list[tuple[int, bool]] = []
-        room = size
-        while room > 1:
-            if not left:
-                return None
-            count, flag = left.pop(0)
-            if count <= room and room % count == 0:
-                found.append((count, flag))
-                room //= count
-            elif count % room == 0:
-                found.append((room, flag))
-                left.insert(0, (count // room, flag))
-                room = 1
-            else:
-                return None
-        axes.append(tuple(found))
     return replace(source, axes=tuple(axes))
 
 

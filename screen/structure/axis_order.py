@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from typing import TypeVar
+
 from screen.graph import Node
+
+Label = TypeVar("Label")
+"""What a calculus knows of a factor of an axis."""
 
 TURNS = frozenset({"transpose", "swapaxes", "swapdims", "t", "T", "mT", "H", "mH", "adjoint", "permute", "movedim"})
 """Ops that put axes in another order and change no entry (H, mH and adjoint but for the conjugate)."""
@@ -34,6 +41,28 @@ def axis_order(node: Node, rank: int) -> tuple[int, ...] | None:
     return tuple(order)
 
 
+def regrouped(factors: Iterable[tuple[int, Label]], shape: Iterable[int]) -> tuple[tuple[tuple[int, Label], ...], ...] | None:
+    """For each axis of a `view` the factors (size, label) that it is made of, row-major: they are cut where an axis ends. None where one is cut
+    unevenly or left over, and of a tensor without entries."""
+    left = [factor for factor in factors if factor[0] != 1][::-1]
+    found = []
+    for size in shape:
+        axis = []
+        while size > 1 and left:
+            have, label = left.pop()
+            part = math.gcd(have, size)
+            if part != min(have, size):
+                return None
+            axis.append((part, label))
+            size //= part
+            if have > part:
+                left.append((have // part, label))
+        if size != 1:
+            return None
+        found.append(tuple(axis))
+    return None if left else tuple(found)
+
+
 def _axes(given: object, rank: int) -> tuple[int, ...] | None:
     """Axes counted from the first: one, or several in a row."""
     listed = given if isinstance(given, tuple) else (given,)
@@ -45,4 +74,4 @@ def _whole(order: tuple[int, ...] | None, rank: int) -> tuple[int, ...] | None:
     return order if order is not None and sorted(order) == list(range(rank)) else None
 
 
-__all__ = ["TURNS", "axis_order"]
+__all__ = ["TURNS", "axis_order", "regrouped"]

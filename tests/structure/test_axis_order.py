@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from screen.capture.trace.tracer import trace
 from screen.graph import Node
 from screen.structure.axes import Features
-from screen.structure.axis_order import TURNS, axis_order
+from screen.structure.axis_order import TURNS, axis_order, regrouped
 from screen.structure.dataflow import Flow
 
 SHAPE = (2, 3, 5, 7)
@@ -48,3 +48,10 @@ def test_an_order_is_that_of_torch(name: str) -> None:
 @pytest.mark.parametrize("args", [(), (0,), (0, "a"), (0, 9), (True, 1)])
 def test_what_cannot_be_read_is_no_order(args: tuple[object, ...]) -> None:
     assert [axis_order(Node(1, op, (None, *args), (), (2, 3), "float32", 0, "", 0), 2) for op in ("transpose", "permute", "movedim")] == [None] * 3
+
+
+def test_a_view_cuts_factors_where_an_axis_ends() -> None:
+    assert regrouped([(2, "t"), (1, "t"), (12, "f")], (2, 4, 3, 1)) == (((2, "t"),), ((4, "f"),), ((3, "f"),), ())
+    assert regrouped([(2, "t"), (3, "f"), (4, "h")], (6, 2, 2)) == (((2, "t"), (3, "f")), ((2, "h"),), ((2, "h"),))
+    uneven, left_over, too_few, empty = ([(2, "t"), (3, "f")], (3, 2)), ([(6, "f")], (3,)), ([(6, "f")], (6, 2)), ([(0, "t"), (6, "f")], (6, 0))
+    assert [regrouped(*case) for case in (uneven, left_over, too_few, empty)] == [None] * 4

@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 
 from screen.capture.inputs.missing import frames
+from screen.capture.makeshift import Makeshift
 
 VARIABLES = {
     "RANK": "0",
@@ -29,16 +30,15 @@ VARIABLES = {
 }
 _UNSET = ("Default process group has not been initialized", "Default process group not initialized")
 """What torch says where there is no group."""
-_told: dict[str, None] = {}
-_grouped: list[Callable[[], None]] = []
-"""What ends the group that was made here."""
+_set_up = Makeshift()
+notes = _set_up.notes
 
 
 def launched(error: BaseException) -> bool:
     """Set up what an error says is missing; False where it is none of this, or is there."""
     if isinstance(error, KeyError) and error.args and error.args[0] in VARIABLES and error.args[0] not in os.environ:
         os.environ.update({key: value for key, value in VARIABLES.items() if key not in os.environ})
-        _told["no launcher started this: its variables (`RANK`, `WORLD_SIZE`, …) are those of one process"] = None
+        _set_up.tell("no launcher started this: its variables (`RANK`, `WORLD_SIZE`, …) are those of one process")
         return True
     if isinstance(error, AssertionError):
         return _divided(error)
@@ -60,8 +60,8 @@ def _divided(error: AssertionError) -> bool:
             begin(1)
     except Exception:  # it is set up, or asks for more: the error stands
         return False
-    _grouped.append(end)
-    _told[f"`{library.get('__name__', '')}` divides the model among one process"] = None
+    _set_up.undone_by(end)
+    _set_up.tell(f"`{library.get('__name__', '')}` divides the model among one process")
     return True
 
 
@@ -74,31 +74,23 @@ def _group() -> bool:
         if dist.is_initialized():
             return False
         dist.init_process_group("fake", rank=0, world_size=1, store=FakeStore())
-        _grouped.append(dist.destroy_process_group)
+        _set_up.undone_by(dist.destroy_process_group)
     except Exception:  # a torch without it: the error stands
         return False
-    _told["no process group was there: it has one member"] = None
+    _set_up.tell("no process group was there: it has one member")
     return True
 
 
 @contextlib.contextmanager
 def taken_back() -> Iterator[None]:
-    """What is set up within is there no longer behind it: the caller's own process is left as it was."""
-    before, told = {name: os.environ.get(name) for name in VARIABLES}, dict(_told)
-    try:
-        yield
-    finally:
-        for name in (n for n, value in before.items() if value is None):
-            os.environ.pop(name, None)
-        while _grouped:
-            _grouped.pop()()
-        _told.clear()
-        _told.update(told)
-
-
-def notes() -> tuple[str, ...]:
-    """What a report says of what was set up in this process."""
-    return tuple(_told)
+    """What is set up within is there no longer behind it, nor what a script itself set of these variables."""
+    unset = VARIABLES.keys() - os.environ.keys()
+    with _set_up.taken_back():
+        try:
+            yield
+        finally:
+            for name in unset:
+                os.environ.pop(name, None)
 
 
 __all__ = ["VARIABLES", "launched", "notes", "taken_back"]

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import builtins
 import collections.abc
-import contextlib
 import functools
 import inspect
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 from torch import nn
+
+from screen.capture.makeshift import Makeshift
 
 _UNKNOWN = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
 """Python's own words."""
@@ -31,9 +32,8 @@ vars(_SIX).update(container_abcs=collections.abc, string_classes=(str, bytes), i
 _LEFT_OUT = "__screen_left_out__"
 _ALIAS = re.compile(r"module 'numpy' has no attribute '(float|int|complex|object|str|bool)'")
 _left_out: dict[tuple[str, str], None] = {}
-_told: dict[str, None] = {}
-_undo: list[Callable[[], None]] = []
-"""What takes back what was made, the latest last."""
+_made = Makeshift()
+notes, taken_back = _made.notes, _made.taken_back
 
 
 def leave_out(error: BaseException) -> bool:
@@ -41,53 +41,35 @@ def leave_out(error: BaseException) -> bool:
     it was made before."""
     if isinstance(error, AttributeError) and (alias := _ALIAS.search(str(error))) is not None:
         setattr(sys.modules["numpy"], alias[1], getattr(builtins, alias[1]))
-        _undo.append(functools.partial(delattr, sys.modules["numpy"], alias[1]))
-        _told[f"`numpy.{alias[1]}`, which this version of numpy lacks, is Python's `{alias[1]}`"] = None
+        _made.undone_by(functools.partial(delattr, sys.modules["numpy"], alias[1]))
+        _made.tell(f"`numpy.{alias[1]}`, which this version of numpy lacks, is Python's `{alias[1]}`")
         return True
     if isinstance(error, ModuleNotFoundError) and error.name == _SIX.__name__ and error.name not in sys.modules:
         sys.modules[_SIX.__name__] = _SIX
-        _undo.append(functools.partial(sys.modules.__delitem__, _SIX.__name__))
-        _told[f"`{_SIX.__name__}`, which this version of torch lacks, has Python's own types"] = None
+        _made.undone_by(functools.partial(sys.modules.__delitem__, _SIX.__name__))
+        _made.tell(f"`{_SIX.__name__}`, which this version of torch lacks, has Python's own types")
         return True
     said = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
-    if said is None or "." not in said[1] or not _made(said[1], said[2]):
+    if said is None or "." not in said[1] or not _takes(said[1], said[2]):
         return False
     _left_out[said[1], said[2]] = None
+    _made.undone_by(functools.partial(_left_out.pop, (said[1], said[2]), None))
     return True
 
 
 def again() -> None:
     """The same for classes of the same names that were made since: a file was read once more."""
     for name, key in _left_out:
-        _made(name, key)
+        _takes(name, key)
 
 
-def _made(name: str, key: str) -> bool:
+def _takes(name: str, key: str) -> bool:
     owner, method = name.rsplit(".", 1)
     found = [cls for cls in _classes(nn.Module) if cls.__qualname__ == owner and _lacks(vars(cls).get(method), key)]
     for cls in found:
-        _undo.append(functools.partial(setattr, cls, method, vars(cls)[method]))
+        _made.undone_by(functools.partial(setattr, cls, method, vars(cls)[method]))
         setattr(cls, method, _without(vars(cls)[method], key))
     return bool(found)
-
-
-@contextlib.contextmanager
-def taken_back() -> Iterator[None]:
-    """What is made within is taken back behind it: the caller's own process is left as it was."""
-    left_out, told, made = dict(_left_out), dict(_told), len(_undo)
-    try:
-        yield
-    finally:
-        while len(_undo) > made:
-            _undo.pop()()
-        for held, before in ((_left_out, left_out), (_told, told)):
-            held.clear()
-            held.update(before)  # type: ignore[arg-type]
-
-
-def notes() -> tuple[str, ...]:
-    """What a report says of what was left out and given back in this process."""
-    return tuple(_told)
 
 
 def _classes(base: type[Any]) -> Iterator[type[Any]]:
@@ -110,7 +92,7 @@ def _without(function: Any, key: str) -> Any:
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         if key in kwargs and (kwargs[key] is None or kwargs[key] is False):
-            _told[f"`{function.__qualname__}` takes no `{key}`: it is `{kwargs.pop(key)}`, and left out"] = None
+            _made.tell(f"`{function.__qualname__}` takes no `{key}`: it is `{kwargs.pop(key)}`, and left out")
         return function(*args, **kwargs)
 
     setattr(called, _LEFT_OUT, (key, *getattr(function, _LEFT_OUT, ())))

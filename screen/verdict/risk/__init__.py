@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from screen.verdict.risk.assess import Assessment, Dependence, assess, rated
+from screen.verdict.risk.assess import Assessment, Dependence, assess
 from screen.verdict.risk.features import Features, features_of
 from screen.verdict.risk.limits import Limit, limits
 
-__all__ = ["Assessment", "Dependence", "Features", "Limit", "assess", "features_of", "limits", "rated"]
+__all__ = ["Assessment", "Dependence", "Features", "Limit", "assess", "features_of", "limits"]

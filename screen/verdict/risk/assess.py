@@ -85,11 +85,6 @@ def assess(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, 
     )
 
 
-def rated(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, float]) -> dict[ChannelId, float] | None:
-    """The risks alone, which a fit asks for often."""
-    return worst_risks(((f, setting_of(recipe, f)[0]) for f in streams), constants) if streams else None
-
-
 def _dependence(item: Item, features: Features, each: Callable[[str, object], dict[ChannelId, float]], threshold: float) -> Dependence:
     kind, harsh, usual = item.kind(features), item.harsh(features), item.usual(features)
     before, after = each(item.name, kind), each(item.name, harsh)
@@ -119,4 +114,4 @@ def edge(holds: Callable[[float], bool], kind: float, harsh: float) -> tuple[flo
     return back(low), back(high)
 
 
-__all__ = ["Assessment", "Dependence", "assess", "edge", "flip", "rated"]
+__all__ = ["Assessment", "Dependence", "assess", "edge", "flip"]

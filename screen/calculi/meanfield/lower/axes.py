@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from screen.graph import Node
-from screen.structure.axis_order import TURNS, axis_order
+from screen.structure.axis_order import TURNS, axis_order, regrouped
 
 Factor = tuple[int, str]
 Axis = tuple[Factor, ...]
@@ -46,27 +46,9 @@ def features(layout: Layout) -> int:
 
 
 def regroup(layout: Layout, shape: tuple[int, ...]) -> Layout | None:
-    """The factors in order under new sizes; None when a size cuts a factor unevenly."""
-    queue = [f for axis in layout for f in axis if f[0] > 1]
-    found: list[Axis] = []
-    for size in shape:
-        taken: list[Factor] = []
-        need = size
-        while need > 1:
-            if not queue:
-                return None
-            have, label = queue.pop(0)
-            if need % have == 0:
-                taken.append((have, label))
-                need //= have
-            elif have % need == 0:
-                taken.append((need, label))
-                queue.insert(0, (have // need, label))
-                need = 1
-            else:
-                return None
-        found.append(tuple(taken) or ((1, "t"),))
-    return tuple(found) if not queue else None
+    """The factors in order under new sizes; an axis of one entry is tokens. None when a size cuts a factor unevenly."""
+    cut = regrouped((factor for axis in layout for factor in axis), shape)
+    return None if cut is None else tuple(axis or ((1, "t"),) for axis in cut)
 
 
 def viewed(node: Node, layout: Layout) -> Layout | None:
