@@ -13,6 +13,7 @@ from __future__ import annotations
 from screen.graph import Node
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Site, place_of
+from screen.structure.axis_order import TURNS, axis_order
 from screen.structure.logits import FUSED, SOFTMAX, is_product
 
 NEEDS = ("graph.nodes",)
@@ -99,9 +100,9 @@ def _moved(before: Node, node: Node, axis: int) -> int | None:
         return None
     if node.op in PLAIN:
         return axis if new == old else None
-    if node.op in ("transpose", "swapaxes", "swapdims") and len(node.args) == 3:
-        first, second = (a - len(old) if isinstance(a, int) and a >= 0 else a for a in node.args[1:])
-        return {first: second, second: first}.get(axis, axis)  # type: ignore[return-value]  # both are integers
+    if node.op in TURNS:
+        order = axis_order(node, len(old))
+        return None if order is None else order.index(axis % len(old)) - len(old)
     if node.op in ("view", "reshape", "expand", "unsqueeze", "flatten", "unflatten") and len(old) > 1 and old[-2:] == new[-2:] and axis >= -2:
         return axis
     return None

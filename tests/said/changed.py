@@ -16,7 +16,7 @@ from screen.facts.operator.steps import StateBound
 from screen.facts.record import Facts
 from screen.graph import Failure, Guess, Initialiser, Loop
 from screen.structure.types import (
-    Coverage, DoubledNorm, HollowNorm, IdentityPath, LongSkip, MapCount, Port, Scale, Stream, Sublayer, Unknown, UnmodelledOp,
+    Coverage, DoubledNorm, HollowNorm, IdentityPath, Kind, LongSkip, MapCount, Port, Scale, Stream, Sublayer, Unknown, UnmodelledOp,
 )  # fmt: skip
 from tests import handmade as h
 
@@ -37,6 +37,14 @@ OF_SUBLAYER: dict[str, tuple[Any, ...]] = {
     "q_norm": ("per_head", "full", "cosine", WHY),
     "k_norm": ("per_head", "l2", WHY),
 }
+OF_ALL: dict[str, tuple[Any, ...]] = {
+    "m": (MapCount(0, ()),),
+    "branch": (Scale("learned", None, LEARNED, 0.0), Scale("constant", 0.01)),
+    "ports": ((Port("memory", False, "memory"),),),
+    "alpha": (Scale("learned", None, LEARNED, 1.0),),
+    "positions": ((),),
+}  # fmt: skip
+"""In every sublayer of every kind."""
 OF_STREAM: dict[str, tuple[Any, ...]] = {
     "width": (None, 12288),
     "role": ("inner",),
@@ -50,6 +58,7 @@ OF_STREAM: dict[str, tuple[Any, ...]] = {
     "long_skips": ((LongSkip(30, 2, h.place(30)),),),
     "end_norm": (h.norm(40, "rmsnorm"),),
     "cuts": ((h.place(11),),),
+    "joins": ((h.place(12),),),
 }  # fmt: skip
 NUMBERS = (0.0, 1e-5, 0.3, 40.0, 1e5, math.inf, WHY)
 OF_RECURSION: dict[str, tuple[Any, ...]] = {
@@ -117,6 +126,15 @@ def _sublayers(facts: Facts, field: str, value: Any) -> Facts:
     return _first(facts, lambda s: replace(s, kinds=tuple(replace(k, sublayers=(of(k.sublayers[0]), *k.sublayers[1:])) for k in s.kinds)))
 
 
+def _everywhere(facts: Facts, field: str, value: Any) -> Facts:
+    """In all sublayers of the first stream."""
+
+    def of(kind: Kind) -> Kind:
+        return replace(kind, sublayers=tuple(replace(b, **{field: value}) for b in kind.sublayers))
+
+    return _first(facts, lambda s: replace(s, kinds=tuple(map(of, s.kinds))))
+
+
 def _bounds(facts: Facts, field: str, value: Any) -> Facts:
     return h.claimed(replace(facts, analyses={k: replace(a, bounds=replace(a.bounds, **{field: value})) for k, a in facts.analyses.items()}))
 
@@ -148,6 +166,7 @@ def changes() -> Iterator[tuple[str, Changed]]:
     ways: tuple[tuple[str, dict[str, tuple[Any, ...]], Callable[[Facts, str, Any], Facts]], ...] = (
         ("sublayer", OF_SUBLAYER, _sublayers),
         ("stream", OF_STREAM, lambda f, name, value: _first(f, lambda s: replace(s, **{name: value}))),
+        ("every", OF_ALL, _everywhere),
         ("recursion", OF_RECURSION, _recursion),
         ("facts", OF_FACTS, lambda f, name, value: h.claimed(replace(f, **{name: value}))),
         ("graph", OF_GRAPH, lambda f, name, value: h.claimed(replace(f, graph=replace(f.graph, **{name: value})))),
@@ -162,6 +181,8 @@ def changes() -> Iterator[tuple[str, Changed]]:
     unknown = {"status": "unknown", "value": None, "low": None, "high": None, "reason": "it is not known here", "nodes": (5,)}
     for (name, weights), values in OF_CLAIM.items():
         told = [{**unknown, "status": "proved", "value": v, "reason": "", "nodes": (), **_ends(v)} for v in values]
+        if (name, weights) == ("growth", "fixed"):
+            told += [{**unknown, "status": "measured", "value": v} for v in ("exponential", "linear")]
         for number, given in enumerate([unknown, {"measured": Measured(values[0], False)}, *told]):
             yield f"claim.{name}.{weights}-{number}", lambda f, n=name, w=weights, g=given: _claims(f, n, w, **g)  # type: ignore[misc]
 

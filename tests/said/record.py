@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from screen.calculi.meanfield.first_update import FirstUpdate
+from screen.facts.record import Facts
 from screen.ops.scalars import SCALARS
+from screen.structure.types import Unknown
 from screen.testing import cases, facts_of
 from screen.verdict.discover import catalogue
 from tests import handmade as h
 from tests.rows.table import CALLS
 from tests.said.blocks import BLOCKS
+from tests.said.calls import MORE
 from tests.said.changed import BASES, CHANGES, PAIRS
 from tests.said.models import derived, judged, under_recipes
 from tests.said.plain import digest, short
@@ -43,10 +48,17 @@ def pair(name: str) -> Pieces:
     return {piece: text for piece, text in found.items() if base(of).get(piece) != text}
 
 
+def updated(facts: Facts) -> Facts:
+    """With a κ, which only a verdict under a recipe reads."""
+    recursions = tuple(r if isinstance(r, Unknown) else replace(r, first_update=FirstUpdate(100.0, {"attention": 1.0})) for r in facts.recursions)
+    return h.claimed(replace(facts, recursions=recursions))
+
+
 SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
-    "rows": {str(c): lambda c=c: said(c) for c in CALLS},  # type: ignore[misc]
+    "rows": {str(c): lambda c=c: said(c) for c in CALLS} | {n: lambda c=c: said(c) for n, c in MORE.items()},  # type: ignore[misc]
     "examples": {c.id: lambda c=c: derived(f := facts_of(c.example)) | judged(f) for c in cases(catalogue().rules)},  # type: ignore[misc]
-    "byhand": {n: lambda n=n: derived(h.ALL[n]()) | base(n) | under_recipes(h.ALL[n]()) for n in h.ALL},  # type: ignore[misc]
+    "byhand": {n: lambda n=n: derived(h.ALL[n]()) | base(n) | under_recipes(h.ALL[n]()) for n in h.ALL}  # type: ignore[misc]
+    | {"pre, with a first update": lambda: under_recipes(updated(h.pre()))},
     "risks": {
         f"{field}-{n}": lambda of=of, field=field, value=value: of(field, value)  # type: ignore[misc]
         for of, table in ((of_recipe, OF_RECIPE), (of_features, OF_FEATURES)) for field, values in table.items() for n, value in enumerate(values)

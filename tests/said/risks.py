@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from screen.recipe import Recipe
+from screen.verdict.conditions import CONDITIONS, under
 from screen.verdict.risk.channels import channel_risks, overall
 from screen.verdict.risk.constants import VALUES
 from screen.verdict.risk.setting import setting_of
@@ -45,6 +46,7 @@ def of_recipe(field: str, value: Any) -> dict[str, str]:
         setting, missing = setting_of(recipe, features)
         risks = channel_risks(features, setting, VALUES)
         found[name] = plain((risks, overall(risks), setting.squares, setting, [item.name for item in missing]))
+    found["conditions"] = plain({name: under(name, recipe) for name in CONDITIONS})
     return found
 
 
