@@ -131,7 +131,8 @@ NEAR = {**near.BOUNDED, **near.UNBOUNDED, **near.UNDECIDED, **near.BOUNDED_LOGIT
 WRITTEN: dict[str, tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]] = {
     "odd": (covariance_odd.ODD, covariance_odd.INPUTS, (
         "twice at the end", "reversible", "sorted", "a number added", "the sum times a number", "dense", "cubic", "norm and sum by hand",
-        "softmax of itself",
+        "softmax of itself", "times √2", "the sum divided", "a gain behind the norm", "highway", "momentum", "two branches, a factor between",
+        "itself by alpha", "first state again", "halves", "lerp of branch", "a gate that starts at one", "leapfrog",
     )),
     "logits": (covariance_logits.MODELS, covariance_models.INPUTS, ("weight norm", "shifted, post", "distances")),
     "masked": ({n: source for n, (source, _) in covariance_logits.MASKS.items()}, covariance_models.INPUTS, ("bias by stored offset",)),

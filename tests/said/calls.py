@@ -35,6 +35,11 @@ def still(x: Tensor) -> Tensor:
     return torch.ones_like(x)
 
 
+def masked(x: Tensor) -> Tensor:
+    """Some of its entries are −∞."""
+    return x.masked_fill(torch.tensor([True, False, True, False]), float("-inf"))
+
+
 def gated(a: Tensor, b: Tensor) -> Tensor:
     """SwiGLU's product."""
     return F.silu(a) * b
@@ -57,6 +62,22 @@ UNKNOWN, STILL = "conv1d topk cumsum fft_fft where setitem scatter maximum var",
 for _name, _made, _ops in (("unknown", lost, UNKNOWN), ("still", still, STILL)):
     for _op in _ops.split():
         call(_name, _op, lambda *given, of=OPERANDS[_op][0], f=_made: of(*given, f), *OPERANDS[_op][1])
+MASKED = "abs neg exp tanh relu sqrt sum mean amax amin cumsum roll flip softmax log_softmax logsumexp var norm square sigmoid"
+for _op in MASKED.split():
+    _along = () if _op in "abs neg exp tanh relu sqrt square sigmoid" else (1, 1) if _op == "roll" else ((-1,),) if _op == "flip" else (-1,)
+    call("masked", _op, lambda x, op=_op, a=_along: getattr(torch, op)(masked(x), *a) + x.sum())
+call("masked", "copysign", lambda x: torch.copysign(masked(x), x))
+call("masked", "cat", lambda x: torch.cat([masked(x), x], -1))
+call("masked", "linear", lambda x, w: F.linear(masked(x), w) + x.mean(), (5, 4))
+call("masked", "matmul", lambda x: masked(x) @ x.mT)
+call("masked", "mul", lambda x: masked(x) * x)
+call("masked", "add", lambda x: masked(x) + x)
+call("masked", "div", lambda x: masked(x) / 2.0)
+call("masked", "where", lambda x: torch.where(x > 0, masked(x), x))
+call("masked", "topk", lambda x: masked(x).topk(2, -1)[0])
+call("masked", "clamp", lambda x: masked(x).clamp(-1.0, 1.0))
+call("masked", "maximum", lambda x: torch.maximum(masked(x), x))
+call("masked", "setitem", lambda x: written(x, (slice(None), 0), masked(x)[:, 1]))
 call("of choices on one side", "cdist", lambda x: torch.cdist(x, (x > 0).float()))
 call("of choices on the other", "cdist", lambda x: torch.cdist((x > 0).float(), x))
 call("all of it", "masked_fill", lambda x: x.masked_fill(torch.ones(4, dtype=torch.bool), float("-inf")))
@@ -184,6 +205,11 @@ RULES: dict[str, Rule] = {
     "expm1 of its size": lambda p, x: (y := p.ffn(x)) * torch.expm1(-y.norm(dim=-1, keepdim=True)) / (1 + y.norm(dim=-1, keepdim=True)),
     "leaky size": lambda p, x: (y := p.ffn(x)) / F.leaky_relu(1 + y.norm(dim=-1, keepdim=True), 0.1),
     "softplus of its size": lambda p, x: (y := p.ffn(x)) / F.softplus(y.norm(dim=-1, keepdim=True)),
+    "over a wave": lambda p, x: (y := p.ffn(x)) * torch.reciprocal(2.0 + torch.cos(y)),
+    "over a sigmoid": lambda p, x: (y := p.ffn(x)) / (1 + torch.exp(-y)),
+    "inverse of a square": lambda p, x: p.ffn(x).square().add(0.5).reciprocal() * 3.0,
+    "a half ramp": lambda p, x: torch.where((y := p.ffn(x)) > 0, y, 0.1 * y) / (1 + y.abs()),
+    "weights over their size": lambda p, x: _two(p, x, p.w / (1 + p.w.abs()), p.w2 * torch.exp(-p.w2.square())),
     "minus a quotient": lambda p, x: -((y := p.ffn(x)) / (1 + y.norm(dim=-1, keepdim=True))),
     "size to nothing": lambda p, x: (y := p.ffn(x)) / ((1 + (n := y.norm(dim=-1, keepdim=True))) * (1 + n) ** 0.0),
     "an expanded size": lambda p, x: (y := p.ffn(x)) / (1 + y.norm(dim=-1, keepdim=True)).expand(-1, -1, WIDTH),

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from screen.calculi.meanfield.first_update import FirstUpdate
 from screen.facts.record import Facts
+from screen.graph import Failure
 from screen.ops.scalars import SCALARS
-from screen.structure.types import Unknown
+from screen.structure.types import Coverage, Unknown, UnmodelledOp
 from screen.testing import cases, facts_of
 from screen.verdict.discover import catalogue
 from tests import handmade as h
 from tests.rows.table import CALLS
+from tests.said import others
 from tests.said.blocks import BLOCKS
 from tests.said.calls import MORE
 from tests.said.changed import BASES, CHANGES, PAIRS
@@ -54,17 +56,25 @@ def updated(facts: Facts) -> Facts:
     return h.claimed(replace(facts, recursions=recursions))
 
 
+UNREAD = (UnmodelledOp("bessel_j0", 2, True, h.place(7)),)
+NOTHING: dict[str, Callable[[], Facts]] = {
+    "no stream": h.facts, "no stream, an op without a row": lambda: h.facts(coverage=Coverage(64, 63, UNREAD)),
+    "no stream, failed": lambda: h.facts(graph=h.blank_graph(failure=Failure("boom", h.FILE, 3))),
+    "no stream, failed at an op": lambda: h.facts(graph=h.blank_graph(failure=Failure("boom", h.FILE, 3)), coverage=Coverage(64, 63, UNREAD)),
+}
 SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
     "rows": {str(c): lambda c=c: said(c) for c in CALLS} | {n: lambda c=c: said(c) for n, c in MORE.items()},  # type: ignore[misc]
     "examples": {c.id: lambda c=c: derived(f := facts_of(c.example)) | judged(f) for c in cases(catalogue().rules)},  # type: ignore[misc]
     "byhand": {n: lambda n=n: derived(h.ALL[n]()) | base(n) | under_recipes(h.ALL[n]()) for n in h.ALL}  # type: ignore[misc]
-    | {"pre, with a first update": lambda: under_recipes(updated(h.pre()))},
+    | {"pre, with a first update": lambda: under_recipes(updated(h.pre())), "peri, wide": lambda: under_recipes(CHANGES["stream.width-1"](h.peri()))}
+    | {name: lambda make=make: judged(make()) for name, make in NOTHING.items()},  # type: ignore[misc]
     "risks": {
         f"{field}-{n}": lambda of=of, field=field, value=value: of(field, value)  # type: ignore[misc]
         for of, table in ((of_recipe, OF_RECIPE), (of_features, OF_FEATURES)) for field, values in table.items() for n, value in enumerate(values)
     },
     "blocks": {**BLOCKS},
-    "tables": {n: lambda n=n: of_module(n) for n in names()} | {op: lambda op=op: of_scalar(op) for op in SCALARS},  # type: ignore[misc]
+    "tables": {n: lambda n=n: of_module(n) for n in names()} | {op: lambda op=op: of_scalar(op) for op in SCALARS}  # type: ignore[misc]
+    | {"tables of others": others.tables, "rules of others": others.rules},
     "pairs": {name: lambda name=name: pair(name) for name in PAIRS},  # type: ignore[misc]
     "changed": {name: lambda name=name: changed(name) for name in CHANGES},  # type: ignore[misc]
 }

@@ -45,7 +45,9 @@ def _told(value: Any) -> str:
 
 def _defaults(cls: Any) -> str:
     own = fields(cls)
-    return _told({f.name: f.default if f.default is not MISSING else "given" for f in own if f.init})
+    kind = cls.__dataclass_params__
+    defaults = {f.name: f.default if f.default is not MISSING else "given" for f in own if f.init}
+    return _told(defaults) + f" frozen={kind.frozen}, eq={kind.eq}, order={kind.order}"
 
 
 def _is_filled_later(name: str, value: ast.expr | None) -> bool:
