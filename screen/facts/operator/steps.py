@@ -71,7 +71,7 @@ def _bound_at(reader: Reader, nodes: list[int], place: int) -> StateBound:
     """The bound of one state from the one before it; where it reads earlier ones too, from the nearest that all of it is made of."""
     found, alone = _between(reader, nodes[place - 1], nodes[place])
     for back in range(2, min(place, FARTHEST) + 1):
-        if alone or _bound_at(reader, nodes, place - back + 1).held is True:
+        if alone or _between(reader, nodes[place - back], nodes[place - back + 1])[0].held is True:
             break  # from before a state that is bounded nothing more is told
         earlier, alone = _between(reader, nodes[place - back], nodes[place])
         found = replace(earlier, weighed=True, any_weights=False) if alone else found
