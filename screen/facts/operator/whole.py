@@ -51,7 +51,7 @@ class Whole:
     """Whether it can be seen on a run in which these are nothing."""
 
 
-def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unknown]) -> Whole | None:
+def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unknown]) -> Whole | Unknown | None:
     """The gain of the model; None where that of its one stream is it, or where streams stand beside each other."""
     mine = [(r, o) for r, o in zip(readers, operators, strict=True) if not r.chain.inner]
     if not mine or any(isinstance(o, Unknown) or not o.states for _, o in mine) or mine[0][0].flow.graph.loop is not None:
@@ -82,7 +82,7 @@ def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unk
     return Whole(origin, last, _times(start, factor), _held(_read(forms), outputs), measured=True)
 
 
-def _of_several(streams: Streams, forms: Forms, outputs: frozenset[int], nodes: tuple[int, int, int], factor: float) -> Whole | None:
+def _of_several(streams: Streams, forms: Forms, outputs: frozenset[int], nodes: tuple[int, int, int], factor: float) -> Whole | Unknown | None:
     """Of streams that end in one sum, or that follow each other. `nodes`: where the model, and where its first stream begins, and the last end."""
     origin, begin, last = nodes
     begun = [(r, o) for r, o in streams if o.begin == begin or any(s == begin for s, _ in forms.of(o.begin).terms)]
@@ -101,6 +101,8 @@ def _of_several(streams: Streams, forms: Forms, outputs: frozenset[int], nodes: 
         return None  # a weight that starts as the identity may stand on one of them
     if _follow(streams) and reached.lost is None and all(s != begin for s, _ in reached.terms):
         return Whole(origin, last, Range(0.0, 0.0), held)
+    if _follow(streams) and any(isinstance(o.start, Range) and o.start.low != o.start.high for _, o in streams):
+        return Unknown("its streams follow each other, and how much of what it reads one of them keeps is not known", (last,))
     return None
 
 
