@@ -34,7 +34,7 @@ from screen.probe.plan.spot_types import (
     FACTORS, FILLS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, Plain, SpotBranch, SpotCone, SpotPlan, SpotStream,
 )  # fmt: skip
 from screen.probe.second.plain import first, no_fast_path, ran, told
-from screen.probe.sizes import finite, gap_of, largest, most, plain_number, rms
+from screen.probe.sizes import apart, branch_gradients, finite, gap_of, gradients_apart, largest, most, plain_number, rms
 
 Make = Callable[[int], nn.Module]
 """Builds the model with weights, from a seed."""
@@ -54,8 +54,6 @@ AT_DEPTHS = 3
 """Passes of a deeper loop: one forward, one backward, and what it takes to make it."""
 SAME_FORWARD, SAME_BACKWARD = 1e-3, 1e-2
 """Relative differences up to which replay and module agree, in float32."""
-ROUNDING = 1e-5
-"""Of the gradient of all parameters, below which that of one may be rounding, in float32."""
 TURNS = 50
 """Passes of the linear part alone that its gain takes, at most."""
 SATURATED, LARGER = 1.02, 100.0
@@ -244,12 +242,12 @@ class Run:
         agrees, forward, backward = None, None, None
         if plain is not None:
             if self.trace.graph.is_whole:
-                forward, backward = _apart(out.detach(), plain[0]), _gradients_apart(own, plain[1])
+                forward, backward = apart(out.detach(), plain[0]), gradients_apart(own, plain[1])
                 agrees = None if forward is None else forward <= SAME_FORWARD and (backward is None or backward <= SAME_BACKWARD)
                 if agrees is False and self._is_random(*plain):
                     agrees, found = None, replace(found, reason="the module gives other numbers each time that it runs")
             own = {**own, **plain[1]}
-        sizes = [_sizes(own, [b.parameters for b in s.branches]) for s in self.plan.streams]
+        sizes = [branch_gradients(own, [b.parameters for b in s.branches]) for s in self.plan.streams]
         for place, stream in enumerate(self.plan.streams):
             if not any(sizes[place]):  # what follows starts at nothing
                 sizes[place] = self._from_end(mine, stream, {**self._cast(mine), **weights, **given}, weights)
@@ -266,13 +264,14 @@ class Run:
         with torch.enable_grad():
             total = _functional(tape.run(tape.steps([end], [])[0], given)[end])
             grads = torch.autograd.grad(total, list(weights.values()), allow_unused=True) if total.requires_grad else [None] * len(weights)
-        return _sizes({self.names[i]: g for i, g in zip(weights, grads, strict=True) if g is not None}, [b.parameters for b in stream.branches])
+        own = {self.names[i]: g for i, g in zip(weights, grads, strict=True) if g is not None}
+        return branch_gradients(own, [b.parameters for b in stream.branches])
 
     def _is_random(self, output: Tensor, gradients: Mapping[str, Tensor]) -> bool:
         """Whether the module run plainly once more gives something else."""
         assert self.model is not None
         again, theirs = self._plain(self.model)
-        one, other = _apart(again, output), _gradients_apart(theirs, gradients)
+        one, other = apart(again, output), gradients_apart(theirs, gradients)
         return (one is not None and one > SAME_FORWARD) or (other is not None and other > SAME_BACKWARD)
 
     def _loss(self, out: Tensor) -> float | None:
@@ -567,38 +566,6 @@ def _functional(out: Tensor) -> Tensor:
     """A fixed random linear function of the output."""
     g = torch.randn(out.shape, generator=torch.Generator().manual_seed(11), dtype=torch.float32)
     return (out * g.to(out.dtype)).sum()
-
-
-def _apart(one: Tensor, other: Tensor) -> float | None:
-    """Of what the program gives and what the module gives, relative to the module's; nothing where neither is finite."""
-    if one.shape != other.shape:
-        return math.inf
-    top = float(other.abs().amax()) if other.numel() else 0.0
-    if not math.isfinite(top):
-        return math.inf if bool(one.isfinite().all()) else None
-    return float((one.double() - other.double()).abs().amax()) / max(top, 1e-30)
-
-
-def _gradients_apart(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> float | None:
-    """The largest relative difference of two gradients of one parameter. One that is zero but for rounding (a bias in front of a norm) is as large as
-    the rounding of all."""
-    tops = {name: top for name in mine.keys() & theirs.keys() if math.isfinite(top := float(theirs[name].double().norm()))}
-    least = max(ROUNDING * math.hypot(*tops.values()), 1e-30)
-    apart = [float((mine[n].double() - theirs[n].double()).norm()) / max(top, float(mine[n].double().norm()), least) for n, top in tops.items()]
-    return max(apart, default=None)
-
-
-def _sizes(gradients: Mapping[str, Tensor], branches: list[tuple[str, ...]]) -> tuple[float | None, ...]:
-    """The gradient of each branch over its parameters; nothing of one all of whose parameters serve in both halves of the depth, such as slices of
-    tensors that hold all layers: they are of no one depth."""
-    middle = len(branches) // 2
-    early, late = ({n for names in half for n in names} for half in (branches[:middle], branches[middle:]))
-    return tuple(None if names and early & late >= set(names) else _size(gradients, names) for names in branches)
-
-
-def _size(gradients: Mapping[str, Tensor], names: tuple[str, ...]) -> float | None:
-    found = [float(gradients[n].double().square().sum()) for n in names if n in gradients]
-    return plain_number(math.sqrt(math.fsum(found))) if found else None
 
 
 __all__ = ["spot_check"]

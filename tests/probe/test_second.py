@@ -15,7 +15,7 @@ from screen.capture.trace.loop import as_loop
 from screen.capture.trace.tracer import run as trace
 from screen.graph import Call, Graph, Module, Node, Ref
 from screen.graph.io import dumps
-from screen.probe import spot
+from screen.probe import sizes
 from screen.probe.plan.spot_types import Plain, Sample
 from screen.probe.second import plain
 from screen.probe.second.again import again
@@ -109,8 +109,8 @@ def test_what_is_finite_on_one_side_alone_is_a_difference_and_on_neither_there_i
     for op, told, agrees in (("log", sample(torch.ones(2)), False), ("relu", wild, False), ("log", wild, None)):
         leaf = packed(0, torch.tensor([-1.0, 2.0]))
         assert again(dumps(_graph((op, (Ref(0),)))).decode(), asdict(Plain("", told, (), (leaf,))), 0).agrees is agrees
-    assert spot._apart(torch.ones(2), torch.tensor([1.0, float("inf")])) == float("inf")
-    assert spot._apart(torch.tensor([float("nan"), 1.0]), torch.tensor([1.0, float("inf")])) is None
+    assert sizes.apart(torch.ones(2), torch.tensor([1.0, float("inf")])) == float("inf")
+    assert sizes.apart(torch.tensor([float("nan"), 1.0]), torch.tensor([1.0, float("inf")])) is None
 
 
 class Looks(nn.Module):

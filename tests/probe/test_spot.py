@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import screen
-from screen.probe import spot
+from screen.probe import sizes, spot
 from screen.report.schema import ClaimPart
 
 WIDTH, TOKENS = 24, 9
@@ -42,9 +42,9 @@ def test_a_batch_norm_is_as_in_training_in_the_module_too() -> None:
 
 def test_a_gradient_that_is_rounding_is_compared_with_all_of_them() -> None:
     one = {"w": torch.ones(4), "b": torch.full((4,), 1e-8)}
-    assert spot._gradients_apart(one, {"w": torch.ones(4), "b": torch.full((4,), -1e-8)}) == pytest.approx(2e-3)
-    assert spot._gradients_apart(one, {"w": torch.ones(4), "b": torch.full((4,), 1e-3)}) == pytest.approx(1.0, rel=1e-4)
-    assert spot._gradients_apart(one, {}) is None
+    assert sizes.gradients_apart(one, {"w": torch.ones(4), "b": torch.full((4,), -1e-8)}) == pytest.approx(2e-3)
+    assert sizes.gradients_apart(one, {"w": torch.ones(4), "b": torch.full((4,), 1e-3)}) == pytest.approx(1.0, rel=1e-4)
+    assert sizes.gradients_apart(one, {}) is None
 
 
 def test_of_a_large_program_the_start_alone_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
