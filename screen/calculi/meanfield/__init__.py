@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from screen.calculi.meanfield.causal import is_causal
-from screen.calculi.meanfield.first_update import FirstUpdate, first_update
+from screen.calculi.meanfield.first_update import FirstUpdate, Head, between_sequences, first_update
 from screen.calculi.meanfield.head import start_of_words
 from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
@@ -120,8 +120,8 @@ def _first_update(builder: Builder, stack: Stack, run: Forward, words: Start | U
         return Unknown("the width of the stream is not known")
     if (learned := _other_weights(builder, stack)) is not None:
         return learned
-    spread = words.spread if isinstance(words, Start) else 0.0
-    return first_update(stack, run, builder.stream.width, entry=_entry(builder), spread=spread)
+    head = Head(words.spread, words.words) if isinstance(words, Start) else None
+    return first_update(stack, run, builder.stream.width, entry=_entry(builder), head=head, between=_between(builder))
 
 
 def _other_weights(builder: Builder, stack: Stack) -> Unknown | None:
@@ -147,6 +147,17 @@ def _entry(builder: Builder) -> float:
     return math.fsum(backs[s.target].power for s in tables)
 
 
+def _between(builder: Builder) -> Moments | None:
+    """What two sequences share of the first state: rows of a table that no input picks are the same in both."""
+    begun, graph = builder.begun, builder.graph
+    if isinstance(begun, Unknown):
+        return None
+    begins = [s for s in begun.steps if isinstance(s, Begin) and s.node >= 0]
+    fixed = {s.target for s in begins if not any(graph.nodes[n].op == "input" for n in _above(graph, s.node))}
+    one = Moments(1.0, 1.0)
+    return between_sequences(begun, begun.forward(one), one, builder.tokens, fixed)[begun.output]
+
+
 def _uneven(stack: Stack, run: Forward, alone: Stack) -> Unknown | None:
     """Why tokens are not exchangeable, if so: under a causal mask the first attends to itself alone, and where branches read the stream without a
     norm what it gains so multiplies. `alone`: the stack for that one token."""
@@ -160,15 +171,15 @@ def _uneven(stack: Stack, run: Forward, alone: Stack) -> Unknown | None:
 
 
 def _uneven_update(builder: Builder, stack: Stack, run: Forward, alone: Stack) -> FirstUpdate | Unknown:
-    """κ over tokens of two kinds, the first one and the others, as if the gradient of each kind decided how it moves: the mean of their squares, by
-    the shares that the two have of all squares."""
+    """κ over tokens of two kinds, the first one and the others: the mean of their squares, by the shares that the two have of all squares. Each moves
+    as if its own gradient decided how; but the others, made of what they attend to, by no less of their size than the first one moves."""
     words, only = start_of_words(builder, stack, run), forward(alone)
     found = [_first_update(builder, s, r, words) for s, r in ((alone, only), (stack, run))]
     first, others = found
     if isinstance(first, Unknown) or isinstance(others, Unknown):
         return next(f for f in found if isinstance(f, Unknown))
     share = only.sums[-1].power / (only.sums[-1].power + (stack.tokens - 1) * run.sums[-1].power)
-    return replace(others, kappa=math.sqrt(share * first.kappa**2 + (1 - share) * others.kappa**2))
+    return replace(others, kappa=math.sqrt(share * first.kappa**2 + (1 - share) * max(first.kappa, others.kappa) ** 2))
 
 
 def first_update_of(found: Recursion | Unknown) -> FirstUpdate | Unknown:

@@ -21,14 +21,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from screen.calculi.meanfield import forms
-from screen.calculi.meanfield.linear_steps import Average, Shift, Stretch, give
-from screen.calculi.meanfield.moments import NO_GRADIENT, Gradient, Moments
+from screen.calculi.meanfield.linear_steps import Begin, Shift, Stretch, Within
+from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
-from screen.calculi.meanfield.propagate import Add, Forward, Inlet, Stack, norm_factor, normed
+from screen.calculi.meanfield.propagate import Add, Forward, Inlet, Stack, added, norm_factor, normed
+from screen.calculi.meanfield.tied_weights import attended
 from screen.calculi.meanfield.transfer import Attend, Entrywise, Join, Linear, Mix, Normalise, Product, Slots, Step, Sum
 
 SEQUENCES = 16
@@ -40,6 +43,8 @@ ONE = Moments(1.0, 0.0)
 NEAR = 0.1
 """Correlation at which the slope of a kernel at zero is taken."""
 TINY = 1e-300
+LARGEST_POWER = 700.0
+"""Of e, within floats."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,19 @@ class FirstUpdate:
     def rate(self) -> float:
         """1/κ, the learning rate at which one step without warm-up replaces the representation."""
         return 1 / self.kappa if self.kappa > 0 else math.inf
+
+
+@dataclass(frozen=True)
+class Head:
+    """What the loss of a model of words adds to gradients that are independent between tokens."""
+
+    spread: float = 0.0
+    """Standard deviation s of its logits."""
+    words: int = 1
+
+    def alike(self, cosine: float, slope: float) -> float:
+        """Of E g_t·g_u over E g_t², at a cosine of h_t and h_u."""
+        return slope * cosine + min(math.expm1(min(self.spread**2 * cosine, LARGEST_POWER)) / self.words, 1.0)
 
 
 @dataclass(frozen=True)
@@ -122,49 +140,107 @@ class _Tally:
         return math.sqrt(math.fsum(self.along) + self.noise)
 
 
-def first_update(stack: Stack, run: Forward, width: int, *, entry: float = 1.0, spread: float = 0.0, sequences: int = SEQUENCES) -> FirstUpdate:
-    """κ of a stack. `entry`: mean square of ∂x₀/∂(table entry), x₀ the first state; `spread`: standard deviation of the head's logits, through which
-    the loss pulls all tokens the same way (softmax(Wh) follows what all h share); 0 for gradients that are independent between tokens."""
+def first_update(
+    stack: Stack,
+    run: Forward,
+    width: int,
+    *,
+    entry: float = 1.0,
+    head: Head | None = None,
+    sequences: int = SEQUENCES,
+    between: Moments | None = None,
+) -> FirstUpdate:
+    """κ of a stack. `entry`: mean square of ∂x₀/∂(table entry), x₀ the first state; `head`: through which the loss pulls
+    all tokens the same way (softmax(Wh) follows what all h share); without it gradients are independent between tokens; `between`: of the
+    first state, see `between_sequences`; without it no position has a share in it."""
     if not run.adds:
         return FirstUpdate(math.sqrt(entry), {})
-    between, sums = _between_sequences(stack, run)
+    slots, sums = _between_sequences(stack, run, _common(stack.start) if between is None else between)
     end, far = run.states[-1], _behind(run.adds[-1], sums[-1])
-    tally = _Tally(width, stack.tokens, sequences, _loudness(end, far, stack.tokens, sequences, spread**2 / width))
+    tally = _Tally(width, stack.tokens, sequences, _loudness(end, far, stack, sequences, head or Head(), width))
     factor = 1 / max(end.power, TINY)
     gradient, across = Gradient(1.0, 0.0), 1.0
     if stack.final is not None:
         tally.norm("final norm", _At(gradient, across), end.scaled(factor), far.scaled(factor))
     gradient, across = gradient.scaled(factor), factor
     for place in reversed(range(len(run.adds))):
-        gradient, across = _through(tally, run, place, between[place], sums[place], gradient, across)
+        gradient, across = _through(tally, run, place, slots[place], sums[place], gradient, across)
     tally.noise += gradient.power * entry
     whole = math.fsum(tally.shares.values())
     return FirstUpdate(tally.kappa(), {name: found / whole for name, found in tally.shares.items()} if whole > 0 else {})
 
 
-def _loudness(end: Moments, far: Moments, tokens: int, sequences: int, slope: float) -> tuple[float, float]:
-    """∂L/∂h_t = Wᵀ(softmax(W h_t) − e_y): the first part is about σ²·h_t, of which all tokens have `far` in common."""
+def _loudness(end: Moments, far: Moments, stack: Stack, sequences: int, head: Head, width: int) -> tuple[float, float]:
+    """Wᵀ(softmax(W h_t) − e_y) is σ²·h_t and, with V words and no more, something at random, of which tokens have in common
+    what their softmaxes have: (e^(s²ρ) − 1)/V. A norm lets nothing pass along h_t: where one makes h_t only the second part goes on."""
+    n = stack.tokens
     alike = (far.power - far.gap) / max(far.power, TINY)
-    sequence = max((end.power - end.gap * (1 - 1 / tokens)) / max(end.power, TINY) - alike, 0.0)
-    return 1 + sequences * tokens * slope * (alike + sequence / sequences), 1 + tokens * slope * sequence
+    sequence = max((end.power - end.gap * (1 - 1 / n)) / max(end.power, TINY), alike)
+    behind_norm = stack.final is not None or stack.blocks[-1][-1].close is not None
+    batch, own = (head.alike(part, 0.0 if behind_norm else head.spread**2 / width) for part in (alike, sequence))
+    return 1 + n * (sequences * batch + own - batch), 1 + n * (own - batch)
 
 
 # -- two tokens of different sequences ---------------------------------------------------------------------------------------------------
 
 
-def _between_sequences(stack: Stack, run: Forward) -> tuple[list[list[Slots]], list[Moments]]:
-    """Of every add the slots of its branches and its sum before C, with the gap of two tokens of different sequences. Of the first state they
-    share no more than 1/n (some stand at the same position)."""
-    first = stack.start
-    state = Moments(first.power, min(first.gap, first.power * (1 - 1 / stack.tokens)), first.mean)
+def between_sequences(program: Program, own: Slots, state: Moments, tokens: int, places: Container[int] = ()) -> Slots:
+    """At every slot of a branch (C, C − R, m): C is what tokens at one position of two sequences share, R what others of them do; `own` are the
+    moments of one sequence, and what begins with the slots `places` is the same in all."""
+    slots = [state, *([Moments(0.0, 0.0)] * (program.size - 1))]
+    for slot, moments in program.given:
+        slots[slot] = _common(moments)
+
+    def make(step: Step) -> None:
+        slots[step.target] = _crossed(step, own, slots, places)
+
+    if program.tokens:
+        forms.forward(program.steps, slots, tokens, own, make)
+    else:
+        for step in program.steps:
+            make(step)
+    return slots
+
+
+def _crossed(step: Step, own: Slots, slots: Slots, places: Container[int]) -> Moments:
+    if isinstance(step, Begin):
+        return own[step.target] if step.target in places else _common(own[step.target])
+    if isinstance(step, Attend):
+        pairs = {s: (np.array([x.power]), np.array([x.power - x.gap])) for s, x in enumerate(slots)}
+        same, other = (float(found[0]) for found in attended(step, pairs, own, [own]))
+        return Moments(same, same - other, own[step.target].mean)
+    if isinstance(step, Entrywise | Mix | Normalise | Within):  # they depend on the size of what they read
+        same, other = (_shared(step, own, [x.power - x.gap * part for x in slots]) for part in (0.0, 1.0))
+        return Moments(same, same - other, own[step.target].mean)
+    step.forward(slots)
+    return slots[step.target]
+
+
+def _shared(step: Step, own: Slots, shares: Sequence[float]) -> float:
+    """What two tokens share of the value that a step makes, from what they share of all others."""
+    slots = [Moments(x.power, x.power - share, x.mean) for x, share in zip(own, shares, strict=True)]
+    step.forward(slots)
+    return slots[step.target].power - slots[step.target].gap
+
+
+def _common(own: Moments) -> Moments:
+    """Of what is no position: two tokens share as much as two of one sequence."""
+    return Moments(own.power - own.gap, 0.0, own.mean)
+
+
+def _between_sequences(stack: Stack, run: Forward, state: Moments) -> tuple[list[list[Slots]], list[Moments]]:
+    """Of every add the slots of its branches and its sum before C, with the gap of two tokens of different sequences."""
     found: list[list[Slots]] = []
     sums: list[Moments] = []
     for add, every, own in zip(run.adds, run.slots, run.sums, strict=True):
-        slots = [_forward(inlet.program, mine, state) for inlet, mine in zip(add.inlets, every, strict=True)]
-        gap = state.gap * add.identity + math.fsum(s[i.program.output].gap * i.square for s, i in zip(slots, add.inlets, strict=True))
-        found.append(slots)
-        sums.append(_apart(own, gap))
-        state = _behind(add, sums[-1])
+        slots = [between_sequences(inlet.program, mine, state, stack.tokens) for inlet, mine in zip(add.inlets, every, strict=True)]
+        terms = [s[i.program.output].scaled(i.square) for s, i in zip(slots, add.inlets, strict=True)]
+        state = added(state.scaled(add.identity), terms)
+        found.append([[_apart(*pair, stack.tokens) for pair in zip(mine, other, strict=True)] for mine, other in zip(every, slots, strict=True)])
+        sums.append(_apart(own, state, stack.tokens))
+        if add.close is not None:
+            state = Moments(state.power - own.mean**2 * add.close.centred, state.gap, 0.0 if add.close.centred else own.mean)
+            state = state.scaled(norm_factor(add.close, own))
     return found, sums
 
 
@@ -173,38 +249,18 @@ def _behind(add: Add, total: Moments) -> Moments:
     return total if add.close is None else normed(add.close, total)
 
 
-def _apart(own: Moments, gap: float) -> Moments:
-    """Tokens of different sequences are no more alike than those of one."""
-    return Moments(own.power, min(max(gap, own.gap), own.power), own.mean)
-
-
-def _forward(program: Program, own: Slots, state: Moments) -> Slots:
-    """Slots of a branch that reads `state`; powers are those of `own`. Rows of an attention sum to one: what it makes shares what the values do."""
-    if program.tokens:
-        return own
-    slots = list(own)
-    slots[0] = state
-    for step in program.steps:
-        step.forward(slots)
-        source = step.value if isinstance(step, Attend) else step.source if isinstance(step, Average) else None
-        target = own[step.target]
-        gap = slots[step.target].gap if source is None else target.power - (slots[source].power - slots[source].gap)
-        slots[step.target] = _apart(target, gap)
-    return slots
+def _apart(own: Moments, between: Moments, tokens: int) -> Moments:
+    """The moments of a value with the mean gap of two tokens of different sequences, one in n of which stand at the same position. All sequences
+    have no more in common than the tokens of one, each of which is counted among them."""
+    alike = min(between.power - between.gap * (1 - 1 / tokens), own.power - own.gap * (1 - 1 / tokens))
+    return Moments(own.power, own.power - max(alike, 0.0), own.mean)
 
 
 def _backward(program: Program, slots: Slots, gradient: float) -> list[float]:
-    """At every slot what the gradients of two sequences share, when they share `gradient` at the output."""
-    backs = [NO_GRADIENT] * program.size
-    backs[program.output] = Gradient(gradient, gradient)
-    for step in reversed(program.steps):
-        if isinstance(step, Attend):
-            give(backs, step.value, backs[step.target])
-        elif isinstance(step, Average):
-            give(backs, step.source, backs[step.target])
-        else:
-            step.backward(slots, backs)
-    return [back.shared for back in backs]
+    """At every slot what the gradients of two sequences share, when they share `gradient` at the output. Rows of an attention sum to one: values
+    have as much of it as what they make."""
+    steps = tuple(Stretch(s.value, s.target, 1.0) if isinstance(s, Attend) else s for s in program.steps)
+    return [back.shared for back in replace(program, steps=steps).backward(slots, Gradient(gradient, gradient))]
 
 
 # -- one add -----------------------------------------------------------------------------------------------------------------------------
@@ -237,11 +293,7 @@ def _branch(tally: _Tally, inlet: Inlet, slots: Slots, others: Slots, gradient: 
     """Add what the weights of a branch move; what it gives back to the stream, and what its maps add to M."""
     program = inlet.program
     backs = program.backward(slots, gradient.scaled(inlet.square))
-    if program.tokens:
-        ratio = across / max(gradient.power + (tally.tokens - 1) * gradient.shared, TINY)
-        shared = [ratio * max(b.power + (tally.tokens - 1) * b.shared, 0.0) for b in backs]
-    else:
-        shared = _backward(program, others, across * inlet.square)
+    shared = _backward(program, others, across * inlet.square)
     makers = {step.target: step for step in program.steps}
     excess: dict[int, float] = defaultdict(float)
     for step in reversed(program.steps):
@@ -307,4 +359,4 @@ def _sources(step: Step) -> tuple[int, ...]:
     return step.sources if isinstance(step, Sum | Join) else (step.source,)
 
 
-__all__ = ["SEQUENCES", "FirstUpdate", "first_update"]
+__all__ = ["SEQUENCES", "FirstUpdate", "Head", "between_sequences", "first_update"]

@@ -71,8 +71,10 @@ def moments_of(form: Form, atoms: Callable[[int], Moments], tokens: int) -> Mome
     return Moments(gap + shared + mean**2, gap, mean)
 
 
-def forward(steps: Sequence[Step], slots: Slots, tokens: int) -> Forms:
-    """Fill all slots; the form of each that is no atom."""
+def forward(steps: Sequence[Step], slots: Slots, tokens: int, own: Slots | None = None, make: Callable[[Step], None] | None = None) -> Forms:
+    """Fill all slots; the form of each that is no atom. `own`, `make`: the moments that norms divide by and what fills a slot, where `slots` are
+    to hold other moments than those of tokens of one sequence."""
+    sizes = slots if own is None else own
     forms: Forms = {}
     numbers: dict[int, Moments] = {}
     """What a step adds to the form of its source."""
@@ -81,14 +83,17 @@ def forward(steps: Sequence[Step], slots: Slots, tokens: int) -> Forms:
         return numbers[slot] if slot < 0 else slots[slot]
 
     for step in steps:
-        step.forward(slots)
+        if make is None:
+            step.forward(slots)
+        else:
+            make(step)
         if not isinstance(step, LINEAR):
             continue
-        form = forms[step.target] = extended(forms, step, slots)
+        form = forms[step.target] = extended(forms, step, sizes)
         if isinstance(step, Shift):
             numbers[_number(step)] = Moments(step.square, step.gap, step.mean)
-        if isinstance(step, Normalise) and step.centred and slots[step.source].mean:
-            mean = -slots[step.source].mean * math.sqrt(step.factor(slots))
+        if isinstance(step, Normalise) and step.centred and sizes[step.source].mean:
+            mean = -sizes[step.source].mean * math.sqrt(step.factor(sizes))
             form[_number(step)], numbers[_number(step)] = (1.0, 1.0), Moments(mean**2, 0.0, mean)
         slots[step.target] = moments_of(form, atom, tokens)
     return forms

@@ -94,7 +94,7 @@ def forward(stack: Stack) -> Forward:
         for add in block:
             slots = tuple(inlet.program.forward(state) for inlet in add.inlets)
             terms = [s[i.program.output].scaled(i.square) for s, i in zip(slots, add.inlets, strict=True)]
-            total = _sum(state.scaled(add.identity), terms)
+            total = added(state.scaled(add.identity), terms)
             adds.append(add)
             kept.append(slots)
             sums.append(total)
@@ -106,7 +106,8 @@ def forward(stack: Stack) -> Forward:
     return Forward(tuple(adds), tuple(kept), tuple(sums), tuple(states), tuple(ends))
 
 
-def _sum(identity: Moments, terms: Sequence[Moments]) -> Moments:
+def added(identity: Moments, terms: Sequence[Moments]) -> Moments:
+    """Of the sum of values with nothing but a mean in common."""
     every = (identity, *terms)
     mean = math.fsum(t.mean for t in every)
     return Moments(math.fsum(t.power - t.mean**2 for t in every) + mean**2, math.fsum(t.gap for t in every), mean)
@@ -194,4 +195,4 @@ def _way(step: Step) -> int:
     return step.sources[0] if isinstance(step, Sum | Join) else step.source
 
 
-__all__ = ["Add", "Backward", "Block", "Forward", "Inlet", "Stack", "backward", "forward", "value_gains"]
+__all__ = ["Add", "Backward", "Block", "Forward", "Inlet", "Stack", "added", "backward", "forward", "value_gains"]

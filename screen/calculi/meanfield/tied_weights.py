@@ -101,7 +101,7 @@ def crossed(program: Program, now: Slots, before: list[Slots], state: Pair) -> P
 
 def _step(step: Step, pairs: dict[int, Pair], now: Slots, before: list[Slots]) -> Pair:
     if isinstance(step, Attend):
-        return _attended(step, pairs, now, before)
+        return attended(step, pairs, now, before)
     if isinstance(step, Product):
         (a, b), (c, d) = pairs[step.left], pairs[step.right]
         return a * c, b * d
@@ -135,7 +135,8 @@ def _functions(step: Entrywise, same: Array, other: Array, now: Slots, before: l
     return np.array([f[0] for f in found]), np.array([f[1] for f in found])
 
 
-def _attended(step: Attend, pairs: dict[int, Pair], now: Slots, before: list[Slots]) -> Pair:
+def attended(step: Attend, pairs: dict[int, Pair], now: Slots, before: list[Slots]) -> Pair:
+    """(C, R) of what an attention makes."""
     (query, other), (key, shared), (value, rest) = (pairs[s] for s in (step.query, step.key, step.value))
     content = step.core.scale**2 * step.core.width
     places = sum((pairs[slot][0] * square for slot, square in step.places), np.zeros(len(before)))
@@ -177,4 +178,4 @@ def forward(stack: Stack) -> Forward:
     return Forward((), (), tuple(sums), tuple(states), ())
 
 
-__all__ = ["forward"]
+__all__ = ["attended", "forward"]
