@@ -14,6 +14,10 @@ from screen.calculi.meanfield.lower.sums import Sums
 from screen.calculi.meanfield.transfer import Entrywise, Part, Product, Shift
 from screen.calculi.meanfield.values import Logits, Places, Stop, Value
 from screen.graph import Node, Ref
+from screen.structure.dataflow import number
+
+OUT = -1e3
+"""What is added to a logit at most, where it is left out of a softmax."""
 
 
 class Entries(Sums):
@@ -134,7 +138,22 @@ class Entries(Sums):
                 return found
             beside = [i for i in node.inputs if i not in self.table]
             return replace(found, masked=found.masked or any(self.is_causal(i) for i in beside))
+        if node.op == "mul" and others and self._is_kept(node, others[0]):
+            return replace(found, masked=found.masked or self.is_causal(others[0]))
         raise Stop(f"`{node.op}` on attention logits has no row in the recursion", node.index)
+
+    def _is_kept(self, node: Node, mask: int) -> bool:
+        """Whether logits are multiplied by a mask of which −c·(1 − mask) is added next, c being large (u·b − 1e4·(1 − b)): what the mask leaves out
+        is out, and the rest is as it was."""
+        nodes = self.graph.nodes
+        sums = [nodes[u] for u in self.graph.users[node.index]]
+        if not sums or any(s.op != "add" or len(s.inputs) != 2 for s in sums):
+            return False
+        products = [nodes[i] for s in sums for i in s.inputs if i != node.index]
+        low = [min((v for a in p.args if (v := number(a)) is not None), default=0.0) for p in products]
+        left = [nodes[i] for p in products for i in p.inputs]
+        rest = all(one.op == "sub" and number(one.args[0]) == 1.0 and one.args[1:2] == (Ref(mask),) for one in left)
+        return rest and len(left) == len(products) and all(p.op == "mul" and v <= OUT for p, v in zip(products, low, strict=True))
 
     def _on_places(self, node: Node, found: Places) -> Places:
         """A part of the logits, before it is added to the rest."""
