@@ -36,6 +36,7 @@ from screen.facts.queries import (
     is_output_bounded,
     is_renormalised,
     is_scale_free,
+    nothing_grows,
     number_of,
     program_doubt,
     starts_at_zero,
@@ -257,7 +258,7 @@ def _polynomial(facts: Facts, stream: Stream) -> Outcome:
     if idle:
         message = f"`{stream.name}`: `{idle[0].name}` is multiplied by a learned scale that is zero at the start, when all depths get one gradient."
     else:
-        message = f"`{stream.name}`: no branch grows with it, and its identity path has gain 1: {LAW}."
+        message = f"`{stream.name}`: {nothing_grows(facts, stream)}, and its identity path has gain 1: {LAW}."
     assumes = ("weights are random and independent over depth; in the worst case the product is Π(1 + s·γ·L/σ_l)",)
     return Outcome("holds", message, at(stream), theorem=THEOREM, assumptions=assumes, numbers=numbers)
 

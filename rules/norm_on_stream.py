@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from screen.facts.advice import norm_code
-from screen.facts.queries import EXPLOSIVE, basis_of, branches, growth_of, number_of
+from screen.facts.queries import EXPLOSIVE, basis_of, branches, growth_of, nothing_grows, number_of
 from screen.facts.self_division import divides
 from screen.facts.weight_gains import start_product
 from screen.ops import CLASSES
@@ -89,7 +89,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     times, others = sum(n for n, _ in own), branches(facts, stream) - sum(n for n, _ in own)
     law = growth_of(facts, stream, "fixed")
     if isinstance(law, str) and law != "exponential":
-        how = "its size does not depend on depth" if law == "bounded" else "no branch grows with it"
+        how = "its size does not depend on depth" if law == "bounded" else nothing_grows(facts, stream)
         return Outcome("holds", f"norms or bounded maps stand on the way of `{stream.name}`: at fixed weights {how}.", site)
     normed = [s for s in subs if set(s.positions) - {"A2"}]
     if normed:

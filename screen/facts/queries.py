@@ -8,7 +8,7 @@ from typing import Literal
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.facts.claims.claim import Claim, ClaimKind, Weights
-from screen.facts.claims.derive import is_held, survives, weighing
+from screen.facts.claims.derive import is_held, rests_on_once, survives, weighing
 from screen.facts.operator import StreamOperator
 from screen.facts.record import Facts
 from screen.structure.dataflow import strip
@@ -199,6 +199,11 @@ def gain_of(facts: Facts, stream: Stream) -> float | Unknown:
     return Unknown("the stream is multiplied by what has no bound" if math.isinf(high) else f"it lies between {low:.3g} and {high:.3g}")
 
 
+def nothing_grows(facts: Facts, stream: Stream) -> str:
+    """Of a stream with a law: that no branch grows with it, but one that is met once where there is such a one."""
+    return "no branch but one that stands once grows with it" if rests_on_once(facts, stream) else "no branch grows with it"
+
+
 def has_identity_path(facts: Facts, stream: Stream) -> Tri:
     """Whether a path of adds and linear steps without weights leads through the stream: by its operator, or by the gain that was measured of it."""
     found = stream.identity.exists
@@ -341,6 +346,6 @@ __all__ = [
     "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
     "claim_of", "do_logits_stay", "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax",
     "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies", "normed_total",
-    "number_of", "program_doubt", "reads_grown_state", "shares_weights", "starts_at_zero",
+    "nothing_grows", "number_of", "program_doubt", "reads_grown_state", "shares_weights", "starts_at_zero",
     "state_is_bounded", "streams_in_sequence", "twins", "unproven", "where",
 ]  # fmt: skip
