@@ -12,6 +12,7 @@ from screen.facts.claims.derive import is_held, rests_on_once, survives, weighin
 from screen.facts.operator import StreamOperator
 from screen.facts.record import Facts
 from screen.structure.dataflow import strip
+from screen.structure.streams.reader import Reader
 from screen.structure.types import Kind, Norm, Stream, Sublayer, Tri, Unknown
 
 MODEST = 2.0
@@ -225,7 +226,7 @@ def reads_grown_state(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublay
     """Whether in some block it reads a state that other blocks have added to and no norm has just given: not only the first one."""
     place = kind.sublayers.index(sublayer)
     ran = {b.branches[place] for b in stream.traced if b.kind == kind.id and place < len(b.branches)}
-    reader = next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
+    reader = reader_of(facts, stream)
     if reader is None or not ran:
         return True
     norms, states = reader.chains.edges.norms.by_node, reader.chain.nodes
@@ -253,9 +254,14 @@ def twins(facts: Facts, stream: Stream) -> tuple[Stream, ...]:
     return tuple(o for o in facts.streams if o is not stream and takes(o))
 
 
+def reader_of(facts: Facts, stream: Stream) -> Reader | None:
+    """What read a stream, where it is at hand."""
+    return next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
+
+
 def shares_weights(facts: Facts, stream: Stream) -> bool:
     """Whether a map of one branch serves in another one."""
-    reader = next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
+    reader = reader_of(facts, stream)
     met: set[int] = set()
     for _, branch in () if reader is None else reader.branches:
         used = {i for n in branch.region if branch.flow.weighted[n] for i in facts.graph.nodes[n].inputs if facts.graph.nodes[i].op == "parameter"}
@@ -346,6 +352,6 @@ __all__ = [
     "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
     "claim_of", "do_logits_stay", "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax",
     "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies", "normed_total",
-    "nothing_grows", "number_of", "program_doubt", "reads_grown_state", "shares_weights", "starts_at_zero",
+    "nothing_grows", "number_of", "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero",
     "state_is_bounded", "streams_in_sequence", "twins", "unproven", "where",
 ]  # fmt: skip

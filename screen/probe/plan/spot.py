@@ -7,6 +7,7 @@ from dataclasses import replace
 from screen.facts.claims.claim import Claim
 from screen.facts.operator import StreamOperator, Whole, goes_on
 from screen.facts.operator.polynomial import Range
+from screen.facts.queries import reader_of
 from screen.facts.record import Facts
 from screen.graph import Graph, Node, Ref, numel, ops_digest
 from screen.probe.plan.spot_types import SpotBranch, SpotCone, SpotGain, SpotPlan, SpotStream, SpotWhole
@@ -240,7 +241,7 @@ def _vocabulary(graph: Graph) -> int | None:
 def after_first(facts: Facts, stream: Stream) -> int:
     """Position among the states of the one behind the first block."""
     operator = facts.operator(stream)
-    reader = next((r for s, r in zip(facts.streams, facts.readers, strict=True) if s.name == stream.name), None)
+    reader = reader_of(facts, stream)
     ends = sorted((first, len(k.sublayers)) for k in stream.kinds for first, _ in k.layers)
     if reader is None or not isinstance(operator, StreamOperator) or not ends or len(reader.branches) < ends[0][1]:
         return 0

@@ -13,30 +13,12 @@ import torch.nn.functional as F
 
 from tests.adversary.rounds import _measure
 from tests.adversary.rounds._measure import LATE, hook_outputs
-from tests.adversary.rounds._streams import run
+from tests.adversary.rounds._streams import difference, features, listed, lowest_is_mask, run
 
 FILES = ["blocks", "models", "more"]
 HERE = str(Path(__file__).parent)
 _measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*\.(g|gamma|weight|scale|w))$")
-
-
-_measure._note = lambda u: _measure.SEEN.append(torch.where(torch.isinf(u) | (u <= -1e300), torch.zeros_like(u), u))      # the lowest number is a mask
-
-
-def find(name, m):
-    for key in ("blocks", "layers", "h", "layer"):
-        if hasattr(m, key):
-            got = getattr(m, key)
-            return list(got.values() if isinstance(got, nn.ModuleDict) else got)
-    raise AttributeError(type(m))
-
-
-def stream_of(name, m):
-    return getattr(m, "features", None)
-
-
-def difference(m, x):
-    return [m(x) - x]
+lowest_is_mask()
 
 
 BRANCH = {
@@ -66,4 +48,4 @@ _measure.FAR.update(dict.fromkeys(("MeanOfThree", "AveragedStates", "SkipGainFro
 
 
 if __name__ == "__main__":
-    run(__package__, FILES, DEPTHS, find, stream_of, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED)
+    run(__package__, FILES, DEPTHS, listed, features, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED)

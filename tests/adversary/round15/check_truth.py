@@ -12,36 +12,12 @@ import torch.nn as nn
 
 from tests.adversary.rounds import _measure
 from tests.adversary.rounds._measure import hook_outputs
-from tests.adversary.rounds._streams import run
+from tests.adversary.rounds._streams import features, listed, lowest_is_mask, run, single
 
 FILES = ["blocks_a", "blocks_b", "models"]
 HERE = str(Path(__file__).parent)
 _measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*\.(gamma|weight|scale))$")
-_measure._note = lambda u: _measure.SEEN.append(torch.where(torch.isinf(u) | (u <= -1e300), torch.zeros_like(u), u))      # the lowest number is a mask
-
-
-def find(name, m):
-    for key in ("blocks", "layers", "h"):
-        if hasattr(m, key):
-            got = getattr(m, key)
-            return list(got.values() if isinstance(got, nn.ModuleDict) else got)
-    raise AttributeError(type(m))
-
-
-def stream_of(name, m):
-    return getattr(m, "features", None)
-
-
-def single(*parts):
-    """Branches by the names of methods, each one of the sum with those before; a name with a colon is norm:body."""
-    def probe(m, x):
-        got = []
-        for part in parts:
-            norm, _, body = part.rpartition(":")
-            got.append(getattr(m, body)(getattr(m, norm)(x) if norm else x))
-            x = x + got[-1]
-        return got
-    return probe
+lowest_is_mask()
 
 
 def channels_first(*parts):
@@ -103,4 +79,4 @@ _measure.build = build
 
 
 if __name__ == "__main__":
-    run(__package__, FILES, DEPTHS, find, stream_of, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED, drawn=DRAWN)
+    run(__package__, FILES, DEPTHS, listed, features, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED, drawn=DRAWN)

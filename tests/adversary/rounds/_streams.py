@@ -20,6 +20,42 @@ def pair(x, *branches):
     return out
 
 
+def listed(name, m):
+    """The blocks of a model, in the list that holds them."""
+    for key in ("blocks", "layers", "h", "layer"):
+        if hasattr(m, key):
+            got = getattr(m, key)
+            return list(got.values() if isinstance(got, nn.ModuleDict) else got)
+    raise AttributeError(type(m))
+
+
+def features(name, m):
+    """The function of the stream that a model gives by this name."""
+    return getattr(m, "features", None)
+
+
+def difference(m, x):
+    """The one branch of a block: what it gives without what it gets."""
+    return [m(x) - x]
+
+
+def single(*parts):
+    """Branches by the names of methods, each one of the sum with those before; a name with a colon is norm:body."""
+    def probe(m, x):
+        got = []
+        for part in parts:
+            norm, _, body = part.rpartition(":")
+            got.append(getattr(m, body)(getattr(m, norm)(x) if norm else x))
+            x = x + got[-1]
+        return got
+    return probe
+
+
+def lowest_is_mask():
+    """Logits of the lowest number are masks, and count as nothing."""
+    _measure._note = lambda u: _measure.SEEN.append(torch.where(torch.isinf(u) | (u <= -1e300), torch.zeros_like(u), u))
+
+
 def on_stream(cls, blocks_of, stream_of):
     """A model as its stream. `blocks_of(model)`: its blocks in order; `stream_of(model)`: a function of the stream where these are no chain, or None."""
     class Probe(nn.Module):
