@@ -12,6 +12,8 @@ EVERY = 12
 BLOCKS = [(path, name, truth) for path in files(None) for name, truth in truths(path).items()]
 NOT_READ = ("HouseholderChain",)
 """Blocks with a long loop inside, which are taken for whole models: `--depth` does not apply to these."""
+OPEN = {"RandomMixing": "a product with a table that nobody trains makes no branch: the answer of the second sublayer stands in its place"}
+"""Blocks of which something false stands, as docs/soundness.md says. One that is mended fails here until it is taken off."""
 SAMPLE = [b for b in BLOCKS if b[1] not in NOT_READ][::EVERY]
 
 
@@ -19,8 +21,14 @@ def test_there_are_enough() -> None:
     assert len(BLOCKS) >= 300 and len(SAMPLE) >= 25
 
 
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.xfail(strict=True, raises=AssertionError, reason=OPEN[name])] if name in OPEN else []
+
+
 @pytest.mark.by_the_day
-@pytest.mark.parametrize(("path", "name", "truth"), [pytest.param(*b, id=f"{b[0].parent.name}-{b[0].stem}-{b[1]}") for b in SAMPLE])
+@pytest.mark.parametrize(
+    ("path", "name", "truth"), [pytest.param(*b, id=f"{b[0].parent.name}-{b[0].stem}-{b[1]}", marks=marks(b[1])) for b in SAMPLE]
+)
 def test_nothing_false_is_said(path: object, name: str, truth: dict[str, object]) -> None:
     report = report_of(path, name, truth)  # type: ignore[arg-type]
     assert [(what, told, is_) for what, told, is_, verdict in compared(report, truth) if verdict == "false"] == []
