@@ -3,8 +3,9 @@
 Why: `F.dropout(x, 0.1)` drops in evaluation too, as its default is `training=True`, other than that of the module; so does `dropout_p` of
 `scaled_dot_product_attention`, which knows no mode at all. Evaluation and generation are then noisy, and the validation loss is too high. In a loss
 curve: validation above training by more than it should be, and another value at each evaluation.
-Assumes: the model was traced in evaluation, as `screen` does; a draw of zeros and ones with a fixed probability that multiplies a value is dropout.
-Cannot tell: when an op without a row lies on a stream, since it may draw as well.
+Assumes: the model was traced in evaluation; a draw of zeros and ones with a fixed probability that multiplies a value is dropout.
+Cannot tell: when an op without a row lies on a stream, since it may draw as well, or when the model was traced as in training, where it does
+something else.
 Source: torch.nn.functional.dropout, scaled_dot_product_attention: "dropout is applied according to the value of dropout_p".
 """
 
@@ -14,7 +15,7 @@ from screen.graph import Node
 from screen.rule import Example, Facts, Outcome, Rule, Site, place_of
 from screen.structure.dataflow import number
 
-NEEDS = ("graph.nodes", "coverage.unmodelled")
+NEEDS = ("graph.nodes", "graph.training", "coverage.unmodelled")
 RULE = Rule("G127", "dropout-off-in-evaluation", "structure", None, "warning", NEEDS, "torch.nn.functional.dropout")
 
 BLOCK = """
@@ -52,6 +53,8 @@ ATTENTION = "scaled_dot_product_attention"
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per place in the code that drops, then one per op without a row on a stream; one for the whole model where nothing drops."""
+    if facts.graph.training:
+        return (Outcome("cannot_tell", "it does something else in training, and was looked at as in training, with its dropouts off."),)
     found: dict[tuple[str, int], Outcome] = {}
     for node in facts.graph.nodes:
         rate = _rate(facts, node)

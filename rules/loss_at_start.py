@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from screen.calculi.meanfield import Recursion, Start
 from screen.rule import Example, Facts, Number, Outcome, Rule, Site, Stream, Unknown, at, or_not_applicable
+from screen.structure.reach import onward
 
 RULE = Rule("I201", "loss-at-start", "forward", "I", "warning", ("streams", "recursions", "claims"), "Derrida 1981; docs/theory/covariance.md")
 
@@ -57,8 +58,17 @@ CANNOT_TELL = (_example("a table that nothing fills", "self.embed.weight = nn.Pa
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome for each stream that a head over words is fed by."""
-    found = [o for s in facts.streams if s.role != "inner" and any(k.sublayers for k in s.kinds) and (o := _judge(facts, s)) is not None]
+    streams = [s for s in facts.streams if s.role != "inner" and any(k.sublayers for k in s.kinds)]
+    last = [s for s in streams if _reaches_first_output(facts, s, streams)]
+    found = [o for s in last or streams if (o := _judge(facts, s)) is not None]
     return or_not_applicable(found, "the model has no head over the words that it reads.")
+
+
+def _reaches_first_output(facts: Facts, stream: Stream, streams: list[Stream]) -> bool:
+    """Whether the end of a stream comes to the first output other than through another one, as that of an encoder does through its decoder."""
+    others = {i for s in streams if s is not stream for i in s.states}
+    end, outputs = stream.states[-1], facts.graph.outputs[:1]
+    return end in outputs or any(node in outputs for node, _ in onward(facts.graph, end, others.__contains__))
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome | None:

@@ -4,7 +4,7 @@ A frame is four bytes, the length of its body (big endian), and the body, one JS
 
 * `progress` {phase}: what begins now; with {doing, share} what is measured next and the share of the budget that is spent;
 * `target` {name, info}: one model was built; its `graph` or its `error` follows;
-* `instead` {info}: another model stands for it, narrowed or with values beside meta; its `graph` follows;
+* `instead` {info}: another model stands for it, narrowed, with values beside meta or as in training; its `graph` follows;
 * `graph` {graph}: the whole graph (`screen.graph.io`);
 * `experiment` {found}: one thing that was measured (`screen.probe.plan.types.Experiment`), in place of the graph where the request has plans;
 * `spot` {found}: what a spot check found (`screen.probe.plan.spot_types.Found`), in place of the graph where the request asks for one;
@@ -63,6 +63,8 @@ class Request:
     """name of a model -> {graph: its JSON, plain: what the module gave, seed}: run these graphs, and nothing of the target."""
     beside: tuple[str, ...] = ()
     """Models of these names are looked at with values of real weights beside meta (`screen.child.beside`)."""
+    trained: dict[str, Any] = field(default_factory=dict)
+    """name of a model -> its lines that are told that it is in training (`screen.graph.Graph.training`), of those that are judged so."""
     draw: int = 0
     """Which random numbers and places in memory the process has (`screen.child.draw`)."""
     sandbox: str = "auto"

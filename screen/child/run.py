@@ -108,7 +108,9 @@ def _named(request: Request) -> list[Built]:
 
 def _capture(request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
     from screen.capture.trace.tracer import trace
+    from screen.capture.trace.training import watched
     from screen.child.beside import beside
+    from screen.child.training import in_training
 
     if request.again is not None:
         _again(request.again, send)
@@ -123,9 +125,13 @@ def _capture(request: Request, send: Send, build: Callable[[Request], list[Built
     for built in build(request):
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("trace")
-        graph = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+        with watched() as reads:
+            graph = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
         if graph.failure is not None and graph.guesses:
             built, graph = beside(request, built, graph)
+            send(frame("instead", info=asdict(built.info)))
+        elif graph.failure is None and reads.lines:
+            built, graph = in_training(built, graph)
             send(frame("instead", info=asdict(built.info)))
         send(_fitting(graph_frame(graphio.dumps(graph)), request))
 
@@ -141,6 +147,7 @@ def _fitting(data: bytes, request: Request) -> bytes:
 def _probe(wanted: dict[str, Any], request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
     """Build the models once more, with the values that the program itself knows, and measure what their plans say."""
     from screen.child.real import real
+    from screen.child.training import as_traced
     from screen.probe.measure.leaves import Watch
     from screen.probe.plan.types import Options, from_json
     from screen.probe.run import experiments
@@ -152,8 +159,9 @@ def _probe(wanted: dict[str, Any], request: Request, send: Send, build: Callable
             continue
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("probe")
-        for found in experiments(from_json(plan), built, watch, Options(**wanted["options"]), partial(real, request, built)):
-            send(frame("experiment", found=found))
+        with as_traced(request.trained, built.name):
+            for found in experiments(from_json(plan), built, watch, Options(**wanted["options"]), partial(real, request, built)):
+                send(frame("experiment", found=found))
 
 
 def _spot(plans: dict[str, Any], request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
@@ -161,6 +169,7 @@ def _spot(plans: dict[str, Any], request: Request, send: Send, build: Callable[[
     from screen.capture.trace.loop import alone
     from screen.child.beside import with_values
     from screen.child.real import deeper_loop, real_loop
+    from screen.child.training import as_traced
     from screen.probe.measure.leaves import Watch
     from screen.probe.plan.spot_types import plan_from_json
     from screen.probe.spot import spot_check
@@ -175,7 +184,8 @@ def _spot(plans: dict[str, Any], request: Request, send: Send, build: Callable[[
         built = with_values(request, built) if built.name in request.beside else built
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("probe")
-        send(frame("spot", found=spot_check(asked, built, watch, partial(real_loop, request, built), partial(deeper_loop, request, built))))
+        with as_traced(request.trained, built.name):
+            send(frame("spot", found=spot_check(asked, built, watch, partial(real_loop, request, built), partial(deeper_loop, request, built))))
 
 
 def _again(graphs: dict[str, Any], send: Send) -> None:

@@ -185,6 +185,8 @@ class Graph:
     """Of a block target; None for a whole model."""
     frozen: tuple[str, ...] = ()
     """Names of parameters that ask for no gradient where others do: constants."""
+    training: tuple[tuple[str, int], ...] = ()
+    """Lines of code, file and number, that were told that the model is in training, dropouts off; none: it was traced in evaluation."""
 
     @cached_property
     def users(self) -> tuple[tuple[int, ...], ...]:

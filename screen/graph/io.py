@@ -42,6 +42,7 @@ def dumps(graph: Graph) -> bytes:
         "ranges": graph.ranges,
         "loop": None if graph.loop is None else [graph.loop.copies, graph.loop.count],
         "frozen": graph.frozen,
+        "training": graph.training,
     }
     return json.dumps(document, default=_ref, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
@@ -88,6 +89,7 @@ def _graph(d: dict[str, object]) -> Graph:
         ranges=tuple((_int(node), _float(low), _float(high)) for node, low, high in map(_list, _list(d["ranges"]))),
         loop=None if d["loop"] is None else _loop(_list(d["loop"])),
         frozen=_each(d["frozen"], _str),
+        training=tuple((_str(file), _int(line)) for file, line in map(_list, _list(d["training"]))),
     )
 
 

@@ -103,6 +103,8 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
     judged: list[Judged] = []
     plans: dict[str, ProbePlan] = {}
     others = second_opinion(job, captured, capture, progress)
+    trained = {m.name: m.graph.training for m in captured.models if m.graph is not None and m.graph.training}
+    job = replace(job, request=replace(job.request, trained=trained))
     known = _known(job, captured, capture, progress)
     for model in captured.models:
         asked = _asked(job, model, alone=len(captured.models) == 1)

@@ -23,10 +23,12 @@ from screen import ops
 from screen.capture import devices
 from screen.capture.trace import meta_fallback
 from screen.capture.trace.fused import apart, is_fused
+from screen.capture.trace.dropouts import undrawn
 from screen.capture.trace.module_calls import Scopes
 from screen.capture.trace.oracle import Oracle
 from screen.capture.trace.recorder import Origin, Recorder, region_of, set_item, sizes_of, tensors
 from screen.capture.trace.source_lines import no_modes, user_line
+from screen.capture.trace.training import is_trained
 from screen.capture.trace.value_reads import ATEN_READS, PLAIN_READS
 
 SILENT = {"size", "dim", "stride", "__len__", "numel", "is_contiguous", "element_size", "storage_offset", "__repr__", "__hash__",
@@ -255,7 +257,8 @@ class Functions(TorchFunctionMode):
         self.session = session
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self.session.function(func, args, kwargs or {})
+        args, kwargs = undrawn(func, args, kwargs or {}) if is_trained() else (args, kwargs or {})
+        return self.session.function(func, args, kwargs)
 
 
 class Aten(TorchDispatchMode):

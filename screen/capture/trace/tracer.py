@@ -20,6 +20,7 @@ from screen.capture.trace.oracle import Oracle, Site
 from screen.capture.trace.recorder import Origin, Recorder, tensors
 from screen.capture.trace.session import DRAWN, Aten, Functions, Session
 from screen.capture.trace.source_lines import COMPOSITE, HERE, TORCH
+from screen.capture.trace.training import told
 from screen.graph import Failure, Graph, Initialiser
 
 MAX_TRIALS = 4
@@ -167,7 +168,7 @@ def _once(
     session.recorder.was_read |= any(id(t) in session.recorder.unread for t in tensors(convert.plain(outputs)))
     if repeats.failed:
         return _once(model, *given, initialisers, answers, stamped=False)
-    graph = convert.graph_of(session, outputs, failure, repeats.table(scopes), initialisers, frozen)
+    graph = replace(convert.graph_of(session, outputs, failure, repeats.table(scopes), initialisers, frozen), training=told())
     return Trace(session.recorder, graph, raised, outputs), session.oracle
 
 
