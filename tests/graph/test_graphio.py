@@ -37,6 +37,7 @@ def full() -> Graph:
         loop=Loop((1,), 24),
         ranges=((1, -0.5, 2.0),),
         frozen=("embed.weight",),
+        training=(("a.py", 7),),
     )
 
 
