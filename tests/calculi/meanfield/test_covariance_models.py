@@ -46,6 +46,33 @@ def test_the_gains_are_those_of_the_record() -> None:
     assert said_of(MODELS["alpha"]).deepnorm_number == pytest.approx(12 * (4 * 128 * 0.04**2 + 0) / 2.2**2 * (1 + 2) / 2, rel=0.01)
 
 
+REPEATED = "k, v = k.repeat_interleave(2, dim=1), v.repeat_interleave(2, dim=1)"
+WEIGHED = "a = (q @ k.transpose(-2, -1) / math.sqrt(D // H)).softmax(dim=-1)"
+SHARED = {
+    "one call": (2, (REPEATED, ""), (WEIGHED, "y = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)"), ("(a @ v)", "y")),
+    "products broadcast": (1, (REPEATED, ""), ("D // 2, bias", "D // 4, bias"), ("H // 2, D // H", "1, D // H")),
+    "one call, and keys and values broadcast": (
+        1, (REPEATED, ""), ("D // 2, bias", "D // 4, bias"), ("H // 2, D // H", "1, D // H"),
+        (WEIGHED, "y = F.scaled_dot_product_attention(q, k, v)"), ("(a @ v)", "y"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_heads_of_keys_and_values_that_queries_share_get_all_their_gradients(name: str) -> None:
+    """As where they are repeated before: grouped queries in the three ways in which they are written."""
+    heads, *changes = SHARED[name]
+    source, plain = MODELS["llama"], MODELS["llama"]
+    if heads == 1:
+        plain = plain.replace("D // 2, bias", "D // 4, bias").replace("H // 2, D // H", "1, D // H").replace("interleave(2", "interleave(4")
+    for old, new in changes:
+        assert old in source
+        source = source.replace(old, new)
+    said, wanted = said_of(source, tokens=32), said_of(plain, tokens=32)
+    assert said.gradient_ratio == pytest.approx(wanted.gradient_ratio)
+    assert said.cosine == pytest.approx(wanted.cosine)
+
+
 CANNOT = {
     "`cumsum` has no row": ("self.attention(self.one(x))", "self.attention(self.one(x)).cumsum(1)"),
     "a weight acts over tokens": ("self.mlp(self.two(x))", "self.mlp(self.two(x).transpose(1, 2)[..., :1].expand(-1, -1, D)).transpose(1, 2)[:, :1]"),

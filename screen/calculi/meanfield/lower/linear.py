@@ -9,7 +9,7 @@ from screen.calculi.meanfield.attention import Softmax
 from screen.calculi.meanfield.lower.axes import Layout, holds_features, is_features
 from screen.calculi.meanfield.lower.context import BIASED, MASKED, Read
 from screen.calculi.meanfield.lower.tables import PLACED, Tables
-from screen.calculi.meanfield.transfer import Attend, Linear
+from screen.calculi.meanfield.transfer import Attend, Linear, Part
 from screen.calculi.meanfield.values import Logits, Places, Stop, Value
 from screen.graph import Node, Ref
 from screen.structure.initial.laws import CONVOLUTIONS
@@ -103,8 +103,17 @@ class Maps(Tables):
         if not all(map(is_features, features)) or holds_features(key.layout[-1]) or holds_features(query.layout[-2]):
             raise Stop("a product of two data values that is no q·k over features", node.index)
         query, key = self.writer.settled(query), self.writer.settled(key)
+        key = self._shared(key, _heads(query.layout) / _heads((*key.layout[:-2], key.layout[-1]), "fc"))
         width = math.prod(n for n, _ in query.layout[-1])
         return Logits(query, key, width, 1.0, _heads(query.layout))
+
+    def _shared(self, value: Value, times: float) -> Value:
+        """Keys or values of a head that several heads of queries read: as many copies, whose gradients add up."""
+        if times <= 1 or value.common:
+            return value
+        slot = self.writer.slot()
+        self.writer.steps.append(Part(value.slot, slot, times))
+        return replace(value, slot=slot, bent=value.roots)
 
     def _by_place(self, node: Node, query: Value, table: int) -> Places:
         """q·p with rows p of a table of positions."""
@@ -131,6 +140,7 @@ class Maps(Tables):
 
     def _attend(self, node: Node, rows: Logits, value: Value, keys: object, features: object) -> Value:
         value = self.writer.settled(value)
+        value = self._shared(value, rows.heads / _heads(value.layout, "fc"))
         both = rows.query.roots | rows.key.roots
         if rows.query.roots & rows.key.roots or value.roots & (both - {0}):
             raise Stop("queries, keys and values are not independent of each other", node.index)
@@ -153,6 +163,7 @@ class Maps(Tables):
         if not all(is_features(v.layout[-1]) for v in (query, key, value)):
             raise Stop("attention over an axis that is no feature axis", node.index)
         query, key = self.writer.settled(query), self.writer.settled(key)
+        key = self._shared(key, _heads(query.layout) / _heads(key.layout, "fc"))
         times = float(scale) if isinstance(scale, int | float) else 1 / math.sqrt(width)
         beside = self.table.get(mask.node) if isinstance(mask, Ref) else None
         if beside is not None and not isinstance(beside, Places):
@@ -190,9 +201,9 @@ def _entries(node: Node) -> int:
     return math.prod(node.shape or (1,))
 
 
-def _heads(layout: Layout) -> int:
-    """Feature factors outside the last axis: heads."""
-    return max(1, math.prod(n for axis in layout[:-1] for n, label in axis if label == "f"))
+def _heads(layout: Layout, labels: str = "f") -> int:
+    """Feature factors outside the last axis: heads; with `c` those that are copies of others too."""
+    return max(1, math.prod(n for axis in layout[:-1] for n, label in axis if label in labels))
 
 
 __all__ = ["Maps"]
