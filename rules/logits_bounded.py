@@ -181,7 +181,8 @@ def _gains(facts: Facts, sublayer: Sublayer) -> str:
         return "the gains"
     at_one = [b.log(dict.fromkeys(b.symbols(), 1.0)) for b in bounds]
     free = {s for b in bounds for s in b.symbols() if b.log(dict.fromkeys(b.symbols(), 1.0) | {s: math.inf}) == math.inf}
-    names = list(dict.fromkeys(f"`{q.parameter}`" for q in analysis.bounds.quantities if q.symbol in free))
+    made = [(q, f" + {q.part.shift:g}" if q.part.shift else "") for q in analysis.bounds.quantities if q.symbol in free]
+    names = list(dict.fromkeys(f"`{q.parameter}`{plus}" for q, plus in made))
     if not names or max(at_one) == math.inf:
         return "the gains"
     its, them = ("its", "it") if len(names) == 1 else ("their", "them")

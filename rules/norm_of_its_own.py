@@ -20,6 +20,9 @@ from screen.structure.types import Norm
 
 RULE = Rule("G125", "norm-of-its-own", "structure", None, "warning", ("norms", "streams.states", "graph"), "Lan et al. 2020")
 
+MOST = 4
+"""Ops between a parameter and the product that it is a factor of."""
+
 MODEL = """
 class Block(nn.Module):
     def __init__(self, norm):
@@ -81,8 +84,21 @@ def _gain(facts: Facts, norm: Norm) -> str:
     weight = call.kwarg("weight") or next((a for a in call.args[2:3] if isinstance(a, Ref)), None)
     if call.op in ("layer_norm", "rms_norm") and isinstance(weight, Ref):
         return nodes[weight.node].name
-    behind = [nodes[u] for u in facts.graph.users[norm.node] if nodes[u].op == "mul"]
-    return next((nodes[i].name for user in behind for i in user.inputs if nodes[i].op == "parameter"), "")
+    behind = [nodes[u] for u, _ in onward(facts.graph, norm.node, lambda n: CLASSES.get(nodes[n].op) != "view") if nodes[u].op == "mul"]
+    return next((name for user in behind for i in user.inputs if (name := _parameter(facts, i))), "")
+
+
+def _parameter(facts: Facts, index: int) -> str:
+    """The parameter that a factor is: as it is, in another shape or type, or with a number added (`1 + w`)."""
+    nodes = facts.graph.nodes
+    for _ in range(MOST):
+        node = nodes[index]
+        if node.op == "parameter":
+            return node.name
+        if CLASSES.get(node.op) != "view" and not (node.op in ("add", "radd") and len(node.inputs) == 1):
+            return ""
+        index = node.inputs[0]
+    return ""
 
 
 def _readers(facts: Facts, norm: Norm) -> frozenset[str] | None:
