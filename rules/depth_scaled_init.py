@@ -7,6 +7,7 @@ model then starts at another scale than its authors think, and the loss of a dee
 queries and keys beside it does no harm (CLIP scales all three maps on the input).
 Assumes: calls on parameters were recorded while the model was built; a factor counts as a scale for depth when it is (k·N)^(-1/2) or (k·N)^(-1/4)
 within two percent, k = 1, 2, 8, N the number of blocks, and differs from 1 by more than a tenth.
+A factor on weights beside the value path that is the scale of the logits as well, d_h^(-1/2) or d_h^(-1/4), is taken for that (T5).
 Cannot tell: when no initialiser of any weight of the branch was recorded.
 Source: Radford et al. 2019, section 2.3; Emadi, section 6.2; docs/theory.md, scale degrees.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from screen.facts.advice import depth_scaled
+from screen.facts.advice import depth_scaled, head_width
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, describe, each_sublayer, or_not_applicable
 from screen.structure.initial.laws import deviations
 
@@ -77,6 +78,7 @@ class Block(nn.Module):
 HOLDS = (
     _example("the last map is scaled once", PLAIN, SCALED),
     Example("queries, keys and values are scaled alike (CLIP)", CLIP.replace("SCALES", "(8**-0.5, 8**-0.5, 8**-0.5, 1.0)")),
+    Example("queries start with the scale of the logits (T5)", CLIP.replace("SCALES", "(32**-0.5, 1.0, 1.0, 1.0)")),
 )
 VIOLATES = (
     _example("a later call overwrites the scale", SCALED, PLAIN),
@@ -107,12 +109,13 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     ends = {(fans[p], law[-1]) for p, law in known.items()}
     bases = {p: max((other[-1] for q, other in known.items() if q != p), default=0.0) for p in known}
     carried = any(p in last and bases[p] > 0 and _scale(law[-1] / bases[p], depth) for p, law in known.items())
-    noted = ""
+    noted, head = "", head_width(facts, sublayer)
     for parameter, law in known.items():
         base = bases[parameter]
         if any(other and fan != fans[parameter] and abs(law[-1] / other * math.sqrt(fans[parameter] / fan) - 1) < CLEAR for fan, other in ends):
             continue  # its width follows from its fan-in, as that of another weight does
-        message = _fault(parameter, law, base, depth, carried or parameter in last, "B" in sublayer.positions)
+        acts = carried or parameter in last or _is_scale_of_logits(law[-1], base, head)
+        message = _fault(parameter, law, base, depth, acts, "B" in sublayer.positions)
         if DIVIDED_OUT in message:
             noted = noted or message
         elif message:
@@ -156,6 +159,11 @@ def _scale(factor: float, depth: int) -> float | None:
         return None
     wanted = [(k * depth) ** power for k in (1, 2, 8) for power in (-0.5, -0.25)]
     return factor if any(abs(factor / w - 1) < TOLERANCE for w in wanted) else None
+
+
+def _is_scale_of_logits(now: float, base: float, head: int | None) -> bool:
+    """Whether a weight starts smaller by the scale of the logits, d_h^(-1/2) on queries or d_h^(-1/4) on queries and keys, as T5's queries do."""
+    return bool(head and base) and any(abs(now / base * float(head or 1) ** power - 1) < TOLERANCE for power in (0.5, 0.25))
 
 
 def _last_maps(facts: Facts, sublayer: Sublayer) -> frozenset[str]:

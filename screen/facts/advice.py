@@ -7,6 +7,8 @@ import math
 
 from screen.facts.queries import branches, claim_of
 from screen.facts.record import Facts
+from screen.graph import Graph
+from screen.ops import CLASSES
 from screen.structure.softmaxes import FUSED
 from screen.structure.types import Stream, Sublayer, Unknown
 from screen.theorems.depth_scale import deepnorm
@@ -14,6 +16,8 @@ from screen.theorems.depth_scale import deepnorm
 ONE_KEY = 50.0
 """Root mean square of logits at which a softmax holds on one key, however many there are: Gaussian logits do so from √(2·ln n) on, 3.9 for 2,048 keys
 and 6.4 for 10⁹ (random energy model, Derrida 1981). Our own choice, far beyond both."""
+PRODUCTS = ("matmul", "bmm", "mm", "baddbmm")
+"""Of queries with keys; its last two operands."""
 MODULES = {"layernorm": "nn.LayerNorm", "rmsnorm": "nn.RMSNorm"}
 
 
@@ -25,13 +29,30 @@ def norm_code(stream: Stream) -> str:
 
 
 def head_width(facts: Facts, sublayer: Sublayer) -> int | None:
-    """Features of a query that its logits are sums over, where attention is one call."""
+    """Features of a query that its logits are sums over; None where they are not one number."""
     analysis = facts.analysis(sublayer)
     if isinstance(analysis, Unknown):
         return None
-    nodes = [facts.graph.nodes[s.node] for s in analysis.bounds.softmaxes if s.role == "attention"]
-    widths = {(facts.graph.nodes[n.inputs[0]].shape or (0,))[-1] if n.op in FUSED and n.inputs else 0 for n in nodes}
+    widths = set[int]().union(*(_summed(facts.graph, s.node) for s in analysis.bounds.softmaxes if s.role == "attention"))
     return widths.pop() or None if len(widths) == 1 else None
+
+
+def _summed(graph: Graph, softmax: int) -> set[int]:
+    """The sizes of the axes over which products make the logits of a softmax; what maps add to them (biases of positions) is left out."""
+    nodes, found, seen = graph.nodes, set[int](), set[int]()
+    todo = list(nodes[softmax].inputs[:1])
+    if nodes[softmax].op in FUSED:
+        return {(nodes[i].shape or (0,))[-1] for i in todo}
+    while todo:
+        here = todo.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if nodes[here].op in PRODUCTS:
+            found.add((nodes[nodes[here].inputs[-2]].shape or (0,))[-1])
+        elif CLASSES.get(nodes[here].op) not in ("weighted", "norm"):
+            todo += nodes[here].inputs
+    return found
 
 
 def qk_norm_code(facts: Facts, sublayer: Sublayer) -> str:

@@ -209,3 +209,14 @@ def test_blocks_that_were_initialised_more_or_less_often_start_alike() -> None:
     facts = derive(trace(b.model, b.args, b.kwargs, initialisers=b.initialisers))
     found = facts.recursion(facts.streams[0])
     assert not isinstance(found, Unknown), found.reason
+
+
+def test_a_twin_takes_no_more_than_its_own_call_did() -> None:
+    """T5's attention writes to queries after the maps were filled: maps of the same shape in later layers were never scaled as queries are."""
+    sizes = {"num_layers": 2, "d_model": 128, "num_heads": 4, "d_kv": 32, "d_ff": 256, "vocab_size": 64}
+    record = dict(built("hf:t5", **sizes).initialisers)
+    for stack in ("encoder", "decoder"):
+        for layer in range(2):
+            attention = f"{stack}.block.{layer}.layer.0.SelfAttention"
+            assert [i.args[1] for i in record[f"{attention}.k.weight"] if i.op == "normal_"] == [1.0, 128**-0.5]
+            assert [i.args[1] for i in record[f"{attention}.q.weight"] if i.op == "normal_"] == [1.0, (128 * 32) ** -0.5]

@@ -149,9 +149,13 @@ class Recorder(TorchFunctionMode):
             self._empty.add(key)
             self._alive.append(result.untyped_storage())
 
-    def take(self, target: nn.Parameter, source: nn.Parameter) -> None:
-        """`target` has the history of `source`."""
-        if history := self._histories.get(_key(source)):
+    def so_far(self, parameter: nn.Parameter) -> tuple[Initialiser, ...]:
+        """What has been done to a parameter up to now."""
+        return tuple(self._histories.get(_key(parameter), ()))
+
+    def take(self, target: nn.Parameter, history: tuple[Initialiser, ...]) -> None:
+        """`target` has this history."""
+        if history:
             self._begin(target, history)
 
     def forget(self, tensor: Tensor) -> None:
