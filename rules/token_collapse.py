@@ -85,13 +85,18 @@ def _in_words(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
     if outcome.result not in ("violated", "conditional") or not isinstance(apart, float) or not crossed:
         return outcome
     skip = f"Every skip of `{stream.name}` passes through a norm ({crossed} on the way)"
-    size = f"1 − cos between tokens is {apart:.2g} after {facts.depth(stream)} blocks at the start (0: all alike)"
+    depth = facts.depth(stream)
+    size = f"1 − cos between tokens is {apart:.2g} after {depth} blocks at the start (0: all alike)"
     last = "warm-up and a lower learning rate have to make up for that" if outcome.condition == "warm-up" else "there is little left to learn from"
+    plain = f"{skip}, and {size}: {last}."
+    if apart > APART:
+        still = f"at the start tokens stay apart (1 − cos {apart:.2g} after {depth} blocks, 0: all alike)"
+        plain = f"{skip}, so that no gradient arrives as it left: {last}; {still}."
     constants = deepnorm_code(facts, stream) if _deepnorm_helps(facts, stream) else None
     options = ["norms inside the branches, `x = x + f(norm(x))`, and one behind the last block"]
     if constants is not None:
         options.append(f"`x = norm(α * x + f(x))` with α = {constants[0]}, and V, O and both maps of the FFN × {constants[1]} (DeepNorm)")
-    return replace(outcome, plain=f"{skip}, and {size}: {last}.", remedy=outcome.remedy or "; or ".join(options))
+    return replace(outcome, plain=plain, remedy=outcome.remedy or "; or ".join(options))
 
 
 def _deepnorm_helps(facts: Facts, stream: Stream) -> bool:

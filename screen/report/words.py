@@ -66,7 +66,7 @@ CONDITIONS = {
     "run-time-scale": "the scale that is set at run time fits the depth",
     "stream-gain": "the factors on the residual stream stay near 1",
     "learned-scale": "the learned scales that start at zero stay small",
-    "small-gain": "the branches without norms stay small",
+    "small-gain": "the branches stay small beside the stream",
     "converged-iteration": "the estimated norms of weights follow the weights",
     "float16-range": "activations stay inside the range of float16",
     "final-norm": "the head reads a stream of bounded size",
@@ -384,7 +384,7 @@ def stream_facts(stream: StreamPart) -> list[tuple[str, str]]:
 def ports(sublayer: SublayerPart, stream: StreamPart) -> str:
     """What feeds the branch besides its main input; empty when there is nothing to say. A port named like its stream has no better name."""
     fed = [p for p in sublayer.ports if p.name != "x" or p.normed == "partly"]
-    normed = {"yes": "normed", "no": "no norm on the way", "partly": "normed in part", "unknown": "not known whether normed"}
+    normed = {"yes": "normed", "no": "no norm in the branch", "partly": "normed in part", "unknown": "not known whether normed"}
     return "; ".join((p.name if p.stream in (p.name, stream.name, "stream") else f"{p.name} from {p.stream}") + f" ({normed[p.normed]})" for p in fed)
 
 

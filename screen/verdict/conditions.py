@@ -21,7 +21,7 @@ CONDITIONS = {
     "run-time-scale": "the scale that is set when the model runs compensates for depth (2N(v² + w²)/α² at most about 1)",
     "stream-gain": "the product over depth of the scales on the stream is near 1 and stays so: a low learning rate on learned ones",
     "learned-scale": "the learned scales that start at zero stay small: a low learning rate or weight decay on them",
-    "small-gain": "the gain of the branches without norms stays small for this depth",
+    "small-gain": "the gain of the branches, what they add and how steep they are beside the stream, stays small for this depth",
     "converged-iteration": "the vectors that a weight's norm is estimated with follow the weight: a power iteration in every step, and small steps",
     "float16-range": "activations stay inside the range of float16 (largest value 65504): loss scaling does not help the forward pass",
     "bounded-head": "the head's logits stay bounded: z-loss, or a small learning rate with weight decay",

@@ -21,7 +21,7 @@ from screen.verdict.risk.setting import NOT_ADAM, Item, Setting, moved, setting_
 SMALLEST, LARGEST = 1e-8, 0.3
 """Learning rates between which a limit is looked for; the larger one is the largest of any run that the constants were fitted to."""
 LIMITED_BY: Mapping[ChannelId, str] = {
-    "D": "tokens grow alike over depth",
+    "D": "tokens grow alike over depth as weights grow",
     "R": "the residual stream grows",
     "L": "attention logits grow",
     "O": "the head's logits drift",
