@@ -264,6 +264,21 @@ class Flow:
         mask = mask_of(i for i, key in enumerate(self.key) if key)
         return tuple([a & mask for a in self.ancestors])
 
+    @cached_property
+    def fixed(self) -> tuple[bool, ...]:
+        """Products of one value with a matrix that is neither data nor trained (a frozen mixing of tokens, a transform): key ops of a branch that has
+        no other."""
+        return tuple([
+            k == "product" and len(n.inputs) == 2 and sorted((self.data[i], self.trained[i]) for i in n.inputs) == [(False, False), (True, False)]
+            for n, k in zip(self.graph.nodes, self.classes, strict=True)
+        ])
+
+    @cached_property
+    def fixed_above(self) -> tuple[int, ...]:
+        """As `keys`, of such products."""
+        mask = mask_of(i for i, fixed in enumerate(self.fixed) if fixed)
+        return tuple([a & mask for a in self.ancestors])
+
     def depends(self, node: int, on: int) -> bool:
         """Whether the value of `node` depends on that of `on`."""
         return bool(self.ancestors[node] >> on & 1)

@@ -248,6 +248,15 @@ def _clamp(walk: Walk, node: Node, states: dict[int, State], moved: list[int]) -
     return (RISES if state.plus else LOST) if high is None else (FALLS if state.minus else LOST)
 
 
+def _extreme(walk: Walk, node: Node, states: dict[int, State], moved: list[int]) -> State:
+    """The larger or smaller of what grows and what stays: cut off at one end."""
+    state, others = states[moved[0]], [i for i in node.inputs if i != moved[0]]
+    if len(node.args) != 2 or len(others) != 1 or len(moved) != 1 or not isinstance(state, Growth):
+        return LOST
+    upper = node.op in ("maximum", "max")
+    return (RISES if state.plus else LOST) if upper else (FALLS if state.minus else LOST)
+
+
 def _chosen(walk: Walk, node: Node, states: dict[int, State], moved: list[int]) -> State:
     """Where a mask that stays says so."""
     floats = [i for i in moved if walk.flow.is_float(walk.graph.nodes[i])]
@@ -295,6 +304,7 @@ _RULES: dict[str, Rule] = {
     "clamp": _clamp,
     "clamp_min": _clamp,
     "clamp_max": _clamp,
+    **dict.fromkeys(("maximum", "minimum", "max", "min"), _extreme),
     "where": _chosen,
     "masked_fill": _chosen,
     "alias": _same,

@@ -143,6 +143,8 @@ class Softmax:
     """Whether gradients are kept from the logits, for comparison."""
     cap: float = 0.0
     """c of c·tanh(u/c) with 1/c already in τ: the logits' spread is that of the capped value, their gradient has E φ'²; 0 without a cap."""
+    within: float = math.inf
+    """Where the logits are cut off, which none must reach."""
 
     def _square(self, query: Moments, key: Moments) -> float:
         """s² of the logits of keys."""

@@ -27,8 +27,9 @@ from dataclasses import dataclass
 from screen.calculi.meanfield.activation_kernels import Kernel
 from screen.calculi.meanfield.attention import Softmax
 from screen.calculi.meanfield.experts import Routing
-from screen.calculi.meanfield.linear_steps import Average, Backs, Begin, Join, Part, Shift, Slots, Stretch, Sum, Within, give
+from screen.calculi.meanfield.linear_steps import REACH, Average, Backs, Begin, Join, Part, Shift, Slots, Stretch, Sum, Within, give
 from screen.calculi.meanfield.moments import Gradient, Moments
+from screen.calculi.meanfield.stop import Stop
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,8 @@ class Attend:
         return self.core.capped(math.sqrt(square + self.variance(slots)))
 
     def forward(self, slots: Slots) -> None:
+        if math.isfinite(self.core.within) and self.logit_rms(slots) * REACH > self.core.within:
+            raise Stop("a clamp on attention logits is reached", self.node)
         slots[self.target] = self.core.forward(slots[self.query], slots[self.key], slots[self.value], self.variance(slots))
 
     def backward(self, slots: Slots, backs: Backs) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -100,12 +101,15 @@ class Logits:
     cap: float = 0.0
     """c of c·tanh(u): a cap on the logits; 0 without one."""
     places: tuple[Places, ...] = ()
+    within: float = math.inf
+    """Where they are cut off."""
 
     def times(self, number: float) -> Logits:
         """These logits times a number."""
+        within = self.within * abs(number) if number else self.within
         if self.cap:
-            return replace(self, cap=self.cap * number)
-        return replace(self, scale=self.scale * number, places=tuple(replace(p, square=p.square * number**2) for p in self.places))
+            return replace(self, cap=self.cap * number, within=within)
+        return replace(self, scale=self.scale * number, within=within, places=tuple(replace(p, square=p.square * number**2) for p in self.places))
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Branch(Region):
         flow, stack, seen = self.flow, [self.output], set[int]()
         while stack:
             node = stack.pop()
-            if node in seen or node not in self.members or flow.key[node] or is_bounded_gate(flow, node):
+            if node in seen or node not in self.members or self.key[node] or is_bounded_gate(flow, node):
                 continue
             seen.add(node)
             norm = self.norms.by_node.get(node)

@@ -64,7 +64,7 @@ def walk_out(branch: Region) -> Exit:
                 ends.append(node)
             continue
         edges = _out_edges(branch, node)
-        if branch.border(node) is not None or flow.key[node] or not edges:
+        if branch.border(node) is not None or branch.key[node] or not edges:
             ends.extend([node] if flow.data[node] else [])
             continue
         straight = straight and (len(edges) == 1 or any(_is_state(branch, e.source) for e in edges))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import operator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -131,6 +132,11 @@ class Region:
         return None
 
     @cached_property
+    def key(self) -> tuple[bool, ...]:
+        """The graph's key ops; in a branch that holds none, its products with matrices that nobody trains as well."""
+        return self.flow.key if any(self.flow.key[i] for i in self.region) else tuple(map(operator.or_, self.flow.key, self.flow.fixed))
+
+    @cached_property
     def _origin(self) -> int:
         return self.chains.origin(self.chain)
 
@@ -164,7 +170,7 @@ class Region:
     def home(self) -> int:
         """The innermost call that holds the add and some key op of the branch: `Residual.forward(x, y)` holds the add alone."""
         graph = self.flow.graph
-        held = {c for i in self.region if self.flow.key[i] for c in graph.call_path(graph.nodes[i].call)}
+        held = {c for i in self.region if self.key[i] for c in graph.call_path(graph.nodes[i].call)}
         path = graph.call_path(graph.nodes[self.add].call)
         return next((c for c in reversed(path) if c in held), path[-1])
 
@@ -172,7 +178,7 @@ class Region:
     def member(self) -> tuple[int, int, int] | None:
         """(list, member, how often it had been called before) around its last key op, of the outermost list of modules; None where there is none."""
         graph = self.flow.graph
-        last = max((i for i in self.region if self.flow.key[i]), default=None)
+        last = max((i for i in self.region if self.key[i]), default=None)
         found: tuple[int, int, int] | None = None
         for call in reversed(graph.call_path(graph.nodes[last].call)) if last is not None else ():
             here: int | None = graph.calls[call].module
@@ -204,7 +210,7 @@ class Region:
     def ways(self) -> dict[int, Way]:
         """For each node of the region how the stream reaches it without passing a key op."""
         table: dict[int, Way] = {}
-        key, norms, members = self.flow.key, self.norms.by_node, self.members
+        key, norms, members = self.key, self.norms.by_node, self.members
         for node in self.region:
             if key[node]:
                 table[node] = NOTHING
@@ -229,7 +235,7 @@ class Region:
     def entries(self) -> tuple[Entry, ...]:
         """Key ops (and the output itself) that read the stream."""
         found = []
-        key = self.flow.key
+        key = self.key
         for node in self.region:
             if not key[node] and node != self.output:
                 continue
@@ -237,7 +243,7 @@ class Region:
             ways = NOTHING.union(*(self.way(i) for i in inputs))
             if ways:
                 found.append(Entry(node, ways, tuple(i for i in inputs if self.way(i))))
-        keyed = [e for e in found if self.flow.key[e.node]]
+        keyed = [e for e in found if self.key[e.node]]
         return tuple(keyed or found)
 
     @cached_property
@@ -248,7 +254,7 @@ class Region:
         seen: set[int] = set()
         while stack:
             node = stack.pop()
-            if node in seen or self.border(node) is not None or self.flow.key[node] or not self.way(node):
+            if node in seen or self.border(node) is not None or self.key[node] or not self.way(node):
                 continue
             seen.add(node)
             norm = self.norms.by_node.get(node)

@@ -157,7 +157,22 @@ class Chains:
         if self._filters(edge, passed):
             return False
         others = self.others(edge)
-        return any(keys[i] | passed != passed and self.flow.depends(i, source) for i in others)
+        return any(self.flow.depends(i, source) and (keys[i] | passed != passed or self.is_of_table(i, edge.source)) for i in others)
+
+    def is_of_table(self, node: int, state: int) -> bool:
+        """Whether a value brings a product with a matrix that nobody trains, and no share of the state: a norm or another function stands between."""
+        if not self.flow.fixed_above[node] & ~self.flow.fixed_above[state]:
+            return False
+        stack, seen = [node], set[int]()
+        while stack:
+            here = stack.pop()
+            if here in seen:
+                continue
+            seen.add(here)
+            if self.flow.depends(state, here):
+                return False
+            stack.extend(e.source for e in self.into[here] if e.kind not in ("norm", "activation"))
+        return True
 
     def _filters(self, edge: Edge, passed: int) -> bool:
         """x − pool(x): the stream loses its moving average (Autoformer); no branch is added."""
@@ -316,7 +331,7 @@ class Chains:
                 if node in seen or node in known or node in own or not self.flow.data[node]:
                     continue
                 seen.add(node)
-                if self.flow.key[node]:
+                if self.flow.key[node] or self.flow.fixed[node]:
                     return True
                 stack.extend(self.flow.graph.nodes[node].inputs)
         return False

@@ -16,6 +16,7 @@ _OPERATORS: dict[str, Callable[[float, float], float]] = {
 
 _KNOWN = frozenset({*OPS, *_OPERATORS, "clamp", "alias", "softmax"})
 LITERALS = frozenset({"tensor", "scalar_tensor", "as_tensor"})
+FILLED = frozenset({"full", "full_like", "new_full"})
 
 
 def start_of(graph: Graph, index: int) -> float | None:
@@ -41,6 +42,8 @@ def _start(graph: Graph, node: Node, found: dict[int, float | None]) -> float | 
     """The number of a node from those of its inputs."""
     if node.op in SOURCES:
         return starting_value_of(graph.histories.get(node.name, ()))
+    if node.op in FILLED:
+        return next((float(a) for a in node.args[-1:] if isinstance(a, int | float)), None)
     if node.op in LITERALS:
         return float(node.args[0]) if node.args and isinstance(node.args[0], int | float) else None
     if CLASSES.get(node.op) in CARRIES or node.op == "alias":

@@ -15,7 +15,7 @@ from screen.calculi.meanfield.activation_kernels import FUNCTIONS
 from screen.calculi.meanfield.causal import _product
 from screen.calculi.meanfield.lower.axes import COPIES, REGROUPS, SAME, Layout, stream_layout
 from screen.calculi.meanfield.lower.lower import Reader
-from screen.calculi.meanfield.lower.sums import CLAMPS
+from screen.calculi.meanfield.lower.ends import CLAMPS
 from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.stop import Stop

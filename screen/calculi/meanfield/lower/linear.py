@@ -146,7 +146,7 @@ class Maps(Tables):
             raise Stop("queries, keys and values are not independent of each other", node.index)
         if rows.masked:
             self.assumptions.add(MASKED)
-        core = Softmax(rows.width, rows.scale, rows.masked, self.tokens, rows.heads, cap=rows.cap)
+        core = Softmax(rows.width, rows.scale, rows.masked, self.tokens, rows.heads, cap=rows.cap, within=rows.within)
         slot, places = self.writer.slot(), tuple((p.query.slot, p.square) for p in rows.places)
         self.writer.steps.append(Attend(rows.query.slot, rows.key.slot, value.slot, slot, core, node.index, places))
         layout = (*rows.query.layout[:-1], value.layout[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from screen.calculi.meanfield.activation_kernels import kernel
+from screen.calculi.meanfield.activation_kernels import FUNCTIONS, kernel
 from screen.calculi.meanfield.lower.axes import features, is_features
 from screen.calculi.meanfield.lower.context import BIASED, Read
 from screen.calculi.meanfield.lower.functions import joined, named_function
@@ -18,27 +18,36 @@ from screen.structure.dataflow import number
 
 OUT = -1e3
 """What is added to a logit at most, where it is left out of a softmax."""
+LEAST = -30.0
+"""Of e to this many nothing is left beside the weights of others."""
 
 
 class Entries(Sums):
     """Reads ops that work entry by entry."""
 
     def activation(self, node: Node) -> Read:
-        found = self.table[node.inputs[0]]
+        found = self.table[next(i for i in node.inputs if i in self.table)]
         if isinstance(found, Logits) and node.op == "tanh" and not found.rows and not found.cap:
             return replace(found, cap=1.0)
-        if isinstance(found, Logits) or len(set(node.inputs)) > 1:
+        ends = self.ends(node)
+        if isinstance(found, Logits) and ends is not None:
+            return self._clipped(node, found, *ends)
+        if isinstance(found, Logits) or (len(set(node.inputs)) > 1 and ends is None):
             raise Stop(f"`{node.op}` has no row in the recursion for these operands", node.index)
-        value = self.value(node.inputs[0])
+        value = self.value(next(i for i in node.inputs if i in self.table))
         if (far := self.clamped(node, value)) is not None:
             return far
         if node.op == "glu":
             return self._glu(node, value)
-        name, function = named_function(node)
+        name, function = named_function(node) if ends != (0.0, math.inf) else ("relu", FUNCTIONS["relu"])
         if function is None or not value.gaussian:
             what = "of a value that is not Gaussian" if function is not None else "with these settings"
             raise Stop(f"`{node.op}` {what} has no row in the recursion", node.index)
         return value.through(function, name)
+
+    def statistic(self, node: Node) -> Read:
+        """The larger or smaller one of two, where it is no statistic."""
+        return super().statistic(node) if self.ends(node) is None else self.activation(node)
 
     def _glu(self, node: Node, value: Value) -> Value:
         """a·σ(b) of the two halves of a Gaussian value along its features."""
@@ -141,6 +150,12 @@ class Entries(Sums):
         if node.op == "mul" and others and self._is_kept(node, others[0]):
             return replace(found, masked=found.masked or self.is_causal(others[0]))
         raise Stop(f"`{node.op}` on attention logits has no row in the recursion", node.index)
+
+    def _clipped(self, node: Node, found: Logits, low: float, high: float) -> Logits:
+        """Logits cut off so far out that none gets there, but for those that a mask leaves out: checked when sizes are known."""
+        if found.rows or not low < 0 < high or (found.masked and math.isfinite(low) and low > LEAST):
+            raise Stop(f"`{node.op}` on attention logits has no row in the recursion", node.index)
+        return replace(found, within=min(found.within, -low, high))
 
     def _is_kept(self, node: Node, mask: int) -> bool:
         """Whether logits are multiplied by a mask of which −c·(1 − mask) is added next, c being large (u·b − 1e4·(1 − b)): what the mask leaves out

@@ -6,12 +6,12 @@ import math
 from dataclasses import replace
 
 from screen.calculi.meanfield.lower.axes import Layout, features, is_features
+from screen.calculi.meanfield.lower.context import Read
+from screen.calculi.meanfield.lower.ends import ends_of
 from screen.calculi.meanfield.lower.tables import Tables
 from screen.calculi.meanfield.transfer import Average, Product, Shift, Sum, Within
 from screen.calculi.meanfield.values import Stop, Value
 from screen.graph import Node, Ref
-
-CLAMPS = frozenset({"clamp", "clamp_min", "clamp_max", "hardtanh"})
 
 
 class Sums(Tables):
@@ -53,7 +53,7 @@ class Sums(Tables):
             if _sequence(value.layout) < max(_sequence(left.layout), _sequence(right.layout)) and not value.common:
                 raise Stop(f"`{node.op}` spreads some tokens of a value over others", node.index)
 
-    def statistic(self, node: Node) -> Value:
+    def statistic(self, node: Node) -> Read:
         """A mean over the tokens of a sequence, in a whole block."""
         source = self.value(node.inputs[0])
         dim = node.args[1] if len(node.args) > 1 else node.kwarg("dim")
@@ -94,15 +94,17 @@ class Sums(Tables):
         self.writer.steps.append(Shift(settled.slot, slot, number**2, 0.0, number))
         return replace(settled, slot=slot, whole=None, gaussian=False)
 
+    def ends(self, node: Node) -> tuple[float, float] | None:
+        """(lowest, highest) of what a node cuts off its one data operand."""
+        data = [i for i in dict.fromkeys(node.inputs) if i in self.table]
+        return ends_of(node, data[0], self.weights.constant) if len(data) == 1 else None
+
     def clamped(self, node: Node, value: Value) -> Value | None:
         """A clamp so far out that no entry of a Gaussian value gets there; checked when sizes are known."""
-        if node.op not in CLAMPS or not value.gaussian or value.function is not None:
+        ends = self.ends(node)
+        if ends is None or not value.gaussian or value.function is not None:
             return None
-        names = ("min_val", "max_val") if node.op == "hardtanh" else ("min", "max")
-        ends = [node.args[p + 1] if len(node.args) > p + 1 else node.kwarg(n) for p, n in enumerate(names)]
-        if node.op == "clamp_max":
-            ends = [None, ends[0] if ends[0] is not None else node.kwarg("max")]
-        low, high = (float(e) if isinstance(e, int | float) else math.inf * s if e is None else math.nan for e, s in zip(ends, (-1, 1), strict=True))
+        low, high = ends
         if not low < 0 < high or (node.op == "hardtanh" and math.isinf(high)):
             return None
         settled, slot = self.writer.settled(value), self.writer.slot()
