@@ -12,6 +12,7 @@ from functools import cached_property
 
 from screen import ops
 from screen.graph import SOURCES, Graph, Node, Ref
+from screen.structure.axis_order import TURNS, axis_order
 
 
 def mask_of(nodes: Iterable[int]) -> int:
@@ -228,10 +229,16 @@ class Flow:
         return self.root(node.inputs[0]) == self.root(node.inputs[1])
 
     def root(self, node: int) -> int:
-        """The value behind all views."""
-        while self.classes[node] == "view" and self.graph.nodes[node].inputs:
+        """The value behind all views, new axes included."""
+        while self.graph.nodes[node].inputs and (self.classes[node] == "view" or self._adds_axes(self.graph.nodes[node])):
             node = self.graph.nodes[node].inputs[0]
         return node
+
+    def _adds_axes(self, node: Node) -> bool:
+        """`x[..., None]`: all entries, in their order."""
+        shape, before = node.shape, self.graph.nodes[node.inputs[0]].shape
+        plain = node.op == "getitem" and len(node.inputs) == 1 and shape is not None and before is not None
+        return plain and math.prod(shape or ()) == math.prod(before or ()) and len(shape or ()) > len(before or ())
 
     def _has_key_above(self, node: int) -> bool:
         """Whether an index was computed with weights (asked while `weighted` is being made, so by class alone)."""
@@ -322,6 +329,7 @@ def one_behind(flow: Flow, node: int) -> int | None:
         return None
     copied = here.op in SAME_SHAPE and (here.op != "alias" or len(here.inputs) == 1)
     unchanged = here.op in RESHAPES and flow.graph.nodes[here.inputs[0]].shape == here.shape
+    unchanged = unchanged or (here.op in TURNS - {"H", "mH", "adjoint"} and axis_order(here, rank := len(here.shape or ())) == tuple(range(rank)))
     return here.inputs[0] if copied or unchanged else None
 
 

@@ -192,10 +192,15 @@ def _read_exp(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
 
 def _read_square_product(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     """x·x over features, as a matrix product."""
-    if not flow.is_square(node):
+    axes: tuple[int, ...] = (-1,)
+    if node.op in ("dot", "vecdot"):
+        if len(node.inputs) not in (1, 2) or strip(flow, node.inputs[0]) != strip(flow, node.inputs[-1]):
+            return None
+        axes = axes_of(flow.operand(node, 2, "dim") or -1, len(flow.graph.nodes[node.inputs[0]].shape or ()))
+    elif not flow.is_square(node):
         return None
     source, centred = subject_of(readings, flow, flow.root(node.inputs[0]))
-    return Stat(source, (-1,), 2.0, centred, False, "square")
+    return Stat(source, axes, 2.0, centred, False, "square")
 
 
 def _read_root(flow: Flow, node: Node, readings: list[Reading]) -> Reading:

@@ -153,7 +153,7 @@ def _clamped_by_tables(value: Value, low: Value | float | None, high: Value | fl
 @row("atan2")
 def angle(walk: Walk, node: Node) -> Value:
     """The angle of a point, between −π and π: its slope has no bound near 0."""
-    return _between(walk, node, -math.pi, math.pi, Unknown("the angle of a point that may be 0 has no slope", (node.index,)))
+    return between(walk, node, -math.pi, math.pi, Unknown("the angle of a point that may be 0 has no slope", (node.index,)))
 
 
 @row("remainder")
@@ -162,7 +162,7 @@ def remainder(walk: Walk, node: Node) -> Value:
     step, value = walk.operand(node, 1, "other"), walk.first(node)
     if not isinstance(step, float) or not step or not math.isfinite(step):
         raise NotUnderstood("a divisor that is no number")
-    return replace(_between(walk, node, min(step, 0.0), max(step, 0.0), value.der), jump=node.index)
+    return replace(between(walk, node, min(step, 0.0), max(step, 0.0), value.der), jump=node.index)
 
 
 @row("copysign")
@@ -175,7 +175,7 @@ def copysign(walk: Walk, node: Node) -> Value:
     return replace(made.bare(), low=-top, high=top, jump=node.index)
 
 
-def _between(walk: Walk, node: Node, low: float, high: float, der: Bound) -> Value:
+def between(walk: Walk, node: Node, low: float, high: float, der: Bound) -> Value:
     """Values between two numbers, whatever they are made of."""
     made = constant(node.shape or (), low, high)
     still = all(is_zero(v.der) for i in walk.flow.counting[node.index] for v in walk._each(i))

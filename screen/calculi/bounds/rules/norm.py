@@ -46,7 +46,7 @@ def normed(walk: Walk, node: Node, norm: Norm) -> Value:
         return _grouped(walk, walk.graph.nodes[node.inputs[0]] if node.op == "getitem" else node, norm, source)
     if norm.type not in ("layernorm", "rmsnorm", "l2"):
         return walk.lost(node, "a norm whose bound is not worked out (axes that include tokens, or another statistic)")
-    divisor = _fused(walk, node, norm) if fused else _by_hand(walk, node, norm)
+    divisor = _fused(walk, node, norm) if fused else _by_hand(walk, node, norm) or _by_radius(norm)
     if divisor is None:
         return replace(walk.lost(node, "a norm whose divisor was not read"), after="norm")  # what follows is its gain all the same
     made = _normalised(walk, source, norm, divisor)
@@ -155,6 +155,11 @@ def _by_hand(walk: Walk, node: Node, norm: Norm) -> Divisor | None:
         if found is not None and abs(found.degree - 1.0) < 1e-9 and inverse == (node.op == "mul"):
             return found
     return None
+
+
+def _by_radius(norm: Norm) -> Divisor | None:
+    """The divisor as the norm was recognised: how large its values are, and nothing of how small it gets."""
+    return Divisor(1.0 / (norm.radius * math.sqrt(norm.size)), 1.0, 0.0) if norm.radius and norm.size > 0 else None
 
 
 def _read(walk: Walk, index: int, norm: Norm) -> tuple[Divisor | None, bool]:

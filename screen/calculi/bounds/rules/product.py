@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from screen.calculi.bounds.cosines import cosine
 from screen.calculi.bounds.interpreter import NotUnderstood, Walk, row
 from screen.calculi.bounds.mixed_norms import is_zero
 from screen.calculi.bounds.pointwise import by_number, multiplied
-from screen.calculi.bounds.rules.activation import applied
+from screen.calculi.bounds.rules.activation import applied, between
 from screen.calculi.bounds.rules.self_normed_weight import over_its_size
 from screen.calculi.bounds.value import Value, constant
 from screen.graph import Node
 from screen.structure.dataflow import strip
+from screen.structure.types import Unknown
 
 
 @row("mul")
@@ -21,6 +23,8 @@ def mul_(walk: Walk, node: Node) -> Value:
     known = over_its_size(walk, node)
     if known is not None:
         return known
+    if (top := cosine(walk, node)) is not None:
+        return between(walk, node, -top, top, Unknown("the slope of a cosine near vectors of length 0", (node.index,)))
     if isinstance(left, Value) and isinstance(right, float):
         return by_number(left, right)
     if isinstance(right, Value) and isinstance(left, float):

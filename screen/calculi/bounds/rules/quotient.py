@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from screen.calculi.bounds.cosines import cosine
 from screen.calculi.bounds.curves import inverted
 from screen.calculi.bounds.expr import Expr, mul, num, sym
 from screen.calculi.bounds.interpreter import NotUnderstood, Walk, row
 from screen.calculi.bounds.mixed_norms import NONE, Atoms, Bound, Fact, is_zero, query, tidy
 from screen.calculi.bounds.pointwise import as_value, by_number, multiplied
+from screen.calculi.bounds.rules.activation import between
 from screen.calculi.bounds.rules.self_normed_weight import over_its_size
 from screen.calculi.bounds.value import Value
 from screen.graph import Node, Ref
@@ -26,6 +28,8 @@ def div_(walk: Walk, node: Node) -> Value:
     share = _share(walk, node) or over_its_size(walk, node)
     if share is not None:
         return share
+    if (top := cosine(walk, node)) is not None:
+        return between(walk, node, -top, top, Unknown("the slope of a cosine near vectors of length 0", (node.index,)))
     if isinstance(right, Value):
         right = inverse(right) if right.low > 0 or right.high < 0 else _inverted(walk, node, right)
         return multiplied(walk, as_value(left, right), right)
