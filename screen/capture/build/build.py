@@ -24,7 +24,7 @@ from screen.capture.build import launcher, libraries, python_file, usual
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
-from screen.capture.build.caches import set_up
+from screen.capture.build.caches import set_up, waits
 from screen.capture.build.construct import Told, Values, attempted, construct, workshop
 from screen.capture.build.configs import Missing, Needs
 from screen.capture.build.examples import usage
@@ -327,17 +327,12 @@ def _ready(
 ) -> Built:
     """A built model with inputs, and the plain facts about it. `author`: the class or function that it came from, whose author may call it."""
     tried: list[str] = []
+    bare = on_meta(model) if waits(model) else None
     made = [*set_up(model)]
     args, kwargs = known[label] if label in known else _inputs(model, stated, inputs, config, made, tried)
-    own = Lookup(model).dtype
-    if tried and stated is None and (dtype := _asked_dtype(model, (args, kwargs), own)) is not None:
-        again: list[str] = []
-        given = _inputs(model.to(dtype), None, inputs, config, made, again)
-        if again:
-            model.to(own)
-        else:
-            (args, kwargs), tried = given, again
-            made.append(f"its weights are taken in {str(dtype)[6:]}, without which its forward does not run")
+    if tried and stated is None and (fed := _otherwise(model, bare, inputs, config, made, (args, kwargs))) is not None:
+        model, (args, kwargs), made = fed
+        tried = []
     if depth is not None and depth > DEEPEST:
         raise UsageError(f"`--depth` is at most {DEEPEST:,}", f"it is {depth:,}", "Take a smaller one")
     found = looks(model, args, kwargs, said=depth is not None)
@@ -356,6 +351,29 @@ def _ready(
     if depth is not None:
         raise whole_model(label, _depth(model, found.depth))
     return Built(label, model, args, kwargs, info, record)
+
+
+def _otherwise(
+    model: nn.Module, bare: nn.Module | None, inputs: tuple[str, ...], config: Any, made: list[str], failed: explicit.Inputs
+) -> tuple[nn.Module, explicit.Inputs, list[str]] | None:
+    """A model whose forward runs on none of the inputs tried, `failed` the furthest, with weights of the dtype that the failure speaks of, or with
+    caches for one sequence (`bare`, without any) in the place of those for two; None where it does not run so either."""
+    own = Lookup(model).dtype
+    for twin in (model, bare):
+        if twin is None:
+            continue
+        if twin is bare:
+            made, tried = [*set_up(twin, 1)], list[str]()
+            failed = _inputs(twin.eval(), None, inputs, config, made, tried)
+            if not tried:
+                return twin, failed, made
+        if (dtype := _asked_dtype(twin, failed, own)) is not None:
+            notes, tried = [*made], list[str]()
+            given = _inputs(twin.to(dtype), None, inputs, config, notes, tried)
+            if not tried:
+                return twin, given, [*notes, f"its weights are taken in {str(dtype)[6:]}, without which its forward does not run"]
+            twin.to(own)
+    return None
 
 
 def _inputs(

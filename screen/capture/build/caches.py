@@ -21,14 +21,19 @@ from screen.capture.build.reads import tree_of
 BATCH, LENGTH = 2, 64
 
 
-def set_up(model: nn.Module) -> tuple[str, ...]:
+def waits(model: nn.Module) -> bool:
+    """Does the forward assert that something is there which is not?"""
+    return any(getattr(model, name, 0) is None for name in _insisted(model))
+
+
+def set_up(model: nn.Module, batch: int = BATCH) -> tuple[str, ...]:
     """Call such methods, and say which."""
     done: list[str] = []
     for name in _insisted(model):
         if getattr(model, name, 0) is not None:
             continue
         methods = [m for m in vars(type(model)).values() if inspect.isfunction(m) and m.__name__ not in ("__init__", "forward") and _sets(m, name)]
-        sizes = _sizes(methods[0]) if len(methods) == 1 else None
+        sizes = _sizes(methods[0], batch) if len(methods) == 1 else None
         if sizes is None:
             continue
         try:
@@ -64,12 +69,12 @@ def _sets(method: Any, name: str) -> bool:
     return any(_own(t) and t.attr == name for t in targets)  # type: ignore[attr-defined]
 
 
-def _sizes(method: Any) -> list[int] | None:
+def _sizes(method: Any, batch: int) -> list[int] | None:
     """Sizes for what the method must be given; None where an annotation asks for something else."""
     wanted = [p for p in list(inspect.signature(method).parameters.values())[1:] if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     if any(p.annotation not in (p.empty, int, "int") for p in wanted):
         return None
-    return [BATCH if "batch" in p.name.casefold() else LENGTH for p in wanted]
+    return [batch if "batch" in p.name.casefold() else LENGTH for p in wanted]
 
 
-__all__ = ["set_up"]
+__all__ = ["set_up", "waits"]

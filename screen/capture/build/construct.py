@@ -236,8 +236,20 @@ def construct(
         model, recorder = attempted(build)
     except Exception as error:
         lacking = refused(error, kwargs)
-        if isinstance(error, ScreenError) or not lacking:
+        if isinstance(error, ScreenError):
             raise
+        if not lacking:
+            stated, place = ({}, "") if kwargs or settings else example(entry, [], globals_of(entry))
+            if not stated:
+                raise
+            own = Told()
+            try:
+                made = construct(name, entry, stated, module, own)
+            except Exception:
+                raise error from None
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            told.notes += [f"`{name}` does not build from its own defaults ({why}): it has the arguments of {place}", *own.notes]
+            return made
         more, place = _stated(lacking, kwargs)
         if place and not {*more} & {*settings}:
             told.notes.append(f"what its constructor refuses otherwise is that of {place}: {', '.join(f'`{k}`' for k in more)}")

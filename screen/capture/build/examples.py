@@ -60,7 +60,7 @@ class _Source:
 
 
 def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None) -> tuple[dict[str, Any], str]:
-    """Arguments by name of the nearest call that gives all of `wanted`, and its place (`train.py:12`); else of the call that gives most of them;
+    """Arguments by name of the nearest call that gives all of `wanted`, and some, and its place (`train.py:12`); else of the call that gives most of them;
     nothing where there is none. `seen`: what the code of `entry` sees by name."""
     try:
         file = os.path.abspath(inspect.getsourcefile(entry) or "")
@@ -73,7 +73,7 @@ def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None) -
         for call in _calls(source.tree, name):
             found = _arguments(call, signature, source, seen or {} if source.path == file else {})
             place = f"{os.path.basename(source.path)}:{source.first + call.lineno}"
-            if all(name in found for name in wanted):
+            if found and all(name in found for name in wanted):
                 return found, place
             if sum(name in found for name in wanted) > sum(name in best[0] for name in wanted):
                 best = found, place
@@ -258,7 +258,7 @@ def _literals(tree: ast.AST) -> dict[str, Any]:
         pairs = zip(target.elts, node.value.elts, strict=False) if several else [(target, node.value)]  # type: ignore[union-attr, attr-defined]
         for one, value in pairs:
             try:
-                found.setdefault(one.id if isinstance(one, ast.Name) else "", _value(value, {}, {}, {}))
+                found.setdefault(one.id if isinstance(one, ast.Name) else "", _value(value, found, {}, {}))
             except _Open:
                 continue
     return found

@@ -212,6 +212,7 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         for a, b in itertools.pairwise(operands):
             yield from _met(found, values, a, b)
     else:
+        yield from _single(values) if found.name == "__setitem__" else ()  # a cache of one sequence
         for a, b in itertools.combinations(operands[:4], 2):
             yield from _met(found, values, a, b)
 
@@ -295,6 +296,8 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[
             for name in _sources(found, values, one):
                 yield from ((name, v) for v in _lengthened(values[name], have, wanted))
     if a.dim() != b.dim():
+        if a.numel() == b.numel():  # the batch was laid along the tokens and did not come back, which fits one sequence alone
+            yield from _single(values)
         low, high = (a, b) if a.dim() < b.dim() else (b, a)
         for name in _sources(found, values, low):
             if values[name].shape == low.shape:
@@ -340,6 +343,10 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
         said = condition(frame.f_code.co_filename, line) or said
     yield from _divisible(found, values, said, {**frame.f_globals, **frame.f_locals})
     text = str(result.error)
+    if any(word in text for word in _NUMBER):
+        asked = [frame.f_locals.get(n.id) for n in ast.walk(said) if isinstance(n, ast.Name)]
+        yield from ((name, number) for name, value in values.items() if any(v is value for v in asked) for number in (1, 0))
+        return
     wanted: int | None = None
     if isinstance(said, ast.Assert):
         wanted = next((n.value for n in ast.walk(said.test) if isinstance(n, ast.Constant) and type(n.value) is int and 0 < n.value < 6), None)
@@ -361,6 +368,8 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
                 yield from ((name, v) for v in _axes(values[name], count, look))
 
 
+_NUMBER = ("Boolean value of Tensor with more than one value", "only integer tensors of a single element")
+"""What torch says where a tensor stands for a number: in a condition (`assert step > 0`), or as a place (`self.heads[step]`)."""
 _AXES = re.compile(r"expected (\d)\+? dims\. Received (\d)-dim")
 _CHUNKS = re.compile(r"can't divide axis of length (\d+) in chunks of (\d+)")
 """What einops says of a tensor that its pattern does not fit (einops/einops.py, `_apply_recipe`)."""
@@ -449,6 +458,7 @@ def _axes(value: Tensor, count: int, look: Lookup) -> Iterator[Tensor]:
         for k in (3, 4, 2):
             if count == value.dim() + 1:
                 yield look.floats(*value.shape, k)
+                yield value.unsqueeze(-1).repeat(*[1] * value.dim(), k)
     channels = [value.shape[1]] if value.dim() > 3 else list(dict.fromkeys([*value.shape[-1:], *look.widths[:3]]))
     if value.dim() in (1, 2, 3) and count <= 3:
         for width in channels:

@@ -282,21 +282,57 @@ class Chains:
 
     def _candidates(self) -> list[Chain]:
         """Chains with residual adds that reach an output, the longest first, each with adds of its own."""
-        live = self.live
-        ends = [i for i, b in enumerate(self.best) if b.adds and live >> i & 1]
         walked, known = set[int](), set[int]()
         found: list[Chain] = []
-        for end in sorted(ends, key=lambda i: (-self.best[i].length, -i)):
+        groups: list[Chain] = []
+        for end in sorted(self._ends, key=lambda i: (-self.best[i].length, -i)):
             if end in walked:
+                continue
+            chain = self.chain(end)
+            if (fork := self._dives(chain)) is not None:
+                groups.append(_behind(chain, fork))
+                walked.update(groups[-1].nodes[1:])
                 continue
             length, fresh = self.best[end].length, self._fresh_adds(end, walked)
             if fresh < length and not self._leaves(length, fresh):
                 continue
-            chain = self.chain(end)
             if not found or self._brings_key(chain, known):
                 found.append(chain)
                 known.update(chain.nodes)
-        return found
+        return found + groups
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Residual adds that reach an output."""
+        return [i for i, b in enumerate(self.best) if b.adds and self.live >> i & 1]
+
+    def _dives(self, chain: Chain) -> int | None:
+        """Where a chain leaves a stream for the inside of that stream's next branch, so that it counts blocks of another level: groups of blocks
+        with a skip around each, `x + conv(group(x))`. The branch before it or the one after it holds a group as well; one skip around all blocks is
+        another thing."""
+        nodes, sink = set(chain.nodes), chain.nodes[-1]
+        around = [e for e in self._ends if e > sink and self.flow.depends(e, sink)]
+        forks = {self._carried(e, nodes): e for e in around}
+        for fork in sorted((f for f in forks if f in nodes and sum(a > f for a in chain.adds) >= 2), reverse=True):
+            before = [a for a in chain.adds if a <= fork][-1:]
+            after = [e for e in around if e > forks[fork] and self._carried(e, {forks[fork]}) == forks[fork]]
+            if any(self._holds_group(a) for a in (*before, *after)):
+                return fork
+        return None
+
+    def _carried(self, add: int, nodes: set[int]) -> int:
+        """The state that an add is carried from: the nearest of `nodes`, or the add or the source before it."""
+        node = add
+        while (edge := self.best[node].edge) is not None and (node == add or not (node in nodes or self.best[node].adds)):
+            node = edge.source
+        return node
+
+    def _holds_group(self, add: int) -> bool:
+        """Whether the branch that is added has a chain of two adds or more inside."""
+        edge = self.best[add].edge
+        assert edge is not None
+        inside = [v for v in self._ends if edge.source < v < add and any(self.flow.depends(o, v) for o in self.others(edge))]
+        return any(_leads_through(self.best, v, edge.source) and _own_adds(self.best, v, edge.source) >= 2 for v in inside)
 
     def _fresh_adds(self, end: int, walked: set[int]) -> int:
         """How many adds stand on the best chain before it meets one that was walked earlier (from there on they are one); walks it."""
@@ -396,6 +432,20 @@ class Chains:
             if carried:
                 reach.add(node)
         return bool(around)
+
+
+def _behind(chain: Chain, node: int) -> Chain:
+    """The rest of a chain from a node on."""
+    place = chain.nodes.index(node)
+    return Chain(chain.nodes[place:], chain.edges[place:], tuple(a for a in chain.adds if a > node))
+
+
+def _leads_through(table: Sequence[Best], end: int, start: int) -> bool:
+    """Whether the chain to a node passes another one."""
+    node = end
+    while node > start and (edge := table[node].edge) is not None:
+        node = edge.source
+    return node == start
 
 
 def _leads_to(table: Sequence[Best], end: int, start: int) -> bool:
