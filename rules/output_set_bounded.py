@@ -16,7 +16,9 @@ from screen.facts.advice import norm_code
 from screen.facts.queries import (
     free_weight, grows_with_stream, growth_of, is_output_bounded, is_sum_normed, reads_grown_state, starts_at_zero, unproven,
 )  # fmt: skip
-from screen.rule import Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+from screen.rule import (
+    DECAY, Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
+)  # fmt: skip
 
 NEEDS = ("streams.kinds.sublayers", "analyses", "claims")
 RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", NEEDS, "Kan et al., theorem 2")
@@ -98,7 +100,7 @@ def _unbounded(facts: Facts, stream: Stream, sublayer: Sublayer, name: str, site
             "above a threshold",
         ),
         numbers=numbers,
-        remedy=f"a norm on what the branch adds, `x = x + norm(f(x))` with `norm = {norm_code(stream)}`; or decoupled weight decay (AdamW)",
+        remedy=f"a norm on what the branch adds, `x = x + norm(f(x))` with `norm = {norm_code(stream)}`; or {DECAY}",
         plain=f"{name}: nothing in the code limits what it adds ({by}); it stays bounded only where training keeps the weights so.",
         condition="learned-scale" if starts_at_zero(sublayer) else "bounded-weights",
     )

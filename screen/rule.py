@@ -22,6 +22,8 @@ Severity = Literal["error", "warning", "note"]
 Result = Literal["holds", "violated", "conditional", "not_applicable", "cannot_tell"]
 Basis = Literal["derived", "measured", "declared"]
 Number = float | int | str
+DECAY = "decoupled weight decay (AdamW)"
+"""The option of a remedy, behind `; or `, that a recipe may have taken."""
 GAINS_HELD = "gains and temperatures are fixed"
 """What a bound rests on that the gains of norms, or a learned temperature, leave free."""
 
@@ -222,7 +224,7 @@ def scaled(stream: Stream, sublayer: Sublayer, what: str, theorem: str = "") -> 
 
 
 __all__ = [
-    "GAINS_HELD", "PRELUDE", "STACK", "Basis", "ChannelId", "Example", "Facts", "Finding", "Kind", "LoadedRule", "Number", "Outcome", "Place",
-    "Result", "Rule", "RuleFault", "RuleRun", "Severity", "Site", "Step", "Stream", "Sublayer", "Unknown", "at", "blame", "describe",
+    "DECAY", "GAINS_HELD", "PRELUDE", "STACK", "Basis", "ChannelId", "Example", "Facts", "Finding", "Kind", "LoadedRule", "Number", "Outcome",
+    "Place", "Result", "Rule", "RuleFault", "RuleRun", "Severity", "Site", "Step", "Stream", "Sublayer", "Unknown", "at", "blame", "describe",
     "each_sublayer", "first_reason", "layers_text", "or_not_applicable", "place_of", "scaled",
 ]

@@ -22,10 +22,9 @@ from screen.outcomes.fit import Known
 from screen.outcomes.rows import Row
 from screen.recipe import Recipe
 from screen.verdict.risk import Features, assess, limits
-from screen.verdict.risk.assess import flip
+from screen.verdict.risk.assess import largest
 from screen.verdict.risk.channels import overall, worst_risks
-from screen.verdict.risk.constants import EXPECTED, VALUES
-from screen.verdict.risk.limits import LARGEST, SMALLEST
+from screen.verdict.risk.constants import EXPECTED, SMALLEST, VALUES
 from screen.verdict.risk.setting import moved, setting_of
 
 TYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -101,8 +100,7 @@ def _measured(cell: Cell, steps: FirstSteps) -> Prediction:
     def risk(lr: float) -> float:
         return steps.told(overall(worst_risks(((f, moved(s, "lr", lr)) for f, s in settings), VALUES)), lr)
 
-    found = flip(risk, SMALLEST, LARGEST, EXPECTED)
-    return Prediction(found if found is not None else SMALLEST if risk(SMALLEST) >= EXPECTED else LARGEST, risk(cell.lr), EXPECTED)
+    return Prediction(largest(risk), risk(cell.lr), EXPECTED)
 
 
 def predictor_of(rows: Iterable[Mapping[str, Any]], progress: Callable[[str], None] = lambda text: None, *, measure: bool = False) -> Predictor:

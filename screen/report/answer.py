@@ -7,20 +7,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from screen.recipe import Recipe
 from screen.report import groups, words
 from screen.report.annotation import file_of
 from screen.report.groups import worth_reading
 from screen.report.schema import ChangePart, Channel, ClaimPart, FindingPart, Report, SidesPart
-from screen.rule import GAINS_HELD
+from screen.rule import DECAY, GAINS_HELD
 from screen.verdict.channels import lower
-from screen.verdict.risk.limits import SMALLEST
+from screen.verdict.risk.constants import SMALLEST
 from screen.verdict.under_recipe import WORDS
 from screen.visible import clean
 
 MOST = 3
 """Changes that are shown."""
-MOST_RATE = 10.0
-"""Learning rate up to which a limit is looked for."""
 ALIKE = 1.15
 """Ratio of two learning rates up to which they are the same: they are estimated to no more than two digits."""
 
@@ -177,9 +176,16 @@ def _changes(report: Report) -> tuple[Change, ...]:
     found: dict[str, list[FindingPart]] = {}
     for f in grave or open_:
         found.setdefault(f.remedy, []).append(f)
-    changes = [(same[0], _change(report, what, same)) for what, same in found.items()]
+    tried = [(same[0], _change(report, what, same)) for what, same in found.items()]
+    changes = [pair for pair in tried if not _only_worse(report, pair[1])]
     changes.sort(key=lambda pair: (groups.gravity(pair[0]), *_rank(report, pair[1])))
     return tuple(change for _, change in changes[:MOST])
+
+
+def _only_worse(report: Report, change: Change) -> bool:
+    """Whether screening the changed graph found all that could be tried of a change to worsen something, and to help nothing."""
+    tried = [c for c in report.changes if set(change.codes) & set(c.codes)]
+    return bool(tried) and all((c.opens or _ratio(c) <= 1 / ALIKE) and not c.closes and not c.eases and _ratio(c) < ALIKE for c in tried)
 
 
 def _rank(report: Report, change: Change) -> tuple[int, float]:
@@ -192,9 +198,9 @@ def _rank(report: Report, change: Change) -> tuple[int, float]:
 def _ratio(change: ChangePart) -> float:
     """Of the learning rate with a change to the one without; 1 where it is not known."""
     before, after = change.lr_before, change.lr_after
-    if before is None and isinstance(after, float):
-        return after / SMALLEST
-    return 1.0 if not isinstance(before, float) else (after if isinstance(after, float) else MOST_RATE) / before
+    if not isinstance(before, float) and not isinstance(after, float):
+        return 1.0
+    return (after if isinstance(after, float) else SMALLEST) / (before if isinstance(before, float) else SMALLEST)
 
 
 def _change(report: Report, what: str, same: list[FindingPart]) -> Change:
@@ -208,7 +214,13 @@ def _change(report: Report, what: str, same: list[FindingPart]) -> Change:
     tried = [c for c in report.changes if set(codes) & set(c.codes)]
     nothing = _nothing(report, what, {f.channel for f in same if f.channel})
     gains = tuple(f"{f'{c.what}: ' if len(tried) > 1 else ''}{_gain(report, c) or nothing}" for c in tried)
-    return Change(what, shown, ", ".join(against), codes, gains)
+    return Change(_left(report, what), shown, ", ".join(against), codes, gains)
+
+
+def _left(report: Report, what: str) -> str:
+    """An option without the part that the recipe has taken."""
+    recipe = Recipe() if report.recipe is None else Recipe.model_validate(report.recipe.values)
+    return what.removesuffix(f"; or {DECAY}") if recipe.decays and recipe.is_decoupled else what
 
 
 def _nothing(report: Report, what: str, channels: set[str]) -> str:
@@ -229,7 +241,7 @@ def _gain(report: Report, change: ChangePart) -> str:
     if before is None and isinstance(after, float):
         said.append(f"learning rate up to about {rate(after)}, where none was found without it")
     if isinstance(before, float) and not 1 / ALIKE < _ratio(change) < ALIKE:
-        said.append(f"learning rate up to about {rate(before)} → {rate(after) if isinstance(after, float) else f'{MOST_RATE:g} and more'}")
+        said.append(f"learning rate up to about {rate(before)} → {rate(after) if isinstance(after, float) else 'none is expected to train'}")
     said += [f"verdict {change.verdict}"] if change.verdict != report.verdict else []
     return "; ".join(said)
 
@@ -253,6 +265,8 @@ def _because(report: Report, channel: Channel) -> str:
             return "there are none, as nothing is weighed by a softmax"
         given = any(f.channel == channel.id and f.outcome == "holds" and GAINS_HELD in f.assumptions for f in report.findings)
         return "while gains of norms and temperatures stay of their size" if given and channel.state == "closed" else ""
+    if channel.state == "conditional" and channel.conditions == ["not-stated"]:
+        return lower(channel.reason.rstrip("."))
     needs = _needs(report, channel.conditions) if channel.state == "conditional" else []
     if channel.state == "conditional" and channel.conditions:
         return f"safe if {words.listed(needs)}" if needs else "the recipe meets that"

@@ -15,6 +15,7 @@ from screen.rule import ChannelId
 from screen.verdict.risk import Assessment, Dependence, Features
 from screen.verdict.risk.channels import overall
 from screen.verdict.risk.constants import RISKY
+from screen.verdict.risk.setting import NOT_ADAM
 from screen.verdict.sides import Sides
 from screen.verdict.state import ChannelState
 
@@ -53,7 +54,7 @@ def _judged(channel: ChannelState, seen: Assessment, streams: Sequence[Features]
         return channel
     deciding = next((d for d in seen.depends if d.channel == name), None)
     if deciding is not None:
-        return _depends(channel, deciding, next((b.fails_from for b in both if b.item == deciding.item), deciding.flips_at))
+        return _depends(channel, deciding, recipe, next((b.fails_from for b in both if b.item == deciding.item), deciding.flips_at))
     apart: dict[ChannelId, float] = {c: r for c, r in seen.risks.items() if c != "N"}
     if overall(apart) >= RISKY and not seen.depends and name != "N" and (risk == max(apart.values()) or risk >= OPENING):
         return replace(channel, state="open", reason=_risky(channel, seen))
@@ -64,22 +65,31 @@ def _judged(channel: ChannelState, seen: Assessment, streams: Sequence[Features]
         return channel
     missing = [item for item in NEEDS[name] if item in seen.missing and item == "lr"]  # of the others none decides
     if missing and channel.state == "conditional":
-        return replace(channel, reason=f"{channel.reason} {_missing(missing, seen)}")
+        return replace(channel, reason=f"{channel.reason} {_missing(missing, seen, recipe)}")
     if missing:
-        return replace(channel, reason=f"the recipe does not state its {' or '.join(WORDS[m] for m in missing)}.")
+        return replace(channel, reason=_foreign(recipe) or f"the recipe does not state its {' or '.join(WORDS[m] for m in missing)}.")
     if name == "O" and risk >= QUIET and not recipe.z_loss:
         reason = f"the head's logits may drift (risk {risk:.2g}): z-loss holds them, decay alone may not."
         return replace(channel, state="conditional", reason=reason, conditions=("bounded-head",))
     return replace(channel, state="guarded", reason=_guarded(channel, risk, recipe))
 
 
-def _depends(channel: ChannelState, found: Dependence, fails_from: float | str) -> ChannelState:
+def _foreign(recipe: Recipe) -> str:
+    """Of an optimiser whose learning rate, which is stated, is not one of those that risks are made of; else empty."""
+    if recipe.optimizer not in NOT_ADAM or recipe.lr is None:
+        return ""
+    return f"it is judged by learning rates of Adam's kind, of which the {recipe.lr:g} of {recipe.optimizer} says nothing."
+
+
+def _depends(channel: ChannelState, found: Dependence, recipe: Recipe, fails_from: float | str) -> ChannelState:
     what = WORDS[found.item]
     if isinstance(fails_from, str):
         reason = f"it depends on the {what}, which is not stated: it fails in {fails_from} and holds in {found.usual}."
     else:
         side = "above" if found.holds_below else "below"
-        reason = f"it depends on the {what}, which is not stated: expected to fail {side} {fails_from:.2g}."
+        foreign = _foreign(recipe) if found.item == "lr" else ""
+        why = foreign.removesuffix(".") if foreign else f"it depends on the {what}, which is not stated"
+        reason = f"{why}: expected to fail {side} {fails_from:.2g}."
     return replace(channel, state="conditional", reason=reason, conditions=channel.conditions or ("not-stated",))
 
 
@@ -93,9 +103,11 @@ def _narrow(risk: float) -> str:
     return f"it is expected to fail (risk {risk:.2g}) unless the stream, and sums and squares on it, are kept in float32."
 
 
-def _missing(items: list[str], seen: Assessment) -> str:
+def _missing(items: list[str], seen: Assessment, recipe: Recipe) -> str:
     """What is not stated, and up to which learning rate all is expected to train."""
     flips = f", and up to {seen.lr:.2g} it is expected to train" if "lr" in items and seen.lr is not None else ""
+    if foreign := _foreign(recipe):
+        return f"{foreign[:1].upper()}{foreign[1:-1]}{flips}."
     return f"The recipe does not state the {' or the '.join(WORDS[i] for i in items)}{flips}."
 
 

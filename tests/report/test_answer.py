@@ -180,8 +180,11 @@ def test_what_a_change_brings_stands_under_it() -> None:
     assert said[0].gains == ("keeps attention logits in check; learning rate up to about 1e-3 → 4e-3",) and not said[1].gains
     worse = tried.model_copy(update={"closes": [], "opens": ["I"], "lr_after": None, "verdict": "unstable"})
     said = answer(report.model_copy(update={"changes": [worse, tried]})).changes
-    worst = f"{what}: worsens scales at the start; learning rate up to about 1e-3 → 10 and more; verdict unstable"
-    assert said[0].gains[0] == worst
+    worst = f"{what}: worsens scales at the start; learning rate up to about 1e-3 → none is expected to train; verdict unstable"
+    assert worst in said[0].gains
+    assert not any("L201" in c.codes for c in answer(report.model_copy(update={"changes": [worse]})).changes)  # nothing that it would help
+    costs = worse.model_copy(update={"opens": [], "lr_after": 1e-4})
+    assert not any("L201" in c.codes for c in answer(report.model_copy(update={"changes": [costs]})).changes)
     rescued = tried.model_copy(update={"closes": [], "lr_before": None})
     said = answer(report.model_copy(update={"changes": [rescued]})).changes
     assert said[0].gains == ("learning rate up to about 4e-3, where none was found without it",)
@@ -193,6 +196,32 @@ def test_what_a_change_brings_stands_under_it() -> None:
     first = next(f for f in shown.findings if f.code == "L201" and f.remedy)
     two = shown.model_copy(update={"findings": [*shown.findings, first.model_copy(update={"message": "another", "remedy": "another"})]})
     assert answer(two).changes[0].gains == ("alone it changes nothing that is judged here: other findings on attention logits stay",)
+
+
+def test_what_the_recipe_does_already_is_no_option() -> None:
+    asked = {None: True, "adamw": False, "adam": True}  # of Adam's weight decay nobody says that it is decoupled
+    for optimizer, offered in asked.items():
+        report = _under(h.pre(), Recipe(lr=1e-3, **({} if optimizer is None else {"optimizer": optimizer, "weight_decay": 0.1})))
+        options = [c.what for c in answer(report).changes if "R201" in c.codes]
+        assert options and [o.endswith("; or decoupled weight decay (AdamW)") for o in options] == [offered], optimizer
+
+
+def test_a_learning_rate_that_is_not_one_of_adams_is_not_said_to_be_missing() -> None:
+    for optimizer in ("sgd", "muon"):
+        for model in (h.pre(), h.post()):
+            report = _under(model, Recipe(optimizer=optimizer, lr=0.02))
+            said = [r.said for r in answer(report).risks] + [c.reason for c in report.channels]
+            assert not any("not state its learning rate" in s or "not state the learning rate" in s for s in said), said
+            assert not any("learning rate, which is not stated" in s for s in said), said
+            assert any(f"of which the 0.02 of {optimizer} says nothing" in s for s in said)
+    assert any("does not state its learning rate" in c.reason for c in _under(h.pre(), Recipe(optimizer="sgd")).channels)
+
+
+def test_a_channel_that_hangs_on_one_item_alone_says_so_in_its_own_words() -> None:
+    report = _under(h.pre(), Recipe())
+    channel = report.channels[-1].model_copy(update={"state": "conditional", "conditions": ["not-stated"], "reason": "It depends on X."})
+    shown = answer(report.model_copy(update={"channels": [channel]})).risks
+    assert [r.said.partition(": ")[2] for r in shown] == ["it depends on X"]
 
 
 def test_an_argument_without_a_default_is_shown_as_it_was_given() -> None:

@@ -12,8 +12,8 @@ import pytest
 from screen.recipe import Recipe
 from screen.verdict.risk import Features, assess
 from screen.verdict.risk.channels import channel_risks, kappa, overall, quantities
-from screen.verdict.risk.constants import EXPECTED, PRIORS, RISKY, TABLE, VALUES
-from screen.verdict.risk.limits import LARGEST, limits
+from screen.verdict.risk.constants import EXPECTED, LARGEST, PRIORS, RISKY, TABLE, VALUES
+from screen.verdict.risk.limits import limits
 from screen.verdict.risk.setting import ITEMS, burst, moved, persistence, setting_of
 
 PRE = Features(
@@ -174,6 +174,9 @@ def test_the_tolerated_rate_is_where_training_is_no_longer_expected() -> None:
     assert found.risks[found.main] == max(found.risks.values())
     below, above = (assess([PRE], recipe.model_copy(update={"lr": found.lr * by})) for by in (0.99, 1.01))
     assert below is not None and above is not None and below.risk < EXPECTED <= above.risk
+    bears = replace(PRE, bounded=True, logits_bounded=True, kappa=10.0, words=None)
+    ends = (assess([f], recipe) for f in (bears, DESIGNS["none"]))
+    assert [e.lr for e in ends if e] == [LARGEST, None]  # no larger rate was tried than by the limit that a report has; at none
     sgd = assess([PRE], recipe.model_copy(update={"optimizer": "sgd"}))
     assert sgd is not None and sgd.missing == ("lr",)  # its rate is no rate of Adam's
 

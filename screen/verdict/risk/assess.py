@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from screen.recipe import Recipe
 from screen.rule import ChannelId
 from screen.verdict.risk.channels import overall, worst_risks
-from screen.verdict.risk.constants import EXPECTED, RISKY, VALUES
+from screen.verdict.risk.constants import EXPECTED, LARGEST, RISKY, SMALLEST, VALUES
 from screen.verdict.risk.features import Features
 from screen.verdict.risk.setting import Item, moved, setting_of
 
@@ -49,7 +49,7 @@ class Assessment:
     """Items that were filled in with what is usual."""
     depends: tuple[Dependence, ...]
     lr: float | None
-    """Learning rate up to which the whole is expected to train, everything else as it stands; None where none between 1e-8 and 10 does."""
+    """Learning rate up to which the whole is expected to train, everything else as it stands, of those that were tried; None where none does."""
 
     @property
     def main(self) -> ChannelId:
@@ -74,6 +74,7 @@ def assess(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, 
 
     ends = [(item, at(item.name, item.kind(streams[0])), at(item.name, item.harsh(streams[0]))) for item in missing]
     depends = [_dependence(item, streams[0], each, threshold) for item, low, high in ends if low < threshold <= high]
+    most = largest(lambda lr: at("lr", lr))
     return Assessment(
         risks=risks,
         risk=point,
@@ -81,7 +82,7 @@ def assess(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, 
         high=max([point, *(high for _, _, high in ends)]),
         missing=tuple(item.name for item in missing),
         depends=tuple(depends),
-        lr=flip(lambda lr: at("lr", lr), 1e-8, 10.0, EXPECTED),
+        lr=None if most == SMALLEST else most,
     )
 
 
@@ -95,6 +96,12 @@ def _dependence(item: Item, features: Features, each: Callable[[str, object], di
     assert isinstance(kind, float) and isinstance(harsh, float) and isinstance(usual, float)
     edge = flip(lambda value: overall(each(item.name, value)), kind, harsh, threshold)
     return Dependence(item.name, harsh if edge is None else edge, usual, kind < harsh, channel, kind, harsh)
+
+
+def largest(risk: Callable[[float], float]) -> float:
+    """The learning rate at which a risk reaches `EXPECTED`; the ends of those that were tried where it does so nowhere between them."""
+    found = flip(risk, SMALLEST, LARGEST, EXPECTED)
+    return found if found is not None else SMALLEST if risk(SMALLEST) >= EXPECTED else LARGEST
 
 
 def flip(risk: Callable[[float], float], kind: float, harsh: float, threshold: float) -> float | None:
@@ -114,4 +121,4 @@ def edge(holds: Callable[[float], bool], kind: float, harsh: float) -> tuple[flo
     return back(low), back(high)
 
 
-__all__ = ["Assessment", "Dependence", "assess", "edge", "flip"]
+__all__ = ["Assessment", "Dependence", "assess", "edge", "flip", "largest"]

@@ -234,4 +234,7 @@ fitting part left out balanced accuracy is alike at 0.45, 0.5 and 0.55 (0.875, 0
 three, for a rate that is told too high costs a run. Between this and `RISKY` runs went both ways. Known against it: the part that no fit saw had been
 looked at before the choice (0.869 there, 0.839 at 0.5)."""
 
-__all__ = ["EXPECTED", "PRIORS", "RISKY", "TABLE", "VALUES", "Constant"]
+SMALLEST, LARGEST = 1e-8, 0.3
+"""Learning rates between which a limit is looked for; the larger one is the largest of any run that the constants were fitted to."""
+
+__all__ = ["EXPECTED", "LARGEST", "PRIORS", "RISKY", "SMALLEST", "TABLE", "VALUES", "Constant"]

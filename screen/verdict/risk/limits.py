@@ -12,14 +12,12 @@ from typing import Literal
 
 from screen.recipe import Recipe
 from screen.rule import ChannelId
-from screen.verdict.risk.assess import flip
+from screen.verdict.risk.assess import largest
 from screen.verdict.risk.channels import overall, worst_risks
-from screen.verdict.risk.constants import EXPECTED, VALUES
+from screen.verdict.risk.constants import LARGEST, SMALLEST, VALUES
 from screen.verdict.risk.features import Features
 from screen.verdict.risk.setting import NOT_ADAM, Item, Setting, moved, setting_of
 
-SMALLEST, LARGEST = 1e-8, 0.3
-"""Learning rates between which a limit is looked for; the larger one is the largest of any run that the constants were fitted to."""
 LIMITED_BY: Mapping[ChannelId, str] = {
     "D": "tokens grow alike over depth as weights grow",
     "R": "the residual stream grows",
@@ -83,13 +81,7 @@ def _risk(channel: ChannelId | None, streams: Sequence[Features], settings: Sequ
 
 
 def _largest(channel: ChannelId | None, streams: Sequence[Features], settings: Sequence[Setting], constants: Mapping[str, float]) -> float:
-    """Where the risk reaches `EXPECTED`; the ends where it does so nowhere between them."""
-
-    def risk(lr: float) -> float:
-        return _risk(channel, streams, settings, constants, lr)
-
-    found = flip(risk, SMALLEST, LARGEST, EXPECTED)
-    return found if found is not None else SMALLEST if risk(SMALLEST) >= EXPECTED else LARGEST
+    return largest(lambda lr: _risk(channel, streams, settings, constants, lr))
 
 
 def _said(channel: ChannelId, streams: Sequence[Features], settings: Sequence[Setting]) -> str:
