@@ -339,8 +339,8 @@ def number(value: object) -> float | None:
 
 
 def axes_of(value: object, rank: int) -> tuple[int, ...]:
-    """Axes of a reduction as negative numbers; all of them when none is given."""
-    if value is None or value == ():
+    """Axes of a reduction as negative numbers; all of them when none is given. A single number has none, and torch takes 0 and −1 of it."""
+    if value is None or value == () or rank == 0:
         return tuple(range(-rank, 0))
     items = value if isinstance(value, tuple) else (value,)
     return tuple(sorted(a - rank if a >= 0 else a for a in items if isinstance(a, int)))

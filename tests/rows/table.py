@@ -478,6 +478,14 @@ call("arange", lambda x: x * torch.arange(4))
 call("arange", lambda x: x * torch.arange(6, -2, -2))
 call("linspace", lambda x: x * torch.linspace(0.0, 1.0, 4))
 
+# -- a single number, of which torch takes the axes 0 and −1, and pairs of which a sum is known ---------------------------------------
+
+call("softmax", lambda x: x * x.sum().softmax(-1))
+call("log_softmax", lambda x: x * x.sum().log_softmax(0))
+call("cumsum", lambda x: x * x.sum().cumsum(0))
+call("mean", lambda x: x.sum().mean(0) + x)
+call("view_as_complex", lambda x: torch.view_as_complex((x.relu() / (x.abs().sum(-1, keepdim=True) + 1e-6)).unflatten(-1, (2, 2))).real)
+
 BY_OP: dict[str, list[Call]] = {op: [c for c in CALLS if c.op == op] for op in dict.fromkeys(c.op for c in CALLS)}
 
 __all__ = ["BY_OP", "CALLS", "written"]

@@ -4,4 +4,7 @@ A test of a law sees what is wrong; it does not see what became coarser, a guard
 that is derived of every call of `tests/rows`, of every example of the rules, of blocks and stacks that tests
 of single calculi have, and of facts written by hand with one field changed at a time is written down.
 A change that is meant changes the record, and the difference is there to be read.
+
+A line may turn on two things at once: of compositions of calls, of stacks and of facts with several fields changed, drawn at random, what is said
+is on record as digests alone (`drawn.json`, `groups.json`).
 """

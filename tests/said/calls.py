@@ -84,6 +84,8 @@ call("all of it", "masked_fill", lambda x: x.masked_fill(torch.ones(4, dtype=tor
 call("both masked", "where", lambda x: torch.where(x > 0, torch.tensor(float("-inf")), torch.tensor(-1e9)).softmax(-1) * x)
 call("a floor of a mask", "maximum", lambda x: torch.maximum(x, torch.tensor(torch.finfo(torch.float32).min)))
 call("of a mask", "max", lambda x: x.masked_fill(torch.tensor([True, False, True, False]), float("-inf")).max(-1)[0])
+call("of a single number", "norm", lambda x: torch.norm(x.sum(), dim=-1) * x)
+call("of a single number", "topk", lambda x: x + x.sum().topk(1, 0)[0])
 call("of a matrix of data", "addmm", lambda x: torch.addmm(x[0], x[0] @ x[1].mT, x[1]))
 call("two maps", "matmul", lambda x, v, w: x @ (v @ w), (4, 5), (5, 4))
 call("of an orthogonal map", "matmul", lambda x, w: x @ torch.linalg.matrix_exp(w - w.mT), (4, 4))

@@ -50,6 +50,11 @@ def under_recipes(facts: Facts) -> dict[str, str]:
     return {f"{name}: {piece}": text for name, recipe in RECIPES.items() for piece, text in _folded(facts, run, recipe).items()}
 
 
+def under_recipe(facts: Facts, recipe: Recipe) -> dict[str, str]:
+    """The verdict under one recipe."""
+    return {f"recipe: {piece}": text for piece, text in _folded(facts, run_rules(facts), recipe).items()}
+
+
 def _folded(facts: Facts, run: RuleRun, recipe: Recipe | None) -> dict[str, str]:
     verdict = fold(facts, run, h.TargetInfo(), recipe)
     found = {channel.id: plain(replace(channel, codes=())) for channel in verdict.channels}  # a rule that is added adds its code
@@ -57,4 +62,4 @@ def _folded(facts: Facts, run: RuleRun, recipe: Recipe | None) -> dict[str, str]
     return found if recipe is None else found | {"sides": plain(verdict.sides), "risk": plain(verdict.assessment), "limits": plain(verdict.limits)}
 
 
-__all__ = ["derived", "judged", "under_recipes"]
+__all__ = ["derived", "judged", "under_recipe", "under_recipes"]

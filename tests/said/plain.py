@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from typing import Any
@@ -11,6 +11,7 @@ from screen.calculi.bounds.expr import Expr
 from screen.graph import Graph
 from screen.structure.types import Place, Unknown
 
+NOUGHT = 1e-11
 MOST = 120
 """Letters of a text that are kept; of a longer one its digest stands for the rest."""
 
@@ -21,7 +22,7 @@ def plain(value: Any) -> str:
         case bool() | None | str() | int():
             return str(value)
         case float():
-            return f"{value + 0.0:.5g}"
+            return _number(value)
         case Expr():
             return str(value)
         case Unknown():
@@ -43,6 +44,17 @@ def plain(value: Any) -> str:
     return str(value)
 
 
+def _number(value: float) -> str:
+    """What is small and has many digits is what rounding left of a zero, which is not the same on every machine."""
+    text = f"{value + 0.0:.5g}"
+    return "0" if abs(value) < NOUGHT and float(text) != value else text
+
+
+def chosen(number: float, names: Iterable[str]) -> str:
+    """One of some names, drawn so that a name that is added changes few choices."""
+    return min(names, key=lambda name: digest(f"{number} {name}"))
+
+
 def digest(text: str) -> str:
     """A name of it."""
     return blake2b(text.encode(), digest_size=5).hexdigest()
@@ -53,4 +65,4 @@ def short(text: str) -> str:
     return text if len(text) <= MOST else f"{text[:MOST]} … {digest(text)}"
 
 
-__all__ = ["digest", "plain", "short"]
+__all__ = ["chosen", "digest", "plain", "short"]

@@ -17,7 +17,7 @@ from screen.testing import cases, facts_of
 from screen.verdict.discover import catalogue
 from tests import handmade as h
 from tests.rows.table import CALLS
-from tests.said import others
+from tests.said import drawn, groups, others
 from tests.said.blocks import BLOCKS
 from tests.said.calls import MORE
 from tests.said.changed import BASES, CHANGES, PAIRS
@@ -77,8 +77,12 @@ SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
     | {"tables of others": others.tables, "rules of others": others.rules},
     "pairs": {name: lambda name=name: pair(name) for name in PAIRS},  # type: ignore[misc]
     "changed": {name: lambda name=name: changed(name) for name in CHANGES},  # type: ignore[misc]
+    "drawn": {**drawn.SUBJECTS},
+    "groups": {**groups.SUBJECTS},
 }
 """File -> its subjects."""
+DIGESTS = ("drawn", "groups")
+"""Files without texts: too many are drawn to be read."""
 
 
 @cache
@@ -102,13 +106,13 @@ def differences(file: str, subject: str, now: Pieces) -> Iterator[str]:
     held = pieces(file) if subject in subjects else {*now}
     for piece in dict.fromkeys((*before, *now)):
         if piece in held and before.get(piece) != (digest(now[piece]) if piece in now else None):
-            was = texts[before[piece]] if piece in before else "nothing"
+            was = texts.get(before[piece], before[piece]) if piece in before else "nothing"
             yield f"{subject}: {piece}\n  was {was}\n  now {short(now[piece]) if piece in now else 'nothing'}"
 
 
-def text_of(subjects: Mapping[str, Pieces]) -> str:
-    """A file of the record, one subject and one text a line."""
-    texts = {digest(t): short(t) for pieces in subjects.values() for t in pieces.values()}
+def text_of(subjects: Mapping[str, Pieces], told: bool = True) -> str:
+    """A file of the record, one subject and one text a line, or without texts."""
+    texts = {digest(t): short(t) for pieces in subjects.values() for t in pieces.values() if told}
     of = {name: {piece: digest(t) for piece, t in pieces.items()} for name, pieces in subjects.items()}
 
     def lines(held: Mapping[str, object]) -> str:
@@ -119,7 +123,7 @@ def text_of(subjects: Mapping[str, Pieces]) -> str:
 
 def made(file: str) -> str:
     """A file of the record as it would be written now."""
-    return text_of({name: make() for name, make in SUBJECTS[file].items()})
+    return text_of({name: make() for name, make in SUBJECTS[file].items()}, file not in DIGESTS)
 
 
 __all__ = ["FOLDER", "SUBJECTS", "differences", "made", "pieces", "recorded", "text_of"]

@@ -30,8 +30,10 @@ def names() -> list[str]:
 def _told(value: Any) -> str:
     """As `plain`, tables in the order of their words (some are made of sets); a function by nothing but its being there."""
     match value:
-        case bool() | None | str() | int() | float() | Expr():
+        case bool() | None | str() | int() | Expr():
             return plain(value)
+        case float():  # the smallest too
+            return f"{value + 0.0:.5g}"
         case Mapping():
             return "{" + ", ".join(sorted(f"{_told(k)}: {_told(v)}" for k, v in value.items())) + "}"
         case Set():
@@ -71,7 +73,7 @@ def of_module(name: str) -> dict[str, str]:
 def of_scalar(op: str) -> dict[str, str]:
     """A function of one number at some points."""
     with np.errstate(all="ignore"):
-        return {"values": plain([float(v) for v in np.asarray(SCALARS[op].f(np.array(POINTS)))])}
+        return {"values": _told([float(v) for v in np.asarray(SCALARS[op].f(np.array(POINTS)))])}
 
 
 __all__ = ["names", "of_module", "of_scalar"]

@@ -54,6 +54,16 @@ def test_changed(subject: str) -> None:
     holds("changed", subject)
 
 
+@pytest.mark.parametrize("subject", SUBJECTS["drawn"])
+def test_drawn(subject: str) -> None:
+    holds("drawn", subject)
+
+
+@pytest.mark.parametrize("subject", SUBJECTS["groups"])
+def test_groups(subject: str) -> None:
+    holds("groups", subject)
+
+
 def test_every_subject_is_on_record_and_every_change_is_seen() -> None:
     assert {file: set(recorded(file)[1]) for file in SUBJECTS} == {file: set(subjects) for file, subjects in SUBJECTS.items()}
     assert [name for name, pieces in recorded("changed")[1].items() if not pieces] == []

@@ -32,8 +32,10 @@ def sizes(layout: Layout) -> tuple[int, ...]:
 
 @memo
 def atoms(layout: Layout, axis: int) -> tuple[int, ...]:
-    """Positions of the atoms of one axis."""
-    axis %= max(len(layout), 1)
+    """Positions of the atoms of one axis; a single number has none."""
+    if not layout:
+        return ()
+    axis %= len(layout)
     start = sum(len(g) for g in layout[:axis])
     return tuple(range(start, start + len(layout[axis])))
 

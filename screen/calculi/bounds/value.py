@@ -97,6 +97,10 @@ class Value:
         """Atoms of one axis."""
         return frozenset(atoms(self.layout, axis))
 
+    def length(self, axis: int) -> int:
+        """Of one axis; of a single number 1, as torch has it."""
+        return self.shape[axis] if self.shape else 1
+
     def norm(self, *axes: int) -> Expr | Unknown:
         """sup of the plain 2-norm over some axes."""
         along = frozenset().union(*(self.axis(a) for a in axes)) if axes else frozenset()

@@ -26,9 +26,8 @@ def as_complex(walk: Walk, node: Node) -> Value:
     def joined(bound: Bound) -> Bound:
         if isinstance(bound, Unknown):
             return bound
-        facts = (f for f in bound if f.p == 2 or not f.inner)
-        return tidy((Fact(mul(num(1.0 if pair in f.inner | f.outer else 2**0.5), f.bound), f.inner - {pair}, f.outer - {pair}) for f in facts),
-                    sizes(layout))
+        return tidy((Fact(mul(num(1.0 if pair in f.inner | f.outer else 2**0.5), f.bound), f.inner - {pair}, f.outer - {pair}) for f in bound),
+                    sizes(layout))  # a sum of sizes is no less than their 2-norm
 
     return replace(value.bare(), shape=value.shape[:-1], layout=layout, mag=joined(value.mag), der=joined(value.der), low=float("-inf"),
                    high=float("inf"))
@@ -43,7 +42,7 @@ def as_real(walk: Walk, node: Node) -> Value:
     def apart(bound: Bound) -> Bound:
         if isinstance(bound, Unknown):
             return bound
-        return tuple(Fact(f.bound, f.inner | {pair}, f.outer) for f in bound if f.p == 2 or not f.inner)
+        return tuple(Fact(f.bound, f.inner | {pair}, f.outer) for f in bound)  # a sum of moduli is no less than their 2-norm
 
     return replace(value.bare(), shape=(*value.shape, 2), layout=(*value.layout, (2,)), mag=apart(value.mag), der=apart(value.der),
                    low=float("-inf"), high=float("inf"))

@@ -89,6 +89,8 @@ def topk(walk: Walk, node: Node) -> Multi:
     """(values, indices): the values of each fibre in another order, some left out: norms that hold the whole axis do not grow, nor do entries;
     the same entries' slopes. The values are continuous; what is done with the indices jumps."""
     value = walk.first(node)
+    if not value.shape:
+        raise NotUnderstood("of a single number")
     given = walk.integer(node, 2 if node.op == "topk" else 1, "dim")
     axis = (-1 if given is None else given) % len(value.shape)
     count = walk.integer(node, 1, "k") if node.op == "topk" else value.shape[axis]
@@ -115,7 +117,7 @@ def cumsum(walk: Walk, node: Node) -> Value:
     if axis is None or value.holes:
         raise NotUnderstood("its axis is not known")
     gone = value.axis(axis)
-    n = value.shape[axis]
+    n = value.length(axis)
 
     def grown(bound: Bound) -> Bound:
         if isinstance(bound, Unknown) or is_zero(bound):
@@ -157,7 +159,7 @@ def log_softmax(walk: Walk, node: Node) -> Value:
     walk.logits.append((node.index, replace(value, holes=False)))
     if value.holes:
         raise NotUnderstood("of a masked value")
-    top = math.log(max(value.shape[axis], 1))
+    top = math.log(max(value.length(axis), 1))
     size = value.norm()
     mag: Bound = size if isinstance(size, Unknown) else (Fact(add(mul(num(2.0), size), num(top))),)
     slope = value.slope()
