@@ -814,7 +814,7 @@ _PERI = dict(_CONV, growth_all="linear", output_bounded={0: True})
 _GROWS = dict(growth_fixed="exponential")
 _LEVEL = dict(_GROWS, gradient_law="flat")       # a stream that grows as its gradient falls: a map's own gradient is their product
 TRUTH = {
-    "UnitOnView": dict(_QK, why="the view is what is read."),
+    "UnitOnView": dict(_QK, gradient_law="power", why="the view is what is read."),
     "UnitOnCopy": dict(_RAW, why="the copy is not read."),
     "NormalizeByDefault": dict(_QK, why="entries are at most one in size."),
     "RmsOverHeads": dict(_QK, why="entries are at most root H."),
@@ -828,7 +828,7 @@ TRUTH = {
     "StandardizedColumns": dict(_RAW, why="a key whose logits hardly differ has any size behind it."),
     "TrainedPrefix": dict(_RAW, why="the trained keys are not normed."),
     "BiasedQkNorm": dict(_RAW, why="where the input is the vector the norm has no bound."),
-    "BehindCompressedRms": dict(_PERI, why="the size is at least the vector's."),
+    "BehindCompressedRms": dict(_PERI, gradient_law="power", why="the size is at least the vector's."),
     "BehindGroupRms": dict(_PERI, why="a norm by group."),
     "BehindFourthMoment": dict(_PERI, why="the fourth moment is at least the square of the second."),
     "BehindMedian": dict(_CONV, **_ONE, why="the median bounds no maximum."),
@@ -838,7 +838,7 @@ TRUTH = {
     "BehindCumulativeLagged": dict(_B, identity_gain=1.0, softmax=False, **_ONE, why="this place may be larger than all before it."),
     "BehindRecentPower": dict(_PERI, why="at most root ten times root d."),
     "BehindBiased": dict(_CONV, **_ONE, why="where the input is the vector the norm has no bound."),
-    "ScaleNormTwice": dict(_PERI, why="a unit vector times a gain."),
+    "ScaleNormTwice": dict(_PERI, gradient_law="power", why="a unit vector times a gain."),
     "NormTimesStream": dict(_B, identity_gain=1.0, softmax=False, **_ONE, **_GROWS, why="a branch of degree one."),
     "OrthogonalizedMaps": dict(_PERI, why="singular values stay below 1.3 whatever the weights."),
     "SkipBehindFirstNorm": dict(_B, identity_gain=None, growth_fixed="bounded", softmax=True, output_bounded={0: False, 1: False}, logits_bounded={0: False}, why="the block begins with a norm on the stream."),
@@ -865,9 +865,9 @@ TRUTH = {
     "HalfDecays": dict(_PRE, logits_bounded={0: False}, why="the first half is carried whole."),
     "SubtractedSkip": dict(_B, identity_gain=0.0, growth_fixed="bounded", softmax=True, why="x + f - x."),
     "RelaxedSkip": dict(_B, identity_gain=0.8 ** 24, growth_fixed="bounded", softmax=True, why="four fifths."),
-    "LeakyRates": dict(_B, identity_gain=0.8 ** 24, growth_fixed="bounded", growth_all="bounded", softmax=False, why="four fifths and a fifth of a tanh."),
+    "LeakyRates": dict(_B, identity_gain=0.8 ** 24, growth_fixed="bounded", growth_all="bounded", softmax=False, gradient_law="exponential", why="four fifths and a fifth of a tanh."),
     "RecurrentHighway": dict(_B, gated=True, growth_fixed="bounded", growth_all="bounded", softmax=False, why="between a tanh and the stream."),
-    "MirroredStream": dict(_B, growth_fixed="bounded", growth_all="bounded", softmax=False, why="an isometry."),
+    "MirroredStream": dict(_B, growth_fixed="bounded", growth_all="bounded", softmax=False, gradient_law="exponential", why="an isometry."),
     "ScenarioGate": dict(_CONV, why="twice a half at the start."),
     "ScenarioGateOnce": dict(_B, identity_gain=2.0 ** -24, growth_fixed="bounded", softmax=False, why="a half."),
     "RawFromZero": dict(_B, identity_gain=1.0, growth_fixed="bounded", gradient_law="flat", softmax=False, **_ONE, why="nothing is added at the start."),

@@ -15,20 +15,36 @@ from tests.adversary.rounds import _measure
 from tests.adversary.rounds._measure import hook_outputs
 from tests.adversary.rounds._streams import features, listed, lowest_is_mask, run, single
 
-FILES = ["blocks_a", "blocks_b", "models_a", "models_b"]
+FILES = ["blocks_a", "blocks_b", "blocks_c", "models_a", "models_b"]
 HERE = str(Path(__file__).parent)
 _measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*\.(gamma|weight|scale|offset))$")
 lowest_is_mask()
 
+
+
+def scaled(m, x):
+    block, alpha = m.blocks[0], m.m.alpha
+    a = alpha * block.attn(x)
+    return [a, alpha * block.mlp(x + a)]
+
+
+def first_logits(m, x):
+    m(x)
+    return _measure.SEEN[0]
+
+
+LOGITS = dict.fromkeys(("SkippedLayers", "EverySecondCalled"), first_logits)
 BRANCH = {
     "PureFunction": single("attend", "dense"), "ModalityExperts": single("norm1:attn", "norm2:mlp"), "OneBitMaps": single("attn", "mlp"),
     "FoldedBranches": hook_outputs("bodies.0", "bodies.1"), "HookedSkip": hook_outputs("attn.1", "mlp.1"), "ParameterTokens": single("norm_1:attn", "norm_2:f"),
     "DualPathRecurrence": single("run_intra", "run_inter"), "SlicesOfTheField": single("ln_1:attn", "ln_2:mlp"), "TimeMixer": single("mix_time", "mix_channels"),
     "SkipBehindFirstNorm": hook_outputs("attn", "mlp"), "AlphaOnTheSkip": hook_outputs("attn", "mlp"), "AlphaOnTheBranch": hook_outputs("attn", "mlp"),
     "KeepSizeEncoder": lambda m, x: [m.branch(x / x.square().mean(-1, keepdim=True).sqrt())], "VocoderResidual": hook_outputs("convs2.0", "convs2.1"), "GalerkinRaw": hook_outputs("o", "ff"),
+    "RecurrentStack": lambda m, x: [m.blocks[0].norm(m.blocks[0].rnn(x)[0])], "OneScalarForAll": scaled, "OneScalarFromOne": scaled,
 }
 # raw branches of the size of the stream: all parameters are put to zero
-ZEROED = {"BehindCumulativeLagged", "KeepSizeDecoder", "VarianceReset", "BehindRunningPower", "NormTimesStream", "CanonOnStream", "VocoderResidual", "GalerkinRaw", "SpectralOperator", "ScalarsAndVectors", "MovingPoints"}
+ZEROED = {"BehindCumulativeLagged", "KeepSizeDecoder", "VarianceReset", "BehindRunningPower", "NormTimesStream", "CanonOnStream", "VocoderResidual", "GalerkinRaw", "SpectralOperator", "ScalarsAndVectors", "MovingPoints",
+          "ConditionEveryLayer", "OneScalarFromOne", "ResidualInResidual", "ResidualGroup"}
 
 
 def last_map(m, x):
@@ -63,11 +79,28 @@ def one_channel(m, x):
 
 
 H = 4
-WITNESS = {"BiasedQkNorm": at_the_vector, "BehindBiased": at_the_outputs_vector, "SharedLength": larger(r"k\.weight"), "StandardizedColumns": same_query, "BehindMedian": one_channel,
+def none_is_largest(m, x):
+    """The first place asks for nothing but what it sees with a sign: its own logit is nearly zero, and the others are below it."""
+    h = m.norm(x)[0]
+    q, k = m.qkv.weight[:32], m.qkv.weight[32:64]
+    q.zero_()
+    k.zero_()
+    wanted = -torch.ones(h.shape[0], 1)
+    wanted[0] = -1e-9
+    k[0] = torch.linalg.lstsq(h, wanted).solution[:, 0]
+    q[0] = torch.linalg.lstsq(h, torch.ones(h.shape[0], 1)).solution[:, 0] * 1e2
+
+
+def divisor_vanishes(m, x):
+    m.floor.copy_(1e-9 - m.net(x)[0, 0].square().mean().sqrt())
+
+
+WITNESS = {"OverLargestSigned": none_is_largest, "TrainedFloorOfAnySign": divisor_vanishes, "OneScalarForAll": lambda m, x: m.m.alpha.fill_(1e6), "BiasedQkNorm": at_the_vector, "BehindBiased": at_the_outputs_vector, "SharedLength": larger(r"k\.weight"), "StandardizedColumns": same_query, "BehindMedian": one_channel,
            "RawFromZero": lambda m, x: m.conv2.weight.add_(1e6), "ScaleShiftResBlock": last_map}
-DRAWN = set()
+DRAWN = {"ScenarioGateOnce"}        # a half in every block: with all layers alike a draw is a draw
 DEPTHS = dict.fromkeys(("PreallocatedHeads", "PositiveRandomFeatures", "ResidualLstm", "InvariantPoints", "UnitOnCopy", "RmsOverHeads", "HalfOfHeadNormed", "UnitByOneNorm", "UnitBySum", "SharedLength", "ClippedQkv", "StandardizedRows",
-                        "StandardizedColumns", "TrainedPrefix", "BiasedQkNorm", "NeverLess", "CentredStream", "HalfDecays", "RelaxedSkip", "ScenarioGateOnce"), (48, 96, 192))
+                        "StandardizedColumns", "TrainedPrefix", "BiasedQkNorm", "NeverLess", "CentredStream", "HalfDecays", "RelaxedSkip", "ScenarioGateOnce", "LastFourSummed", "SkippedLayers", "EverySecondCalled", "TrainedDecay",
+                        "SharesOut", "OverMeanSize", "CentredKeys", "CentredKeysOnly"), (48, 96, 192))
 F._verify_batch_size = lambda size: None         # one example: what a batch norm gives is its bias
 BY_HAND = {"PureFunction"}
 _measure.FAR.update(AlphaOnTheSkip=1e24, ScenarioGateOnce=1e14, BypassLayer=1e14, LowRankResidualSandwich=1e12)
@@ -75,10 +108,13 @@ _measure.FAR.update(AlphaOnTheSkip=1e24, ScenarioGateOnce=1e14, BypassLayer=1e14
 
 # what forgets its first layers: the last layers are then the same ones at every depth, so that draws are no noise
 REVERSED = {"ScenarioGateOnce"}
+DEPTHS["ChannelGrowth"] = (48, 96, 192, 384)
+DEPTHS["ScaledForDepthTwice"] = (12, 20, 40, 80)
 _build = _measure.build
 
 
 def build(cls, truth, n, seed=0):
+    n = truth.get("gain_at", n) if n == 24 else n        # gains are measured at 24
     m = _build(cls, truth, n, seed)
     if cls.__name__ in REVERSED:
         m.blocks = nn.ModuleList(reversed(m.blocks))
@@ -89,4 +125,4 @@ _measure.build = build
 
 
 if __name__ == "__main__":
-    run(__package__, FILES, DEPTHS, listed, features, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED, drawn=DRAWN, by_hand=BY_HAND)
+    run(__package__, FILES, DEPTHS, listed, features, folder=HERE, branch=BRANCH, witness=WITNESS, zeroed=ZEROED, drawn=DRAWN, by_hand=BY_HAND, logits=LOGITS)
