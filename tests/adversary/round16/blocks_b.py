@@ -853,7 +853,7 @@ TRUTH = {
     "VocoderResidual": dict(_B, identity_gain=1.0, softmax=False, output_bounded={0: False, 1: False}, **_LEVEL, why="raw branches."),
     "VarianceReset": dict(_B, identity_gain=1.0, softmax=False, **_ONE, **_GROWS, why="a raw branch of degree one with a fixed factor."),
     "GalerkinRaw": dict(_B, identity_gain=1.0, softmax=False, output_bounded={0: False, 1: False}, gradient_law="exponential", **_GROWS, why="degree one in the queries, raw net."),
-    "SpectralOperator": dict(_B, identity_gain=1.0, softmax=False, **_ONE, **_LEVEL, why="a raw branch."),
+    "SpectralOperator": dict(_B, identity_gain=1.0, softmax=False, **_ONE, **_GROWS, why="a raw branch."),
     "ScalarsAndVectors": dict(_B, identity_gain=1.0, growth_fixed="exponential", softmax=False, why="raw, degree three."),
     "SetAttention": dict(_B, softmax=True, **_GROWS, why="no norm; every sum is of maps of the same size."),
     "SetAttentionNormed": dict(_B, identity_gain=None, growth_fixed="bounded", growth_all="bounded", softmax=True, why="post-norm."),

@@ -286,8 +286,8 @@ def law(depths, r):
 
 
 def gradient_ratio(cls, truth, n, seeds=3):
-    total = 0.0
-    for seed in range(seeds):
+    total, drawn = 0.0, range(seeds)
+    for seed in drawn:
         m = build(cls, truth, n, seed)
         y = m(inputs(seed + 1))
         g = torch.randn(y.shape, generator=torch.Generator().manual_seed(seed + 7))
@@ -295,7 +295,7 @@ def gradient_ratio(cls, truth, n, seeds=3):
         blocks = layers(m)
         size = [math.sqrt(sum(p.grad.square().sum().item() for p in b.parameters() if p.grad is not None)) for b in (blocks[0], blocks[-1])]
         total += math.log(size[0] / size[1])
-    return total / seeds
+    return total / len(drawn)
 
 
 def gradient_law(depths, l):
