@@ -20,7 +20,8 @@ PLACES, WORDS = 1, 2
 """A draw with other places in memory, and one with another order of words besides."""
 LONGEST = 1 << 20
 """Bytes of a file that is looked into."""
-_INSTALLED = re.compile(r"[/\\\\](?:site|dist)-packages[/\\\\]")
+INSTALLED = re.compile(r"[/\\\\](?:site|dist)-packages[/\\\\]")
+"""In the path of an installed file."""
 THINGS = 20_000
 """Objects that are made and mostly ended in a mixed order, so that later ones take their places in that order."""
 KEPT = 7
@@ -51,7 +52,7 @@ def hashes(files: Iterable[str]) -> bool:
     Whether something is in a set is no such question."""
     for file in files:
         with contextlib.suppress(OSError, ValueError, SyntaxError, RecursionError):
-            if _INSTALLED.search(file) or not os.path.isfile(file) or os.path.getsize(file) > LONGEST:
+            if INSTALLED.search(file) or not os.path.isfile(file) or os.path.getsize(file) > LONGEST:
                 continue
             tree = ast.parse(Path(file).read_bytes())
             asked = {id(right) for node in ast.walk(tree) if isinstance(node, ast.Compare) for right in node.comparators}
@@ -65,4 +66,4 @@ def _makes_one(node: ast.AST) -> bool:
     return isinstance(node, ast.Set | ast.SetComp) or named in ("set", "frozenset", "hash")
 
 
-__all__ = ["PLACES", "WORDS", "draw", "hashes"]
+__all__ = ["INSTALLED", "PLACES", "WORDS", "draw", "hashes"]

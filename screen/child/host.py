@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from screen.child.draw import WORDS
-from screen.child.launch import can_fork, environment, interpreter
+from screen.child.launch import can_fork, environment, interpreter, overridden
 from screen.child.protocol import MAX_LINE, SIGNALLED, ProtocolError, Request, at_most, fd_reader, frame, read_frame
 from screen.child.results import Capture, Captured, Progress, State, silent, words
 from screen.child.sandbox import clear, secrets
@@ -99,7 +99,7 @@ class Host:
         state.locate(tail)
         if state.error is not None and tail:
             state.error.details = "\n".join(filter(None, [state.error.details, f"The target's own output ended with:\n{tail}"]))
-        return Capture(tuple(state.models), state.error, tail, seconds, state.left, state.again)
+        return Capture(tuple(state.models), state.error, tail, seconds, state.left, state.again, state.outside)
 
     # -- one target ---------------------------------------------------------------------------------------------------------------
 
@@ -237,8 +237,9 @@ class Host:
             _kill(self._child)
 
     def _start(self, control: int | None, **streams: Any) -> subprocess.Popen[bytes]:
+        settings = {"scratch": self._scratch, "hidden": secrets(), "kept": [os.getpid()], "own": overridden()}
         return subprocess.Popen(
-            interpreter("screen.child.worker", control=control, preload=self._preload, scratch=self._scratch, hidden=secrets(), kept=[os.getpid()]),
+            interpreter("screen.child.worker", control=control, preload=self._preload, **settings),
             pass_fds=() if control is None else (control,),
             env=environment(self._words),
             start_new_session=True,
@@ -302,7 +303,7 @@ _LATE = object()
 def _scratch() -> str:
     """A new temporary folder. Raises `UsageError`."""
     try:
-        return tempfile.mkdtemp(prefix="screen-")
+        return tempfile.mkdtemp()
     except OSError as error:
         raise UsageError("the machine must have a temporary folder that can be written to", str(error), "Set `TMPDIR` to one") from None
 

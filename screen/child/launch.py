@@ -20,6 +20,8 @@ ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
 }
 """What the child's environment says besides the caller's."""
+OFFLINE = tuple(name for name in ENVIRONMENT if name.endswith("_OFFLINE"))
+"""Those that keep libraries from the network."""
 SECRET = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE)(_|$)|(^|_)(API|ACCESS|PRIVATE|AUTH|ENCRYPTION)_?KEY(_|$)"
     r"|^(AWS|AZURE|GOOGLE|GCP|GITHUB|ACTIONS|CI_JOB|CI_REGISTRY|SSH|GPG|DOCKER|KUBECONFIG)(_|$)",
@@ -46,6 +48,11 @@ def environment(words: int = 0) -> dict[str, str]:
     return {**{name: value for name, value in os.environ.items() if not SECRET.search(name)}, **ENVIRONMENT, "PYTHONHASHSEED": str(words)}
 
 
+def overridden() -> dict[str, str | None]:
+    """What the caller's environment says where the child's says something else; None where it says nothing."""
+    return {name: os.environ.get(name) for name in (*ENVIRONMENT, "PYTHONHASHSEED")}
+
+
 def interpreter(module: str, **settings: object) -> list[str]:
     """The command that runs `main(settings)` of a module of ours in an interpreter that looks for nothing in the working directory."""
     return [sys.executable, "-P", "-c", BOOT, module, json.dumps({**settings, "path": safe_path(), "package": PACKAGE})]
@@ -61,4 +68,4 @@ def safe_path() -> list[str]:
     return path if root in path else [*path, root]
 
 
-__all__ = ["ENVIRONMENT", "SECRET", "can_fork", "environment", "interpreter", "safe_path"]
+__all__ = ["ENVIRONMENT", "OFFLINE", "SECRET", "can_fork", "environment", "interpreter", "overridden", "safe_path"]

@@ -6,8 +6,10 @@ A frame is four bytes, the length of its body (big endian), and the body, one JS
 * `target` {name, info}: one model was built; its `graph` or its `error` follows;
 * `instead` {info}: another model stands for it, narrowed, with values beside meta or as in training; its `graph` follows;
 * `graph` {graph}: the whole graph (`screen.graph.io`);
+* `variant` {where, graph}: the graph at another call, at another size or in training;
 * `experiment` {found}: one thing that was measured (`screen.probe.plan.types.Experiment`), in place of the graph where the request has plans;
 * `spot` {found}: what a spot check found (`screen.probe.plan.spot_types.Found`), in place of the graph where the request asks for one;
+* `outside` {name, found}: what a model gave in an interpreter without us (`screen.probe.second.outside`), where the request has orders;
 * `again` {name, found}: what the graph of a model gave (`screen.probe.plan.spot_types.Again`), where the request has graphs;
 * `error` {stage, required, found, try_, file, line, details};
 * `done` {}: nothing follows. What came without it is not complete.
@@ -61,10 +63,14 @@ class Request:
     """name of a model -> `SpotPlan` as plain data: look at these in place of sending the graphs."""
     again: dict[str, Any] | None = None
     """name of a model -> {graph: its JSON, plain: what the module gave, seed}: run these graphs, and nothing of the target."""
+    outside: dict[str, Any] | None = None
+    """name of a model -> what makes and runs it (`screen.child.order`): do that in an interpreter of its own, and nothing else."""
     beside: tuple[str, ...] = ()
     """Models of these names are looked at with values of real weights beside meta (`screen.child.beside`)."""
     trained: dict[str, Any] = field(default_factory=dict)
     """name of a model -> its lines that are told that it is in training (`screen.graph.Graph.training`), of those that are judged so."""
+    variants: bool = False
+    """Whether its programs at other calls, sizes and in training are sent too (`screen.child.variants`)."""
     draw: int = 0
     """Which random numbers and places in memory the process has (`screen.child.draw`)."""
     sandbox: str = "auto"

@@ -97,14 +97,26 @@ def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, A
         return made
     module = python_file.load(spec) if module is None else module
     older.again()
+    name, entry = entry_of(spec, built, module)
+    if isinstance(entry, nn.Module):
+        return copy.deepcopy(_part(name, entry, built.part))
+    args, kwargs = call_of(name, entry, request, {**built.supplied, **more}, module)
+    return _part(name, entry(*args, **kwargs), built.part)
+
+
+def entry_of(spec: TargetSpec, built: Built, module: ModuleType) -> tuple[str, Any]:
+    """What makes a model of a file, with its name there."""
     found = python_file.find(module, spec)
     name = built.entry or found[0][0]
     entry: Any = next((value for key, value in found if key == name), None) or getattr(module, name)
-    if isinstance(entry, nn.Module):
-        return copy.deepcopy(_part(name, entry, built.part))
-    settings = {k.removeprefix(f"{name}."): v for k, v in {**request.set, **built.supplied, **more}.items()}
+    return name, entry
+
+
+def call_of(name: str, entry: Any, request: Request, more: Mapping[str, Any], module: ModuleType) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments that it is called with."""
+    settings = {k.removeprefix(f"{name}."): v for k, v in {**request.set, **more}.items()}
     args, kwargs, _ = arguments(name, entry, nest(settings), module)
-    return _part(name, entry(*args, **kwargs), built.part)
+    return args, kwargs
 
 
 def _part(name: str, model: nn.Module, part: str) -> nn.Module:
@@ -112,4 +124,4 @@ def _part(name: str, model: nn.Module, part: str) -> nn.Module:
     return model.get_submodule(part) if part else inner(name, model)[0][0]
 
 
-__all__ = ["deeper_loop", "real", "real_loop", "seeded"]
+__all__ = ["call_of", "deeper_loop", "entry_of", "real", "real_loop", "seeded"]

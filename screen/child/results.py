@@ -54,6 +54,8 @@ class Captured:
     error: ScreenError | None = None
     experiments: tuple[dict[str, Any], ...] = ()
     """What was measured, as plain data (`screen.probe.plan.types.Experiment`); first a line about the device."""
+    variants: Mapping[str, Graph] = field(default_factory=dict)
+    """Its programs elsewhere (`screen.child.variants`)."""
     spot: dict[str, Any] | None = None
     """What a spot check found, as plain data (`screen.probe.plan.spot_types.Found`)."""
 
@@ -73,6 +75,8 @@ class Capture:
     """Whether its process ended itself before it was done."""
     again: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Model -> what its graph gave (`screen.probe.plan.spot_types.Again`), as plain data."""
+    outside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Model -> what it gave in an interpreter of its own (`screen.probe.plan.spot_types.Outside`), as plain data."""
 
 
 ENDED = {
@@ -103,6 +107,7 @@ class State:
     """How its process ended, in words, once that is known."""
     phase: str = "load"
     again: dict[str, dict[str, Any]] = field(default_factory=dict)
+    outside: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def take(self, message: dict[str, Any]) -> None:
         """One frame of the child."""
@@ -117,12 +122,17 @@ class State:
                 self.models[-1] = replace(self.models[-1], info=_info(message["info"]))
             elif kind == "graph":
                 self.models[-1] = replace(self.models[-1], graph=graphio.read(message["graph"]))
+            elif kind == "variant":
+                other = {**self.models[-1].variants, str(message["where"]): graphio.read(message["graph"])}
+                self.models[-1] = replace(self.models[-1], variants=other)
             elif kind == "experiment":
                 self.models[-1] = replace(self.models[-1], experiments=(*self.models[-1].experiments, dict(message["found"])))
             elif kind == "spot":
                 self.models[-1] = replace(self.models[-1], spot=dict(message["found"]))
             elif kind == "again":
                 self.again[str(message["name"])] = dict(message["found"])
+            elif kind == "outside":
+                self.outside[str(message["name"])] = dict(message["found"])
             elif kind == "error":
                 self.error, self.complete = error_of(message), True
             elif kind == "done":

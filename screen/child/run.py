@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import json
 import os
 import re
 import sys
@@ -28,6 +29,7 @@ from screen.graph.target import parse
 
 if TYPE_CHECKING:
     from screen.capture.build.build import Built
+    from screen.probe.plan.spot_types import SpotPlan
 
 Send = Callable[[bytes], None]
 
@@ -53,6 +55,7 @@ def prepare(request: Request) -> None:
         import screen.child.real
         import screen.probe.run
         import screen.probe.second.plain
+        import screen.child.order
         import screen.probe.spot
 
         screen.probe.second.plain.ALONE = True
@@ -111,6 +114,7 @@ def _capture(request: Request, send: Send, build: Callable[[Request], list[Built
     from screen.capture.trace.training import watched
     from screen.child.beside import beside
     from screen.child.training import in_training
+    from screen.child.variants import variants
 
     if request.again is not None:
         _again(request.again, send)
@@ -134,6 +138,11 @@ def _capture(request: Request, send: Send, build: Callable[[Request], list[Built
             built, graph = in_training(built, graph)
             send(frame("instead", info=asdict(built.info)))
         send(_fitting(graph_frame(graphio.dumps(graph)), request))
+        if request.variants:
+            with watched(graph.training):
+                for where, other in variants(built, graph):
+                    if len(document := graphio.dumps(other)) < MAX_FRAME // 2:
+                        send(frame("variant", where=where, graph=json.loads(document)))
 
 
 def _fitting(data: bytes, request: Request) -> bytes:
@@ -185,7 +194,26 @@ def _spot(plans: dict[str, Any], request: Request, send: Send, build: Callable[[
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("probe")
         with as_traced(request.trained, built.name):
-            send(frame("spot", found=spot_check(asked, built, watch, partial(real_loop, request, built), partial(deeper_loop, request, built))))
+            found = spot_check(asked, built, watch, partial(real_loop, request, built), partial(deeper_loop, request, built))
+        send(frame("spot", found=_ordered(found, asked, built, request)))
+
+
+def _ordered(found: dict[str, Any], asked: SpotPlan, built: Built, request: Request) -> dict[str, Any]:
+    """With what makes and runs the module, where it ran plainly."""
+    from screen.child.order import Unsaid, order_of
+
+    if (plain := found.get("plain")) is None or plain["output"] is None or plain["reason"]:
+        return found
+    if built.name in request.trained:
+        return {**found, "plain": {**plain, "order": None, "unsaid": "it is judged as in training"}}
+    try:
+        order: dict[str, Any] | None = order_of(request, built, asked.weights, asked.seed)
+        unsaid = ""
+    except Unsaid as error:
+        order, unsaid = None, str(error)
+    except Exception as error:  # of the user's code
+        order, unsaid = None, f"it raised {name_of(error)}"
+    return {**found, "plain": {**plain, "order": order, "unsaid": unsaid}}
 
 
 def _again(graphs: dict[str, Any], send: Send) -> None:

@@ -25,8 +25,10 @@ from typing import Any, NoReturn
 from screen.child.bytecode import ignore_compiled
 from screen.child.descendants import MOST, adopt, descendants, end_descendants, end_with_parent, takes_more
 from screen.child.draw import draw
-from screen.child.protocol import SIGNALLED, Request, fd_reader, frame, read_frame
-from screen.child.sandbox import ADVICE, clear, enclose
+from screen.child.launch import OFFLINE
+from screen.child.outside import become
+from screen.child.protocol import SIGNALLED, Request, error_fields, fd_reader, frame, read_frame
+from screen.child.sandbox import ADVICE, clear, enclose, missing
 from screen.errors import LimitError
 from screen.graph.gc_pause import put_off
 
@@ -201,9 +203,28 @@ def _target(request: Request, pipe: int, log: int, settings: dict[str, Any]) -> 
             _enclose(request, settings)
             _limit(request)
 
-        run(request, channel.send, before=before, after=_unlimit)
+        if request.outside is not None:
+            _outside(request, channel, settings)
+        else:
+            run(request, channel.send, before=before, after=_unlimit)
+    except BaseException:
+        traceback.print_exc()  # into the log
     finally:
         os._exit(0)
+
+
+def _outside(request: Request, channel: Channel, settings: dict[str, Any]) -> None:
+    """Be the interpreter that runs the models of a request, behind the same walls."""
+    try:
+        _enclose(request, settings)
+        _limit(request)
+        os.makedirs(folder := _folder(settings, os.getpid()), 0o700, exist_ok=True)
+        has_network = request.sandbox == "off" or bool(missing())
+        own = {name: value for name, value in settings["own"].items() if not (has_network and name in OFFLINE)}
+        become(request.outside or {}, folder, channel.line, own)
+    except (OSError, LimitError) as error:
+        told = error if isinstance(error, LimitError) else LimitError("an interpreter must start", str(error))
+        channel.send(frame("error", **error_fields(told)))
 
 
 def _enclose(request: Request, settings: dict[str, Any]) -> None:
@@ -237,6 +258,11 @@ class Channel:
         self._owner = os.getpid()
         self._identity = self._look()
         self._write, self._exit, self._getpid = os.write, os._exit, os.getpid
+
+    @property
+    def line(self) -> int:
+        """Its file descriptor."""
+        return self._fd
 
     def send(self, data: bytes) -> None:
         """All of the frame, or the end of this process."""

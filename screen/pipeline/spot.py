@@ -99,7 +99,8 @@ def unconfirmed(facts: Facts, why: str) -> Facts:
 
 def again_request(request: Request, facts: Mapping[str, Facts], plain: Mapping[str, Plain], seed: int = 0) -> Request:
     """Graphs to be run on the values that their modules had, by the names of their models."""
-    graphs = {n: {"graph": dumps(facts[n].graph).decode("utf-8", "surrogatepass"), "plain": asdict(p), "seed": seed} for n, p in plain.items()}
+    sent = {name: asdict(replace(one, order=None)) for name, one in plain.items()}
+    graphs = {n: {"graph": dumps(facts[n].graph).decode("utf-8", "surrogatepass"), "plain": p, "seed": seed} for n, p in sent.items()}
     return replace(request, again=graphs)
 
 

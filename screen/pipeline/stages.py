@@ -7,6 +7,7 @@ import os
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 
 from screen.changes import tried
@@ -17,10 +18,13 @@ from screen.child.sandbox import ADVICE, missing
 from screen.errors import InternalError, Interrupted, LimitError, LoadError, ScreenError, TraceError, UsageError, swallowed, whole_model
 from screen.facts import derive
 from screen.facts.record import Facts
+from screen.graph import Graph
 from screen.graph.target import OPTIONAL, did_you_mean, parse
 from screen.report.gate import of_chosen
+from screen.pipeline.outside import changed, outside
 from screen.pipeline.probe import probe_request, with_narrower, with_probe
 from screen.pipeline.spot import again_request, spot_request, unasked, unconfirmed, with_spot, with_weights
+from screen.pipeline.variants import Elsewhere, others
 from screen.probe.plan.from_facts import plan_of
 from screen.probe.plan.spot import spot_plan
 from screen.probe.plan.spot_types import OTHER, Again, Found, SpotPlan, again_from_json, found_from_json
@@ -44,6 +48,7 @@ SAME_ADVICE = (
     "Look for random numbers without a seed, for sets that order layers, and for what depends on the clock, the process, a file, the device of a "
     "tensor or its values"
 )
+ELSEWHERE_ADVICE = "Look for what `forward` asks of `self.training`, of the sizes of its inputs, or of what it keeps between calls"
 CONFIRMED_ADVICE = "Judge a smaller model of the same code, or leave `--require-opinion` out where its authors are trusted"
 LARGEST, CONFIRMED = 20_000_000, 200_000_000
 """Parameters of a model beyond which no spot check is made, since of its own size it would take longer than the analysis; and beyond which it is
@@ -102,10 +107,10 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
         captured = replace(captured, error=LoadError(required, found, "Look for code that writes to file descriptors that it did not open"))
     judged: list[Judged] = []
     plans: dict[str, ProbePlan] = {}
-    others = second_opinion(job, captured, capture, progress)
+    differing, elsewhere = second_opinion(job, captured, capture, progress)
     trained = {m.name: m.graph.training for m in captured.models if m.graph is not None and m.graph.training}
     job = replace(job, request=replace(job.request, trained=trained))
-    known = _known(job, captured, capture, progress)
+    known = _known(job, captured, elsewhere, capture, progress)
     for model in captured.models:
         asked = _asked(job, model, alone=len(captured.models) == 1)
         if model.graph is None:
@@ -113,8 +118,8 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
             continue
         progress("judge")
         try:
-            if model.name in others:
-                raise others[model.name]
+            if model.name in differing:
+                raise differing[model.name]
             read = known[model.name]
             if isinstance(read, Exception):
                 raise read
@@ -146,26 +151,39 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
     return [replace(judged[0], log=captured.log), *judged[1:]] if judged else judged
 
 
-def second_opinion(job: Job, captured: Capture, capture: Capturer, progress: Progress) -> dict[str, ScreenError]:
-    """The models of a file or a module that are other ones in a second capture, by their names, with what differs.
+def second_opinion(
+    job: Job, captured: Capture, capture: Capturer, progress: Progress
+) -> tuple[dict[str, ScreenError], dict[str, Elsewhere]]:
+    """The models of a file or a module that are other ones in a second capture, by their names, with what differs; and what all are elsewhere.
 
     Graphs may differ in what nobody asks; a model is another one where what is said of it differs."""
     if not job.second or captured.error is not None or _is_of_library(job):
-        return {}
+        return {}, {}
     first = {model.name: model for model in captured.models if model.graph is not None}
     graphs = [model.graph for model in first.values() if model.graph is not None]
     files = {node.file for graph in graphs for node in graph.nodes} | {module.file for graph in graphs for module in graph.modules}
     draw = WORDS if hashes(sorted(files)) else PLACES
-    again = capture(replace(job.request, draw=draw), progress) if first else Capture((), None, "")
+    again = capture(replace(job.request, draw=draw, variants=True), progress) if first else Capture((), None, "")
     second = {model.name: model for model in again.models if model.graph is not None}
     found: dict[str, ScreenError] = {}
+    elsewhere: dict[str, Elsewhere] = {}
     for name, model in first.items():
         other = second.get(name)
+        if other is not None and other.graph is not None:
+            elsewhere[name] = others(other.graph, other.variants, partial(_violated, job, other))
+            if differs := elsewhere[name].differs:
+                found[name] = TraceError(SAME.format(name), differs, ELSEWHERE_ADVICE)
         if other is None or other.graph != model.graph:
             progress("judge")
             if other is None or _said(job, model) != _said(job, other):
                 found[name] = _other_model(name, model, other, again.error)
-    return found
+    return found, elsewhere
+
+
+def _violated(job: Job, model: Captured, graph: Graph) -> dict[str, str]:
+    """What is violated where a model has another graph, of what can fail a gate: code -> what is said."""
+    run, _ = _divided(job, run_rules(_read(job, replace(model, graph=graph))[1]))
+    return {f.rule.code: f.outcome.message for f in run.findings if f.outcome.result == "violated" and f.severity != "note"}
 
 
 def _not_looked_at(job: Job, name: str, seen: Capture) -> ScreenError | None:
@@ -214,7 +232,9 @@ def _other_model(name: str, model: Captured, other: Captured | None, error: Scre
     return TraceError(required, f"two captures differ, first in {what}", SAME_ADVICE, file=file, line=line)
 
 
-def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -> dict[str, tuple[Captured, Facts] | Exception]:
+def _known(
+    job: Job, captured: Capture, elsewhere: Mapping[str, Elsewhere], capture: Capturer, progress: Progress
+) -> dict[str, tuple[Captured, Facts] | Exception]:
     """Every model that gave a graph with its facts, whose claims were compared with a spot check; an exception is a result."""
     found: dict[str, tuple[Captured, Facts] | Exception] = {}
     plans: dict[str, SpotPlan] = {}
@@ -230,6 +250,8 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
                 continue
             weights = 0 if model.info.block else model.info.parameters or 0  # stamped layers are many in the module itself
             why = f"too large for a spot check: {weights:,} weights" if weights > LARGEST else ""
+            if asked and model.name in elsewhere and elsewhere[model.name].doubt:
+                doubts[model.name] = elsewhere[model.name].doubt
             if asked and (doubt := f"it has more than {CONFIRMED:,} weights" if weights > CONFIRMED else unasked(facts)):
                 doubts[model.name] = doubt
             plan = spot_plan(facts)
@@ -244,7 +266,7 @@ def _known(job: Job, captured: Capture, capture: Capturer, progress: Progress) -
                 swallowed("facts", error)
             found[model.name] = error
     if plans:
-        found |= _spotted(job, captured, found, plans, doubts, capture, progress)
+        found |= _spotted(job, captured, found, plans, doubts, elsewhere, capture, progress)
     return {name: _with_doubt(job, name, one, doubts.get(name, "")) for name, one in found.items()}
 
 
@@ -259,7 +281,7 @@ def _with_doubt(job: Job, name: str, known: tuple[Captured, Facts] | Exception, 
 
 def _spotted(
     job: Job, captured: Capture, found: Mapping[str, tuple[Captured, Facts] | Exception], plans: Mapping[str, SpotPlan], doubts: dict[str, str],
-    capture: Capturer, progress: Progress,
+    elsewhere: Mapping[str, Elsewhere], capture: Capturer, progress: Progress,
 ) -> dict[str, tuple[Captured, Facts] | Exception]:
     """Models beside what a spot check of them gave. `doubts`: why no second opinion was had, by the names of models; more are put in."""
     beside = tuple(model.name for model in captured.models if model.info.weights == "real")
@@ -270,7 +292,7 @@ def _spotted(
     if late and not all(plans[name].only for name in plans):  # what was given up for measuring has the rest of the time for the plain run
         seen = capture(spot_request(job.request, late, beside), progress)
         looked |= {name: _found(seen, name) for name in late}
-    differing, unsure = _differing(job, found, looked, capture, progress)
+    differing, unsure = _differing(job, found, looked, elsewhere, capture, progress)
     doubts |= {name: why for name, why in unsure.items() if name not in doubts}
     silent = {name for name, plan in plans.items() if plan.weights and looked[name].plain is None and _spot_of(seen, name) is not None}
     differing |= {name: TraceError(SAME.format(name), "on real tensors it does not say what it gives", SAME_ADVICE) for name in silent}
@@ -287,7 +309,8 @@ def _spotted(
 
 
 def _differing(
-    job: Job, known: Mapping[str, tuple[Captured, Facts] | Exception], looked: Mapping[str, Found], capture: Capturer, progress: Progress
+    job: Job, known: Mapping[str, tuple[Captured, Facts] | Exception], looked: Mapping[str, Found], elsewhere: Mapping[str, Elsewhere],
+    capture: Capturer, progress: Progress,
 ) -> tuple[dict[str, ScreenError], dict[str, str]]:
     """The models whose graph, run in a process that runs nothing of the target, gives something else than they gave when they were run plainly; and
     those of which that is not known, with the reason."""
@@ -297,15 +320,19 @@ def _differing(
     if not plain:
         return {}, doubts
     facts = {name: one[1] for name, one in known.items() if not isinstance(one, Exception)}
+    beside = outside(job.request, plain, {name: facts[name].graph for name in plain}, capture, progress)
+    plain |= {name: one.plain for name, one in beside.items() if one.plain is not None}
     told = capture(again_request(job.request, facts, plain), progress).again
-    errors: dict[str, ScreenError] = {}
-    for name in plain:
+    changes = {name: changed(ran[name], beside.get(name), elsewhere.get(name, Elsewhere())) for name in plain}
+    errors: dict[str, ScreenError] = {name: TraceError(SAME.format(name), why, SAME_ADVICE) for name, why in changes.items() if why}
+    for name in plain.keys() - errors.keys():
         again = again_from_json(dict(told[name])) if name in told else Again(reason="the process that was asked gave no answer")
+        doubt = beside[name].doubt if name in beside else ""
         if again.agrees is False:
             by = "" if again.difference is None else f" (by {again.difference:.2g} of the largest entry)"
             errors[name] = TraceError(SAME.format(name), f"on real tensors it gives something else than the program that was traced{by}", SAME_ADVICE)
-        elif again.agrees is None or plain[name].reason:
-            doubts[name] = again.reason or plain[name].reason
+        elif again.agrees is None or ran[name].reason or doubt:
+            doubts[name] = again.reason or ran[name].reason or doubt
     return errors, doubts
 
 

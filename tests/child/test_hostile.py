@@ -352,7 +352,7 @@ def test_when_the_command_is_ended_its_children_end_with_it(tmp_path: Path, sent
     assert running.returncode == code and out == ""
     assert err.strip() == ("interrupted" if sent == signal.SIGINT else "")
     _no_child_left(f"SCREEN_TEST_MARK={tmp_path}", patience=5)
-    assert not list((tmp_path / "temporary").glob("screen-*"))
+    assert not list((tmp_path / "temporary").glob("tmp*"))
 
 
 def test_the_child_never_looks_in_the_working_directory_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

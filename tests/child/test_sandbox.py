@@ -244,8 +244,8 @@ def test_no_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "model.py").write_text("import tempfile\ntempfile.mkdtemp()\nraise ValueError\n")
     with Host() as host:
         host.capture(Request(f"{tmp_path / 'model.py'}::Net"))
-        (scratch,) = tmp_path.glob("screen-*")
+        (scratch,) = tmp_path.glob("tmp*")
         assert bool(list(scratch.glob("*/*"))) == (not missing())
         assert host._child is not None
         host._child.kill()
-    assert not list(tmp_path.glob("screen-*"))
+    assert not list(tmp_path.glob("tmp*"))

@@ -157,11 +157,19 @@ def load_file(path: str, reading: piecewise.Reading | None = None) -> ModuleType
         module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
         if os.path.realpath(module.__file__ or "") == os.path.realpath(full):
             return module
-    return _execute(full, "screen_target_" + "".join(c if c.isalnum() else "_" for c in parts[-1]), reading)
+    return _execute(full, _free("".join(c if c.isalnum() else "_" for c in parts[-1]), full), reading)
+
+
+def _free(name: str, path: str) -> str:
+    """The name that a script beside it would import a file by, unless another module has it."""
+    other = sys.modules.get(name)
+    if name in sys.stdlib_module_names or (other is not None and os.path.realpath(getattr(other, "__file__", None) or "") != os.path.realpath(path)):
+        return f"{name}_file"
+    return name
 
 
 def _execute(path: str, name: str, reading: piecewise.Reading | None) -> ModuleType:
-    """Run a file under a name that nothing else has; dataclasses and type hints look it up in `sys.modules`."""
+    """Run a file under a name; dataclasses and type hints look it up in `sys.modules`."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise LoadError("A Python file must be loadable", f"`{path}` is not")

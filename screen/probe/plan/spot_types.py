@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from screen.graph import Graph, ops_digest
 
@@ -222,6 +222,34 @@ class Plain:
     keys: tuple[tuple[str, str], ...] = ()
     """Weight -> the name that it is drawn by, where that is another one."""
     leaves: tuple[Leaf, ...] = ()
+    later: bool = False
+    """Whether a later call gave something else than the first, which is what was judged."""
+    still: bool = True
+    """Whether no buffer was another one after all calls."""
+    order: dict[str, Any] | None = None
+    """What makes and runs it (`screen.child.order`), for an interpreter of its own."""
+    unsaid: str = ""
+    """Why there is no order."""
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What a module gave in an interpreter without us."""
+
+    stage: Literal["load", "run", "training", ""] = "load"
+    """Where it ended; empty: it did all that it was to do."""
+    reason: str = ""
+    """What it raised."""
+    output: Sample | None = None
+    later: tuple[Sample, ...] = ()
+    """What later calls gave."""
+    training: tuple[Sample, ...] = ()
+    """What it gives in training where nothing is left out at random, twice."""
+    keys: tuple[tuple[str, str], ...] = ()
+    still: bool = True
+    """Whether no buffer was another one after all calls in evaluation."""
+    buffers: tuple[tuple[str, str, tuple[int, ...], str], ...] = ()
+    """Name, dtype, shape and bytes of each, before the first run."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +314,13 @@ def plain_from_json(data: dict[str, Any]) -> Plain:
     return TypeAdapter(Plain).validate_python(data)
 
 
+def outside_from_json(data: dict[str, Any]) -> Outside:
+    """What a module gave without us, checked. Raises `pydantic.ValidationError`."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Outside).validate_python(data)
+
+
 def again_from_json(data: dict[str, Any]) -> Again:
     """What a graph gave, checked. Raises `pydantic.ValidationError`."""
     from pydantic import TypeAdapter
@@ -294,7 +329,7 @@ def again_from_json(data: dict[str, Any]) -> Again:
 
 
 __all__ = [
-    "FACTORS", "FILLS", "HEAVY", "STILL", "Again", "Found", "FoundBranch", "FoundDepth", "FoundStream", "Leaf", "Plain", "Sample", "SpotBranch",
-    "SpotCone", "SpotGain", "SpotPlan", "SpotStream", "SpotWhole", "again_from_json", "found_from_json", "plain_from_json", "plan_from_json",
-    "to_json",
+    "FACTORS", "FILLS", "HEAVY", "STILL", "Again", "Found", "FoundBranch", "FoundDepth", "FoundStream", "Leaf", "Outside", "Plain", "Sample",
+    "SpotBranch", "SpotCone", "SpotGain", "SpotPlan", "SpotStream", "SpotWhole", "again_from_json", "found_from_json", "outside_from_json",
+    "plain_from_json", "plan_from_json", "to_json",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from screen.capture.build.built import Built
+from screen.capture.build.random_state import seeded
 from screen.capture.trace.convert import plain
 from screen.capture.trace.loop import Loop
 from screen.capture.trace.recorder import tensors
@@ -21,9 +23,10 @@ from screen.probe.measure.leaves import Material, is_shape_alone
 from screen.probe.measure.replay import Missing, attribute
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import Plain, Sample
-from screen.probe.second.values import MOST, SAME, apart, packed, sample, weight
+from screen.probe.second.outside import filled, often
+from screen.probe.second.values import MOST, SAME, apart, packed, sample
 
-LATER = "its second call gives something else than its first, which is what was judged"
+LATER = "a later call of it gives something else than its first, which is what was judged"
 """What is said of a module that changes with its calls."""
 ALONE = False
 """Whether this process runs one target and nothing else, so that its table of modules may change for a moment."""
@@ -41,6 +44,10 @@ class Ran:
     inputs: tuple[Tensor, ...] = ()
     buffers: tuple[tuple[str, Tensor], ...] = ()
     """As they were before the run."""
+    later: bool = False
+    """Whether a later call gave something else."""
+    still: bool = True
+    """Whether the buffers are the same after all calls."""
 
 
 def ran(names: Sequence[str], seed: int, built: Built, make: Callable[[int], nn.Module] | None) -> Ran:
@@ -49,21 +56,34 @@ def ran(names: Sequence[str], seed: int, built: Built, make: Callable[[int], nn.
         return Ran("the module has no weights of its own")
     try:
         model = make(seed).eval()
-        keys = _filled(model, names, seed)
+        keys = filled(partial(attribute, model), names, seed)
         buffers = tuple((name, value.detach().clone()) for name, value in model.named_buffers(remove_duplicate=False))
-        generator = torch.Generator().manual_seed(seed)
-        given = tree_map_only(Tensor, lambda t: _value(t, generator), (built.args, built.kwargs))
+        given = inputs_of(built, seed)
         inputs = tuple(t.clone() for t in torch.utils._pytree.tree_leaves(given) if isinstance(t, Tensor))
         with torch.random.fork_rng(devices=[]), torch.no_grad(), no_fast_path():
-            more = tree_map_only(Tensor, torch.clone, given)
-            out, later = (first(_unseen(model, *g) if ALONE else model(*g[0], **g[1])) for g in (given, more))
+
+            def again() -> Tensor | None:
+                args, kwargs = tree_map_only(Tensor, torch.clone, given)
+                with seeded(seed):
+                    return first(_unseen(model, args, kwargs) if ALONE else model(*args, **kwargs))
+
+            out = again()
+            later = often(again)
     except Exception as error:
         return Ran(f"the module did not run plainly: {said(error)}")
     if out is None:
         return Ran("it returns no float tensor")
     found = sample(out)
-    same = later is not None and apart(sample(later), found) <= SAME
-    return Ran("" if same else LATER, found, keys, inputs, buffers)
+    same = all(one is not None and apart(sample(one), found) <= SAME for one in later)
+    still = all(torch.equal(value, before) for (_, value), (_, before) in zip(model.named_buffers(remove_duplicate=False), buffers, strict=False))
+    return Ran("" if same else LATER, found, keys, inputs, buffers, not same, still)
+
+
+def inputs_of(built: Built, seed: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of the run. Raises `Missing` where one has no values."""
+    generator = torch.Generator().manual_seed(seed)
+    args, kwargs = tree_map_only(Tensor, lambda t: _value(t, generator), (built.args, built.kwargs))
+    return args, kwargs
 
 
 def _unseen(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -105,7 +125,7 @@ def told(ran: Ran, trace: Trace, material: Material) -> Plain:
         if size > MOST:
             return Plain(f"more than {MOST >> 20} MiB that are no weights")
         found.append(packed(index, value))
-    return Plain(ran.reason, ran.output, ran.keys, tuple(found))
+    return Plain(ran.reason, ran.output, ran.keys, tuple(found), ran.later, ran.still)
 
 
 def first(output: Any) -> Tensor | None:
@@ -124,26 +144,6 @@ class no_fast_path:
         torch.backends.mha.set_fastpath_enabled(self.before)
 
 
-def _filled(model: nn.Module, names: Sequence[str], seed: int) -> tuple[tuple[str, str], ...]:
-    """Draw the weights of a model; those that are drawn by another name. Raises what `attribute` raises, `Missing` where two share a part."""
-    keys: dict[int, str] = {}
-    places: dict[int, int] = {}
-    other = []
-    for name in names:
-        tensor = attribute(model, name)
-        if not isinstance(tensor, Tensor) or tensor.dtype != torch.float32:
-            raise Missing(f"`{name}` is no weight in float32")
-        if id(tensor) in keys:
-            other.append((name, keys[id(tensor)]))
-            continue
-        keys[id(tensor)] = name
-        if places.setdefault(int(tensor.untyped_storage()._cdata), id(tensor)) != id(tensor):
-            raise Missing(f"`{name}` shares its memory with another weight")
-        with torch.no_grad():
-            tensor.copy_(weight(name, tensor.shape, seed))
-    return tuple(other)
-
-
 def _value(given: Tensor, generator: torch.Generator) -> Tensor:
     """An argument; floats that are not there, or that somebody gave for a shape, are N(0, 1)."""
     if given.is_floating_point() and (given.device.type == "meta" or is_shape_alone(given)):
@@ -153,4 +153,4 @@ def _value(given: Tensor, generator: torch.Generator) -> Tensor:
     return given.detach().clone()
 
 
-__all__ = ["Ran", "first", "no_fast_path", "ran", "told"]
+__all__ = ["Ran", "first", "inputs_of", "no_fast_path", "ran", "told"]

@@ -1,0 +1,40 @@
+"""A fresh interpreter in place of this process, in which nothing of ours is: neither modules, nor a stack, nor words on its command line or in its
+environment. What holds this process (`screen.child.sandbox`, limits) holds that one too; what it finds comes on the same line.
+
+It tells a file that asks whether it is judged as little as can be had; that it has no network, and files that it may not write, is there to be seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from screen.child import bytecode
+from screen.child.launch import safe_path
+from screen.child.sandbox import CACHES
+
+PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "probe", "second", "outside.py")
+"""What is run."""
+
+
+def become(orders: Mapping[str, Any], folder: str, line: int, own: Mapping[str, str | None]) -> NoReturn:
+    """Run the program on its orders; this process is that one from here on. `folder`: where it may write; `line`: the file descriptor that frames are
+    written to; `own`: variables that were set for this process, as the caller has them. Raises `OSError`."""
+    os.makedirs(place := tempfile.mkdtemp(dir=folder), exist_ok=True)
+    with open(PROGRAM, "rb") as file, open(os.path.join(place, "run.py"), "wb") as copy:
+        copy.write(file.read())
+    with open(bytecode.__file__, encoding="utf-8") as file:
+        compiled = file.read()
+    os.set_inheritable(line := os.dup(line), True)  # the lowest number that is free
+    told = {"orders": orders, "line": line, "path": safe_path(), "compiled": compiled, "file": bytecode.__file__}
+    with open(os.path.join(place, "orders.json"), "w", encoding="utf-8", errors="surrogatepass") as file:
+        json.dump(told, file)
+    environment = {**{k: v for k, v in os.environ.items() if k not in own and k not in CACHES}, **{k: v for k, v in own.items() if v is not None}}
+    os.execve(sys.executable, [sys.executable, os.path.join(place, "run.py")], {**environment, "TMPDIR": folder})
+
+
+__all__ = ["become"]
