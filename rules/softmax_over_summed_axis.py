@@ -10,6 +10,8 @@ Source: Vaswani et al. 2017, eq. 1.
 
 from __future__ import annotations
 
+import math
+
 from screen.graph import Node
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Site, place_of
@@ -31,8 +33,14 @@ class Block(nn.Module):
         scores = self.q(h) @ self.k(h).transpose(-2, -1) / 32**0.5
         return x + self.o(WEIGHTS @ self.v(h))
 """
-HOLDS = (Example("over keys", BLOCK.replace("WEIGHTS", "F.softmax(scores, dim=-1)")),)
+SUMMED = "WEIGHTS @ self.v(h)"
+HEADS = BLOCK.replace(SUMMED, 'torch.einsum("bnij,jbnd->ibnd", WEIGHTS[:, None], self.v(h).transpose(0, 1)[:, :, None])[:, :, 0].transpose(0, 1)')
+HOLDS = (
+    Example("over keys", BLOCK.replace("WEIGHTS", "F.softmax(scores, dim=-1)")),
+    Example("over keys, tokens first (XLNet)", HEADS.replace("WEIGHTS[:, None]", "F.softmax(scores[:, None], dim=3)")),
+)
 VIOLATES = (
+    Example("over queries, tokens first", HEADS.replace("WEIGHTS[:, None]", "F.softmax(scores[:, None], dim=2)")),
     Example("over queries", BLOCK.replace("WEIGHTS", "F.softmax(scores, dim=-2)")),
     Example("over queries, counted from the front", BLOCK.replace("WEIGHTS", "F.softmax(scores, dim=1)")),
 )
@@ -52,6 +60,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per softmax whose weights are summed over one axis, or read by an op without a row; one for the whole model where there is none."""
     graph = facts.graph
     found: list[Outcome] = []
+    lost = False
     for node in graph.nodes:
         site = Site(place=place_of(facts, node.index))
         if node.op in FUSED:
@@ -62,7 +71,9 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
             continue
         outcome = _judge(facts, node, axis, site)
         found += [outcome] if outcome is not None else []
-    return tuple(found) or (Outcome("not_applicable", "no softmax weighs values that are summed."),)
+        lost |= outcome is None
+    none = "of no softmax the weights were followed to values that are summed." if lost else "no softmax weighs values that are summed."
+    return tuple(found) or (Outcome("not_applicable", none),)
 
 
 def _judge(facts: Facts, softmax: Node, axis: int, site: Site) -> Outcome | None:
@@ -103,6 +114,10 @@ def _moved(before: Node, node: Node, axis: int) -> int | None:
     if node.op in TURNS:
         order = axis_order(node, len(old))
         return None if order is None else order.index(axis % len(old)) - len(old)
-    if node.op in ("view", "reshape", "expand", "unsqueeze", "flatten", "unflatten") and len(old) > 1 and old[-2:] == new[-2:] and axis >= -2:
+    if node.op == "expand" and len(old) > 1 and old[-2:] == new[-2:] and axis >= -2:
         return axis
+    if node.op in ("view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten"):
+        sizes, before = old[axis % len(old)], math.prod(old[: axis % len(old)])
+        places = [i for i, n in enumerate(new) if n == sizes and math.prod(new[:i]) == before]
+        return places[0] - len(new) if len(places) == 1 else None
     return None
