@@ -55,6 +55,7 @@ NORMED = {
 SINGLE = {"router": "its router", "pooling": "the softmax that it pools with"}
 """Softmaxes that compare no queries with keys, by what their shares are for."""
 ROUTED = "a z-loss on these logits, or cosine similarity with a temperature"
+BY_ONE_MAP = "|logit| ≤ B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes them"
 BOUND = "|logit| ≤ B̄²·‖W_Q‖·‖W_K‖/√d_h, with B̄ the largest norm of what the branch reads"
 
 
@@ -112,10 +113,10 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = f"{name}: {_logits(facts, sublayer)} are made of a stream that no norm bounds: they grow with {grow}."
     else:
         message = f"{name}: {_logits(facts, sublayer)} still scale with {_scaled_by(facts, sublayer)}; nothing in the structure bounds them."
-    remedy = _remedy(facts, sublayer) + ("" if raw else "; or a logit cap")
+    remedy, bound = _remedy(facts, sublayer) + ("" if raw else "; or a logit cap"), BY_ONE_MAP if _single(facts, sublayer) else BOUND
     result: Result = "violated" if raw else "conditional"
     plain = "" if raw else _in_words(facts, sublayer, name)
-    return Outcome(result, message, site, theorem=BOUND, numbers=numbers, remedy=remedy, condition="bounded-logits", plain=plain)
+    return Outcome(result, message, site, theorem=bound, numbers=numbers, remedy=remedy, condition="bounded-logits", plain=plain)
 
 
 def _in_words(facts: Facts, sublayer: Sublayer, name: str) -> str:

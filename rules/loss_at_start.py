@@ -104,5 +104,6 @@ def _has_words(facts: Facts) -> bool:
     if not graph.outputs or not graph.nodes[graph.outputs[0]].shape:
         return False
     last = (graph.nodes[graph.outputs[0]].shape or (0,))[-1]
-    rows = {(graph.nodes[i].shape or (0,))[0] for n in graph.nodes if n.op == "embedding" for i in n.inputs if len(graph.nodes[i].shape or ()) == 2}
+    tables = (graph.nodes[i] for n in graph.nodes if n.op == "embedding" for i in n.inputs)
+    rows = {(t.shape or (0,))[0] for t in tables if len(t.shape or ()) == 2 and "int" not in (t.dtype or "")}
     return last in rows and last > 1

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
+from screen.facts import derive
+from screen.graph.target import parse
 from screen.rule import Example, Outcome
 from screen.testing import facts_of
 from screen.verdict.conditions import CONDITIONS
 from screen.verdict.discover import lookup
 from tests.calculi.meanfield.covariance_models import MODELS
+from tests.shared import ROOT
 
 
 def said(code: str, source: str) -> tuple[Outcome, ...]:
@@ -26,3 +31,80 @@ def test_tokens_that_stay_apart_are_not_said_to_be_what_warm_up_makes_up_for() -
 def test_a_condition_on_branches_is_true_of_those_with_norms_too() -> None:
     """A pre-norm state space model has the condition, and no branch without a norm."""
     assert "without norm" not in CONDITIONS["small-gain"]
+
+
+TIED = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Cross(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.q, self.k, self.v, self.o = nn.LayerNorm(64), *(nn.Linear(64, 64) for _ in range(4))
+
+    def forward(self, x, memory):
+        q, k, v = self.q(self.norm(x)), self.k(memory), self.v(memory)
+        return x + self.o(F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0])
+
+
+class Feed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(64), nn.Linear(64, 256), nn.Linear(256, 64)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.after = nn.Embedding(1000, 64), nn.LayerNorm(64), nn.LayerNorm(64)
+        nn.init.normal_(self.embed.weight, std=0.02)
+        self.blocks, self.others = nn.ModuleList(Feed() for _ in range(4)), nn.ModuleList(Feed() for _ in range(4))
+        self.crosses = nn.ModuleList(Cross() for _ in range(4))
+        self.bias = nn.Parameter(torch.zeros(1000))
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for block in self.blocks:
+            x = block(x)
+        RETURN
+"""
+DECODE = """x = self.norm(x)
+        y = self.embed(ids)
+        for cross, block in zip(self.crosses, self.others):
+            y = block(cross(y, x))
+        return F.linear(self.after(y), self.embed.weight)"""
+
+
+def test_a_bias_that_starts_at_zero_does_not_hide_the_loss_at_the_start() -> None:
+    """As ESM adds it behind a tied head."""
+    head = "return F.linear(self.norm(x), self.embed.weight)"
+    [plain], [biased] = (said("I201", TIED.replace("RETURN", f"{head}{more}")) for more in ("", " + self.bias"))
+    assert plain.result == biased.result == "holds"
+    assert dict(plain.numbers)["loss_at_start"] == dict(biased.numbers)["loss_at_start"]
+
+
+def test_words_that_are_looked_up_are_no_table() -> None:
+    """CLIP's logits of a batch of two: as many columns as the words have rows."""
+    [outcome] = said("I201", TIED.replace("RETURN", "x = self.norm(x).mean(1)\n        return x @ x.T"))
+    assert outcome.result == "not_applicable"
+
+
+def test_an_encoder_has_no_loss_of_its_own() -> None:
+    [outcome] = said("I201", TIED.replace("RETURN", DECODE))
+    assert outcome.result == "holds"
+    assert outcome.site.stream == "decoder"
+
+
+def test_logits_of_a_router_are_made_by_one_map() -> None:
+    built = build(parse(str(ROOT / "examples" / "moe.py")), set={}, inputs=(), depth=None)[0]
+    facts = derive(trace(built.model, built.args, built.kwargs, initialisers=built.initialisers))
+    rule = lookup("L201")
+    assert rule is not None
+    bounds = {o.theorem for o in rule.check(facts) if "router" in o.message}
+    assert bounds
+    assert all("‖W_Q‖" not in bound for bound in bounds)

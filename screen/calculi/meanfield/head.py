@@ -21,7 +21,7 @@ from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Add, Forward, Stack
 from screen.calculi.meanfield.stack_of_stream import Builder
 from screen.calculi.meanfield.start import Start
-from screen.calculi.meanfield.transfer import Begin, Entrywise, Linear, Slots, Stretch
+from screen.calculi.meanfield.transfer import Begin, Entrywise, Linear, Shift, Slots, Stretch
 from screen.graph import Node, Ref
 from screen.structure.types import Unknown
 
@@ -87,9 +87,12 @@ def _way_out(builder: Builder, output: int) -> Program | Unknown:
 
 
 def _after(program: Program, head: Linear, value: float) -> float | None:
-    """What factors and functions behind the head make of one logit; None where anything else stands there."""
+    """What factors, functions and a bias of zero behind the head make of one logit; None where anything else stands there."""
     slot = head.target
     for step in program.steps[program.steps.index(head) + 1 :]:
+        if isinstance(step, Shift) and step.source == slot and step.square == 0:
+            slot = step.target
+            continue
         if not isinstance(step, Stretch | Entrywise) or step.source != slot:
             return None
         slot, value = step.target, value * step.factor if isinstance(step, Stretch) else float(step.kernel.function(np.array([value]))[0])
