@@ -75,18 +75,28 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     ).rstrip()
     numbers = (*numbers, *scales.items(), *_start_number(facts, sublayer))
     assumes = ("(c): independent weights in different layers",)
+    mean = f"at most {count**-0.5:.3g}"
     if found := [v for k, v in numbers if k == "start" and isinstance(v, float) and v > LARGE]:
         remedy = f"divide the weights of the branch at the start, until their product is {c ** least:.3g} and not {found[0]:.3g}"
-        plain = f"{name}: its weights, multiplied, start at {found[0]:.3g}: the branch gives more than it reads, and {count} branches add up."
+        plain = f"{name}: its weights, multiplied, start at {found[0]:.3g}, above (c) at any depth: {count} branches that add up ask for {mean}."
         return Outcome("violated", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, remedy=remedy, plain=plain)
     if any(k == "start" and isinstance(v, float) and v > count**-0.5 for k, v in numbers):
-        if is_scale_free(facts, sublayer) or is_renormalised(sublayer) or starts_at_zero(sublayer):
-            message = f"{message} Nothing asks for them here: a norm, or a scale that starts at zero, keeps the sum of the products small."
+        if excused := _excused(facts, sublayer):
+            message = f"{message} Nothing asks for them here: {excused}."
             return Outcome("not_applicable", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes)
         start = next(v for k, v in numbers if k == "start")
-        plain = f"{name}: its weights, multiplied, start at {start:.3g}, where {count} branches that add up ask for at most {count**-0.5:.3g}."
+        plain = f"{name}: its weights, multiplied, start at {start:.3g}, where {count} branches that add up ask for {mean}."
         return Outcome("conditional", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, condition="small-gain", plain=plain)
     return Outcome("holds", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes)
+
+
+def _excused(facts: Facts, sublayer: Sublayer) -> str:
+    """Why a product above (c) does no harm; empty where nothing is known that excuses it."""
+    if starts_at_zero(sublayer):
+        return "the scale behind the branch starts at zero"
+    if is_renormalised(sublayer):
+        return "the norm on the sum takes its size away"
+    return "what the branch adds does not grow with the stream, and counts for less the larger that is" if is_scale_free(facts, sublayer) else ""
 
 
 def _start(facts: Facts, sublayer: Sublayer, count: int) -> str:

@@ -89,7 +89,8 @@ def layout(kind: Kind) -> str:
     items: list[str] = []
     previous: int | None = None
     for sublayer in kind.sublayers:
-        text = f"{ROLES[sublayer.role]} {PLACEMENTS.get(sublayer.placement, sublayer.placement)}"
+        inside = sublayer.placement == "none" and "S" in sublayer.positions
+        text = f"{ROLES[sublayer.role]} {'sub-norm' if inside else PLACEMENTS.get(sublayer.placement, sublayer.placement)}"
         if sublayer.parallel_group is not None and sublayer.parallel_group == previous:
             items[-1] += f" ∥ {text}"
         else:

@@ -5,19 +5,25 @@ from __future__ import annotations
 from screen.capture.build.build import build
 from screen.capture.trace.tracer import trace
 from screen.facts import derive
+from screen.facts.record import Facts
 from screen.graph.target import parse
 from screen.rule import Example, Outcome
 from screen.testing import facts_of
 from screen.verdict.conditions import CONDITIONS
 from screen.verdict.discover import lookup
+from screen.verdict.summary import summarise
 from tests.calculi.meanfield.covariance_models import MODELS
 from tests.shared import ROOT
+
+
+def derived(source: str) -> Facts:
+    return facts_of(Example("a design", f"import math\n{source}", ("ids=int64[2,16]",)))
 
 
 def said(code: str, source: str) -> tuple[Outcome, ...]:
     rule = lookup(code)
     assert rule is not None
-    return rule.check(facts_of(Example("a design", source.partition("import torch\n")[2], ("ids=int64[2,16]",))))
+    return rule.check(derived(source))
 
 
 def test_tokens_that_stay_apart_are_not_said_to_be_what_warm_up_makes_up_for() -> None:
@@ -108,3 +114,18 @@ def test_logits_of_a_router_are_made_by_one_map() -> None:
     bounds = {o.theorem for o in rule.check(facts) if "router" in o.message}
     assert bounds
     assert all("‖W_Q‖" not in bound for bound in bounds)
+
+
+def test_a_branch_that_holds_a_norm_is_not_said_to_be_without_one() -> None:
+    """ConvNeXt: a norm between the convolution over tokens and the maps."""
+    source = MODELS["pre"].replace("self.mlp(self.two(x))", "self.mlp(self.two(self.extra(x)))")
+    text = summarise(derived(source.replace("self.attention(self.one(x))", "self.attention(x)")), "Model")
+    assert "[attention without norm, FFN sub-norm]" in text
+
+
+def test_what_excuses_a_large_start_is_named() -> None:
+    """Pre-norm at 1/√fan-in: no norm stands on what is added, and no scale starts at zero."""
+    [attention, _] = said("D301", MODELS["pre"])
+    assert "what the branch adds does not grow with the stream" in attention.message
+    [attention, _] = said("D301", MODELS["post"])
+    assert "the norm on the sum takes its size away" in attention.message
