@@ -15,7 +15,7 @@ from tests.adversary.rounds import _measure
 from tests.adversary.rounds._measure import hook_outputs
 from tests.adversary.rounds._streams import features, listed, lowest_is_mask, run, single
 
-FILES = ["blocks_a", "blocks_b", "blocks_c", "models_a", "models_b"]
+FILES = ["blocks_a", "blocks_b", "blocks_c", "blocks_d", "models_a", "models_b"]
 HERE = str(Path(__file__).parent)
 _measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*\.(gamma|weight|scale|offset))$")
 lowest_is_mask()
@@ -43,7 +43,7 @@ BRANCH = {
     "RecurrentStack": lambda m, x: [m.blocks[0].norm(m.blocks[0].rnn(x)[0])], "OneScalarForAll": scaled, "OneScalarFromOne": scaled,
 }
 # raw branches of the size of the stream: all parameters are put to zero
-ZEROED = {"BehindCumulativeLagged", "KeepSizeDecoder", "VarianceReset", "BehindRunningPower", "NormTimesStream", "CanonOnStream", "VocoderResidual", "GalerkinRaw", "SpectralOperator", "ScalarsAndVectors", "MovingPoints",
+ZEROED = {"LeakyPeakBefore", "SmoothedByNeighbours", "BehindCumulativeLagged", "KeepSizeDecoder", "VarianceReset", "BehindRunningPower", "NormTimesStream", "CanonOnStream", "VocoderResidual", "GalerkinRaw", "SpectralOperator", "ScalarsAndVectors", "MovingPoints",
           "ConditionEveryLayer", "OneScalarFromOne", "ResidualInResidual", "ResidualGroup"}
 
 
@@ -91,16 +91,21 @@ def none_is_largest(m, x):
     q[0] = torch.linalg.lstsq(h, torch.ones(h.shape[0], 1)).solution[:, 0] * 1e2
 
 
+def silent_first_key(m, x):
+    h, w = m.norm(x)[0, 0], m.qkv.weight[32:64]
+    w -= torch.outer(w @ h, h) / (h @ h)
+
+
 def divisor_vanishes(m, x):
     m.floor.copy_(1e-9 - m.net(x)[0, 0].square().mean().sqrt())
 
 
-WITNESS = {"OverLargestSigned": none_is_largest, "TrainedFloorOfAnySign": divisor_vanishes, "OneScalarForAll": lambda m, x: m.m.alpha.fill_(1e6), "BiasedQkNorm": at_the_vector, "BehindBiased": at_the_outputs_vector, "SharedLength": larger(r"k\.weight"), "StandardizedColumns": same_query, "BehindMedian": one_channel,
+WITNESS = {"KeysOverFirst": silent_first_key, "OverLargestSigned": none_is_largest, "TrainedFloorOfAnySign": divisor_vanishes, "OneScalarForAll": lambda m, x: m.m.alpha.fill_(1e6), "BiasedQkNorm": at_the_vector, "BehindBiased": at_the_outputs_vector, "SharedLength": larger(r"k\.weight"), "StandardizedColumns": same_query, "BehindMedian": one_channel,
            "RawFromZero": lambda m, x: m.conv2.weight.add_(1e6), "ScaleShiftResBlock": last_map}
 DRAWN = {"ScenarioGateOnce"}        # a half in every block: with all layers alike a draw is a draw
 DEPTHS = dict.fromkeys(("PreallocatedHeads", "PositiveRandomFeatures", "ResidualLstm", "InvariantPoints", "UnitOnCopy", "RmsOverHeads", "HalfOfHeadNormed", "UnitByOneNorm", "UnitBySum", "SharedLength", "ClippedQkv", "StandardizedRows",
                         "StandardizedColumns", "TrainedPrefix", "BiasedQkNorm", "NeverLess", "CentredStream", "HalfDecays", "RelaxedSkip", "ScenarioGateOnce", "LastFourSummed", "SkippedLayers", "EverySecondCalled", "TrainedDecay",
-                        "SharesOut", "OverMeanSize", "CentredKeys", "CentredKeysOnly"), (48, 96, 192))
+                        "SharesOut", "KeysUnitOverPlaces", "KeysClamped", "OverMeanSize", "CentredKeys", "CentredKeysOnly"), (48, 96, 192))
 F._verify_batch_size = lambda size: None         # one example: what a batch norm gives is its bias
 BY_HAND = {"PureFunction"}
 _measure.FAR.update(AlphaOnTheSkip=1e24, ScenarioGateOnce=1e14, BypassLayer=1e14, LowRankResidualSandwich=1e12)

@@ -485,7 +485,7 @@ TRUTH = {
     "HaltingMean": dict(_BARE, growth_fixed="bounded", why="every state carries the input once, and shares sum to one; those of late states fall as powers."),
     "TwoSpeeds": dict(_POST, why="post-norm layers of sums of post-norm states."),
     "MeshProcessor": dict(_M, identity_gain=1.0, growth_fixed="linear", growth_all="linear", softmax=False, gradient_law="power", why="a norm ends each branch."),
-    "SpeechEncoder": dict(_POST, depth=5, **_F, why="post-norm."),
+    "SpeechEncoder": dict(_POST, depth=5, why="post-norm."),
     "RecurrentStack": dict(_M, identity_gain=1.0, growth_fixed="linear", growth_all="linear", softmax=False, depth=5, output_bounded={0: True}, why="a norm ends each branch."),
     "FirstLayerNorms": dict(_PRE, identity_gain=None, depth=6, why="a norm in front, then pre-norm."),
     "SearchedLayers": dict(_BARE, depth=6, why="pre-norm."),
