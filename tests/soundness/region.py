@@ -68,11 +68,7 @@ class Region:
         env.update({i: weights[self.name(i)] for i in self.parameters})
         found = {}
         for index in self.steps:
-            call = self.tape.nodes[index]
-            if call.target is torch.nn.functional.batch_norm:  # as it was recorded: in evaluation
-                env[index] = call.target(*self.tape.values(call.args, env), **self.tape.values(call.kwargs, env))
-            else:
-                env[index] = self.tape.call(index, env)
+            env[index] = self.tape.call(index, env)  # batch norms with the statistics of the batch
             found[index] = env[index].clone() if copies and isinstance(env[index], Tensor) else env[index]
         return found
 

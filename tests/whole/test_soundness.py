@@ -55,7 +55,7 @@ def test_a_region_computes_what_the_branch_computes(design: Design) -> None:
     """The first branch of the first block, on the input of the model."""
     region = _first(design)[0]
     weights = {k: torch.randn(s, dtype=torch.float64) for k, s in region.shapes().items()}
-    model = build(design)
+    model = build(design).train()  # batch norms with the statistics of the batch
     model.load_state_dict(weights, strict=False)
     x = torch.randn(example(design).shape, dtype=torch.float64)
     whole = bool(design.stream_norm) and design.end == "first_again"  # all that is added again behind the norm is one branch

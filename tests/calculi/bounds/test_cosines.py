@@ -36,7 +36,9 @@ COSINES: dict[str, Score] = {
     "one root of both": lambda q, k: (q @ k.mT) / ((q * q).sum(-1)[..., None] * (k * k).sum(-1)[..., None, :]).sqrt().clamp(min=1e-6),
     "entries that are summed": lambda q, k: (q[..., :, None, :] * k[..., None, :, :]).sum(-1)
     / torch.einsum("bhq,bhk->bhqk", q.norm(dim=-1), k.norm(dim=-1)),
-    "roots of means": lambda q, k: (q @ k.mT) / (q.square().mean(-1, keepdim=True).sqrt() * k.square().mean(-1, keepdim=True).sqrt().mT) / q.shape[-1],
+    "roots of means": lambda q, k: (q @ k.mT)
+    / (q.square().mean(-1, keepdim=True).sqrt() * k.square().mean(-1, keepdim=True).sqrt().mT)
+    / q.shape[-1],
 }
 OTHERS: dict[str, Score] = {
     "lengths of keys along queries": lambda q, k: (q @ k.mT) / (q.norm(dim=-1, keepdim=True) * k.norm(dim=-1, keepdim=True) + 1e-8),

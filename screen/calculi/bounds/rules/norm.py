@@ -24,6 +24,9 @@ from screen.structure.types import Norm, Unknown
 _MACHINE = {"float64": 2.220446049250313e-16, "float32": 1.1920928955078125e-07, "float16": 9.765625e-4, "bfloat16": 7.8125e-3}
 
 
+CHANNELS = frozenset({"batch_norm", "instance_norm"})
+
+
 @dataclass(frozen=True)
 class Divisor:
     """A statistic ρ >= c·‖z‖^degree, and ρ >= least."""
@@ -44,6 +47,9 @@ def normed(walk: Walk, node: Node, norm: Norm) -> Value:
         raise NotUnderstood("a norm of a masked value")
     if norm.type == "groupnorm" and node.op in ("group_norm", "getitem"):
         return _grouped(walk, walk.graph.nodes[node.inputs[0]] if node.op == "getitem" else node, norm, source)
+    call = walk.graph.nodes[node.inputs[0]] if node.op == "getitem" else node
+    if call.op in CHANNELS:
+        return _by_channel(walk, call, norm, source)
     if norm.type not in ("layernorm", "rmsnorm", "l2"):
         return walk.lost(node, "a norm whose bound is not worked out (axes that include tokens, or another statistic)")
     divisor = _fused(walk, node, norm) if fused else _by_hand(walk, node, norm) or _by_radius(norm)
@@ -76,6 +82,24 @@ def _grouped(walk: Walk, call: Node, norm: Norm, x: Value) -> Value:
         if isinstance(value, Value):
             y = rule(walk, y, reshaped(value, (x.shape[1], *(1,) * (len(x.shape) - 2)), walk.names))
     return replace(y, after="")  # of what follows nothing is a gain of a norm over features
+
+
+def _by_channel(walk: Walk, call: Node, norm: Norm, x: Value) -> Value:
+    """Batch and instance norms, y of each channel over n entries with Σy² <= n: over samples and places, or over places alone. The gain and the
+    bias have a number for each channel, axis 1."""
+    size = math.prod(x.shape[a] for a in norm.axes)
+    if size < 1 or len(x.shape) < 2:
+        raise NotUnderstood("axes that are not known")
+    if call.op == "batch_norm":
+        walk.assumed["a batch norm takes its statistics from the batch, as in training"] = None
+    whole = recut(x.bare(), tuple((n,) if n != 1 else () for n in x.shape), x.shape, walk.names)
+    y = _normalised(walk, whole, norm, Divisor(size**-0.5, 1.0, math.sqrt(1e-5 if norm.eps is None else norm.eps)))
+    rules: tuple[tuple[int, str, Callable[[Walk, Value, Value], Value]], ...] = ((3, "weight", multiplied), (4, "bias", added))
+    for position, name, rule in rules:
+        value = walk.operand(call, position, name)
+        if isinstance(value, Value):
+            y = rule(walk, y, reshaped(value, (x.shape[1], *(1,) * (len(x.shape) - 2)), walk.names))
+    return y
 
 
 def raise_lost(node: Node) -> None:
