@@ -9,6 +9,7 @@ from screen.graph import numel
 from screen.graph.edit import Edit
 from screen.structure.branches.attention import Attention, Core
 from screen.structure.branches.branch import Branch
+from screen.structure.dataflow import number
 from screen.structure.softmaxes import FUSED
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Sublayer
@@ -177,7 +178,7 @@ def _factor(branch: Branch, node: int) -> float:
     while node in branch.members and not flow.key[node]:
         here = flow.graph.nodes[node]
         data = [i for i in here.inputs if flow.data[i]]
-        numbers = [a for a in here.args if isinstance(a, int | float) and not isinstance(a, bool)]
+        numbers = [n for a in here.args if (n := number(a)) is not None]
         if here.op in ("mul", "div") and len(data) == 1 and len(numbers) == 1 and len(here.inputs) == 1:
             factor *= numbers[0] if here.op == "mul" else 1 / numbers[0]
         elif flow.classes[node] != "view" or len(data) != 1 or numel(here.shape or ()) != numel(flow.graph.nodes[data[0]].shape or ()):

@@ -78,8 +78,8 @@ class Finder:
             for child in node.body:
                 yield from self._walk(child, inner, () if isinstance(node, ast.FunctionDef) else names)
             return
-        if isinstance(node, ast.keyword) and node.arg == "strict":
-            return  # of `zip`: it only raises where two sequences of ours have other lengths, which they never have
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.keyword) and node.arg == "strict"):
+            return  # for the type checker; of `zip` it only raises where two sequences of ours have other lengths, which they never have
         if isinstance(node, ast.Raise | ast.JoinedStr) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             return
         if isinstance(node, ast.AnnAssign):

@@ -33,7 +33,7 @@ PARTS = ("screen", "rules", "tests", "docs", "examples", "README.md", "CHANGELOG
 OPTIONS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib")
 PROCESSOR = 120
 """Seconds of processor time after which a change counts as found: it does not end."""
-MOST_SUBJECTS = 150
+MOST_SUBJECTS = 300
 """Tests that compare with the record at most: one takes hundredths of a second."""
 Reached = Mapping[str, Mapping[str, Any]]
 

@@ -5,6 +5,6 @@ that is derived of every call of `tests/rows`, of every example of the rules, of
 of single calculi have, and of facts written by hand with one field changed at a time is written down.
 A change that is meant changes the record, and the difference is there to be read.
 
-A line may turn on two things at once: of compositions of calls, of stacks and of facts with several fields changed, drawn at random, what is said
-is on record as digests alone (`drawn.json`, `groups.json`).
+A line may turn on two things at once: of compositions of calls, of stacks, of small models and of facts with several fields
+changed, drawn at random, what is said is on record as digests alone (`drawn.json`, `small.json`, `groups.json`).
 """

@@ -24,7 +24,7 @@ from tests.said.plain import chosen, plain
 from tests.said.risks import OF_FEATURES, OF_RECIPE, STATED, UNSTATED
 from tests.verdict.test_risk import DESIGNS
 
-FACTS, RISKS = 380, 400
+FACTS, RISKS = 300, 400
 UNDER = 6
 """Of so many one is judged under a recipe, too."""
 OF_SUBLAYER: dict[str, tuple[Any, ...]] = {

@@ -17,7 +17,7 @@ from screen.testing import cases, facts_of
 from screen.verdict.discover import catalogue
 from tests import handmade as h
 from tests.rows.table import CALLS
-from tests.said import drawn, groups, others
+from tests.said import drawn, groups, others, small
 from tests.said.blocks import BLOCKS
 from tests.said.calls import MORE
 from tests.said.changed import BASES, CHANGES, PAIRS
@@ -79,9 +79,10 @@ SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
     "changed": {name: lambda name=name: changed(name) for name in CHANGES},  # type: ignore[misc]
     "drawn": {**drawn.SUBJECTS},
     "groups": {**groups.SUBJECTS},
+    "small": {**small.SUBJECTS},
 }
 """File -> its subjects."""
-DIGESTS = ("drawn", "groups")
+DIGESTS = ("drawn", "groups", "small")
 """Files without texts: too many are drawn to be read."""
 
 

@@ -64,6 +64,11 @@ def test_groups(subject: str) -> None:
     holds("groups", subject)
 
 
+@pytest.mark.parametrize("subject", SUBJECTS["small"])
+def test_small(subject: str) -> None:
+    holds("small", subject)
+
+
 def test_every_subject_is_on_record_and_every_change_is_seen() -> None:
     assert {file: set(recorded(file)[1]) for file in SUBJECTS} == {file: set(subjects) for file, subjects in SUBJECTS.items()}
     assert [name for name, pieces in recorded("changed")[1].items() if not pieces] == []

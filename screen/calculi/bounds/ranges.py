@@ -53,7 +53,7 @@ def _times(x: Array, y: Array) -> Array:
 def number(cells: Cells, low: float, high: float) -> Span:
     """A constant, or a number that is only known to lie between two ends."""
     one = np.ones_like(cells.a)
-    return Span(0.0 * one, low * one, high * one)
+    return Span(np.zeros_like(one), low * one, high * one)
 
 
 def _ends(cells: Cells, d: Array) -> tuple[Array, Array]:

@@ -18,6 +18,7 @@ from screen.calculi.meanfield.lower.axes import REGROUPS, SAME
 from screen.calculi.meanfield.values import Stop
 from screen.calculi.meanfield.weights import Weights
 from screen.graph import Graph, Node, Ref
+from screen.structure.dataflow import number
 from screen.structure.types import Norm
 
 MOVED = frozenset({"flip", "roll"})
@@ -216,11 +217,11 @@ class Walk:
             other, carried = node.args[1 - place], node.args[place]
             if not isinstance(carried, Ref):
                 continue
-            number = self.weights.constant(other.node) if isinstance(other, Ref) else other
-            if isinstance(number, int | float) and not isinstance(number, bool) and number > 0 and self.weights.constant(carried.node) is None:
+            factor = self.weights.constant(other.node) if isinstance(other, Ref) else number(other)
+            if factor is not None and factor > 0 and self.weights.constant(carried.node) is None:
                 if isinstance(other, Ref) and self.weights.is_trained(other.node):
                     self.learned.add(node.index)
-                return (float(number) if node.op == "mul" else 1 / float(number)), carried.node
+                return (factor if node.op == "mul" else 1 / factor), carried.node
         return None
 
 

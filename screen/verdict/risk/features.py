@@ -162,7 +162,7 @@ def _first(facts: Facts, stream: Stream) -> float | None:
     if stream.embed_norm is True:
         return 1.0
     for node in reversed(facts.graph.nodes[: stream.states[0] + 1]):
-        if node.op == "parameter" and len(node.shape or ()) > 1 and node.shape is not None and node.shape[-1] == stream.width:
+        if node.op == "parameter" and node.shape is not None and len(node.shape) > 1 and node.shape[-1] == stream.width:
             law = deviation(facts.graph.histories.get(node.name, ()), *fans(node.shape))
             return None if isinstance(law, Unknown) or law == 0 else law * (stream.embed_factor or 1.0)
     return None

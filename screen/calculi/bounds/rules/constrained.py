@@ -27,10 +27,10 @@ from screen.structure.dataflow import number, strip
 def weight_norm(walk: Walk, node: Node) -> Value:
     """g v/‖v‖ for each row (1)."""
     v, g = walk.first(node), walk.operand(node, 1, "g")
-    known = isinstance(g, Value) and g.part is not None and v.part is not None and not v.part.shift and not g.part.shift
-    if not known or (walk.integer(node, 2, "dim") or 0) != 0 or node.shape != v.shape or len(v.shape) < 2:
+    if not isinstance(g, Value) or g.part is None or v.part is None or v.part.shift or g.part.shift:
         raise NotUnderstood("a form that is not covered")
-    assert isinstance(g, Value) and g.part is not None and v.part is not None
+    if (walk.integer(node, 2, "dim") or 0) != 0 or node.shape != v.shape or len(v.shape) < 2:
+        raise NotUnderstood("a form that is not covered")
     return of_part(rows_of(v.part, g.part), walk.names)
 
 

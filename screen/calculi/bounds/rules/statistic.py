@@ -46,7 +46,7 @@ def _length(walk: Walk, node: Node, value: Value, axes: tuple[int, ...]) -> Valu
 
     def taken(bound: Bound) -> Bound:
         rest = reduced(value, bound, gone, names, False)
-        if isinstance(bound, Unknown) or isinstance(rest, Unknown) or is_zero(bound):
+        if isinstance(bound, Unknown) or isinstance(rest, Unknown):
             return rest
         facts = [f for f in rest if f.p == 2 and (f.inner or f.outer)]
         return tidy([Fact(query(bound, value.flat, gone)), *facts], sizes(layout))
