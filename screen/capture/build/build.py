@@ -158,9 +158,14 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             made, refused, given = making()
         except Needs as error:
             with contextlib.suppress(Exception):
-                sizes = {name: told[name].chosen for name, _ in making(choose=True)[0]}
-                error.try_ = usual.proposed(error.try_, spec, sizes)
+                chosen = making(choose=True)[0]
+                weights = {name: sum(p.numel() for p in model.parameters()) for name, (model, *_) in chosen}
+                error.try_ = usual.proposed(error.try_, spec, {name: told[name].chosen for name, _ in chosen}, weights)
             raise
+    bare = [name for name, (model, *_) in made if not any(True for _ in model.parameters())]
+    if 0 < len(bare) < len(made):  # a loss, a schedule
+        made = [one for one in made if one[0] not in bare]
+        refused = [*refused, *(f"not judged: `{name}` has no weights" for name in bare)]
     several = len(made) > 1
     if several:
         made = python_file.drop_contained(made, lambda entry: entry[0])
@@ -220,6 +225,8 @@ def _made(
             entries[maker], given[maker] = vars(module)[maker], given[name]
             del errors[name]
             break
+    if not any(True for _, (model, *_) in made for _ in model.parameters()) and any(isinstance(e, Needs) for e in errors.values()):
+        made.clear()  # a loss, a schedule: the models of the file are those that need something
     if not made:
         lacking = {name: error for name, error in makers.items() if isinstance(error, Needs)}
         raise next(iter(lacking.values()), None) or _none(errors, module)

@@ -508,7 +508,8 @@ def refused(error: BaseException, given: Mapping[str, Any]) -> dict[str, Any]:
         for node in parts_of(said) if said is not None else ():
             if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
                 continue
-            for name in (n for n, config in given.items() if config is not None and config is frame.f_locals.get(node.value.id)):
+            holder = frame.f_locals.get(node.value.id)
+            for name in (n for n, config in given.items() if config is not None and (config is holder or _copied(config, holder, node.attr))):
                 value = getattr(given[name], node.attr, refuses)
                 later = isinstance(value, int) and value < 0 and "negative" in str(error)  # `vocab_size: int = -1`
                 if value is None or later or (refuses and not callable(value) and hasattr(given[name], node.attr)):
@@ -519,6 +520,14 @@ def refused(error: BaseException, given: Mapping[str, Any]) -> dict[str, Any]:
         if found or refuses:
             return found
     return {}
+
+
+def _copied(config: Any, holder: Any, key: str) -> bool:
+    """Does a module hold an entry of its settings under the same name, `self.patch_size = cfg.patch_size`, that `None` or −1 stands for?"""
+    if not isinstance(holder, nn.Module) or isinstance(config, nn.Module | str | int | float | list | tuple | torch.Tensor):
+        return False
+    own, stated = vars(holder).get(key, config), getattr(config, key, config)
+    return own is stated and (own is None or (type(own) is int and own < 0))
 
 
 class Needs(UsageError):

@@ -314,6 +314,7 @@ def arguments(
             made = build_config(classes[key], value, key, entry, told) if key in classes else given_config(known[key], entry, value, told)
             given[key], more = made
             changed.update(more)
+    given |= {p.name: made for p in known.values() if p.name not in given and (made := _here(p)) is not None}
     missing = [p.name for p in known.values() if p.default is p.empty and p.name not in given]
     if missing:
         stated, place = example(entry, missing, globals_of(entry))
@@ -324,6 +325,14 @@ def arguments(
         given = {**{key: Given(value, key) if isinstance(value, dict) else value for key, value in stated.items() if key not in inner}, **given}
         changed = {**{key: [_default(known[key]), plain(value)] for key, value in stated.items()}, **changed}
     return [], given, changed
+
+
+def _here(parameter: inspect.Parameter) -> Any:
+    """Where and in which precision a model is made, for an argument without default that asks for nothing else: what is made here is on meta."""
+    if parameter.default is not parameter.empty:
+        return None
+    note = str(getattr(parameter.annotation, "__name__", parameter.annotation)).removeprefix("torch.")
+    return {"device": torch.device("cpu"), "dtype": torch.float32}.get(note)
 
 
 def _default(parameter: inspect.Parameter | None) -> Any:

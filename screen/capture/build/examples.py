@@ -330,7 +330,7 @@ def _arguments(call: ast.Call, signature: inspect.Signature, source: _Source, se
             continue
         if name is None:  # `Net(**CONFIG)`
             found.update({k: v for k, v in value.items() if k in signature.parameters} if isinstance(value, dict) else {})
-        elif name in signature.parameters and value is not None:
+        elif name in signature.parameters and value is not None and not (name == "pretrained" and value is True):  # no weights are downloaded
             found[name] = value
     return found
 

@@ -20,7 +20,7 @@ ROWS: tuple[tuple[str, int | float | str], ...] = (
     (r"^device$", "cpu"),
     (r"eps(ilon)?$", 1e-5),
     (r"(^|_)seed$", 0),
-    (r"(pad|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$", 1),
+    (r"(pad(ding)?|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$", 1),
     (r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size", 37000),
     (r"(class(es)?|labels)($|_)", 1000),
     (r"head_?(dim|size)|dim_?(per_)?head|^d_?(k|v|kv|q|head|qk)$|^(key|value)_?(dim|size)$", 64),
@@ -60,9 +60,10 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def proposed(advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]]) -> str:
-    """The advice of an error, with a command by which a model builds. `sizes`: of each that does, with what was chosen for it."""
-    name, chosen = max(sizes.items(), key=lambda one: len(one[1]))
+def proposed(advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> str:
+    """The advice of an error, with a command by which a model builds: the one with most weights, which holds the others or does most. `sizes`: of
+    each that builds, with what was chosen for it."""
+    name, chosen = max(sizes.items(), key=lambda one: (weights[one[0]], len(one[1])))
     target = spec.text if spec.name is not None else f"{spec.text}::{name}"
     command = " ".join(["screen check", shlex.quote(target), *(f"--set {key}={value}" for key, value in chosen.items())])
     return f"{advice}. With the sizes of a usual base model: `{command}`"

@@ -61,7 +61,32 @@ def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures
             found.extend(_refine(graph, group, adds, signatures))
         else:
             found.append(Block(tuple(group), call))
-    return found
+    return _joined(graph, found, signatures)
+
+
+def _joined(graph: Graph, found: list[Block], signatures: Sequence[Signature]) -> list[Block]:
+    """The blocks, where those that one member of a list holds, a list of modules of unlike kinds that is called itself never, are one:
+    `ModuleList([self_attention, cross_attention])` in a `ModuleList`."""
+    held = [_holder(graph, block.call) for block in found]
+    runs = [(holder, [n for n, h in enumerate(held) if h == holder]) for holder in dict.fromkeys(held) if holder is not None]
+    kinds = {holder: [tuple(signatures[m] for m in found[n].members) for n in places] for holder, places in runs}
+    whole = len({tuple(k) for k in kinds.values()}) == 1 and all(
+        len(places) > 1 and len(set(kinds[holder])) == len(places) and places == list(range(places[0], places[0] + len(places)))
+        for holder, places in runs
+    )
+    if len(runs) < 2 or not whole:
+        return found
+    joined = {places[0]: Block(tuple(m for n in places for m in found[n].members), None) for _, places in runs}
+    return [joined.get(n, block) for n, block in enumerate(found) if held[n] is None or n in joined]
+
+
+def _holder(graph: Graph, call: int | None) -> int | None:
+    """The list of modules, a member of another list of several, that holds the module of a call."""
+    parents = [m.parent for m in graph.modules]
+    holder = parents[graph.calls[call].module] if call is not None else None
+    above = parents[holder] if holder is not None else None
+    lists = above is not None and all(graph.modules[m].container == "list" for m in (holder, above) if m is not None)
+    return holder if lists and parents.count(above) > 1 and not any(c.module == holder for c in graph.calls) else None
 
 
 def _repeats(graph: Graph, call: int, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> bool:

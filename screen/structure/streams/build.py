@@ -84,7 +84,9 @@ def _feature_axis(reader: Reader) -> int:
     sources = [nodes[e.node] for _, b in reader.branches for e in b.entries]
     images = len(shape) >= 3 and bool(sources) and all(n.op.startswith(("conv", "avg_pool", "max_pool", "adaptive_")) for n in sources)
     turned = any((nodes[i].shape or ())[1:2] != shape[1:2] for n in sources for i in n.inputs[:1])  # tokens by features, transposed for it
-    return 1 if images and not turned else -1
+    normed = {n.size for _, b in reader.branches for n in b.input_norms if len(n.axes) == 1}  # a norm over channels, which were moved last for it
+    over_channels = len(shape) >= 4 and shape[1] in normed and shape[-1] not in normed
+    return 1 if (images and not turned) or over_channels else -1
 
 
 def _embed_norm(ends: Ends) -> Tri:
