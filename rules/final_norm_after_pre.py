@@ -7,7 +7,8 @@ loss well above log(vocabulary), and a learning rate that has to fall when layer
 `nn.TransformerEncoderLayer(norm_first=True)` have this unless `norm=` is given.
 Where the stream itself is the model's output the head is elsewhere, and the norm is a condition on it.
 Assumes: what follows the stream is a head; an encoder whose states other modules normalise again is no fault. A stream that another one
-begins with (a stage of a pyramid, a vision tower before a language model) is not judged.
+begins with (a stage of a pyramid, a vision tower before a language model) is not judged, and neither is one inside a branch of another stream. A
+norm behind the mean over tokens hides the growth as well as one before it: norm(mean(c·x)) = norm(mean(x)) up to ε.
 Cannot tell: when an op without a row follows the last add.
 Source: Xiong et al. 2020, section 3 (the final norm of Pre-LN).
 """
@@ -15,6 +16,7 @@ Source: Xiong et al. 2020, section 3 (the final norm of Pre-LN).
 from __future__ import annotations
 
 from screen.facts.advice import norm_code
+from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame
 
 RULE = Rule("G103", "final-norm-after-pre", "forward", "O", "warning", ("streams.final_norm",), "Xiong et al. 2020, section 3")
@@ -28,7 +30,26 @@ class Block(nn.Module):
     def forward(self, x):
         return x + self.down(F.gelu(self.up(self.norm(x))))
 """
-HOLDS = (Example("pre-norm blocks and a norm after the last", BLOCK),)
+HOLDS = (
+    Example("pre-norm blocks and a norm after the last", BLOCK),
+    Example(
+        "the mean over tokens is normalised",
+        BLOCK
+        + """
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(4))
+        self.norm, self.head = nn.LayerNorm(32), nn.Linear(32, 100)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x.mean(1)))
+""",
+    ),
+)
 VIOLATES = (
     Example(
         "the head reads the bare stream",
@@ -78,6 +99,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     site = at(stream)
     if facts.is_loop:
         return Outcome("not_applicable", f"`{stream.name}` is that of a block, whose head is not in the trace.", site)
+    if stream.role == "inner":
+        return Outcome("not_applicable", f"`{stream.name}` ends inside a branch of another stream, where no head reads it.", site)
     last = next((s for kind in reversed(stream.kinds) for s in reversed(kind.sublayers)), None)
     if last is None or "C" in last.positions:
         return Outcome("not_applicable", f"`{stream.name}` ends in the norm of its last sum.", site)
@@ -92,6 +115,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("cannot_tell", reason, blame(facts, site, stream.final_norm.nodes))
     if stream.final_norm:
         return Outcome("holds", f"`{stream.name}` is normalised after its last add.", site)
+    if _is_pooled_and_normed(facts, stream):
+        return Outcome("holds", f"`{stream.name}` is averaged after its last add, and normalised then.", site)
     if stream.states[-1] in facts.graph.outputs:
         message = f"`{stream.name}` leaves the model without a final norm: whatever reads it has to normalise it."
         numbers = (("depth", stream.depth),)
@@ -105,6 +130,29 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         remedy=_remedy(stream),
         condition="final-norm",
     )
+
+
+def _is_pooled_and_normed(facts: Facts, stream: Stream) -> bool:
+    """Whether all that reads the end of a stream reads it behind a mean and a norm."""
+    graph = facts.graph
+    norms = {n.source: n.node for n in facts.norms if not n.across}
+    todo, seen, pooled = [stream.states[-1]], {stream.states[-1]}, False
+    while todo:
+        here = todo.pop()
+        if here in graph.outputs:
+            return False
+        for user in graph.users[here]:
+            node = graph.nodes[user]
+            if here in norms and user <= norms[here]:
+                continue
+            averages = node.op == "mean" or "avg_pool" in node.op
+            if here in norms or not (averages or CLASSES.get(node.op) in ("view", "part")):
+                return False
+            pooled = pooled or averages
+            if user not in seen:
+                seen.add(user)
+                todo.append(user)
+    return pooled
 
 
 def _remedy(stream: Stream) -> str:

@@ -240,8 +240,9 @@ def build_config(
     told = [] if told is None else told
     known = fields_of(cls)
     late = {key: value for key, value in settings.items() if key not in known}
+    own = vars(cls()) if late and not _unset(cls) and hasattr(cls, "__dict__") else {}  # `self.patch_size = -1` of a plain class
     for key in late:
-        if not is_read_by_name(key, sys.modules.get(cls.__module__), sys.modules.get(getattr(entry, "__module__", ""))):
+        if key not in own and not is_read_by_name(key, sys.modules.get(cls.__module__), sys.modules.get(getattr(entry, "__module__", ""))):
             raise unknown(key, cls.__name__, known)
     given = {key: value for key, value in settings.items() if key in known}
     lacking = [key for key in _unset(cls) if key not in given]

@@ -144,7 +144,8 @@ def load_file(path: str, reading: piecewise.Reading | None = None) -> ModuleType
     full = os.path.abspath(path)
     folder, base = os.path.split(full)
     parts = [base.removesuffix(".py")]
-    while os.path.isfile(os.path.join(folder, "__init__.py")) and os.path.basename(folder).isidentifier():
+    climbs = 0 if os.path.isfile(os.path.join(folder, "__init__.py")) else _climbs(full)  # a package without the file that says so
+    while (climbs >= len(parts) or os.path.isfile(os.path.join(folder, "__init__.py"))) and os.path.basename(folder).isidentifier():
         folder, package = os.path.split(folder)
         parts.insert(0, package)
     if folder not in sys.path:
@@ -166,6 +167,16 @@ def _free(name: str, path: str) -> str:
     if name in sys.stdlib_module_names or (other is not None and os.path.realpath(getattr(other, "__file__", None) or "") != os.path.realpath(path)):
         return f"{name}_file"
     return name
+
+
+def _climbs(path: str) -> int:
+    """How many folders up the relative imports of a file reach, its own being one: `from .layers import …`."""
+    try:
+        with open(path, "rb") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return 0
+    return max((n.level for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)), default=0)
 
 
 def _execute(path: str, name: str, reading: piecewise.Reading | None) -> ModuleType:
