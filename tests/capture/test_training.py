@@ -23,6 +23,7 @@ from screen.verdict.discover import run_rules
 
 MODEL = """
 import random
+import numpy
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -101,7 +102,7 @@ def test_a_norm_that_stands_in_evaluation_alone_is_none(write: Write) -> None:
     write("return x + self.f(x if self.training else self.norm(x))")
     notes, graph = captured()
     assert placements(graph) == {"none"}
-    assert ANOTHER in notes and "model.py:25" in notes
+    assert ANOTHER in notes and "model.py:26" in notes
     report = screen.check("model.py::Net", example_inputs="ids=int64[2,16]")
     assert report.verdict == "unstable" and notes in report.target.notes
     measured = [c for c in report.claims if c.measured is not None]
@@ -131,11 +132,19 @@ def test_what_draws_or_is_computed_besides_is_the_same_program(write: Write, blo
     assert placements(graph) == {"pre"} and notes == ""
 
 
-def test_what_random_numbers_decide_is_judged_as_in_evaluation(write: Write) -> None:
-    write(f"if self.training and random.randrange(2):\n            return self.norm(x + self.f(x))\n        {NORMED}")
+@pytest.mark.parametrize("draw", ["random.randrange(2)", "random.random() < 0.6", "numpy.random.rand() < 0.6"])
+def test_what_random_numbers_decide_is_judged_as_in_evaluation(write: Write, draw: str) -> None:
+    write(f"if self.training and {draw}:\n            return self.norm(x + self.f(x))\n        {NORMED}")
     notes, graph = captured()
     assert placements(graph) == {"pre"}
     assert "random numbers decide" in notes and "judged as in evaluation" in notes
+
+
+def test_what_a_first_run_leaves_behind_is_nothing_of_training(write: Write) -> None:
+    loop = "x = block(x if hasattr(self, 'seen') else x.clone() * 1)"
+    write(loop=loop, end="self.seen = True\n        return drop_path(x, 0.1, self.training)")
+    notes, graph = captured()
+    assert placements(graph) == {"pre"} and notes == ""
 
 
 def test_a_forward_that_does_not_run_in_training_says_so(write: Write) -> None:
@@ -183,7 +192,7 @@ def test_of_two_lines_the_one_that_only_draws_stays_as_in_evaluation(write: Writ
     write(DRAWN)
     notes, graph = captured()
     assert placements(graph) == {"none"}
-    assert "model.py:25" in notes and "model.py:26" not in notes
+    assert "model.py:26" in notes and "model.py:27" not in notes
     assert not [n.op for n in graph.nodes if n.op.startswith("bernoulli")]
 
 
