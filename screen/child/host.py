@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from screen.child.draw import WORDS
-from screen.child.launch import can_fork, environment, interpreter, overridden
+from screen.child.launch import can_fork, environment, interpreter, overridden, told_on
 from screen.child.protocol import MAX_LINE, SIGNALLED, ProtocolError, Request, at_most, fd_reader, frame, read_frame
 from screen.child.results import Capture, Captured, Progress, State, silent, words
 from screen.child.sandbox import clear, secrets
@@ -166,7 +166,7 @@ class Host:
         while not state.complete:
             source, message = self._next(deadline if not over else time.monotonic() + PATIENCE)
             if message is _LATE and not over:
-                _ask_for_stack(pid)
+                self._ask_for_stack(pid)
                 raise state.late()
             if message is _LATE or (message is None and source == self._frames):
                 raise state.died(self._status(pid, state, log))
@@ -203,8 +203,7 @@ class Host:
             if self._child is not None:
                 _kill(self._child)
             return
-        _kill_group(state.pid)  # it is not reaped yet, so the number is still its own
-        assert self._control is not None
+        assert self._control is not None  # it may have a number that is another's here: the child ends it
         with contextlib.suppress(OSError):
             self._control.sendall(frame("reap", pid=state.pid))
             limit = time.monotonic() + PATIENCE
@@ -214,6 +213,15 @@ class Host:
                     return
                 if isinstance(message, dict) and message["kind"] == "reaped":
                     return
+
+    def _ask_for_stack(self, pid: int) -> None:
+        """Have the target write where it is into its log, and give it a moment for that."""
+        with contextlib.suppress(OSError):
+            if self.fork and self._control is not None:
+                self._control.sendall(frame("stack", pid=pid))
+            elif hasattr(signal, "SIGUSR2"):
+                os.kill(pid, signal.SIGUSR2)
+            time.sleep(0.1)
 
     # -- plumbing ----------------------------------------------------------------------------------------------------------------
 
@@ -238,13 +246,16 @@ class Host:
 
     def _start(self, control: int | None, **streams: Any) -> subprocess.Popen[bytes]:
         settings = {"scratch": self._scratch, "hidden": secrets(), "kept": [os.getpid()], "own": overridden()}
-        return subprocess.Popen(
-            interpreter("screen.child.worker", control=control, preload=self._preload, **settings),
-            pass_fds=() if control is None else (control,),
-            env=environment(self._words),
-            start_new_session=True,
-            **streams,
-        )
+        with tempfile.TemporaryFile() as program:
+            described = {"control": control, "preload": self._preload, **settings}
+            kept = () if control is None else (control, program.fileno())
+            return subprocess.Popen(
+                interpreter("screen.child.worker", **described) if control is None else told_on(program, "screen.child.worker", **described),
+                pass_fds=kept,
+                env=environment(self._words),
+                start_new_session=True,
+                **streams,
+            )
 
     def _listen(self, source: str, read: Callable[[int], bytes], close: Callable[[], None] = lambda: None) -> None:
         """Frames of one line go to the queue, `None` at its end."""
@@ -325,14 +336,6 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     with contextlib.suppress(OSError):  # it may not lead a session yet
         os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-
-
-def _ask_for_stack(pid: int) -> None:
-    """Have the child write where it is into its log, and give it a moment for that."""
-    if hasattr(signal, "SIGUSR2"):
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGUSR2)
-            time.sleep(0.1)
 
 
 def _tail(log: IO[bytes]) -> str:

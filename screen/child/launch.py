@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import sys
+from typing import IO
 
 ENVIRONMENT = {
     "PYTHONHASHSEED": "0",  # the order of a set in the user's code must not depend on the run
@@ -58,6 +59,14 @@ def interpreter(module: str, **settings: object) -> list[str]:
     return [sys.executable, "-P", "-c", BOOT, module, json.dumps({**settings, "path": safe_path(), "package": PACKAGE})]
 
 
+def told_on(file: IO[bytes], module: str, **settings: object) -> list[str]:
+    """As `interpreter`, with what it runs in an open file that it inherits: its command line says nothing of us."""
+    *_, program, name, text = interpreter(module, **settings)
+    file.write(f"import sys;sys.argv=['-c',{name!r},{text!r}];{program}".encode("utf-8", "surrogatepass"))
+    file.seek(0)
+    return [sys.executable, "-P", "-c", f"exec(open({file.fileno()},'rb').read().decode('utf-8','surrogatepass'))"]
+
+
 def safe_path() -> list[str]:
     """The caller's `sys.path` for the child, without the working directory that `python -m` and the prompt put first: a `random.py` that
     lies there must not shadow the standard library's. The folder that this package was imported from stays, at the end."""
@@ -68,4 +77,4 @@ def safe_path() -> list[str]:
     return path if root in path else [*path, root]
 
 
-__all__ = ["ENVIRONMENT", "OFFLINE", "SECRET", "can_fork", "environment", "interpreter", "overridden", "safe_path"]
+__all__ = ["ENVIRONMENT", "OFFLINE", "SECRET", "can_fork", "environment", "interpreter", "overridden", "safe_path", "told_on"]

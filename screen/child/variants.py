@@ -7,7 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from torch import Tensor
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from screen.capture.build.built import Built
@@ -22,6 +25,9 @@ MORE, NEAR = 3, 8
 """Sequences of another input, and tokens that a first one has more, which says whether the program is one for all lengths."""
 FAR = (1040, 272, 80)
 """Tokens of another input, the longest first: a table of positions may end before."""
+AS_IN_EVALUATION = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
+"""Modules that are another function in training by what they are: it is asked what the code around them is."""
+DROPS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout})
 LARGEST = 10_000
 """Nodes of a graph beyond which nothing is traced once more."""
 
@@ -41,13 +47,34 @@ def variants(built: Built, graph: Graph) -> Iterator[tuple[str, Graph]]:
             break
     states = [(module, module.training) for module in built.model.modules()]
     built.model.train()
+    for module in built.model.modules():
+        if isinstance(module, AS_IN_EVALUATION):
+            module.eval()
+    shares = [(module, module.dropout) for module in built.model.modules() if isinstance(module, nn.MultiheadAttention)]
+    for attention, _ in shares:
+        attention.dropout = 0.0
     try:
-        trained = _traced(built, built.args, built.kwargs)
+        with _NothingDropped():
+            trained = _traced(built, built.args, built.kwargs)
     finally:
         for module, state in states:
             module.training = state
+        for attention, share in shares:
+            attention.dropout = share
     if trained is not None:
         yield "training", trained
+
+
+class _NothingDropped(TorchFunctionMode):
+    """Functions that leave out entries at random leave out none."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in DROPS:
+            args, kwargs = args[:2], {**kwargs, "train" if func is torch.dropout else "training": False}
+        if func is F.scaled_dot_product_attention:
+            args, kwargs = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args, {**kwargs, **({} if len(args) > 4 else {"dropout_p": 0.0})}
+        return func(*args, **kwargs)
 
 
 def _traced(built: Built, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Graph | None:
@@ -63,21 +90,17 @@ def _resized(built: Built, length: int | None) -> tuple[tuple[Any, ...], dict[st
     shapes: list[tuple[int, ...]] = []
     tree_map_only(Tensor, lambda t: shapes.append(tuple(t.shape)), (built.args, built.kwargs))
     tokens = next((n for shape in shapes for n in shape[1:2] if n in TOKENS), None)
-    if tokens is None or any(not t.is_meta for t in _tensors(built)):
+    if tokens is None:
         return None
 
     def other(t: Tensor) -> Tensor:
-        sizes = [(length or tokens + NEAR) if n == tokens else MORE if place == 0 and n == SEQUENCES else n for place, n in enumerate(t.shape)]
-        return t.new_empty(sizes)
+        for place, n in enumerate(t.shape):
+            size = (length or tokens + NEAR) if n == tokens else MORE if place == 0 and n == SEQUENCES else n
+            t = t.index_select(place, torch.arange(size, device=t.device) % n) if size != n else t
+        return t
 
     args, kwargs = tree_map_only(Tensor, other, (built.args, built.kwargs))
     return args, kwargs
-
-
-def _tensors(built: Built) -> list[Tensor]:
-    found: list[Tensor] = []
-    tree_map_only(Tensor, found.append, (built.args, built.kwargs))
-    return found
 
 
 __all__ = ["variants"]

@@ -22,6 +22,7 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
+from screen.child import namespace
 from screen.child.bytecode import ignore_compiled
 from screen.child.descendants import MOST, adopt, descendants, end_descendants, end_with_parent, takes_more
 from screen.child.draw import draw
@@ -33,7 +34,7 @@ from screen.errors import LimitError
 from screen.graph.gc_pause import put_off
 
 STACK_SIGNAL = getattr(signal, "SIGUSR2", None)
-"""The parent sends it before it kills for time: the child writes where it was into its log."""
+"""It is sent before a target is killed for time: the child writes where it was into its log."""
 CLOSE_GRACE = 512
 """The first file descriptor for our own use, so that `os.closerange(3, 256)` in the user's code does not cut the line."""
 MAX_OUTPUT = 256 << 20
@@ -79,9 +80,11 @@ def _guard(control: socket.socket, settings: dict[str, Any]) -> None:
     """Go on in a process below this one. This one waits for it: should somebody kill it, what targets left running comes here, and is ended."""
     if not adopt():
         return
-    guard = os.getpid()
+    guard, apart = os.getpid(), namespace.enter()
     if (zygote := os.fork()) == 0:
-        settings["kept"] = [*settings["kept"], guard]
+        settings["kept"] = [] if apart else [*settings["kept"], guard]  # no number of a process outside is one inside
+        if apart and not (end_with_parent() and namespace.settle()):
+            os._exit(1)
         return
     control.close()
     _, status = os.waitpid(zygote, 0)
@@ -151,6 +154,10 @@ def _order(control: socket.socket, children: dict[int, int], settings: dict[str,
     message = read_frame(read)
     if message is None:
         return False
+    if message["kind"] == "stack":
+        with contextlib.suppress(OSError):
+            os.kill(message["pid"], signal.SIGUSR2)
+        return True
     if message["kind"] == "reap":
         end_descendants({message["pid"]})
         os.waitpid(message["pid"], 0)

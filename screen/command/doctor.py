@@ -11,7 +11,7 @@ import sys
 from importlib import metadata
 
 import screen
-from screen.child import sandbox
+from screen.child import namespace, sandbox
 from screen.child.launch import ENVIRONMENT, can_fork, interpreter
 
 PACKAGES = ("torch", "transformers", "timm", "torchvision", "click", "rich-click", "jinja2", "networkx", "numpy", "pydantic", "rich", "sympy")
@@ -86,7 +86,8 @@ def _device() -> list[tuple[str, str]]:
 def _isolation() -> list[tuple[str, str]]:
     how = "one process forked per target, killed as a group" if can_fork() else "a fresh interpreter per target (no `os.fork` here)"
     clock = "the parent keeps the clock and kills"
-    return [("capture", how), ("memory", _memory()), ("time", clock), ("sandbox", sandbox.described())]
+    processes = namespace.described() if can_fork() else "those of the machine"
+    return [("capture", how), ("processes", processes), ("memory", _memory()), ("time", clock), ("sandbox", sandbox.described())]
 
 
 def _memory() -> str:

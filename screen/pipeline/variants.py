@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from screen.graph import SOURCES, Graph, Node, Ref
 
 WHERE = {"call": "at its second call", "size": "at another size of its inputs", "training": "in training"}
-DROPS = frozenset({
-    "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout", "scaled_dot_product_attention",
-    "multi_head_attention_forward", "batch_norm", "instance_norm", "rrelu",
-})  # fmt: skip
-"""Calls that are told by numbers whether they are in training."""
+ATTENTION, DROPPED = "scaled_dot_product_attention", "dropout_p"
+"""A call that is told how much it leaves out, as its fifth argument or by this name."""
+OF_EVALUATION = frozenset({"G127"})
+"""Rules that are violated by what training does anyway: what is left out at random."""
 
 
 def same(one: Graph, other: Graph, where: str) -> bool:
@@ -28,9 +27,11 @@ def _told(node: Node, where: str) -> object:
     values = (node.args, tuple(sorted(node.kwargs)))
     if where == "size":
         return _without(values, lambda value: type(value) is int)
-    if where == "training":
-        return _without(values, (lambda value: isinstance(value, bool | int | float)) if node.op in DROPS else lambda value: isinstance(value, bool))
-    return values
+    if where != "training":
+        return values
+    if node.op == ATTENTION:
+        values = (*node.args[:4], *node.args[5:]), tuple(sorted((key, value) for key, value in node.kwargs if key != DROPPED))
+    return _without(values, lambda value: isinstance(value, bool))
 
 
 def _without(value: object, left_out: Callable[[object], bool]) -> object:
@@ -61,7 +62,7 @@ def others(graph: Graph, variants: Mapping[str, Graph], violated: Callable[[Grap
             continue
         try:
             known = violated(graph) if known is None else known
-            more = {code: said for code, said in violated(other).items() if code not in known}
+            more = {code: said for code, said in violated(other).items() if code not in known and not (where == "training" and code in OF_EVALUATION)}
         except Exception:  # whatever an analysis raises of a graph that nobody asked for
             doubt = doubt or f"{WHERE[where]} it is another program, which cannot be analysed"
             continue

@@ -321,7 +321,7 @@ def often(again: Callable[[], Any]) -> list[Any]:
 
 
 def ran(order: Mapping[str, Any], module: Any, found: dict[str, Any], move: Callable[[], None]) -> None:
-    """Fill `found` with what the model gives: once as it is judged, more often, and in training, where nothing is left out at random. `move`: the clock."""
+    """Fill `found` with what the model gives: once, more often, and in training, where nothing is left out at random. `move`: the clock."""
     seed = order["seed"]
     members = [made(order, module, seed + number) for number in range(order["count"])]
     blocks = Blocks(members, order["fed"], order["copies"])
