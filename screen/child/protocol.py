@@ -6,7 +6,7 @@ A frame is four bytes, the length of its body (big endian), and the body, one JS
 * `target` {name, info}: one model was built; its `graph` or its `error` follows;
 * `instead` {info}: another model stands for it, narrowed, with values beside meta or as in training; its `graph` follows;
 * `graph` {graph}: the whole graph (`screen.graph.io`);
-* `variant` {where, graph}: the graph at another call, at another size or in training;
+* `variant` {where, graph}: the graph at another call, at another size or behind a `train` of its own;
 * `experiment` {found}: one thing that was measured (`screen.probe.plan.types.Experiment`), in place of the graph where the request has plans;
 * `spot` {found}: what a spot check found (`screen.probe.plan.spot_types.Found`), in place of the graph where the request asks for one;
 * `outside` {name, found}: what a model gave in an interpreter without us (`screen.probe.second.outside`), where the request has orders;
@@ -70,7 +70,7 @@ class Request:
     trained: dict[str, Any] = field(default_factory=dict)
     """name of a model -> its lines that are told that it is in training (`screen.graph.Graph.training`), of those that are judged so."""
     variants: bool = False
-    """Whether its programs at other calls, sizes and in training are sent too (`screen.child.variants`)."""
+    """Whether its programs at other calls, at other sizes and behind its own `train` are sent too (`screen.child.variants`)."""
     draw: int = 0
     """Which random numbers and places in memory the process has (`screen.child.draw`)."""
     sandbox: str = "auto"

@@ -1,4 +1,5 @@
-"""The program of a model where nobody looked: at its next call, at another size of its inputs, and in training.
+"""The program of a model where nobody looked: at its next call, at another size of its inputs, with every line that asks told that it is training,
+and behind a `train` of its own.
 
 Everything is traced on meta once more, where a larger input costs nothing."""
 
@@ -8,13 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from screen.capture.build.built import Built
 from screen.capture.trace.tracer import trace
+from screen.capture.trace.training import watched
 from screen.graph import Graph
 
 TOKENS = (16, 17, 19, 23)
@@ -25,9 +25,6 @@ MORE, NEAR = 3, 8
 """Sequences of another input, and tokens that a first one has more, which says whether the program is one for all lengths."""
 FAR = (1040, 272, 80)
 """Tokens of another input, the longest first: a table of positions may end before."""
-AS_IN_EVALUATION = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
-"""Modules that are another function in training by what they are: it is asked what the code around them is."""
-DROPS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout})
 LARGEST = 10_000
 """Nodes of a graph beyond which nothing is traced once more."""
 
@@ -45,36 +42,15 @@ def variants(built: Built, graph: Graph) -> Iterator[tuple[str, Graph]]:
         if other is not None and (length is not None or len(other.nodes) != len(graph.nodes)):
             yield "size", other
             break
-    states = [(module, module.training) for module in built.model.modules()]
-    built.model.train()
-    for module in built.model.modules():
-        if isinstance(module, AS_IN_EVALUATION):
-            module.eval()
-    shares = [(module, module.dropout) for module in built.model.modules() if isinstance(module, nn.MultiheadAttention)]
-    for attention, _ in shares:
-        attention.dropout = 0.0
-    try:
-        with _NothingDropped():
-            trained = _traced(built, built.args, built.kwargs)
-    finally:
-        for module, state in states:
-            module.training = state
-        for attention, share in shares:
-            attention.dropout = share
-    if trained is not None:
-        yield "training", trained
-
-
-class _NothingDropped(TorchFunctionMode):
-    """Functions that leave out entries at random leave out none."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
-        if func in DROPS:
-            args, kwargs = args[:2], {**kwargs, "train" if func is torch.dropout else "training": False}
-        if func is F.scaled_dot_product_attention:
-            args, kwargs = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args, {**kwargs, **({} if len(args) > 4 else {"dropout_p": 0.0})}
-        return func(*args, **kwargs)
+    with watched(None):
+        if (asked := _traced(built, built.args, built.kwargs)) is not None:
+            yield "training", asked
+    if any(type(module).train is not nn.Module.train for module in built.model.modules()):
+        built.model.train()
+        for module in built.model.modules():
+            module.training = False  # what lines of code ask for is judged already (`screen.child.training`)
+        if (trained := _traced(built, built.args, built.kwargs)) is not None:
+            yield "train", trained
 
 
 def _traced(built: Built, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Graph | None:

@@ -48,7 +48,7 @@ SAME_ADVICE = (
     "Look for random numbers without a seed, for sets that order layers, and for what depends on the clock, the process, a file, the device of a "
     "tensor or its values"
 )
-ELSEWHERE_ADVICE = "Look for what `forward` asks of `self.training`, of the sizes of its inputs, or of what it keeps between calls"
+ELSEWHERE_ADVICE = "Look for what `train` does, and what `forward` asks of the sizes of its inputs or keeps between calls"
 CONFIRMED_ADVICE = "Judge a smaller model of the same code, or leave `--require-opinion` out where its authors are trusted"
 LARGEST, CONFIRMED = 20_000_000, 200_000_000
 """Parameters of a model beyond which no spot check is made, since of its own size it would take longer than the analysis; and beyond which it is

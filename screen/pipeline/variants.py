@@ -1,4 +1,4 @@
-"""A model that is another one at its next call, at another size of its inputs, or in training (`screen.child.variants`)."""
+"""A model that is another one at its next call, at another size of its inputs, or behind its own `train` (`screen.child.variants`)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from dataclasses import dataclass
 
 from screen.graph import SOURCES, Graph, Node, Ref
 
-WHERE = {"call": "at its second call", "size": "at another size of its inputs", "training": "in training"}
-ATTENTION, DROPPED = "scaled_dot_product_attention", "dropout_p"
-"""A call that is told how much it leaves out, as its fifth argument or by this name."""
-OF_EVALUATION = frozenset({"G127"})
-"""Rules that are violated by what training does anyway: what is left out at random."""
+WHERE = {"call": "at its second call", "size": "at another size of its inputs", "train": "behind its own `train`"}
 
 
 def same(one: Graph, other: Graph, where: str) -> bool:
@@ -25,13 +21,7 @@ def _told(node: Node, where: str) -> object:
     if node.op in SOURCES:
         return node.name, len(node.shape or ())
     values = (node.args, tuple(sorted(node.kwargs)))
-    if where == "size":
-        return _without(values, lambda value: type(value) is int)
-    if where != "training":
-        return values
-    if node.op == ATTENTION:
-        values = (*node.args[:4], *node.args[5:]), tuple(sorted((key, value) for key, value in node.kwargs if key != DROPPED))
-    return _without(values, lambda value: isinstance(value, bool))
+    return _without(values, lambda value: type(value) is int) if where == "size" else values
 
 
 def _without(value: object, left_out: Callable[[object], bool]) -> object:
@@ -59,10 +49,11 @@ def others(graph: Graph, variants: Mapping[str, Graph], violated: Callable[[Grap
     for where, other in variants.items():
         if same(graph, other, where):
             one.add(where)
+        if where in one or where not in WHERE:  # what it is in training is judged already
             continue
         try:
             known = violated(graph) if known is None else known
-            more = {code: said for code, said in violated(other).items() if code not in known and not (where == "training" and code in OF_EVALUATION)}
+            more = {code: said for code, said in violated(other).items() if code not in known}
         except Exception:  # whatever an analysis raises of a graph that nobody asked for
             doubt = doubt or f"{WHERE[where]} it is another program, which cannot be analysed"
             continue
