@@ -15,7 +15,7 @@ from tests.adversary.rounds import _measure
 from tests.adversary.rounds._measure import hook_outputs
 from tests.adversary.rounds._streams import features, listed, lowest_is_mask, run, single
 
-FILES = ["blocks_a", "blocks_b", "blocks_c", "blocks_d", "models_a", "models_b"]
+FILES = ["blocks_a", "blocks_b", "blocks_c", "blocks_d", "blocks_e", "models_a", "models_b"]
 HERE = str(Path(__file__).parent)
 _measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*\.(gamma|weight|scale|offset))$")
 lowest_is_mask()
@@ -43,7 +43,7 @@ BRANCH = {
     "RecurrentStack": lambda m, x: [m.blocks[0].norm(m.blocks[0].rnn(x)[0])], "OneScalarForAll": scaled, "OneScalarFromOne": scaled,
 }
 # raw branches of the size of the stream: all parameters are put to zero
-ZEROED = {"LeakyPeakBefore", "SmoothedByNeighbours", "BehindCumulativeLagged", "KeepSizeDecoder", "VarianceReset", "BehindRunningPower", "NormTimesStream", "CanonOnStream", "VocoderResidual", "GalerkinRaw", "SpectralOperator", "ScalarsAndVectors", "MovingPoints",
+ZEROED = {"RawTimesSoftplus", "RawTimesSmall", "LeakyPeakBefore", "SmoothedByNeighbours", "BehindCumulativeLagged", "KeepSizeDecoder", "VarianceReset", "BehindRunningPower", "NormTimesStream", "CanonOnStream", "VocoderResidual", "GalerkinRaw", "SpectralOperator", "ScalarsAndVectors", "MovingPoints",
           "ConditionEveryLayer", "OneScalarFromOne", "ResidualInResidual", "ResidualGroup"}
 
 
@@ -96,24 +96,30 @@ def silent_first_key(m, x):
     w -= torch.outer(w @ h, h) / (h @ h)
 
 
+def woken(m, x):
+    """The number that shuts a branch opens it."""
+    m.p.fill_(2.0)
+    m.net[2].weight.mul_(1e6)
+
+
 def divisor_vanishes(m, x):
     m.floor.copy_(1e-9 - m.net(x)[0, 0].square().mean().sqrt())
 
 
-WITNESS = {"KeysOverFirst": silent_first_key, "OverLargestSigned": none_is_largest, "TrainedFloorOfAnySign": divisor_vanishes, "OneScalarForAll": lambda m, x: m.m.alpha.fill_(1e6), "BiasedQkNorm": at_the_vector, "BehindBiased": at_the_outputs_vector, "SharedLength": larger(r"k\.weight"), "StandardizedColumns": same_query, "BehindMedian": one_channel,
+WITNESS = {"RawTimesDeadRelu": woken, "RawTimesVersine": woken, "RawTimesTanh": woken, "RawTimesDifference": woken, "KeysOverFirst": silent_first_key, "OverLargestSigned": none_is_largest, "TrainedFloorOfAnySign": divisor_vanishes, "OneScalarForAll": lambda m, x: m.m.alpha.fill_(1e6), "BiasedQkNorm": at_the_vector, "BehindBiased": at_the_outputs_vector, "SharedLength": larger(r"k\.weight"), "StandardizedColumns": same_query, "BehindMedian": one_channel,
            "RawFromZero": lambda m, x: m.conv2.weight.add_(1e6), "ScaleShiftResBlock": last_map}
 DRAWN = {"ScenarioGateOnce"}        # a half in every block: with all layers alike a draw is a draw
 DEPTHS = dict.fromkeys(("PreallocatedHeads", "PositiveRandomFeatures", "ResidualLstm", "InvariantPoints", "UnitOnCopy", "RmsOverHeads", "HalfOfHeadNormed", "UnitByOneNorm", "UnitBySum", "SharedLength", "ClippedQkv", "StandardizedRows",
-                        "StandardizedColumns", "TrainedPrefix", "BiasedQkNorm", "NeverLess", "CentredStream", "HalfDecays", "RelaxedSkip", "ScenarioGateOnce", "LastFourSummed", "SkippedLayers", "EverySecondCalled", "TrainedDecay",
+                        "StandardizedColumns", "TrainedPrefix", "BiasedQkNorm", "NeverLess", "CentredStream", "HalfDecays", "RelaxedSkip", "ScenarioGateOnce", "LastFourSummed", "SkippedLayers", "EverySecondCalled", "TrainedDecay", "KeptTanh", "KeptPower",
                         "SharesOut", "KeysUnitOverPlaces", "KeysClamped", "OverMeanSize", "CentredKeys", "CentredKeysOnly"), (48, 96, 192))
 F._verify_batch_size = lambda size: None         # one example: what a batch norm gives is its bias
 BY_HAND = {"PureFunction"}
-_measure.FAR.update(AlphaOnTheSkip=1e24, ScenarioGateOnce=1e14, BypassLayer=1e14, LowRankResidualSandwich=1e12)
+_measure.FAR.update(KeptUnitLengthForgotten=1e26, AlphaOnTheSkip=1e24, ScenarioGateOnce=1e14, BypassLayer=1e14, LowRankResidualSandwich=1e12)
 
 
 # what forgets its first layers: the last layers are then the same ones at every depth, so that draws are no noise
 REVERSED = {"ScenarioGateOnce"}
-DEPTHS["ChannelGrowth"] = (48, 96, 192, 384)
+DEPTHS.update(dict.fromkeys(("ChannelGrowth", "KeptSlowGrowth", "MeanGrows", "FirstPlaceGrows", "RawTimesSmall", "KeptOnTwo", "KeptFromNothing"), (48, 96, 192, 384)))
 DEPTHS["ScaledForDepthTwice"] = (12, 20, 40, 80)
 _build = _measure.build
 
