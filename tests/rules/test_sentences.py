@@ -129,3 +129,24 @@ def test_what_excuses_a_large_start_is_named() -> None:
     assert "what the branch adds does not grow with the stream" in attention.message
     [attention, _] = said("D301", MODELS["post"])
     assert "the norm on the sum takes its size away" in attention.message
+
+
+PALM = """
+class Fused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.fused = nn.LayerNorm(64), nn.Linear(64, 3 * 64 + 512, bias=False)
+        self.o, self.down = nn.Linear(64, 64, bias=False), nn.Linear(256, 64, bias=False)
+
+    def forward(self, x):
+        q, k, v, ff = self.fused(self.norm(x)).split((64, 64, 64, 512), -1)
+        a, g = ff.chunk(2, -1)
+        return x + self.o(F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]) + self.down(F.silu(g) * a)
+"""
+
+
+def test_halves_of_a_part_of_a_fused_map_are_two_maps() -> None:
+    """PaLM: queries, keys, values, gate and up by one matrix; m of the gated feed-forward is 3, as where each has a matrix of its own."""
+    source = TIED.replace("class Feed(", f"{PALM}\n\nclass Feed(").replace("Feed() for _ in range(4)), nn", "Fused() for _ in range(4)), nn")
+    [_, feed] = said("D301", source.replace("RETURN", "return self.norm(x)"))
+    assert (dict(feed.numbers)["m"], dict(feed.numbers)["min_degree"]) == (3, 3)

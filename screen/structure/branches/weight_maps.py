@@ -170,8 +170,8 @@ class Maps:
             split = here.op in ("mul", "glu") and len([i for i in here.inputs if first.get(i)]) > 1
             if flow.key[node] or (split and len({first[i] for i in arrived}) > 1):
                 yield from ((node, first[i]) for i in arrived if first[i])
-            elif here.op == "mul" and len(arrived) == 2 and first[arrived[0]] and self._differ(*arrived):
-                yield from ((node, frozenset[object]((cut, i) for cut in first[i])) for i in arrived)
+            elif here.op == "mul" and len(arrived) == 2 and first[arrived[0]] and (halves := self._halves(*arrived)):
+                yield from ((node, frozenset({self.cut_of(half)})) for half in halves)
             elif here.op == "glu" and self._is_over_features(index, node):
                 yield node, frozenset({"gate"})
                 yield node, frozenset({"up"})
@@ -187,17 +187,18 @@ class Maps:
         axis = (dim if isinstance(dim, int) else -1) % max(rank, 1)
         return axis == rank - 1 or (axis == 1 and above.op.startswith("conv"))
 
-    def _differ(self, one: int, other: int) -> bool:
-        """Two halves of one slice: gate and up of a map that holds more than them."""
+    def _halves(self, one: int, other: int) -> tuple[int, ...]:
+        """The two halves of one slice that two values are made of: gate and up of a map that holds more than them. Empty where they are none."""
         flow = self.branch.flow
         both = flow.ancestors[one] & self._slices, flow.ancestors[other] & self._slices
         cuts = [found & ~rest for found, rest in (both, both[::-1])]
         if any(cut.bit_count() != 1 for cut in cuts):
-            return False
+            return ()
         nodes = [flow.graph.nodes[cut.bit_length() - 1] for cut in cuts]
         wholes = {self._whole(n.index) for n in nodes}
         shapes = [n.shape or (0,) for n in (*nodes, *(flow.graph.nodes[w] for w in wholes))]
-        return len(wholes) == 1 and shapes[0] == shapes[1] and shapes[-1][-1] > shapes[0][-1]
+        alike = len(wholes) == 1 and shapes[0] == shapes[1] and shapes[-1][-1] > shapes[0][-1]
+        return tuple(n.index for n in nodes) if alike else ()
 
     def _whole(self, part: int) -> int:
         """The value that a slice was cut from."""

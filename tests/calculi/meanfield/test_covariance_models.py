@@ -55,6 +55,11 @@ SHARED = {
         1, (REPEATED, ""), ("D // 2, bias", "D // 4, bias"), ("H // 2, D // H", "1, D // H"),
         (WEIGHED, "y = F.scaled_dot_product_attention(q, k, v)"), ("(a @ v)", "y"),
     ),
+    "one head by einsum, which puts heads and queries in one axis": (
+        1, (REPEATED, "k, v = k[:, 0], v[:, 0]"), ("D // 2, bias", "D // 4, bias"), ("H // 2, D // H", "1, D // H"),
+        (WEIGHED, 'a = (torch.einsum("bhid,bjd->bhij", q, k) / math.sqrt(D // H)).softmax(dim=-1)'),
+        ("(a @ v)", 'torch.einsum("bhij,bjd->bhid", a, v)'),
+    ),
 }  # fmt: skip
 
 

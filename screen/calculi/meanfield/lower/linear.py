@@ -100,7 +100,8 @@ class Maps(Tables):
 
     def _logits(self, node: Node, query: Value, key: Value) -> Logits:
         features = query.layout[-1], key.layout[-2]
-        if not all(map(is_features, features)) or holds_features(key.layout[-1]) or holds_features(query.layout[-2]):
+        rows = query.layout[-2]  # heads that share keys may stand in one axis with the tokens
+        if not all(map(is_features, features)) or holds_features(key.layout[-1]) or (holds_features(rows) and all(label == "f" for _, label in rows)):
             raise Stop("a product of two data values that is no q·k over features", node.index)
         query, key = self.writer.settled(query), self.writer.settled(key)
         key = self._shared(key, _heads(query.layout) / _heads((*key.layout[:-2], key.layout[-1]), "fc"))
