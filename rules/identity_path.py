@@ -65,6 +65,9 @@ class Block(nn.Module):
     ),
 )
 
+POST = "Xiong et al. 2020, theorem 1: at the same initialisation the last block's gradient does not fall with depth"
+"""Of norms on the sum; of what else ends an identity path it says nothing."""
+
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per stream."""
@@ -112,7 +115,7 @@ def _broken(stream: Stream) -> Outcome:
         "violated",
         f"No identity path runs through `{stream.name}`: {what}. D201 judges whether scales or initialisation make up for it.",
         at(stream, place=breaks[0] if breaks else last),
-        theorem="Xiong et al. 2020, theorem 1: at the same initialisation the last block's gradient does not fall with depth",
+        theorem=POST if crossed else "",
         numbers=(("norms_crossed", crossed), ("depth", stream.depth)),
         plain=f"No skip of `{stream.name}` hands gradients on as they are: {what}. D201 judges whether scales or initialisation make up for it.",
         remedy="move the norm into the branch (pre or peri), or scale stream and branch as DeepNorm does; else warm up and lower the rate",

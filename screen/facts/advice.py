@@ -8,16 +8,13 @@ import math
 from screen.facts.queries import branches, claim_of
 from screen.facts.record import Facts
 from screen.graph import Graph
-from screen.ops import CLASSES
-from screen.structure.softmaxes import FUSED
+from screen.structure.logits import FUSED, compared
 from screen.structure.types import Stream, Sublayer, Unknown
 from screen.theorems.depth_scale import deepnorm
 
 ONE_KEY = 50.0
 """Root mean square of logits at which a softmax holds on one key, however many there are: Gaussian logits do so from √(2·ln n) on, 3.9 for 2,048 keys
 and 6.4 for 10⁹ (random energy model, Derrida 1981). Our own choice, far beyond both."""
-PRODUCTS = ("matmul", "bmm", "mm", "baddbmm")
-"""Of queries with keys; its last two operands."""
 MODULES = {"layernorm": "nn.LayerNorm", "rmsnorm": "nn.RMSNorm"}
 
 
@@ -38,21 +35,11 @@ def head_width(facts: Facts, sublayer: Sublayer) -> int | None:
 
 
 def _summed(graph: Graph, softmax: int) -> set[int]:
-    """The sizes of the axes over which products make the logits of a softmax; what maps add to them (biases of positions) is left out."""
-    nodes, found, seen = graph.nodes, set[int](), set[int]()
-    todo = list(nodes[softmax].inputs[:1])
+    """The sizes of the axes over which products make the logits of a softmax."""
+    nodes = graph.nodes
     if nodes[softmax].op in FUSED:
-        return {(nodes[i].shape or (0,))[-1] for i in todo}
-    while todo:
-        here = todo.pop()
-        if here in seen:
-            continue
-        seen.add(here)
-        if nodes[here].op in PRODUCTS:
-            found.add((nodes[nodes[here].inputs[-2]].shape or (0,))[-1])
-        elif CLASSES.get(nodes[here].op) not in ("weighted", "norm"):
-            todo += nodes[here].inputs
-    return found
+        return {(nodes[i].shape or (0,))[-1] for i in nodes[softmax].inputs[:1]}
+    return {(nodes[nodes[product].inputs[-2]].shape or (0,))[-1] for product in compared(graph, softmax)[0]}
 
 
 def qk_norm_code(facts: Facts, sublayer: Sublayer) -> str:

@@ -22,7 +22,7 @@ from screen.capture.trace.tracer import Trace, trace_beside
 from screen.probe.budget.budget import CALL, RATES, load_of
 from screen.probe.deeper import TIMES, depths
 from screen.probe.linear_map import lasts, operator_norm, reach
-from screen.probe.measure.attention import MASKED, bounded_logits
+from screen.probe.measure.attention import MASKED, bare_logits, bounded_logits
 from screen.probe.measure.attention import logits as logits_of
 from screen.probe.measure.determinism import settled
 from screen.probe.measure.kernels import BatchStatistics, differentiable
@@ -34,6 +34,7 @@ from screen.probe.plan.spot_types import (
     FACTORS, FILLS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, Plain, SpotBranch, SpotCone, SpotPlan, SpotStream,
 )  # fmt: skip
 from screen.probe.second.plain import first, no_fast_path, ran, told
+from screen.structure.logits import compared
 from screen.probe.sizes import apart, branch_gradients, finite, gap_of, gradients_apart, largest, most, plain_number, rms
 
 Make = Callable[[int], nn.Module]
@@ -378,15 +379,31 @@ class Run:
         return look
 
     def _logits(self, node: int, env: Env) -> tuple[float | None, float | None]:
-        """(largest, rms) of the logits under a softmax."""
+        """Of the logits under a softmax the largest, and the rms of what queries and keys make of them, without biases of positions."""
         try:
             top = bounded_logits(self.trace.graph, node, env)
-            u = logits_of(self.trace.graph, node, env)
+            u = self._by_products(node, env, logits_of(self.trace.graph, node, env))
         except Exception:
             return None, None
         kept = u[torch.isfinite(u) & (u > MASKED)] if isinstance(u, Tensor) else None
         rms = float(kept.square().mean().sqrt()) if kept is not None and kept.numel() else None
         return (None if top is None else plain_number(float(top))), (None if rms is None else plain_number(rms))
+
+    def _by_products(self, node: int, env: Env, u: Tensor | None) -> Tensor | None:
+        """Logits less what they are with queries of zero; −∞ where they are masked out."""
+        graph = self.trace.graph
+        if u is None or graph.nodes[node].op == "scaled_dot_product_attention":
+            return None if u is None else bare_logits(graph, node, env, u)
+        products, between = compared(graph, node)
+        without = dict(env)
+        for product in products:
+            query = graph.nodes[product].inputs[-2]
+            without[product] = self.tape.call(product, {**env, query: torch.zeros_like(torch.as_tensor(env[query]))})
+        for index in between:  # on copies, as some write to what they read
+            read = {i: v.clone() if isinstance(v := without.get(i), Tensor) else v for i in graph.nodes[index].inputs}
+            without[index] = self.tape.call(index, {**without, **read})
+        base = without.get(graph.nodes[node].inputs[0])
+        return u - base.masked_fill(base < MASKED, 0.0) if products and isinstance(base, Tensor) else u
 
     def _stream(self, found: FoundStream, stream: SpotStream, runs: Mapping[str, Look], leaves: Env, begin: Env) -> FoundStream:
         base = runs["base"]

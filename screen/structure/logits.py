@@ -12,6 +12,8 @@ from screen.structure.reach import onward
 FUSED = ("scaled_dot_product_attention", "flex_attention")
 CARRYING = ("view", "part", "linear", "join")
 SOFTMAX = ("softmax", "log_softmax")
+PRODUCTS = ("matmul", "bmm", "mm", "baddbmm")
+"""Of queries with keys, which are their last two operands."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,31 @@ def feeds_softmax(graph: Graph, node: int) -> bool:
     return any(graph.nodes[user].op in SOFTMAX for user, _ in onward(graph, node, stops))
 
 
+def compared(graph: Graph, softmax: int) -> tuple[list[int], list[int]]:
+    """The products that the logits of a softmax are made of, and the ops between them and it, each in the order of the program. What maps and
+    tables add to the logits (biases of positions) is neither."""
+    nodes, products, between = graph.nodes, set[int](), set[int]()
+    reads: dict[int, bool] = {}
+
+    def is_made(node: int) -> bool:
+        """Whether a product stands before a value, with neither a map nor a norm between."""
+        if node not in reads:
+            reads[node] = False
+            here = nodes[node]
+            if here.op in PRODUCTS:
+                products.add(node)
+                reads[node] = True
+            elif CLASSES.get(here.op) not in ("weighted", "norm"):
+                made = [is_made(i) for i in here.inputs]  # of all of them, for the products that they hold
+                reads[node] = any(made)
+                between.update([node] if reads[node] else [])
+        return reads[node]
+
+    for i in nodes[softmax].inputs[:1]:
+        is_made(i)
+    return sorted(products), sorted(between)
+
+
 def uses_of(graph: Graph, start: int, states: Collection[int]) -> Uses:
     """What the values behind `start` serve as, up to the first logits, norm or activation of each path."""
     found = Uses()
@@ -77,4 +104,4 @@ def uses_of(graph: Graph, start: int, states: Collection[int]) -> Uses:
     return found
 
 
-__all__ = ["FUSED", "SOFTMAX", "Uses", "feeds_softmax", "has_weight", "is_product", "uses_of"]
+__all__ = ["FUSED", "PRODUCTS", "SOFTMAX", "Uses", "compared", "feeds_softmax", "has_weight", "is_product", "uses_of"]

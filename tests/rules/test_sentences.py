@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import pytest
+
+import screen
 from screen.capture.build.build import build
 from screen.capture.trace.tracer import trace
 from screen.facts import derive
@@ -150,3 +156,48 @@ def test_halves_of_a_part_of_a_fused_map_are_two_maps() -> None:
     source = TIED.replace("class Feed(", f"{PALM}\n\nclass Feed(").replace("Feed() for _ in range(4)), nn", "Fused() for _ in range(4)), nn")
     [_, feed] = said("D301", source.replace("RETURN", "return self.norm(x)"))
     assert (dict(feed.numbers)["m"], dict(feed.numbers)["min_degree"]) == (3, 3)
+
+
+ATTENDED = """
+class Attend(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.q, self.k, self.v, self.o = nn.LayerNorm(64), *(nn.Linear(64, 64, bias=False) for _ in range(4))
+
+    def forward(self, x):
+        b, n, _ = x.shape
+        y = self.norm(x)
+        q, k, v = (m(y).view(b, n, 4, 16).transpose(1, 2) for m in (self.q, self.k, self.v))
+        slopes = 1.0 / torch.pow(2, torch.arange(1, 5).float() * 2)
+        QUERIES
+        u = q @ k.transpose(-1, -2) * 0.25 BIAS
+        return x + self.o((u.softmax(-1) @ v).transpose(1, 2).reshape(b, n, 64))
+"""
+ALIBI = "+ torch.arange(1 - n, 1) * slopes.view(4, 1, 1)"
+ROTATED = "q = torch.cat((q[..., :16] * torch.arange(n)[:, None].cos(), q[..., 16:]), -1)"
+
+
+def attended(queries: str = "", bias: str = "") -> str:
+    block = ATTENDED.replace("QUERIES", queries).replace("BIAS", bias)
+    source = TIED.replace("class Feed(", f"{block}\n\nclass Feed(").replace("Feed() for _ in range(4)), nn", "Attend() for _ in range(4)), nn")
+    return source.replace("RETURN", "return self.norm(x)")
+
+
+@pytest.mark.parametrize(("queries", "bias"), [(ROTATED, ""), ("", ALIBI)], ids=["an empty part beside (Phi-3)", "slopes of positions (MPT)"])
+def test_what_queries_pass_on_their_way_leaves_their_bound(queries: str, bias: str) -> None:
+    [outcome] = said("L202", attended(queries, bias))
+    assert outcome.result == "holds", outcome.message
+
+
+def test_positions_are_no_part_of_what_grows_with_the_weights(tmp_path: Path) -> None:
+    """Logits of positions alone are ten times as large as those of queries and keys, and do not grow with W_Q and W_K."""
+
+    def grown(bias: str) -> float:
+        path = tmp_path / f"model{len(bias)}.py"
+        path.write_text(f"{attended(bias=bias)}\n\nexample_inputs = (torch.randint(0, 1000, (2, 16)),)\n")
+        [finding] = [f for f in screen.check(str(path)).findings if f.code == "L201"]
+        found = re.search(r"start at (\S+) \(root mean square, measured", finding.plain)
+        assert found, finding.plain
+        return float(found[1])
+
+    assert grown(ALIBI) == pytest.approx(grown(""), rel=0.3)

@@ -30,6 +30,12 @@ def logits(graph: Graph, node: int, env: Env) -> Tensor | None:
     return u.masked_fill(u < MASKED, -math.inf)
 
 
+def bare_logits(graph: Graph, node: int, env: Env, u: Tensor) -> Tensor:
+    """q kᵀ · scale of a fused call, without what its mask adds; −∞ where its logits `u` are masked out."""
+    q, k, factor = _operands(graph, node, env)
+    return (q @ k.transpose(-2, -1) * factor).masked_fill(~torch.isfinite(u), -math.inf)
+
+
 def largest(u: Tensor) -> float:
     """max |logit| over the entries that are not masked out."""
     kept = u[torch.isfinite(u)]
@@ -64,4 +70,4 @@ def _operands(graph: Graph, node: int, env: Env) -> tuple[Tensor, Tensor, float]
     return q, k, factor
 
 
-__all__ = ["bounded_logit", "bounded_logits", "largest", "logits"]
+__all__ = ["bare_logits", "bounded_logit", "bounded_logits", "largest", "logits"]

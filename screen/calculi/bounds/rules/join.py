@@ -22,6 +22,9 @@ def join(walk: Walk, node: Node) -> Value:
     given = walk.flow.operand(node, 0, "tensors")
     refs = [i.node for i in given if isinstance(i, Ref)] if isinstance(given, tuple) else []
     shape = node.shape or ()
+    full = [i for i in refs if 0 not in (walk.graph.nodes[i].shape or ())]
+    if node.op == "cat" and len(full) == 1 < len(refs) and walk.graph.nodes[full[0]].shape == shape:
+        return walk.one(full[0])  # beside parts without entries: what a rotation over all features leaves
     axis = (walk.integer(node, 1, "dim", "axis") or 0) % max(len(shape), 1)
     turned = rotated_halves(walk, node, refs)
     if turned is not None:

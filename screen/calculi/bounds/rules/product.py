@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from screen.calculi.bounds.cosines import cosine
@@ -14,6 +15,9 @@ from screen.calculi.bounds.value import Value, constant
 from screen.graph import Node
 from screen.structure.dataflow import strip
 from screen.structure.types import Unknown
+
+LARGEST = 700.0
+"""Of a logarithm of which the exponential is a float."""
 
 
 @row("mul")
@@ -67,12 +71,18 @@ def power_(walk: Walk, node: Node) -> Value:
 
 
 def _small_power(walk: Walk, node: Node, exponent: Value | float | None) -> Value:
-    """b^e for constants 0 <= b <= 1, e >= 0: between 0 and 1 (slopes of a linear position bias)."""
+    """b^e for constants b > 0 and e, or 0 <= b <= 1 and e >= 0: between what it is at the ends (slopes of a linear position bias)."""
     base = walk.operand(node, 0, "input", "self")
     low = base.low if isinstance(base, Value) else base
     high = base.high if isinstance(base, Value) else base
     least = exponent.low if isinstance(exponent, Value) else exponent
     still = all(is_zero(v.der) for v in (base, exponent) if isinstance(v, Value))
-    if low is None or high is None or least is None or not still or low < 0 or high > 1 or least < 0:
+    most = exponent.high if isinstance(exponent, Value) else exponent
+    if low is None or high is None or least is None or most is None or not still or low < 0:
         raise NotUnderstood("an exponent that is no small whole number")
-    return constant(node.shape or (), 0.0, 1.0)
+    if high <= 1 and least >= 0:
+        return constant(node.shape or (), 0.0, 1.0)
+    logs = [e * math.log(b) if b and math.isfinite(b) and math.isfinite(e) else math.inf for b in (low, high) for e in (least, most)]
+    if max(map(abs, logs)) > LARGEST:
+        raise NotUnderstood("an exponent that is no small whole number")
+    return constant(node.shape or (), math.exp(min(logs)) * (1 - 1e-12), math.exp(max(logs)) * (1 + 1e-12))
