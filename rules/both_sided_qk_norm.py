@@ -4,13 +4,15 @@ Why: a logit is the product of a query and a key. With both normalised it is at 
 grows with that side's weights like before, so the norm costs and bounds nothing. Usually it is a slip (the same norm written twice, or
 a cache that skips it). In a loss curve: the spikes of growing attention logits that QK-norm was meant to prevent, late in training and
 at high learning rates.
-Assumes: norm, then no weighted op before the logits; rotary, per-channel gains and scales do not count.
+Assumes: norm, then no weighted op before the logits; rotary, per-channel gains and scales do not count. Where the logits are bounded all the same
+(keys divided by their deviation over places, a cap behind the product) nothing is missing.
 Cannot tell: when an op without a row lies between a projection and the logits.
 Source: Dehghani et al. 2023 (ViT-22B), section 2.
 """
 
 from __future__ import annotations
 
+from screen.facts.queries import are_logits_bounded
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("L101", "both-sided-qk-norm", "forward", "L", "warning", ("streams.kinds.sublayers",), "Dehghani et al. 2023, section 2")
@@ -31,7 +33,13 @@ class Block(nn.Module):
         y = F.scaled_dot_product_attention(QUERY, KEY, v)
         return x + self.o(y.transpose(1, 2).flatten(-2))
 """
-HOLDS = (Example("both sides, per head", BLOCK.replace("QUERY", "self.q_norm(q)").replace("KEY", "self.k_norm(k)")),)
+HOLDS = (
+    Example("both sides, per head", BLOCK.replace("QUERY", "self.q_norm(q)").replace("KEY", "self.k_norm(k)")),
+    Example(
+        "keys over their deviation over places",
+        BLOCK.replace("QUERY", "self.q_norm(q)").replace("KEY", "(k - k.mean(-2, keepdim=True)) / (k.std(-2, keepdim=True) + 1e-6)"),
+    ),
+)
 VIOLATES = (Example("only the queries", BLOCK.replace("QUERY", "self.q_norm(q)").replace("KEY", "k")),)
 CANNOT_TELL = (
     Example(
@@ -60,6 +68,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if "none" not in (q, k):
         return Outcome("holds", f"{name} normalises queries and keys.", site)
     normed, bare = ("queries", "keys") if k == "none" else ("keys", "queries")
+    if are_logits_bounded(facts, sublayer) is True:
+        return Outcome("holds", f"{name} normalises its {normed}, and its logits are bounded by what else stands before them.", site)
     return Outcome(
         "violated",
         f"{name} normalises its {normed} and leaves its {bare} bare: the logits still grow with the weights of the {bare}.",

@@ -17,6 +17,8 @@ AGAIN, RISEN = 24, 10.0
 """How often the linear part is repeated to see whether its growth lasts, and from which growth on that is asked."""
 DIRECTIONS = 3
 """Random directions at the end of a stream from which what reaches it is asked."""
+TURNS = 6
+"""Steps of a power iteration on the part of the first value that is added: one channel of many may be kept where all others are lost."""
 
 
 def operator_norm(mapped: Callable[[Tensor], Tensor], like: Tensor) -> float | None:
@@ -56,14 +58,18 @@ def reach(mapped: Callable[[Env], Tensor], like: Mapping[int, Tensor]) -> dict[i
     size = float(parts.abs().amax())
     if not math.isfinite(size) or float((mapped({i: one[i] + other[i] for i in like}) - zero - parts).abs().amax()) > 1e-9 * max(size, 1e-300):
         return None
-    best = dict.fromkeys(like, 0.0)
-    for _ in range(DIRECTIONS):
+    best, farthest = dict.fromkeys(like, 0.0), None
+    for turn in range(DIRECTIONS + TURNS):
         with torch.enable_grad():
             values = {i: v.clone().requires_grad_(True) for i, v in like.items()}
             end = mapped(values)
-        g = torch.randn(end.shape, generator=generator, dtype=end.dtype)
+        g = torch.randn(end.shape, generator=generator, dtype=end.dtype) if turn < DIRECTIONS or farthest is None else farthest
         back = torch.autograd.grad(end, list(values.values()), g, allow_unused=True)
         best = {i: max(best[i], 0.0 if b is None else float(b.norm() / g.norm())) for i, b in zip(values, back, strict=True)}
+        first = next(((i, b) for i, b in list(zip(values, back, strict=True))[1:] if b is not None and float(b.norm()) > 0), None)
+        if turn + 1 >= DIRECTIONS and first is not None:  # the direction that is kept best from the first of what is added
+            found = mapped({**like, first[0]: first[1] / first[1].norm()}) - zero
+            farthest = found / found.norm() if float(found.norm()) > 0 else None
     return best
 
 

@@ -96,6 +96,7 @@ class BranchBounds:
 def bounds_of(branch: Branch) -> BranchBounds:
     """All bounds of one branch."""
     walk = Walk(branch)
+    _hold_last_gains(walk)
     output = walk.one(branch.output)
     axis = _feature_axis(walk)
     magnitude, local = output.norm(axis), output.slope(axis)
@@ -120,6 +121,15 @@ def bounds_of(branch: Branch) -> BranchBounds:
         spreads=tuple(s for s in walk.spreads if s.symbol in used), coarse={s: e for s, e in coarse.items() if s in used},
         bounded_in_stream=in_stream(walk, magnitude), held=held(walk),
     )
+
+
+def _hold_last_gains(walk: Walk) -> None:
+    """A number for each channel, or one for all, that multiplies what a branch adds is a gain as any other, whatever stands before it."""
+    for edge in walk.branch.exit.scales:
+        if edge.kind == "scale" and edge.scale is not None and walk.flow.trained[edge.scale]:
+            shape = walk.graph.nodes[edge.scale].shape or ()
+            if sum(n != 1 for n in shape) <= 1:
+                walk.hold(walk.one(edge.scale).gain, "the gain of what is added")
 
 
 def _feature_axis(walk: Walk) -> int:
