@@ -1,7 +1,7 @@
 """What a branch can add to the stream is bounded, whatever its weights are.
 
 Why: the Hamiltonian H(P) = sup over the branch's outputs f of −⟨P, f⟩ is finite iff the set of outputs over all weights is bounded. A norm on
-the branch's output bounds it; so does a norm on the sum, for the discrete increment. Where a trainable map follows the last norm, nothing
+the branch's output bounds it; so does a norm on the sum, or on the sum that ends its block, for the discrete increment. Where a trainable map follows the last norm, nothing
 but the training keeps the weights from growing: activations grow late in the run, and the loss spikes or diverges.
 Assumes: gains and biases of norms, and learned scales after them, are fixed (they are reported as given); the statement is about real arithmetic
 and all weights of the branch at once.
@@ -52,6 +52,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = f"{name}: the sum is normalised, so that one step moves a normalised stream by at most twice the norm's size."
         assumes = ("the gains of norms are fixed", "the state before is normalised too: of the first block, by what stands before it")
         return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2γ per token, in rms", assumptions=assumes)
+    if bounded is not True and growth_of(facts, stream, "all") == "bounded":
+        message = f"{name}: the state that its block hands on is bounded whatever the weights, so that a block moves the stream by at most twice that."
+        return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2b per token, in rms", assumptions=("the gains of norms are fixed",))
     if isinstance(bounded, Unknown):
         return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=THEOREM)
     if bounded:

@@ -203,7 +203,8 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
         if all_weights and any(s.normed_skip for s, _ in known):
             return Unknown("what a branch adds behind the norm on the stream is free", (known[0][0].add,))
         every = not all_weights or all(a is True or b.any_weights for a, (_, b) in zip(answers, known, strict=True))
-        if all(a is True for a in answers) or (every and _resets(known, all_weights)):
+        ends = all_weights and answers[-1] is True and all(b.held is True or b.slope is not None for _, b in known)  # whatever stands inside
+        if all(a is True for a in answers) or (every and _resets(known, all_weights)) or ends:
             slopes.append(0.0)
             continue
         if not all_weights and stands_once(stream, kind) and all(a is True or b.slope is not None for a, (_, b) in zip(answers, known, strict=True)):

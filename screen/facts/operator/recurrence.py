@@ -217,7 +217,7 @@ def _end(reader: Reader, begin: int | None) -> int:
     alike = [i for i in inside if sorted(graph.nodes[i].shape or ()) == shape and reader.flow.data[i]]  # perhaps with its axes moved
     handed = [i for i in alike if i == last or reader.flow.depends(i, last)]
     handed = [i for i in handed if i in graph.outputs or not inside.issuperset(graph.users[i])]
-    return last if last in handed else max(handed, default=last)
+    return _as_before(reader, last) if last in handed else max(handed, default=last)
 
 
 def _is_sum(graph: Graph, add: int, known: set[int]) -> bool:
@@ -246,10 +246,11 @@ def _call_of_block(reader: Reader, add: int) -> int | None:
 
 
 def _as_before(reader: Reader, last: int) -> int:
-    """The value behind the last sum up to which the lines run again that ran behind the sum before: factors that end a block of a loop by hand."""
+    """The value behind the last sum up to which the lines run again that ran behind the sum before: factors and norms that end a block of a loop by
+    hand, be the sum in the loop or in what it calls."""
     graph, adds = reader.flow.graph, reader.chain.adds
-    same = [a for a in adds[:-1] if _is_alike(graph.nodes[a], graph.nodes[last])]
-    if last != adds[-1] or not same:
+    same = [n for n in reader.chain.nodes if n < min(last, adds[-1]) and _is_alike(graph.nodes[n], graph.nodes[last])]
+    if not same:
         return last
     following = next(a for a in adds if a > same[-1])
     for node in (graph.nodes[n] for n in reader.chain.nodes if same[-1] < n < following):
