@@ -214,11 +214,26 @@ class Chains:
         """Walk the best chain back from a node."""
         nodes, edges, adds = [end], [], []
         while (edge := self.best[nodes[-1]].edge) is not None:
-            if self.best[edge.node].adds:
+            around = self._around(edge, len(adds))
+            if self.best[edge.node].adds or around is not None:
                 adds.append(edge.node)
+            edge = around or edge
             edges.append(edge)
             nodes.append(edge.source)
         return Chain(tuple(reversed(nodes)), tuple(reversed(edges)), tuple(reversed(adds)))
+
+    def _around(self, edge: Edge, behind: int) -> Edge | None:
+        """The state that a sum carries past a shorter chain of its own branch, which has fewer adds than follow it, `behind`: the slopes of one
+        step of a Runge–Kutta method, each made of the one before it, are summed before they are added."""
+        inner = self.best[edge.source]
+        if edge.kind != "add" or self.best[edge.node].adds or not inner.length:
+            return None
+        for other in self.into[edge.node]:
+            fewer = behind > inner.length - self.best[other.source].length
+            if other.source != edge.source and fewer and self.flow.depends(inner.source, other.source) and inner.source != other.source:
+                if self.is_residual(other, self.best[other.source].source):
+                    return other
+        return None
 
     @cached_property
     def streams(self) -> tuple[Chain, ...]:
