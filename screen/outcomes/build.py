@@ -21,7 +21,7 @@ from screen.verdict.discover import run_rules
 from screen.verdict.risk import Features, features_of
 
 UNSTATED: Mapping[str, Any] = {
-    "gain": None, "side": None, "rms_first": None, "rms_last": None, "one_minus_cos": None, "gradient_ratio": None, "exponential": False,
+    "gain": None, "side": None, "rms_first": None, "rms_read": None, "one_minus_cos": None, "gradient_ratio": None, "exponential": False,
     "update": None, "logit_rms": None, "kappa": None,
 }  # fmt: skip
 """Features that say nothing where the initialisation of a row was filled in with what is usual."""

@@ -28,9 +28,9 @@ from screen.verdict.risk.constants import EXPECTED, SMALLEST, VALUES
 from screen.verdict.risk.setting import moved, setting_of
 
 TYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-FOLDS_SLOPE, FOLDS_EVEN = 0.4, 7.25
+FOLDS_SLOPE, FOLDS_EVEN = 0.35, 7.25
 """Of the log odds of failing per e-fold by which the tokens of a sequence are alike behind the first steps (`screen.atlas.first_steps`), and e-folds
-that say nothing: fitted to the atlas' fitting part beside the risk with κ measured (0.35 to 0.4, and 6.75 to 8, with any family left out)."""
+that say nothing: fitted to the atlas' fitting part beside the risk with κ measured (0.35 to 0.4, and 6.5 to 7.5, with any family left out)."""
 BASE = Cell("pre", 4, 32, "chain", 1e-3, 0)
 
 

@@ -30,7 +30,7 @@ OF_FEATURES: dict[str, tuple[Any, ...]] = {
     "depth": (2, 200), "branches": (4, 400), "width": (64, 16384), "identity": (None, False, True), "crossed": (0, 5), "bounded": (None, True),
     "normed": (False, True), "raw_inputs": (False, True), "renewed": (False,), "scaled": (True,), "branch_scale": (0.0, 0.2), "alpha": (0.0, 3.0),
     "softmax": (False, None), "logits_bounded": (True, None), "gain": (None, 0.0, 30.0), "side": (None, 50.0), "mean_gain": (None, 0.1, 5.0),
-    "mean_side": (None, 100.0), "rms_first": (None, 5.0, 1e-4), "rms_last": (None, 100.0, 0.0), "one_minus_cos": (None, 1e-6, 0.9),
+    "mean_side": (None, 100.0), "rms_first": (None, 5.0, 1e-4), "rms_read": (None, 100.0, 0.0), "one_minus_cos": (None, 1e-6, 0.9),
     "gradient_ratio": (None, 1e-3, 1e4), "exponential": (True,), "update": (None, 0.3, 300.0), "logit_rms": (None, 20.0), "kappa": (None, 10.0, 1e5),
     "dtype": ("float16", "bfloat16"), "gated": (True,), "has_final_norm": (False,), "words": (None,),
 }  # fmt: skip

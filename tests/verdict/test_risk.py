@@ -9,8 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from screen.calculi.meanfield import Recursion
 from screen.recipe import Recipe
-from screen.verdict.risk import Features, assess
+from screen.rule import Example
+from screen.testing import facts_of
+from screen.verdict.risk import Features, assess, features_of
 from screen.verdict.risk.channels import channel_risks, kappa, overall, quantities
 from screen.verdict.risk.constants import EXPECTED, LARGEST, PRIORS, RISKY, TABLE, VALUES
 from screen.verdict.risk.limits import limits
@@ -19,13 +22,13 @@ from screen.verdict.risk.setting import ITEMS, burst, moved, persistence, settin
 PRE = Features(
     stream="stream", depth=12, branches=24, width=768, identity=True, crossed=0, bounded=False, normed=True, raw_inputs=False, renewed=True,
     scaled=False, branch_scale=1.0, alpha=1.0, softmax=True, logits_bounded=False, gain=0.6, side=1536.0, mean_gain=0.6, mean_side=1536.0,
-    rms_first=0.02, rms_last=0.3, one_minus_cos=0.45, gradient_ratio=3.6, exponential=False, update=11.5, logit_rms=0.3, kappa=None,
+    rms_first=0.02, rms_read=0.3, one_minus_cos=0.45, gradient_ratio=3.6, exponential=False, update=11.5, logit_rms=0.3, kappa=None,
     dtype="float32", gated=False, has_final_norm=True, words=50304,
 )  # fmt: skip
 DESIGNS = {
     "pre": PRE,
     "pre, unknown start": replace(
-        PRE, gain=None, side=None, mean_gain=None, mean_side=None, rms_first=None, rms_last=None, one_minus_cos=None, update=None, logit_rms=None
+        PRE, gain=None, side=None, mean_gain=None, mean_side=None, rms_first=None, rms_read=None, one_minus_cos=None, update=None, logit_rms=None
     ),
     "pre, first update": replace(PRE, kappa=9e3),
     "Mix-LN": replace(PRE, identity=False, crossed=6, kappa=9e3),
@@ -33,7 +36,7 @@ DESIGNS = {
     "peri": replace(PRE, bounded=True),
     "post": replace(PRE, bounded=True, identity=False, crossed=24),
     "DeepNorm": replace(PRE, bounded=True, identity=False, crossed=24, alpha=2.2, update=1.0),
-    "output only": replace(PRE, bounded=True, raw_inputs=True, exponential=True, gradient_ratio=90.0, rms_last=5.0),
+    "output only": replace(PRE, bounded=True, raw_inputs=True, exponential=True, gradient_ratio=90.0, rms_read=5.0),
     "none": replace(PRE, normed=False, renewed=False, raw_inputs=True),
     "ReZero": replace(PRE, normed=False, renewed=False, raw_inputs=True, scaled=True, branch_scale=0.0),
     "LayerScale": replace(PRE, scaled=True, branch_scale=1e-4, kappa=9.0),
@@ -179,6 +182,28 @@ def test_the_tolerated_rate_is_where_training_is_no_longer_expected() -> None:
     assert [e.lr for e in ends if e] == [LARGEST, None]  # no larger rate was tried than by the limit that a report has; at none
     sgd = assess([PRE], recipe.model_copy(update={"optimizer": "sgd"}))
     assert sgd is not None and sgd.missing == ("lr",)  # its rate is no rate of Adam's
+
+
+def test_logits_of_a_raw_stream_grow_with_the_square_of_what_its_blocks_read() -> None:
+    """In the middle of the depth, not at its end: output norms alone add 1 to the mean square in every branch, and the last block is one of many."""
+    setting = setting_of(Recipe(lr=3e-3, weight_decay=0.1, warmup_steps=100, total_steps=10_000, precision="float32", z_loss=0.0), PRE)[0]
+    raw = [channel_risks(replace(DESIGNS["output only"], rms_read=r, logit_rms=0.3 * r * r), setting, VALUES)["L"] for r in (1.0, 2.0, 4.0)]
+    assert raw == sorted(raw) and len({*raw}) == 3
+    assert channel_risks(replace(DESIGNS["output only"], rms_read=1.0, raw_inputs=False), setting, VALUES)["L"] == pytest.approx(raw[0])
+    made = """
+from examples.table.designs import GPT, Design
+
+
+class Model(GPT):
+    def __init__(self):
+        super().__init__(Design(depth=8, norms="B"))
+"""
+    facts = facts_of(Example("output norms", made, inputs=("ids=int64[2,16]",)))
+    (seen,) = features_of(facts)
+    found = facts.recursion(facts.streams[0])
+    assert isinstance(found, Recursion) and seen.rms_read is not None and found.rms[0] < seen.rms_read < found.rms[-1] / 1.4
+    ((first, last),) = found.logit_rms.values()
+    assert seen.logit_rms == pytest.approx(math.sqrt(first * last)) and first < last
 
 
 def test_the_limit_of_the_whole_is_where_it_is_no_longer_expected_to_train_and_no_channel_has_a_smaller_one() -> None:

@@ -66,6 +66,8 @@ class Recursion:
     """`gradient_ratio` with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is
     the mark of channel L."""
 
+    rms_read: float = math.inf
+    """Geometric mean of the rms of the states that the blocks start from; inf where one leaves the range of floats."""
     last_weight_ratio: float | Unknown = NOT_COMPUTED
     """As `gradient_ratio`, of one weight alone, the one nearest to the output of a block's last branch: T3's, and what a probe measures."""
     logit_rms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -94,6 +96,10 @@ GRADIENTS = (
 )
 
 
+def _geometric(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(map(math.log, values)) / len(values)) if min(values) > 0 else 0.0
+
+
 def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tuple[str, ...], run: Forward | None = None) -> Recursion:
     """Run the recursion, unless `run` is what it came to, and read it off."""
     run, depth = run or (tied_weights.forward(stack) if stack.tied else forward(stack)), len(stack.blocks)
@@ -111,6 +117,7 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         cosine=1.0 - apart if blame is None else blame,
         one_minus_cos=apart if blame is None else blame,
         predicted_ratio=rms[-1] / rms[0] if rms[0] > 0 else math.inf,
+        rms_read=_geometric([math.sqrt(stack.start.power), *rms[:-1]]),
         deepnorm_number=_deepnorm(stack),
         gains=MappingProxyType(dict(gains)),
         assumptions=(*assumptions, *more),

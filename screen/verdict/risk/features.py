@@ -60,8 +60,8 @@ class Features:
     """Geometric mean of √(in·out) over these maps."""
     rms_first: float | None
     """rms of a token before the first branch, √(E x²)."""
-    rms_last: float | None
-    """rms of a token after the last block."""
+    rms_read: float | None
+    """rms of a token before a block, in the geometric mean over the blocks."""
     one_minus_cos: float | None
     """Of two tokens after the last block."""
     gradient_ratio: float | None
@@ -71,7 +71,7 @@ class Features:
     update: float | None
     """Σ(v² + w²)/α² over the branches (DeepNet, section 4); what an encoder does passes its decoder too."""
     logit_rms: float | None
-    """Largest √(E u²) of attention logits at the start."""
+    """√(E u²) of attention logits at the start, between the first and the last block in the geometric mean; of several attentions the largest."""
     kappa: float | None
     """κ: rms of the change of the last normed state over η, for one step of Adam from the start (docs/theory/first_update.md)."""
     dtype: str
@@ -99,7 +99,7 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
     grown = [(g, a) for g, a in maps if g > 0]
     normed = _normed(stream) or any(_normed(t) for t in beside)
     number = None if recursion is None else _number(recursion.deepnorm_number)
-    logits = [] if recursion is None else [u for pair in recursion.logit_rms.values() for u in pair if math.isfinite(u)]
+    logits = [] if recursion is None else [math.sqrt(u * v) for u, v in recursion.logit_rms.values() if math.isfinite(u * v)]
     return Features(
         stream=stream.name,
         depth=facts.depth(stream),
@@ -121,7 +121,7 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
         mean_gain=_geometric([g for g, _ in grown]),
         mean_side=_geometric([a for _, a in grown]),
         rms_first=_first(facts, stream),
-        rms_last=None if recursion is None or not math.isfinite(recursion.rms[-1]) else recursion.rms[-1],
+        rms_read=None if recursion is None else _number(recursion.rms_read),
         one_minus_cos=_number(number_of(facts, stream, "one_minus_cos")),
         gradient_ratio=_number(number_of(facts, stream, "gradient_ratio")),
         exponential=facts.claims.of("gradient_law", "start", stream.name).known == "exponential",

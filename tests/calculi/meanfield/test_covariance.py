@@ -33,6 +33,12 @@ def test_a_random_network_is_as_the_recursion_says(name: str) -> None:
     assert 1 / 1.6 < number(said.gradient_ratio) / ratio < 1.6
 
 
+def test_what_blocks_read_is_the_geometric_mean_of_the_states_before_them() -> None:
+    few, more = predicted(Design(), 6), predicted(Design(), 7)
+    assert more.rms_read**7 / few.rms_read**6 == pytest.approx(few.rms[-1])
+    assert few.rms_read < statistics.fmean(few.rms) < few.rms[-1]
+
+
 @pytest.mark.by_the_day
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"exp"}))
 @pytest.mark.parametrize(("power", "cosine"), [(1.0, 0.0), (0.3, 0.6), (4.0, 0.97)])
