@@ -31,12 +31,14 @@ BY_NAME = frozenset({"delattr", "getattr", "hasattr", "setattr"})
 """Built-in functions whose second argument is the name of an attribute."""
 REACHES = frozenset({
     "Formatter", "ag_frame", "argv", "asyncio", "attrgetter", "bltns", "builtins", "collect_env", "compiler", "cpp_extension", "cr_frame", "ctypes",
-    "datetime", "environ", "environb", "f2py", "f_back", "fromfile", "gc", "get_num_interop_threads", "get_num_threads", "get_rng_state", "get_state",
-    "getenv", "gi_frame", "hub", "importlib", "initial_seed", "inspect", "io", "load", "load_library", "loadtxt", "logging", "memmap", "methodcaller",
-    "mro", "multiprocessing", "os", "overrides", "package", "pathlib", "pickle", "platform", "profiler", "psutil", "resource", "seed", "shutil",
-    "site", "socket", "subprocess", "sys", "sysconfig", "tb_frame", "tempfile", "threading", "time", "traceback", "warnings", "weakref",
+    "data_ptr", "datetime", "environ", "environb", "f2py", "f_back", "fromfile", "gc", "get_num_interop_threads", "get_num_threads",
+    "get_rng_state", "get_state", "getenv", "gi_frame", "grad", "grad_fn", "hub", "importlib", "initial_seed", "inspect", "io", "is_cpu", "is_leaf",
+    "is_meta", "load", "load_library", "loadtxt", "logging", "memmap", "methodcaller", "mro", "multiprocessing", "os", "overrides", "package",
+    "pathlib", "pickle", "platform", "profiler", "psutil", "resource", "seed", "shutil", "site", "socket", "subprocess", "sys", "sysconfig",
+    "tb_frame", "tempfile", "threading", "time", "traceback", "warnings", "weakref",
 })  # fmt: skip
 """Attributes, and names that are imported, through which something else is reached."""
+DEVICES = frozenset({"meta", "cpu"})
 SELF = frozenset({"self", "cls", "super"})
 
 
@@ -65,6 +67,8 @@ def _is_question(node: ast.AST) -> bool:
         return any(_is_far(alias.name) for alias in node.names)
     if isinstance(node, ast.ImportFrom):
         return bool(node.level) or _is_far(node.module or "") or any(_reaches(alias.name) or alias.name == "*" for alias in node.names)
+    if isinstance(node, ast.Attribute) and node.attr == "type":
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "device"
     if isinstance(node, ast.Attribute):
         own = isinstance(node.value, ast.Name | ast.Call) and ast.unparse(node.value).partition("(")[0] in SELF
         return _reaches(node.attr) if not own or node.attr.startswith("__") else False
@@ -75,7 +79,9 @@ def _is_question(node: ast.AST) -> bool:
     if isinstance(node, ast.Call) and _is_by_name(node.func):
         name = node.args[1] if len(node.args) > 1 else None
         return not (isinstance(name, ast.Constant) and isinstance(name.value, str)) or _reaches(name.value)
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and "{" in node.value and "__" in node.value  # `format` reads attributes
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value in DEVICES or ("{" in node.value and "__" in node.value)  # `format` reads attributes
+    return False
 
 
 def _is_by_name(called: ast.expr) -> bool:

@@ -69,7 +69,6 @@ def order_of(request: Request, built: Built, weights: Sequence[str], seed: int) 
         "args": [_said(value, module) for value in inputs],
         "kwargs_of_forward": [(key, _said(value, module)) for key, value in named.items()],
         "seed": seed,
-        "trained": True,
         "light": sum(p.numel() for p in one.parameters()) <= LIGHT,
     }
 

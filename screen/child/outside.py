@@ -24,8 +24,9 @@ PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 def become(orders: Mapping[str, Any], folder: str, line: int, own: Mapping[str, str | None]) -> NoReturn:
     """Run the program on its orders; this process is that one from here on. `folder`: where it may write; `line`: the file descriptor that frames are
     written to; `own`: variables that were set for this process, as the caller has them. Raises `OSError`."""
-    os.makedirs(place := tempfile.mkdtemp(dir=folder), exist_ok=True)
-    with open(PROGRAM, "rb") as file, open(os.path.join(place, "run.py"), "wb") as copy:
+    place = tempfile.mkdtemp(dir=folder)
+    number, script = tempfile.mkstemp(".py", dir=place)  # of no name that is known
+    with open(PROGRAM, "rb") as file, open(number, "wb") as copy:
         copy.write(file.read())
     with open(bytecode.__file__, encoding="utf-8") as file:
         compiled = file.read()
@@ -34,7 +35,7 @@ def become(orders: Mapping[str, Any], folder: str, line: int, own: Mapping[str, 
     with open(os.path.join(place, "orders.json"), "w", encoding="utf-8", errors="surrogatepass") as file:
         json.dump(told, file)
     environment = {**{k: v for k, v in os.environ.items() if k not in own and k not in CACHES}, **{k: v for k, v in own.items() if v is not None}}
-    os.execve(sys.executable, [sys.executable, os.path.join(place, "run.py")], {**environment, "TMPDIR": folder})
+    os.execve(sys.executable, [sys.executable, script], {**environment, "TMPDIR": folder})
 
 
 __all__ = ["become"]

@@ -6,7 +6,7 @@ A frame is four bytes, the length of its body (big endian), and the body, one JS
 * `target` {name, info}: one model was built; its `graph` or its `error` follows;
 * `instead` {info}: another model stands for it, narrowed, with values beside meta or as in training; its `graph` follows;
 * `graph` {graph}: the whole graph (`screen.graph.io`);
-* `variant` {where, graph}: the graph at another call, at another size or behind a `train` of its own;
+* `variant` {where, graph}: the graph at another call, at another size, in training or behind a `train` of its own;
 * `experiment` {found}: one thing that was measured (`screen.probe.plan.types.Experiment`), in place of the graph where the request has plans;
 * `spot` {found}: what a spot check found (`screen.probe.plan.spot_types.Found`), in place of the graph where the request asks for one;
 * `outside` {name, found}: what a model gave in an interpreter without us (`screen.probe.second.outside`), where the request has orders;

@@ -1,5 +1,4 @@
-"""The program of a model where nobody looked: at its next call, at another size of its inputs, with every line that asks told that it is training,
-and behind a `train` of its own.
+"""The program of a model where nobody looked: at its next call, at another size of its inputs, in training, and behind a `train` of its own.
 
 Everything is traced on meta once more, where a larger input costs nothing."""
 
@@ -9,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from screen.capture.build.built import Built
 from screen.capture.trace.tracer import trace
-from screen.capture.trace.training import watched
 from screen.graph import Graph
 
 TOKENS = (16, 17, 19, 23)
@@ -25,6 +25,7 @@ MORE, NEAR = 3, 8
 """Sequences of another input, and tokens that a first one has more, which says whether the program is one for all lengths."""
 FAR = (1040, 272, 80)
 """Tokens of another input, the longest first: a table of positions may end before."""
+DROPS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout})
 LARGEST = 10_000
 """Nodes of a graph beyond which nothing is traced once more."""
 
@@ -42,15 +43,40 @@ def variants(built: Built, graph: Graph) -> Iterator[tuple[str, Graph]]:
         if other is not None and (length is not None or len(other.nodes) != len(graph.nodes)):
             yield "size", other
             break
-    with watched(None):
-        if (asked := _traced(built, built.args, built.kwargs)) is not None:
-            yield "training", asked
-    if any(type(module).train is not nn.Module.train for module in built.model.modules()):
-        built.model.train()
-        for module in built.model.modules():
-            module.training = False  # what lines of code ask for is judged already (`screen.child.training`)
-        if (trained := _traced(built, built.args, built.kwargs)) is not None:
-            yield "train", trained
+    states = [(module, module.training) for module in built.model.modules()]
+    built.model.train()
+    shares: list[tuple[Any, str, float]] = []
+    for module in built.model.modules():
+        name = "dropout" if isinstance(module, nn.MultiheadAttention) else "p" if isinstance(module, nn.modules.dropout._DropoutNd) else ""
+        if name:
+            shares.append((module, name, getattr(module, name)))
+            setattr(module, name, 0.0)
+    try:
+        with _NothingDropped():
+            trained = _traced(built, built.args, built.kwargs)
+    finally:
+        for module, state in states:
+            module.training = state
+        for module, name, share in shares:
+            setattr(module, name, share)
+    if trained is not None:
+        yield "training", trained
+    if any(type(module).train is not nn.Module.train for module in built.model.modules()):  # what lines ask for is judged already
+        other = _traced(built, built.args, built.kwargs)
+        if other is not None:
+            yield "train", other
+
+
+class _NothingDropped(TorchFunctionMode):
+    """Functions that leave out entries at random leave out none."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in DROPS:
+            args, kwargs = args[:2], {**kwargs, "train" if func is torch.dropout else "training": False}
+        if func is F.scaled_dot_product_attention:
+            args, kwargs = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args, {**kwargs, **({} if len(args) > 4 else {"dropout_p": 0.0})}
+        return func(*args, **kwargs)
 
 
 def _traced(built: Built, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Graph | None:

@@ -80,9 +80,9 @@ def changed(ran: Plain, beside: Beside | None, elsewhere: Elsewhere) -> str:
     later = ran.later or (told is not None and told.output is not None and any(apart(one, told.output) > SAME for one in told.later))
     if later and ran.still and (told is None or told.still) and "call" in elsewhere.one:
         return "a later call of it gives something else than its first, by the same program, and no buffer is another one then"
-    if told is not None and told.output is not None and len(told.training) == 2 and "training" in elsewhere.one:
-        one, two = told.training
-        if apart(one, two) <= SAME < apart(one, told.output):
+    if told is not None and told.output is not None and len(told.training) == 3 and "training" in elsewhere.one:
+        one, again, after = told.training
+        if apart(one, again) <= SAME < max(apart(one, told.output), apart(after, told.output)):
             return f"{WHERE} it gives something else in training than in evaluation, by the same program"
     return ""
 

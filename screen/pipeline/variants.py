@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from screen.graph import SOURCES, Graph, Node, Ref
 
 WHERE = {"call": "at its second call", "size": "at another size of its inputs", "train": "behind its own `train`"}
+ATTENTION, DROPPED = "scaled_dot_product_attention", "dropout_p"
+"""A call that is told how much it leaves out, as its fifth argument or by this name."""
 
 
 def same(one: Graph, other: Graph, where: str) -> bool:
@@ -21,7 +23,13 @@ def _told(node: Node, where: str) -> object:
     if node.op in SOURCES:
         return node.name, len(node.shape or ())
     values = (node.args, tuple(sorted(node.kwargs)))
-    return _without(values, lambda value: type(value) is int) if where == "size" else values
+    if where == "size":
+        return _without(values, lambda value: type(value) is int)
+    if where != "training":
+        return values
+    if node.op == ATTENTION:
+        values = (*node.args[:4], *node.args[5:]), tuple(sorted((key, value) for key, value in node.kwargs if key != DROPPED))
+    return _without(values, lambda value: isinstance(value, bool | float)) if "dropout" in node.op else values
 
 
 def _without(value: object, left_out: Callable[[object], bool]) -> object:
@@ -49,7 +57,7 @@ def others(graph: Graph, variants: Mapping[str, Graph], violated: Callable[[Grap
     for where, other in variants.items():
         if same(graph, other, where):
             one.add(where)
-        if where in one or where not in WHERE:  # what it is in training is judged already
+        if where in one or where not in WHERE:  # what it is in training is judged already (`screen.child.training`)
             continue
         try:
             known = violated(graph) if known is None else known

@@ -20,7 +20,7 @@ from screen.capture.trace.nested import mapped
 from screen.errors import UsageError
 from screen.graph.target import did_you_mean
 
-_TENSOR = re.compile(r"(?P<dtype>[a-z]+\d*(?:_e\dm\d\w*)?)\[(?P<shape>[\d,\s]*)\](=(?P<fill>-?[\w.+-]+))?")
+_TENSOR = re.compile(r"(?P<dtype>[a-z]+\d*(?:_e\dm\d\w*)?)\[(?P<shape>\s*(\d+\s*(,\s*\d+\s*)*,?\s*)?)\](=(?P<fill>-?[\w.+-]+))?")
 _NAMED = re.compile(r"(?P<name>[^\W\d]\w*)(?P<inside>(\.\w+)*)=(?P<value>.*)", re.DOTALL)
 _FORM = (
     "Write `--input 'x=float32[1,16,512]'`: a name of `forward`, a dtype of torch, a shape; with one value for all entries, `'lengths=int64[2]=17'`; "

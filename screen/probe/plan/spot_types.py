@@ -244,7 +244,7 @@ class Outside:
     later: tuple[Sample, ...] = ()
     """What later calls gave."""
     training: tuple[Sample, ...] = ()
-    """What it gives in training where nothing is left out at random, twice."""
+    """What it gives in training where nothing is left out at random: twice, and once more after a backward pass and a step of nothing."""
     keys: tuple[tuple[str, str], ...] = ()
     still: bool = True
     """Whether no buffer was another one after all calls in evaluation."""

@@ -298,7 +298,7 @@ def floats(output: Any) -> Tensor:
     """The first float tensor of what a model returns. Raises `ValueError`."""
     for one in tensors(output):
         if one.is_floating_point():
-            return one.detach().clone()
+            return one
     raise ValueError("it returns no float tensor")
 
 
@@ -338,10 +338,16 @@ def ran(order: Mapping[str, Any], module: Any, found: dict[str, Any], move: Call
     move()
     torch.backends.mha.set_fastpath_enabled(False)
 
-    def again() -> dict[str, Any]:
+    def again(back: bool = False) -> dict[str, Any]:
         seeded(seed)
         given = [meant(value, module) for value in order["args"]], {key: meant(value, module) for key, value in order["kwargs_of_forward"]}
-        return dict(zip(("shape", "top", "values"), sampled(floats(blocks(tuple(given[0]), given[1]))), strict=True))
+        out = floats(blocks(tuple(given[0]), given[1]))
+        if back and out.requires_grad:
+            out.sum().backward()
+            with torch.no_grad():
+                for parameter in (p for member in members for p in member.parameters()):
+                    parameter.add_(0)  # as a step of nothing would
+        return dict(zip(("shape", "top", "values"), sampled(out), strict=True))
 
     with torch.no_grad():
         found["output"] = again()
@@ -352,7 +358,7 @@ def ran(order: Mapping[str, Any], module: Any, found: dict[str, Any], move: Call
         member.train()
     found["stage"] = "training"
     with torch.set_grad_enabled(bool(order["light"])):
-        found["training"] = [again() for _ in range(2)] if order["trained"] else []
+        found["training"] = [again(), again(back=True), again()]
     found["stage"] = ""
 
 
