@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from screen.capture.build.built import Built
+from screen.capture.trace.dropouts import DropoutsOff
 from screen.capture.trace.tracer import trace
 from screen.graph import Graph
 
@@ -25,7 +24,6 @@ MORE, NEAR = 3, 8
 """Sequences of another input, and tokens that a first one has more, which says whether the program is one for all lengths."""
 FAR = (1040, 272, 80)
 """Tokens of another input, the longest first: a table of positions may end before."""
-DROPS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout})
 LARGEST = 10_000
 """Nodes of a graph beyond which nothing is traced once more."""
 
@@ -52,7 +50,7 @@ def variants(built: Built, graph: Graph) -> Iterator[tuple[str, Graph]]:
             shares.append((module, name, getattr(module, name)))
             setattr(module, name, 0.0)
     try:
-        with _NothingDropped():
+        with DropoutsOff():
             trained = _traced(built, built.args, built.kwargs)
     finally:
         for module, state in states:
@@ -65,18 +63,6 @@ def variants(built: Built, graph: Graph) -> Iterator[tuple[str, Graph]]:
         other = _traced(built, built.args, built.kwargs)
         if other is not None:
             yield "train", other
-
-
-class _NothingDropped(TorchFunctionMode):
-    """Functions that leave out entries at random leave out none."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
-        if func in DROPS:
-            args, kwargs = args[:2], {**kwargs, "train" if func is torch.dropout else "training": False}
-        if func is F.scaled_dot_product_attention:
-            args, kwargs = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args, {**kwargs, **({} if len(args) > 4 else {"dropout_p": 0.0})}
-        return func(*args, **kwargs)
 
 
 def _traced(built: Built, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Graph | None:
