@@ -15,7 +15,7 @@ from tests.adversary.rounds import _measure
 from tests.adversary.rounds._measure import hook_outputs
 from tests.adversary.rounds._streams import features, listed, lowest_is_mask, run, single
 
-FILES = ["blocks_a", "blocks_b", "blocks_c", "blocks_d", "blocks_e", "models_a", "models_b"]
+FILES = ["blocks_a", "blocks_b", "blocks_c", "blocks_d", "blocks_e", "blocks_f", "blocks_g", "models_a", "models_b", "models_c"]
 HERE = str(Path(__file__).parent)
 _measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|\w*(norm|ln)\w*\.(gamma|weight|scale|offset))$")
 lowest_is_mask()
@@ -43,7 +43,7 @@ BRANCH = {
     "RecurrentStack": lambda m, x: [m.blocks[0].norm(m.blocks[0].rnn(x)[0])], "OneScalarForAll": scaled, "OneScalarFromOne": scaled,
 }
 # raw branches of the size of the stream: all parameters are put to zero
-ZEROED = {"RawTimesSoftplus", "RawTimesSmall", "LeakyPeakBefore", "SmoothedByNeighbours", "BehindCumulativeLagged", "KeepSizeDecoder", "VarianceReset", "BehindRunningPower", "NormTimesStream", "CanonOnStream", "VocoderResidual", "GalerkinRaw", "SpectralOperator", "ScalarsAndVectors", "MovingPoints",
+ZEROED = {"MixedByRawProducts", "TimesLength", "RawTimesSoftplus", "RawTimesSmall", "LeakyPeakBefore", "SmoothedByNeighbours", "BehindCumulativeLagged", "KeepSizeDecoder", "VarianceReset", "BehindRunningPower", "NormTimesStream", "CanonOnStream", "VocoderResidual", "GalerkinRaw", "SpectralOperator", "ScalarsAndVectors", "MovingPoints",
           "ConditionEveryLayer", "OneScalarFromOne", "ResidualInResidual", "ResidualGroup"}
 
 
@@ -102,11 +102,22 @@ def woken(m, x):
     m.net[2].weight.mul_(1e6)
 
 
+def one_row(m, x):
+    m.w[3] *= 1e6
+
+
+def with_a_zero(m, x):
+    """The last map's bias puts one entry of a normed value at zero."""
+    y = m.down(F.gelu(m.up(x)))[0, 0]
+    rest = torch.cat([y[:3], y[4:]])
+    m.down.bias[3] += rest.mean() - y[3]
+
+
 def divisor_vanishes(m, x):
     m.floor.copy_(1e-9 - m.net(x)[0, 0].square().mean().sqrt())
 
 
-WITNESS = {"RawTimesDeadRelu": woken, "RawTimesVersine": woken, "RawTimesTanh": woken, "RawTimesDifference": woken, "KeysOverFirst": silent_first_key, "OverLargestSigned": none_is_largest, "TrainedFloorOfAnySign": divisor_vanishes, "OneScalarForAll": lambda m, x: m.m.alpha.fill_(1e6), "BiasedQkNorm": at_the_vector, "BehindBiased": at_the_outputs_vector, "SharedLength": larger(r"k\.weight"), "StandardizedColumns": same_query, "BehindMedian": one_channel,
+WITNESS = {"PlusBias": lambda m, x: m.offset.fill_(1e6), "PastOneMapWrongAxis": one_row, "Inverse": with_a_zero, "RawTimesDeadRelu": woken, "RawTimesVersine": woken, "RawTimesTanh": woken, "RawTimesDifference": woken, "KeysOverFirst": silent_first_key, "OverLargestSigned": none_is_largest, "TrainedFloorOfAnySign": divisor_vanishes, "OneScalarForAll": lambda m, x: m.m.alpha.fill_(1e6), "BiasedQkNorm": at_the_vector, "BehindBiased": at_the_outputs_vector, "SharedLength": larger(r"k\.weight"), "StandardizedColumns": same_query, "BehindMedian": one_channel,
            "RawFromZero": lambda m, x: m.conv2.weight.add_(1e6), "ScaleShiftResBlock": last_map}
 DRAWN = {"ScenarioGateOnce"}        # a half in every block: with all layers alike a draw is a draw
 DEPTHS = dict.fromkeys(("PreallocatedHeads", "PositiveRandomFeatures", "ResidualLstm", "InvariantPoints", "UnitOnCopy", "RmsOverHeads", "HalfOfHeadNormed", "UnitByOneNorm", "UnitBySum", "SharedLength", "ClippedQkv", "StandardizedRows",
@@ -119,7 +130,7 @@ _measure.FAR.update(KeptUnitLengthForgotten=1e26, AlphaOnTheSkip=1e24, ScenarioG
 
 # what forgets its first layers: the last layers are then the same ones at every depth, so that draws are no noise
 REVERSED = {"ScenarioGateOnce"}
-DEPTHS.update(dict.fromkeys(("ChannelGrowth", "KeptSlowGrowth", "MeanGrows", "FirstPlaceGrows", "RawTimesSmall", "KeptOnTwo", "KeptFromNothing"), (48, 96, 192, 384)))
+DEPTHS.update(dict.fromkeys(("ChannelGrowth", "KeptSlowGrowth", "MeanGrows", "FirstPlaceGrows", "RawTimesSmall", "TablesByLayer", "TablesByLayerToOne", "DecayByHead", "ClassTokenKept", "ClassTokenGrows", "OneLaneKept", "OneLaneGrows", "GramOfItself", "LessTheStream", "LongDirection", "LongDirectionKept", "LongDirectionShort", "SlowAndFastSlip", "SteepSkip", "KeptOnTwo", "KeptFromNothing"), (48, 96, 192, 384)))
 DEPTHS["ScaledForDepthTwice"] = (12, 20, 40, 80)
 _build = _measure.build
 
