@@ -130,6 +130,7 @@ _measure.FAR.update(KeptUnitLengthForgotten=1e26, AlphaOnTheSkip=1e24, ScenarioG
 
 # what forgets its first layers: the last layers are then the same ones at every depth, so that draws are no noise
 REVERSED = {"ScenarioGateOnce"}
+DEPTHS["MirroredStream"] = (12, 24, 48, 96)
 DEPTHS.update(dict.fromkeys(("ChannelGrowth", "KeptSlowGrowth", "MeanGrows", "FirstPlaceGrows", "RawTimesSmall", "TablesByLayer", "TablesByLayerToOne", "DecayByHead", "ClassTokenKept", "ClassTokenGrows", "OneLaneKept", "OneLaneGrows", "GramOfItself", "LessTheStream", "LongDirection", "LongDirectionKept", "LongDirectionShort", "SlowAndFastSlip", "SteepSkip", "KeptOnTwo", "KeptFromNothing"), (48, 96, 192, 384)))
 DEPTHS["ScaledForDepthTwice"] = (12, 20, 40, 80)
 _build = _measure.build
