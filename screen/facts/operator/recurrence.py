@@ -250,14 +250,15 @@ def _as_before(reader: Reader, last: int) -> int:
     hand, be the sum in the loop or in what it calls."""
     graph, adds = reader.flow.graph, reader.chain.adds
     same = [n for n in reader.chain.nodes if n < min(last, adds[-1]) and _is_alike(graph.nodes[n], graph.nodes[last])]
-    if not same:
-        return last
-    following = next(a for a in adds if a > same[-1])
-    for node in (graph.nodes[n] for n in reader.chain.nodes if same[-1] < n < following):
-        again = [u for u in graph.users[last] if _is_alike(graph.nodes[u], node)]
-        if len(again) != 1:
-            break
-        last = again[0]
+    for sum_before in same[:-3:-1]:  # a line may hold two sums
+        following, end = next(a for a in adds if a > sum_before), last
+        for node in (graph.nodes[n] for n in reader.chain.nodes if sum_before < n < following):
+            again = [u for u in graph.users[end] if _is_alike(graph.nodes[u], node)]
+            if len(again) != 1:
+                break
+            end = again[0]
+        if end != last:
+            return end
     return last
 
 

@@ -52,6 +52,8 @@ class Best(NamedTuple):
     """Whether that edge is a residual add."""
     norms: int = 0
     """Norms that it passes."""
+    passed: int = 0
+    """The key ops that what it carries is made of: those of its source and of what is added to it, and not those of gates that multiply it."""
 
 
 def chains_of(flow: Flow, norms: Norms) -> Chains:
@@ -85,17 +87,20 @@ class Chains:
         for index, edges in enumerate(self.into):
             chosen: tuple[int, Edge, bool] | None = None
             for edge in edges:
-                adds = edge.kind == "add" and self.is_residual(edge, table[edge.source].source)
+                adds = edge.kind == "add" and self.is_residual(edge, table[edge.source].source, table[edge.source].passed)
                 adds = adds and not self._merges(table, edge) and not self._is_behind(table, edge)
                 length = table[edge.source].length + adds
                 if chosen is None or length > chosen[0] or (length == chosen[0] and self._is_before(table, edge, chosen[1])):
                     chosen = length, edge, adds
             if chosen is None:
-                table.append(Best(0, index, None))
+                table.append(Best(0, index, None, passed=self.flow.keys[index]))
             else:
                 length, edge, adds = chosen
                 before = table[edge.source]
-                table.append(Best(length, before.source, edge, adds, before.norms + (edge.kind == "norm")))
+                passed = before.passed if self.edges.loosely else self.flow.keys[index]
+                if edge.kind == "add" and self.edges.loosely:
+                    passed = functools.reduce(operator.or_, (self.flow.keys[i] for i in self.others(edge)), passed)
+                table.append(Best(length, before.source, edge, adds, before.norms + (edge.kind == "norm"), passed))
         return tuple(table)
 
     def _merges(self, table: Sequence[Best], edge: Edge) -> bool:
@@ -148,12 +153,16 @@ class Chains:
         )
         return self.into[node] + rest
 
-    def is_residual(self, edge: Edge, source: int) -> bool:
+    def passed(self, node: int) -> int:
+        """The key ops that what a chain carries to a node is made of."""
+        return self.best[node].passed
+
+    def is_residual(self, edge: Edge, source: int, passed: int | None = None) -> bool:
         """Whether an edge into an add counts: what is added depends on the chain and brings a key op that it has not passed."""
         if edge.kind != "add":
             return False
         keys = self.flow.keys
-        passed = keys[edge.source]
+        passed = self.passed(edge.source) if passed is None else passed
         if self._filters(edge, passed):
             return False
         others = self.others(edge)

@@ -106,7 +106,7 @@ class ChainReader:
         for position, add in enumerate(self.chain.adds):
             edge = by_node[add]
             others = self.chains.others(edge)
-            outputs = [o for o in others if self.flow.keys[o] & ~self.flow.keys[edge.source] or self.chains.is_of_table(o, edge.source)]
+            outputs = [o for o in others if self.flow.keys[o] & ~self.chains.passed(edge.source) or self.chains.is_of_table(o, edge.source)]
             for output in outputs:
                 found.extend((position, b) for b in self._split(self._without_state(self._branch(add, edge.source, output))))
         return tuple(found)
