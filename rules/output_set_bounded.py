@@ -1,8 +1,9 @@
 """What a branch can add to the stream is bounded, whatever its weights are.
 
 Why: the Hamiltonian H(P) = sup over the branch's outputs f of −⟨P, f⟩ is finite iff the set of outputs over all weights is bounded. A norm on
-the branch's output bounds it; so does a norm on the sum, or on the sum that ends its block, for the discrete increment. Where a trainable map follows the last norm, nothing
-but the training keeps the weights from growing: activations grow late in the run, and the loss spikes or diverges.
+the branch's output bounds it; so does a norm on the sum, or on the sum that ends its block, for the discrete increment. Where a trainable
+map follows the last norm, nothing but the training keeps the weights from growing: activations grow late in the run, and the loss spikes or
+diverges.
 Assumes: gains and biases of norms, and learned scales after them, are fixed (they are reported as given); the statement is about real arithmetic
 and all weights of the branch at once.
 Cannot tell: when an op of the branch has no bound, and no weight is seen to scale the output.
@@ -53,7 +54,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         assumes = ("the gains of norms are fixed", "the state before is normalised too: of the first block, by what stands before it")
         return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2γ per token, in rms", assumptions=assumes)
     if bounded is not True and growth_of(facts, stream, "all") == "bounded":
-        message = f"{name}: the state that its block hands on is bounded whatever the weights, so that a block moves the stream by at most twice that."
+        message = f"{name}: what its block hands on is bounded whatever the weights, so that a block moves the stream by at most twice that."
         return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2b per token, in rms", assumptions=("the gains of norms are fixed",))
     if isinstance(bounded, Unknown):
         return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=THEOREM)

@@ -1,8 +1,8 @@
 """From the walk to closed answers: is the branch bounded over all its weights, and what breaks it.
 
 "Over all weights": every trained map and bias may grow without limit, while the gains and biases of recognised norms, gains that follow a norm, and
-those of what a branch adds (LayerScale, ReZero) are held fixed and listed (`given`). The bound is monotone in its symbols, so that it is finite over all weights
-exactly when it stays finite with those symbols at infinity.
+those of what a branch adds (LayerScale, ReZero) are held fixed and listed (`given`). The bound is monotone in its symbols, so that it is finite over
+all weights exactly when it stays finite with those symbols at infinity.
 """
 
 from __future__ import annotations

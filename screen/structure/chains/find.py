@@ -221,7 +221,7 @@ class Chains:
 
     def chain(self, end: int) -> Chain:
         """Walk the best chain back from a node."""
-        nodes, edges, adds = [end], [], []
+        nodes, edges, adds = [end], list[Edge](), list[int]()
         while (edge := self.best[nodes[-1]].edge) is not None:
             around = self._around(edge, len(adds))
             if self.best[edge.node].adds or around is not None:
@@ -238,10 +238,10 @@ class Chains:
         if edge.kind != "add" or self.best[edge.node].adds or not inner.length:
             return None
         for other in self.into[edge.node]:
-            fewer = behind > inner.length - self.best[other.source].length
-            if other.source != edge.source and fewer and self.flow.depends(inner.source, other.source) and inner.source != other.source:
-                if self.is_residual(other, self.best[other.source].source):
-                    return other
+            if other.source in (edge.source, inner.source) or not self.flow.depends(inner.source, other.source):
+                continue
+            if behind > inner.length - self.best[other.source].length and self.is_residual(other, self.best[other.source].source):
+                return other
         return None
 
     @cached_property
