@@ -201,3 +201,26 @@ def test_positions_are_no_part_of_what_grows_with_the_weights(tmp_path: Path) ->
         return float(found[1])
 
     assert grown(ALIBI) == pytest.approx(grown(""), rel=0.3)
+
+
+
+
+@pytest.mark.parametrize(
+    ("queries", "bias"),
+    [("", "; u = torch.max(u, torch.full((), torch.finfo(u.dtype).min))"), ("k = k / torch.sqrt(torch.tensor(16, dtype=torch.float32) * 1)", "* 4")],
+    ids=["a floor under the mask (XGLM)", "a root of a literal (DeBERTa)"],
+)
+def test_numbers_of_the_program_hide_no_logits_at_the_start(queries: str, bias: str) -> None:
+    [plain], [other] = (said("I202", attended(q, b)) for q, b in (("", ""), (queries, bias)))
+    assert (plain.result, other.result) == ("holds", "holds"), other.message
+    assert dict(plain.numbers)["logit_rms_first_block"] == pytest.approx(dict(other.numbers)["logit_rms_first_block"])
+
+
+def test_logits_of_parallel_branches_are_those_of_the_attention() -> None:
+    """GPT-NeoX adds the feed-forward first."""
+    body = "h = self.one(x); x = x + self.attention(h) + self.mlp(h)".replace("; ", "\n        ")
+    source = MODELS["parallel"]
+    assert body in source
+    turned = "h = self.one(x)\n        a = self.attention(h)\n        x = self.mlp(h) + a + x"
+    [outcome] = said("I202", source.replace(body, turned))
+    assert outcome.result == "holds", outcome.message

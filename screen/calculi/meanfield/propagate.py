@@ -37,8 +37,8 @@ class Inlet:
     """Of a whole block (output, name) of each of its branches."""
 
     def name_at(self, node: int) -> str:
-        """The branch that a node belongs to."""
-        return next((name for output, name in self.names if node <= output), self.name)
+        """The branch that a node belongs to: of those that end behind it the first."""
+        return min((known for known in self.names if node <= known[0]), default=(node, self.name))[1]
 
 
 @dataclass(frozen=True)

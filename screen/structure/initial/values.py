@@ -12,9 +12,11 @@ from screen.structure.initial.laws import CARRIES, starting_value_of
 
 _OPERATORS: dict[str, Callable[[float, float], float]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b if b else math.nan,
+    "pow": lambda a, b: a**b if a > 0 and abs(b * math.log(a)) < 700 else math.nan,
 }  # fmt: skip
+_ROOTS: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "rsqrt": lambda a: 1 / math.sqrt(a) if a else math.nan}
 
-_KNOWN = frozenset({*OPS, *_OPERATORS, "clamp", "alias", "softmax"})
+_KNOWN = frozenset({*OPS, *_OPERATORS, *_ROOTS, "clamp", "alias", "softmax"})
 LITERALS = frozenset({"tensor", "scalar_tensor", "as_tensor"})
 FILLED = frozenset({"full", "full_like", "new_full"})
 
@@ -46,6 +48,8 @@ def _start(graph: Graph, node: Node, found: dict[int, float | None]) -> float | 
         return next((float(a) for a in node.args[-1:] if isinstance(a, int | float)), None)
     if node.op in LITERALS:
         return float(node.args[0]) if node.args and isinstance(node.args[0], int | float) else None
+    if node.op == "full":
+        return float(value) if isinstance(value := node.args[1] if len(node.args) > 1 else node.kwarg("fill_value"), int | float) else None
     if CLASSES.get(node.op) in CARRIES or node.op == "alias":
         return found[node.inputs[0]] if len(set(node.inputs)) == 1 else None
     if node.op == "softmax":
@@ -60,6 +64,9 @@ def _start(graph: Graph, node: Node, found: dict[int, float | None]) -> float | 
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if node.kwargs or len(values) != len(numbers):
         return None
+    if node.op in _ROOTS and len(numbers) == 1 and numbers[0] >= 0:
+        made = _ROOTS[node.op](numbers[0])
+        return None if math.isnan(made) else made
     if node.op in OPS and len(node.args) == 1 and abs(numbers[0]) < 700:
         return float(SCALARS[node.op].f(numbers[0]))
     if node.op in _OPERATORS and len(numbers) == 2:
