@@ -12,8 +12,10 @@ Source: a norm is idempotent, N(N(x)) = N(x) up to ε.
 from __future__ import annotations
 
 from screen.rule import Example, Facts, Outcome, Rule, Site
+from screen.structure.reach import is_state
+from screen.structure.types import Norm
 
-RULE = Rule("G104", "doubled-norm", "structure", None, "note", ("norms", "doubled"), "N(N(x)) = N(x)")
+RULE = Rule("G104", "doubled-norm", "structure", None, "note", ("norms", "doubled", "streams.states", "graph"), "N(N(x)) = N(x)")
 
 HOLDS = (
     Example(
@@ -69,7 +71,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
             f"The norm at {pair.second.place.words} normalises what the norm at {pair.first.place.words} has just normalised.",
             Site(place=pair.second.place),
             theorem="N(N(x)) = N(x) up to ε where no gain stands between",
-            remedy="remove one of the two",
+            remedy="remove the second: the stream carries on what the first makes" if _is_carried(facts, pair.second) else "remove one of the two",
         )
         for pair in facts.doubled
     ]
@@ -87,3 +89,8 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     if not facts.norms:
         return (Outcome("not_applicable", "there is no norm."),)
     return (Outcome("holds", f"none of {len(facts.norms)} norms follows another one."),)
+
+
+def _is_carried(facts: Facts, second: Norm) -> bool:
+    """Whether what the second norm reads is a state of a stream: an embedding norm before a branch with a norm of its own (BLOOM)."""
+    return is_state(facts.graph, second.source, {n for stream in facts.streams for n in stream.states})

@@ -82,7 +82,8 @@ def _with_stretch(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
     each = [f"{b} (`{k.id}`)" if len(blocks) > 1 else f"{b}" for b, k in zip(blocks, stream.kinds, strict=True)]
     if len(each) > MOST_KINDS:
         return outcome
-    said = f"one block stretches a change of its input, per token, at most by {', '.join(each)}, and {stream.depth} blocks by the product of theirs"
+    whole = "" if stream.depth == 1 else f", and {stream.depth} blocks by the product of theirs"
+    said = f"one block stretches a change of its input, per token, at most by {' or '.join(each)}{whole}"
     means = "L of the table, globally or at a point" + ("; σ the divisor of the norm on the sum" if "σ" in said else "")
     return replace(outcome, numbers=(*outcome.numbers, ("Emadi, theorems 5.2 and 5.3", f"{said} ({means}).")))
 

@@ -224,3 +224,10 @@ def test_logits_of_parallel_branches_are_those_of_the_attention() -> None:
     turned = "h = self.one(x)\n        a = self.attention(h)\n        x = self.mlp(h) + a + x"
     [outcome] = said("I202", source.replace(body, turned))
     assert outcome.result == "holds", outcome.message
+
+
+def test_of_two_norms_the_one_that_the_stream_carries_on_is_kept() -> None:
+    """BLOOM: an embedding norm, and a first branch with a norm of its own. Without the first the stream would be another one."""
+    source = TIED.replace("x = self.embed(ids)", "x = self.after(self.embed(ids))")
+    [outcome] = said("G104", source.replace("RETURN", "return self.norm(x)"))
+    assert outcome.remedy.startswith("remove the second")
