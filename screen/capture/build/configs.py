@@ -26,7 +26,7 @@ from torch import nn
 
 from screen.capture.build.examples import example, literals_of, tables
 from screen.capture.build.overrides import changes, plain, unknown
-from screen.capture.build.reads import NOT_ATTRIBUTES, asked_for, is_read_by_name, reads, tree_of
+from screen.capture.build.reads import NOT_ATTRIBUTES, asked_for, below, is_read_by_name, reads, tree_of
 from screen.capture.inputs.missing import condition, frames, parts_of, statement
 from screen.capture.trace.source_lines import HERE, TORCH
 from screen.errors import UsageError
@@ -307,7 +307,8 @@ def given_config(parameter: inspect.Parameter, entry: Any, settings: Any, told: 
             told.append(f"`{name}` is `{cls.__name__}` of {os.path.basename(inspect.getsourcefile(cls) or '')}")
         return build_config(cls, settings, name, entry, told)
     if lacking and not settings and not chosen:
-        raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in lacking])
+        paths = [path for key in lacking for path in below(entry, name, key)]
+        raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{path}" for path in paths])
     changed: dict[str, list[Any]] = {name: [None, chosen]} if chosen else {}
     return Given(entries, name), {**changed, **changes({}, dict(settings), name)}
 

@@ -46,6 +46,17 @@ def reads(entry: Any, name: str) -> dict[str, bool]:
     return found
 
 
+def below(entry: Any, name: str, key: str) -> list[str]:
+    """What the code of `entry` reads of an entry of its argument, `config.model.width`, by dotted paths from the argument; the entry itself where it
+    reads nothing of it."""
+    tree = tree_of(entry)
+    found = []
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == f"{name}.{key}" and node.attr not in NOT_ATTRIBUTES:
+            found.append(f"{key}.{node.attr}")
+    return list(dict.fromkeys(found)) or [key]
+
+
 def entries_read(entry: Any, name: str) -> list[str]:
     """The keys that the code reads of its argument `name`, `batch["x"]`."""
     tree = tree_of(entry)
@@ -90,4 +101,4 @@ def is_read_by_name(key: str, *sources: Any) -> bool:
     return any(source is not None and pattern.search(source_of(source) or "") for source in sources)
 
 
-__all__ = ["NOT_ATTRIBUTES", "asked_for", "entries_offered", "entries_read", "is_read_by_name", "reads", "source_of", "tree_of"]
+__all__ = ["NOT_ATTRIBUTES", "asked_for", "below", "entries_offered", "entries_read", "is_read_by_name", "reads", "source_of", "tree_of"]

@@ -37,9 +37,10 @@ ROWS: tuple[tuple[str, int | float | str], ...] = (
     (r"kernel", 3),
     (r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)steps?$|horizon", 512),
     (r"dim($|_)|_dim|width|model|emb(d|ed|edding)?|hidden|state|features|[a-z]_size$|units|^(c|enc|dec)_(in|out)$|(^|_)n_in$|channels", 512),
+    (r"^(is|use|do|with|has|add|enable|share|tie|scale)_|_by_|bias$|causal|flash|checkpoint", False),
 )
 """Words to sizes, the more special ones first."""
-NUMBERS = (inspect.Parameter.empty, int, float, "int", "float", Any)
+NUMBERS = (inspect.Parameter.empty, int, float, bool, "int", "float", "bool", Any)
 """Annotations of what may be a number."""
 
 
@@ -65,7 +66,7 @@ def proposed(advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any
     each that builds, with what was chosen for it."""
     name, chosen = max(sizes.items(), key=lambda one: (weights[one[0]], len(one[1])))
     target = spec.text if spec.name is not None else f"{spec.text}::{name}"
-    command = " ".join(["screen check", shlex.quote(target), *(f"--set {key}={value}" for key, value in chosen.items())])
+    command = " ".join(["screen check", shlex.quote(target), *(f"--set {key}={str(value).lower() if value is False else value}" for key, value in chosen.items())])
     return f"{advice}. With the sizes of a usual base model: `{command}`"
 
 

@@ -288,10 +288,11 @@ def _resized(value: Tensor, axis: int, size: int) -> Tensor:
 
 def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:
     """Two tensors whose axes do not meet: an argument of one of them is given the length of the other."""
+    inplace = found.name.startswith("__i") or re.fullmatch(r"[a-z]+_", found.name) is not None  # what is added to stays as it is: a length of 1 does not spread there
     for one, other in ((a, b), (b, a)):
         for back in range(1, min(one.dim(), other.dim()) + 1):
             have, wanted = one.shape[-back], other.shape[-back]
-            if have == wanted or 1 in (have, wanted):
+            if have == wanted or (1 in (have, wanted) and not (inplace and one is a and have == 1)):
                 continue
             for name in _sources(found, values, one):
                 yield from ((name, v) for v in _lengthened(values[name], have, wanted))
@@ -323,6 +324,9 @@ def _lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
             if all(abs(s - round(s)) < 1e-6 and s >= 1 for s in sides):
                 yield torch.empty([*value.shape[:-2], *map(round, sides)], dtype=value.dtype, device="meta")
         yield from (_resized(value, axis, value.shape[axis] * wanted // have) for axis in (-1, -2) if value.shape[axis] * wanted % have == 0)
+    elif value.dtype.is_floating_point:  # pieces of a length that is padded to whole ones: 96 steps in eight pieces of twelve
+        for axis in (a for a in free if a < value.dim() - 1 and value.shape[a] != have):
+            yield _resized(value, axis, max(1, round(value.shape[axis] * wanted / have)))
 
 
 # -- what a statement of the user refuses ------------------------------------------------------------------------------------------------
