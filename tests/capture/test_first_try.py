@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import torch.distributed as dist
 
 from screen.capture.build import launcher
 from screen.capture.build.build import build
+from screen.capture.build.configs import Needs
 from screen.capture.kernels import older
 from screen.capture.trace.tracer import trace
 from screen.child.run import explain, none_at
 from screen.child.protocol import Request
 from screen.command.commands import _advice
-from screen.errors import LoadError, ScreenError
+from screen.errors import LoadError, ScreenError, UsageError
 from screen.graph.target import parse
 
 from tests.capture.first_try import HEAD, built, runs, writing
@@ -592,3 +594,98 @@ def test_caches_that_a_forward_asserts_are_set_up(write: Any) -> None:
     first, second = (trace(built.model, built.args, built.kwargs) for _ in range(2))
     assert first.failure is None
     assert len(first.nodes) == len(second.nodes)  # a run that writes to the mask writes to its own
+
+
+def test_caches_are_for_one_sequence_where_the_forward_takes_one(write: Any) -> None:
+    text = CACHED.replace("mask: BlockMask, idx", "idx").split("        mask.mask_mod")[0]
+    text += "        self.cache[:, : idx.shape[1]] = x = self.embed(idx)\n        y = self.cache[:, : idx.shape[1]]\n"
+    text += "        return x + self.inner(y.reshape(-1, 24)).view_as(x[0])\n"
+    (b,) = built(write(text.replace("torch.Tensor = None", "torch.Tensor | None = None")))
+    assert runs(b) == "" and b.kwargs["idx"].shape[0] == 1
+    assert any("`setup_caches(1, 64)` was called" in note for note in b.info.notes)
+
+
+def test_what_own_defaults_do_not_build_is_built_as_the_author_does(write: Any, tmp_path: Path) -> None:
+    text = "class Net(Base):\n    def __init__(self, size=64, window=7, n=3, pretrained=False):\n        super().__init__(n=n)\n"
+    text += "        torch.zeros(size).view(-1, window)\n        assert not pretrained\n"
+    path = write(text + "\nif __name__ == '__main__':\n    window = 8\n    size = 4 * window\n    Net(size, window=window, n=2, pretrained=True)\n")
+    (b,) = built(path)
+    assert len(b.model.maps) == 2  # type: ignore[arg-type]
+    assert any("`Net` does not build from its own defaults (" in note and "it has the arguments of model.py:" in note for note in b.info.notes)
+    with pytest.raises(RuntimeError, match="invalid for input of size 32"):  # what is stated stays
+        built(path, size=32)
+
+
+def test_a_class_without_weights_is_no_model_beside_others(write: Any) -> None:
+    loss = "class Loss(nn.Module):\n    def forward(self, x, y):\n        return nn.functional.mse_loss(x, y)\n"
+    (b,) = built(write(f"{loss}\nclass Net(Base):\n    pass\n"))
+    assert type(b.model).__name__ == "Net" and "not judged: `Loss` has no weights" in b.info.notes
+    with pytest.raises(Needs) as caught:  # and no model in the place of one that needs something
+        built(write(f"{loss}\nclass Net(Base):\n    def __init__(self, table):\n        super().__init__()\n", "other.py"))
+    assert caught.value.lacking == ("table",)
+    (b,) = built(write(loss, "alone.py"))
+    assert type(b.model).__name__ == "Loss"
+
+
+def test_where_and_in_which_precision_a_model_is_made_is_no_setting(write: Any) -> None:
+    text = "class Net(Base):\n    def __init__(self, *, device: torch.device, dtype: torch.dtype):\n        super().__init__()\n"
+    (b,) = built(write(text + "        self.last = nn.Linear(24, 24, device=device, dtype=dtype)\n"))
+    assert b.model.last.weight.is_meta and b.model.last.weight.dtype == torch.float32  # type: ignore[union-attr]
+
+
+PLAIN = """
+class Settings:
+    def __init__(self, given=None):
+        self.patch = -1
+        self.width = 24
+        for key, value in (given or {}).items():
+            setattr(self, key, value)
+
+class Net(Base):
+    def __init__(self, cfg: Settings):
+        super().__init__(d=cfg.width)
+        self.patch = cfg.patch
+        self.first = nn.Linear(self.patch, cfg.width)
+"""
+
+
+def test_a_plain_class_of_settings_that_is_set_after_it_is_made(write: Any) -> None:
+    path = write(PLAIN)
+    with pytest.raises(Needs, match=r"cannot do with `cfg.patch` as `-1`"):
+        built(path)
+    (b,) = built(path, **{"cfg.patch": 16})
+    assert b.model.first.in_features == 16  # type: ignore[union-attr]
+    with pytest.raises(UsageError, match="no `size`"):
+        built(path, **{"cfg.size": 16})
+
+
+PARTS = """
+class Part(nn.Module):
+    def __init__(self, n_classes, n_hidden):
+        super().__init__()
+        self.table = nn.Linear(n_classes, n_hidden)
+
+    def forward(self, x):
+        return self.table(x)
+
+class Net(Base):
+    def __init__(self, config, vocab_size):
+        super().__init__(vocab=vocab_size)
+        self.out = nn.Linear(config.model.hidden_size, 3000, bias=config.model.use_bias)
+"""
+
+
+def test_entries_of_an_entry_are_asked_for_and_the_command_is_for_the_model(write: Any) -> None:
+    path = write(PARTS)
+    named = "--set config.model.hidden_size=512 --set config.model.use_bias=false --set vocab_size=37000"
+    with pytest.raises(Needs, match=f"`screen check model.py::Net {named}`"):
+        built(path)
+    (b,) = built(f"{path}::Net", **{"config.model.hidden_size": 512, "config.model.use_bias": False, "vocab_size": 90})
+    assert b.model.out.in_features == 512  # type: ignore[union-attr]
+
+
+def test_a_package_without_the_file_that_says_so(write: Any, tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "layers.py").write_text("D = 40\n")
+    (b,) = built(write("from .layers import D\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__(d=D)\n", "parts/net.py"))
+    assert b.model.embed.embedding_dim == 40  # type: ignore[union-attr]

@@ -153,3 +153,63 @@ class Steps(nn.Module):
 def test_a_length_that_is_one_number() -> None:
     kwargs, tried = found(Steps())
     assert not tried and kwargs["tokens"].shape[1] == 1
+
+
+class Step(nn.Module):
+    """A number and codes in three axes; which head answers depends on the number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables, self.heads = nn.ModuleList(nn.Embedding(40, 24) for _ in range(5)), nn.ModuleList(nn.Linear(24, 40) for _ in range(4))
+
+    def forward(self, step: int, codes: Tensor) -> Tensor:
+        _, _, count = codes.size()
+        assert step > 0, "there is nothing before the first"
+        assert count == len(self.tables)
+        x = torch.stack([table(codes[:, :, i]) for i, table in enumerate(self.tables)], -1)[..., : step + 1].sum(-1)
+        return self.heads[step - 1](x)
+
+
+def test_a_number_that_a_condition_asks_for() -> None:
+    kwargs, tried = found(Step())
+    assert not tried
+    assert kwargs["step"] == 1 and kwargs["codes"].shape[-1] == 5 and not kwargs["codes"].dtype.is_floating_point
+
+
+class Flattened(nn.Module):
+    """A part lays the batch along the tokens and does not take that back: one sequence alone is no trouble."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.inner = nn.Embedding(40, 24), nn.Linear(24, 24)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        _, _ = ids.shape
+        x = self.embed(ids)
+        return x + self.inner(x.view(-1, 24))
+
+
+def test_one_sequence_alone() -> None:
+    kwargs, tried = found(Flattened())
+    assert not tried
+    assert kwargs["ids"].shape[0] == 1
+
+
+class Pieces(nn.Module):
+    """Pieces of a padded length, each at its place in a stored table that is added to in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.table = nn.Linear(12, 32), nn.Parameter(torch.zeros(1, 7, 8, 32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.permute(0, 2, 1)
+        x = self.inner(nn.functional.pad(x, (-x.shape[-1] % 12, 0)).unflatten(-1, (-1, 12)))
+        x += self.table
+        return x
+
+
+def test_a_length_of_which_pieces_are_made() -> None:
+    kwargs, tried = found(Pieces())
+    assert not tried
+    assert kwargs["x"].shape[-1] == 7 and -(-kwargs["x"].shape[1] // 12) == 8

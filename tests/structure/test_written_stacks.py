@@ -575,3 +575,105 @@ def test_a_gru_cell_joins_a_branch_to_the_stream() -> None:
 def test_a_cut_that_nothing_reads_ends_no_stream() -> None:
     report = read(TwoTexts(), torch.zeros(2, 4, WIDTH))
     assert [(s.depth, s.final_norm) for s in report.streams] == [(DEPTH, True)]
+
+
+class Group(nn.Module):
+    """Blocks with a skip around all of them, behind a map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(Residual(Attention()), Residual(FFN())) for _ in range(2))
+        self.last = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x
+        for block in self.blocks:
+            y = block(y)
+        return x + self.last(y)
+
+
+class Groups(nn.Module):
+    """Groups of blocks; perhaps one skip around all."""
+
+    def __init__(self, count: int, around: bool = False) -> None:
+        super().__init__()
+        self.groups, self.norm = nn.ModuleList(Group() for _ in range(count)), nn.LayerNorm(WIDTH)
+        self.back, self.head = nn.Linear(WIDTH, WIDTH) if around else None, nn.Linear(WIDTH, 7)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x
+        for group in self.groups:
+            y = group(y)
+        y = self.norm(y)
+        return self.head(y if self.back is None else x + self.back(y))
+
+
+@pytest.mark.parametrize("around", [False, True])
+def test_groups_of_blocks_with_a_skip_around_each(around: bool) -> None:
+    """SwinIR, HAT: the stream has a block for each group, and the blocks of the groups are a stream inside."""
+    report = read(nn.Sequential(nn.Linear(WIDTH, WIDTH), Groups(DEPTH, around)))
+    stream, inner = (next(s for s in report.streams if s.name.startswith(name)) for name in ("stream", "inner"))
+    assert (stream.depth, stream.final_norm) == (DEPTH, True)
+    assert [(k.count, [(s.role, s.placement) for s in k.sublayers]) for k in inner.kinds] == [(2 * DEPTH, [("attention", "pre"), ("ffn", "pre")])]
+    assert {f.outcome for f in report.findings if f.code == "G103"} <= {"holds", "not_applicable"}
+
+
+def test_one_skip_around_all_blocks_is_no_group() -> None:
+    report = read(nn.Sequential(nn.Linear(WIDTH, WIDTH), Group(), nn.Linear(WIDTH, 7)))
+    assert (report.streams[0].depth, [s.role for s in report.streams[0].kinds[0].sublayers]) == (2, ["attention", "ffn"])
+
+
+class Pairs(nn.Module):
+    """CoCa: a list of blocks, then a list of pairs of blocks that are called one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        def part() -> nn.Module:
+            return nn.Sequential(Residual(Attention()), Residual(FFN()))
+
+        self.alone = nn.ModuleList(part() for _ in range(DEPTH))
+        self.pairs = nn.ModuleList(nn.ModuleList([part(), nn.Sequential(Residual(FFN()), Residual(Attention()))]) for _ in range(DEPTH))
+        self.head = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 7))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for part in self.alone:
+            x = part(x)
+        for one, other in self.pairs:
+            x = other(one(x))
+        return self.head(x)
+
+
+def test_a_list_of_unlike_blocks_in_a_list_is_one_block() -> None:
+    report = read(nn.Sequential(nn.Linear(WIDTH, WIDTH), Pairs()))
+    pair = "attention pre, ffn pre, ffn pre, attention pre"
+    assert blocks(report) == [f"{DEPTH}: attention pre, ffn pre", f"{DEPTH}: {pair}"] and report.streams[0].depth == 2 * DEPTH
+
+
+class Picture(nn.Module):
+    """Channels second, laid out as tokens for the norm."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.mix, self.out = nn.LayerNorm(width), nn.Conv2d(width, width, 3, padding=1, groups=width), nn.Conv2d(width, width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x.flatten(2).transpose(1, 2)).transpose(1, 2).unflatten(2, x.shape[2:])
+        return x + self.out(self.mix(y))
+
+
+class Joined(nn.Module):
+    """Twice as many channels in the second half, half of them those of the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Sequential(*(Picture(WIDTH * n) for _ in range(DEPTH))) for n in (1, 2))
+        self.start, self.side = nn.Conv2d(3, WIDTH, 1), nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(self.start(x))
+        return self.second(torch.cat([self.side(x), x], 1))
+
+
+def test_the_width_of_a_picture_is_that_of_its_channels() -> None:
+    report = screen.check(Joined(), example_inputs=(torch.zeros(2, 3, 12, 12),))
+    assert [s.width for s in report.streams] == [2 * WIDTH]

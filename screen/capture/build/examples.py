@@ -60,8 +60,8 @@ class _Source:
 
 
 def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None) -> tuple[dict[str, Any], str]:
-    """Arguments by name of the nearest call that gives all of `wanted`, and some, and its place (`train.py:12`); else of the call that gives most of them;
-    nothing where there is none. `seen`: what the code of `entry` sees by name."""
+    """Arguments by name of the nearest call that gives all of `wanted`, and some, and its place (`train.py:12`); else of the call that gives most of
+    them; nothing where there is none. `seen`: what the code of `entry` sees by name."""
     try:
         file = os.path.abspath(inspect.getsourcefile(entry) or "")
         signature = inspect.signature(entry)

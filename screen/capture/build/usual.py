@@ -63,10 +63,11 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
 
 def proposed(advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> str:
     """The advice of an error, with a command by which a model builds: the one with most weights, which holds the others or does most. `sizes`: of
-    each that builds, with what was chosen for it."""
+    each that builds, with what was chosen for it; `weights`: how many it has."""
     name, chosen = max(sizes.items(), key=lambda one: (weights[one[0]], len(one[1])))
     target = spec.text if spec.name is not None else f"{spec.text}::{name}"
-    command = " ".join(["screen check", shlex.quote(target), *(f"--set {key}={str(value).lower() if value is False else value}" for key, value in chosen.items())])
+    words = [f"--set {key}={'false' if value is False else value}" for key, value in chosen.items()]
+    command = " ".join(["screen check", shlex.quote(target), *words])
     return f"{advice}. With the sizes of a usual base model: `{command}`"
 
 

@@ -288,7 +288,7 @@ def _resized(value: Tensor, axis: int, size: int) -> Tensor:
 
 def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:
     """Two tensors whose axes do not meet: an argument of one of them is given the length of the other."""
-    inplace = found.name.startswith("__i") or re.fullmatch(r"[a-z]+_", found.name) is not None  # what is added to stays as it is: a length of 1 does not spread there
+    inplace = found.name.startswith("__i") or re.fullmatch(r"[a-z]+_", found.name) is not None  # where a length of 1 does not spread
     for one, other in ((a, b), (b, a)):
         for back in range(1, min(one.dim(), other.dim()) + 1):
             have, wanted = one.shape[-back], other.shape[-back]

@@ -141,6 +141,12 @@ def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search) ->
     if found is None:
         return None
     whole = outcome(twin, (), found)
+    if whole.error is not None and short is not None:  # the length of a list is among what it asks for
+        found, spent = mend(twin, look, [found], set(fixed[1]), more)
+        search.spent += spent
+        if found is None:
+            return None
+        whole = outcome(twin, (), found)
     return ((), found) if whole.error is None and not _spread(tuple(found.values()), whole.output) else None
 
 

@@ -336,7 +336,7 @@ class Chains:
         another thing."""
         nodes, sink = set(chain.nodes), chain.nodes[-1]
         around = [e for e in self._ends if e > sink and self.flow.depends(e, sink)]
-        forks = {self._carried(e, nodes): e for e in around}
+        forks = {self._carried(e, nodes): e for e in reversed(around)}
         for fork in sorted((f for f in forks if f in nodes and sum(a > f for a in chain.adds) >= 2), reverse=True):
             before = [a for a in chain.adds if a <= fork][-1:]
             after = [e for e in around if e > forks[fork] and self._carried(e, {forks[fork]}) == forks[fork]]
