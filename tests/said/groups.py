@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -13,20 +14,20 @@ from screen.calculi.meanfield.first_update import FirstUpdate
 from screen.calculi.meanfield.start import Start
 from screen.facts.record import Facts
 from screen.recipe import Recipe
-from screen.structure.types import Kind, MapCount, Stream, Sublayer
+from screen.rule import RuleFault, RuleRun
+from screen.structure.types import IdentityPath, Kind, MapCount, Stream, Sublayer
+from screen.verdict.discover import run_rules
 from screen.verdict.risk.channels import channel_risks
 from screen.verdict.risk.constants import VALUES
 from screen.verdict.risk.setting import setting_of
 from tests import handmade as h
 from tests.said.changed import CHANGES, LEARNED, WHY, Changed
-from tests.said.models import RECIPES, judged, under_recipe
+from tests.said.models import folded, judged
 from tests.said.plain import chosen, plain
 from tests.said.risks import OF_FEATURES, OF_RECIPE, STATED, UNSTATED
 from tests.verdict.test_risk import DESIGNS
 
-FACTS, RISKS = 300, 400
-UNDER = 6
-"""Of so many one is judged under a recipe, too."""
+FACTS, RISKS, LEFT_OUT, RUNS = 350, 400, 60, 120
 OF_SUBLAYER: dict[str, tuple[Any, ...]] = {
     "unknown": ((WHY,),),
     "norm_type": ("rmsnorm", "groupnorm", None), "qk_norm": ("per_head", "cosine", WHY), "q_norm": ("none",), "k_norm": ("none", "cosine"),
@@ -38,7 +39,11 @@ PLACED = (("A",), ("B",), ("C",), ("A", "B"), ("A", "C"), ("A2",), ("A", "A2"), 
 OF_KIND: dict[str, tuple[Any, ...]] = {"count": (1, 2, 60), "module": ("layers.3",), "layers": (((0, 0), (2, 5)),)}
 OF_STREAM: dict[str, tuple[Any, ...]] = {
     "depth": (1, 3, 96), "embed_factor": (0.02, 8.0), "copies": (4,), "width": (8, None), "name": ("encoder",), "role": ("memory",),
-    "kinds": ((),), "dtype": ("float16",), "final_norm": (False, True),
+    "dtype": ("float16",), "final_norm": (False, True),
+    "identity": (
+        IdentityPath(False, None, 0, (h.place(9),)), IdentityPath(False, None, 5, (h.place(9),)), IdentityPath(WHY, None, 0),
+        IdentityPath(True, "1", 0), IdentityPath(False, None, 24),
+    ),
 }  # fmt: skip
 OF_RECURSION: dict[str, tuple[Any, ...]] = {
     "rms_exponent": (0.0, 2.0, WHY), "cosine": (0.0, 0.999, WHY), "last_gradient_exponent": (-2.0, 0.5, WHY), "gains": ({"blocks.0": (0.5, 3.0)},),
@@ -112,43 +117,73 @@ MORE: dict[str, Changed] = {
     for what, (table, way) in WAYS.items() for field, values in table.items() for n, value in enumerate(values)
 }  # fmt: skip
 ALL = {**CHANGES, **MORE}
+KINDS = {kind: [name for name in ALL if name.startswith(f"{kind}.")] for kind in dict.fromkeys(name.partition(".")[0] for name in ALL)}
+"""What is changed -> its changes: streams as often as claims."""
 
 
-def group(number: int) -> dict[str, str]:
-    """What is said of some facts written by hand with some changes; what cannot be made so is nothing."""
+def made(number: int) -> Facts:
+    """Some facts written by hand with some changes; one that cannot be made is left out."""
     rng = random.Random(number)
     of = chosen(rng.random(), h.ALL)
     found = h.ALL[of]()
     for _ in range(rng.choice((2, 3, 4, 5, 6))):
-        change = chosen(rng.random(), ALL)
+        change = chosen(rng.random(), KINDS[chosen(rng.random(), KINDS)])
         try:
             found = ALL[change](found)
         except (IndexError, TypeError):  # of what an earlier change has made unknown, or has left without an entry
             continue
-    said = judged(found)
-    if number % UNDER == 0:
-        with patch("screen.verdict.channels.limits", lambda *_: ()):
-            said |= under_recipe(found, RECIPES[chosen(rng.random(), RECIPES)])
-    return {"all": plain(said)}
+    return found
+
+
+def group(number: int) -> dict[str, str]:
+    """What is said of them."""
+    return {"all": plain(judged(made(number)))}
+
+
+def run(number: int) -> dict[str, str]:
+    """The verdict on some of them under a recipe."""
+    with patch("screen.verdict.channels.limits", lambda *_: ()):
+        return {"all": plain(folded(f := made(number), run_rules(f), recipe_of(random.Random(number))))}
+
+
+def left_out(number: int) -> dict[str, str]:
+    """The verdict on some of them where some rules are left out and some did not run."""
+    facts, rng = made(number), random.Random(number)
+    run, share = run_rules(facts), rng.choice((0.1, 0.4, 0.8))
+    drawn = {f.rule.code: rng.random() for f in run.findings}
+    faults = tuple(RuleFault(code, "it is not known here") for code, at in drawn.items() if at < share / 4)
+    run = RuleRun(tuple(f for f in run.findings if drawn[f.rule.code] >= share), faults)
+    return {"all": plain(folded(facts, run, None))}
+
+
+def recipe_of(rng: random.Random) -> Recipe:
+    """With some fields that are not the usual ones."""
+    fields: dict[str, Any] = dict(STATED)
+    for _ in range(rng.choice((1, 2, 3, 4))):
+        field = chosen(rng.random(), OF_RECIPE)
+        tried = {**fields, UNSTATED.get(field, field): None, field: rng.choice(OF_RECIPE[field])}
+        with suppress(ValueError):  # two fields contradict each other
+            Recipe(**tried)
+            fields = tried
+    return Recipe(**fields)
 
 
 def risk(number: int) -> dict[str, str]:
     """Each channel's of a design with some features and some of the recipe changed."""
     rng = random.Random(number)
-    features, recipe = DESIGNS[chosen(rng.random(), DESIGNS)], dict(STATED)
-    for _ in range(rng.choice((2, 3, 4))):
-        if rng.random() < 0.6:
-            field = chosen(rng.random(), OF_FEATURES)
-            features = replace(features, **{field: rng.choice(OF_FEATURES[field])})
-        else:
-            field = chosen(rng.random(), OF_RECIPE)
-            recipe |= {UNSTATED.get(field, field): None, field: rng.choice(OF_RECIPE[field])}
-    setting = setting_of(Recipe(**recipe), features)[0]
+    features = DESIGNS[chosen(rng.random(), DESIGNS)]
+    for _ in range(rng.choice((1, 2, 3))):
+        field = chosen(rng.random(), OF_FEATURES)
+        features = replace(features, **{field: rng.choice(OF_FEATURES[field])})
+    setting = setting_of(recipe_of(rng), features)[0]
     return {"all": plain((channel_risks(features, setting, VALUES), setting))}
 
 
 SUBJECTS: dict[str, Callable[[], dict[str, str]]] = {
-    **{f"facts {n}": lambda n=n: group(n) for n in range(FACTS)}, **{f"risk {n}": lambda n=n: risk(n) for n in range(RISKS)},  # type: ignore[misc]
+    **{f"facts {n}": lambda n=n: group(n) for n in range(FACTS)},  # type: ignore[misc]
+    **{f"run {n}": lambda n=n: run(n) for n in range(2000, 2000 + RUNS)},  # type: ignore[misc]
+    **{f"left out {n}": lambda n=n: left_out(n) for n in range(3000, 3000 + LEFT_OUT)},  # type: ignore[misc]
+    **{f"risk {n}": lambda n=n: risk(n) for n in range(RISKS)},  # type: ignore[misc]
 }  # fmt: skip
 
 __all__ = ["SUBJECTS"]

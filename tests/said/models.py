@@ -41,25 +41,21 @@ def judged(facts: Facts) -> dict[str, str]:
         code = finding.rule.code
         found[code] = "; ".join(filter(None, (found.get(code), f"{finding.severity} {plain(finding.outcome)}")))
     with patch("screen.verdict.channels.limits", lambda *_: ()):  # the learning rates of every channel take most of the time
-        return found | _folded(facts, run, None)
+        return found | folded(facts, run, None)
 
 
 def under_recipes(facts: Facts) -> dict[str, str]:
     """The verdict under recipes, and the risk of every channel."""
     run = run_rules(facts)
-    return {f"{name}: {piece}": text for name, recipe in RECIPES.items() for piece, text in _folded(facts, run, recipe).items()}
+    return {f"{name}: {piece}": text for name, recipe in RECIPES.items() for piece, text in folded(facts, run, recipe).items()}
 
 
-def under_recipe(facts: Facts, recipe: Recipe) -> dict[str, str]:
-    """The verdict under one recipe."""
-    return {f"recipe: {piece}": text for piece, text in _folded(facts, run_rules(facts), recipe).items()}
-
-
-def _folded(facts: Facts, run: RuleRun, recipe: Recipe | None) -> dict[str, str]:
+def folded(facts: Facts, run: RuleRun, recipe: Recipe | None) -> dict[str, str]:
+    """The verdict that follows from what rules said."""
     verdict = fold(facts, run, h.TargetInfo(), recipe)
     found = {channel.id: plain(replace(channel, codes=())) for channel in verdict.channels}  # a rule that is added adds its code
     found |= {"verdict": f"{verdict.verdict}: {verdict.summary}", "conditions": plain(verdict.conditions)}
     return found if recipe is None else found | {"sides": plain(verdict.sides), "risk": plain(verdict.assessment), "limits": plain(verdict.limits)}
 
 
-__all__ = ["derived", "judged", "under_recipe", "under_recipes"]
+__all__ = ["derived", "folded", "judged", "under_recipes"]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from screen.calculi.analysis import analyse
 from screen.calculi.bounds.interpreter import Walk
 from screen.calculi.bounds.mixed_norms import query
-from screen.structure.types import Unknown
-from screen.calculi.meanfield.moments import Gradient
+from screen.calculi.meanfield.causal import _branch
+from screen.calculi.meanfield.moments import Gradient, Moments
+from screen.calculi.meanfield.program import Program
+from screen.calculi.meanfield.stop import Stop
+from screen.calculi.meanfield.tied_weights import crossed
 from screen.calculi.meanfield.transfer import Fourier
+from screen.structure.types import Unknown
 from tests.calculi.degrees.test_rows_degrees import walked
 from tests.calculi.meanfield.test_rows_meanfield import START
 from tests.calculi.meanfield.test_rows_meanfield import read as recursion
@@ -44,7 +52,27 @@ def said(call: Call) -> dict[str, str]:
         slots = program.forward(START)
         back = None if any(isinstance(s, Fourier) for s in program.steps) else program.backward(slots, Gradient(1.0, 0.5))[0]
         found[f"moments, {linked}"] = plain((slots[program.output], back, layout))
+    if not isinstance(made, Unknown):
+        found["positions"], found["uses"] = by_position(program), by_use(program)
     return found
+
+
+def by_position(program: Program) -> str:
+    """Powers and gaps of three tokens that are not alike, as under a causal mask."""
+    return _told(lambda: _branch(program, (np.array([1.0, 1.5, 0.8]), np.array([[0.0, 0.4, 0.7], [0.4, 0.0, 0.2], [0.7, 0.2, 0.0]]))))
+
+
+def by_use(program: Program) -> str:
+    """What a second use of the same weights has in common with the first, of the same token and of another."""
+    one, two = program.forward(START), program.forward(Moments(2.0, 0.5))
+    return _told(lambda: crossed(program, one, [two], (np.array([0.9]), np.array([0.3]))))
+
+
+def _told(make: Callable[[], tuple[np.ndarray, np.ndarray]]) -> str:
+    try:
+        return plain([part.tolist() for part in make()])
+    except (NotImplementedError, Stop) as none:
+        return f"{type(none).__name__} {none}"
 
 
 __all__ = ["said"]

@@ -24,6 +24,17 @@ WORDS = 11
 WIDTH = SHAPE[-1]
 
 
+class Written(nn.Module):
+    """A norm as a call with a gain, by place or by name."""
+
+    def __init__(self, rms: bool) -> None:
+        super().__init__()
+        self.rms, self.weight = rms, nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, (WIDTH,), weight=self.weight) if self.rms else F.layer_norm(x, (WIDTH,), self.weight)
+
+
 class Attention(nn.Module):
     """One head over the tokens."""
 
@@ -62,6 +73,12 @@ class Composed(nn.Module):
         return self.last(y if self.by_token else flat(y))  # type: ignore[no-any-return]
 
 
+def _norm(style: dict[str, Any]) -> nn.Module:
+    if style["written"]:
+        return Written(style["rms"])
+    return nn.RMSNorm(WIDTH) if style["rms"] else nn.LayerNorm(WIDTH)
+
+
 class Block(nn.Module):
     """Branches with norms before, behind and on the sum."""
 
@@ -69,8 +86,9 @@ class Block(nn.Module):
         super().__init__()
         kinds = [Attention(rng) if kind == "attention" else Composed(calls[n]) for n, kind in enumerate(style["branches"])]
         self.branches, self.style = nn.ModuleList(kinds), style
-        norm = nn.RMSNorm if style["rms"] else nn.LayerNorm
-        self.norms = nn.ModuleDict({f"{at}{n}": norm(WIDTH) for n in range(len(kinds)) for at in style["places"]})
+        self.norms = nn.ModuleDict({f"{at}{n}": _norm(style) for n in range(len(kinds)) for at in style["places"]})
+        if style["shared"] and len(kinds) == 2 and style["places"]:  # one norm for two places
+            self.norms[f"{style['places'][0]}1"] = self.norms[f"{style['places'][0]}0"]
         self.scale = nn.Parameter(torch.ones(WIDTH if style["scale"] == "vector" else ())) if style["scale"] else None
         self.mix = nn.Linear(WIDTH, WIDTH) if style["gate"] else None
 
@@ -95,6 +113,7 @@ class Model(nn.Module):
         style: dict[str, Any] = {
             "branches": rng.choice((("attention", "call"), ("attention", "call"), ("call",), ("call", "attention"), ("call", "call"))),
             "places": rng.choice(("A", "A", "A", "B", "C", "AB", "AC", "", "ABC")), "rms": rng.random() < 0.4,
+            "written": rng.random() < 0.25, "shared": rng.random() < 0.15,
             "scale": rng.choice((None, None, None, "number", "vector")), "gate": rng.random() < 0.1, "weighed": rng.random() < 0.25,
             "alpha": rng.choice((1.0, 1.5, 0.5)), "beta": rng.choice((1.0, 0.1, -1.0)),
         }  # fmt: skip
