@@ -15,7 +15,7 @@ from screen.report.schema import ChangePart, Channel, ClaimPart, FindingPart, Re
 from screen.rule import DECAY, GAINS_HELD
 from screen.verdict.channels import lower
 from screen.verdict.risk.constants import SMALLEST
-from screen.verdict.under_recipe import WORDS
+from screen.verdict.under_recipe import EXPECTED_TO_FAIL, WORDS
 from screen.visible import clean
 
 MOST = 3
@@ -131,8 +131,8 @@ def _reason(report: Report) -> str:
     slip = next((f"A slip: {lower(g.first.said)}" for g in worth_reading(report) if g.first.outcome == "violated" and g.first.severity != "note"), "")
     if report.verdict == "unstable" and found is not None:
         return found.said
-    if report.verdict == "unstable" and (opened := next((c for c in report.channels if c.state == "open"), None)) is not None:
-        return _under_recipe(report, opened)
+    if report.verdict == "unstable" and (opened := [c for c in report.channels if c.state == "open"]):
+        return _under_recipe(report, max(opened, key=lambda c: c.risk or 0.0))
     if report.verdict == "unknown":
         lost = next((c.reason for c in report.channels if c.state == "unknown"), report.summary.rpartition("; ")[2])
         why = found.said if found is not None else lost[:1].upper() + lost[1:]
@@ -270,6 +270,8 @@ def _because(report: Report, channel: Channel) -> str:
     needs = _needs(report, channel.conditions) if channel.state == "conditional" else []
     if channel.state == "conditional" and channel.conditions:
         return f"safe if {words.listed(needs)}" if needs else "the recipe meets that"
+    if channel.reason.lower().startswith(EXPECTED_TO_FAIL) and channel.risk is not None:
+        return f"risk {channel.risk:.2g} under this recipe"
     found = _finding(report, channel)
     return lower((found.said if found is not None else channel.reason).rstrip("."))
 

@@ -20,7 +20,7 @@ from screen.verdict.risk import Assessment, Limit, assess, features_of, limits
 from screen.verdict.sides import Sides, sides
 from screen.verdict.state import ChannelState, Condition, State, VerdictName
 from screen.verdict.summary import summarise
-from screen.verdict.under_recipe import under_recipe
+from screen.verdict.under_recipe import EXPECTED_TO_FAIL, under_recipe
 
 ORDER: tuple[VerdictName, ...] = ("stable", "conditional", "unknown", "unstable")
 """Best to worst."""
@@ -100,7 +100,9 @@ def _name(facts: Facts, channels: tuple[ChannelState, ...], doubtful: bool) -> V
 def _because(name: VerdictName, channels: tuple[ChannelState, ...], doubts: tuple[str, ...]) -> str:
     """The reason that belongs into the first line."""
     if name == "unstable":
-        return lower(next(c.reason for c in channels if c.state == "open").rstrip("."))
+        opened = [c for c in channels if c.state == "open"]
+        by_structure = next((c for c in opened if not c.reason.startswith(EXPECTED_TO_FAIL)), None)
+        return lower((by_structure or max(opened, key=lambda c: c.risk or 0.0)).reason.rstrip("."))
     if name == "unknown":
         return doubts[0] if doubts else lower(next((c.reason for c in channels if c.state == "unknown"), "").rstrip("."))
     return ""

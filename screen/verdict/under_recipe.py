@@ -35,6 +35,8 @@ QUIET = 0.2
 """Risk of O below which decay alone is taken for enough, without z-loss (our own choice: half of the smallest that was seen to fail)."""
 OPENING = 0.5
 """Risk of a channel from which it is open beside the main one, where the whole is risky."""
+EXPECTED_TO_FAIL = "under this recipe it is expected to fail"
+"""How the reason of a channel begins that a recipe opens."""
 WORDS = {
     "lr": "learning rate", "warmup_steps": "warm-up", "weight_decay": "weight decay", "total_steps": "number of steps", "precision": "precision",
     "z_loss": "z-loss",
@@ -53,6 +55,8 @@ def _judged(channel: ChannelState, seen: Assessment, streams: Sequence[Features]
     if channel.state in ("closed", "open", "unknown"):
         return channel
     deciding = next((d for d in seen.depends if d.channel == name), None)
+    if deciding is None and seen.depends and risk >= OPENING and name != "N":
+        deciding = seen.depends[0]  # of another channel, whose kindest value is what this one needs not to be open
     if deciding is not None:
         return _depends(channel, deciding, recipe, next((b.fails_from for b in both if b.item == deciding.item), deciding.flips_at))
     apart: dict[ChannelId, float] = {c: r for c, r in seen.risks.items() if c != "N"}
@@ -96,7 +100,7 @@ def _depends(channel: ChannelState, found: Dependence, recipe: Recipe, fails_fro
 def _risky(channel: ChannelState, seen: Assessment) -> str:
     limit = "" if seen.lr is None else f" A learning rate below {seen.lr:.2g} is expected to train."
     cause = f" {channel.reason}" if channel.codes and channel.state == "conditional" else ""
-    return f"under this recipe it is expected to fail: risk {seen.risks[channel.id]:.2g} of this channel, {seen.risk:.2g} of all.{limit}{cause}"
+    return f"{EXPECTED_TO_FAIL}: risk {seen.risks[channel.id]:.2g} of this channel, {seen.risk:.2g} of all.{limit}{cause}"
 
 
 def _narrow(risk: float) -> str:
@@ -128,4 +132,4 @@ def _guarded(channel: ChannelState, risk: float, recipe: Recipe) -> str:
     return f"{by}: risk {risk:.2g}" + (f", whatever the {' and the '.join(open_)} is in its usual range." if open_ else ".")
 
 
-__all__ = ["GUARDED", "NEEDS", "WORDS", "under_recipe"]
+__all__ = ["EXPECTED_TO_FAIL", "GUARDED", "NEEDS", "WORDS", "under_recipe"]

@@ -217,6 +217,19 @@ def test_a_learning_rate_that_is_not_one_of_adams_is_not_said_to_be_missing() ->
     assert any("does not state its learning rate" in c.reason for c in _under(h.pre(), Recipe(optimizer="sgd")).channels)
 
 
+def test_the_channel_that_is_likeliest_to_fail_is_the_reason() -> None:
+    recipe = Recipe(optimizer="adamw", lr=1e-1, warmup_steps=2000, weight_decay=0.0, total_steps=100_000, precision="float32", z_loss=0.0)
+    report = _under(h.pre(), recipe)
+    opened = [c for c in report.channels if c.state == "open"]
+    low, high = sorted(opened, key=lambda c: c.risk or 0.0)[0], max(opened, key=lambda c: c.risk or 0.0)
+    assert low.risk is not None and high.risk is not None and low.risk < high.risk
+    for channels in ([low, high], [high, low]):
+        shown = answer(report.model_copy(update={"channels": channels}))
+        assert f"(risk {high.risk:.2g})" in shown.reason
+        assert f"risk {low.risk:.2g} under this recipe" in " ".join(r.said for r in shown.risks) and "Hamiltonian" not in str(shown.risks)
+    assert f"risk {high.risk:.2g} of this channel" in report.summary
+
+
 def test_a_channel_that_hangs_on_one_item_alone_says_so_in_its_own_words() -> None:
     report = _under(h.pre(), Recipe())
     channel = report.channels[-1].model_copy(update={"state": "conditional", "conditions": ["not-stated"], "reason": "It depends on X."})

@@ -95,6 +95,18 @@ def _alone(channel: ChannelState, seen: Assessment, recipe: Recipe = ORDINARY) -
     return under_recipe([channel], seen, [], recipe)[0]
 
 
+def test_a_channel_that_is_likely_to_fail_is_not_guarded_while_an_item_of_another_decides() -> None:
+    """Few steps make the whole trainable, by what the head's logits are then; those of attention, likelier to fail as it stands, need the same."""
+    found = Dependence("total_steps", 25_000.0, 1e5, True, "O", 1e4, 1e6)
+    risks = {"D": 0.01, "R": 0.2, "L": 0.83, "O": 0.5, "I": 0.05, "N": 0.6, "S": 0.01}
+    seen = Assessment(risks, 0.92, 0.4, 0.99, ("total_steps",), (found,), 1e-3)  # type: ignore[arg-type]
+    channels = [ChannelState(c, "conditional", "", (), ("bounded-weights",)) for c in CHANNELS]
+    states = {c.id: c for c in under_recipe(channels, seen, [], ORDINARY)}
+    assert [states[c].state for c in ("O", "L", "R")] == ["conditional", "conditional", "guarded"]
+    assert states["L"].reason == states["O"].reason and "number of steps, which is not stated: expected to fail above 2.5e+04" in states["L"].reason
+    assert "float32" in states["N"].reason  # its own reason
+
+
 def test_a_range_that_is_left_opens_nothing_and_says_what_would_hold_it() -> None:
     risk = max(RISKY, OPENING)
     seen = replace(SEEN, risks={**SEEN.risks, "N": risk}, risk=risk)
