@@ -117,7 +117,7 @@ def _moved(before: Node, node: Node, axis: int) -> int | None:
     if node.op == "expand" and len(old) > 1 and old[-2:] == new[-2:] and axis >= -2:
         return axis
     if node.op in ("view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten"):
-        sizes, before = old[axis % len(old)], math.prod(old[: axis % len(old)])
-        places = [i for i, n in enumerate(new) if n == sizes and math.prod(new[:i]) == before]
+        size, outer = old[axis % len(old)], math.prod(old[: axis % len(old)])
+        places = [i for i, n in enumerate(new) if n == size and math.prod(new[:i]) == outer]
         return places[0] - len(new) if len(places) == 1 else None
     return None

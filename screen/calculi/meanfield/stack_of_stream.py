@@ -11,7 +11,7 @@ from screen.calculi.meanfield import tied_weights
 from screen.calculi.meanfield.blocks import JOINS, Blocks
 from screen.calculi.meanfield.context import Context
 from screen.calculi.meanfield.cuts import Cuts
-from screen.calculi.meanfield.lower.axes import stream_layout
+from screen.calculi.meanfield.lower.axes import of_state
 from screen.calculi.meanfield.lower.lower import Reader
 from screen.calculi.meanfield.lower.other_streams import Foreign, beside
 from screen.calculi.meanfield.moments import Moments
@@ -41,11 +41,13 @@ class Builder(Context):
         self.layouts = {}
         outside = beside(self.graph, self.stream, self.others)
         ends = {other.states[-1]: cache(partial(self._end, other)) for other in outside}
-        self.foreign = Foreign(ends, frozenset(n for other in outside for n in other.states[:-1]))
+        shapes = {o.states[-1]: (self.graph.nodes[o.states[-1]].shape or (), o.width) for o in outside}
+        layouts = {node: of_state(shape, width) for node, (shape, width) in shapes.items() if shape}
+        self.foreign = Foreign(ends, frozenset(n for other in outside for n in other.states[:-1]), layouts)
         for node in self.stream.states:
             shape = self.graph.nodes[node].shape
             if shape:
-                self.layouts[node] = stream_layout(shape, -1 if shape[-1] == self.stream.width else min(1, len(shape) - 1))
+                self.layouts[node] = of_state(shape, self.stream.width)
         self.begun: Program | Unknown = Unknown("the way into the stream was not read")
         self.walk = Walk(self.graph, self.weights, self.norms, self.assumptions)
         self.cuts = Cuts(self.stream, self.graph, self.weights, self.norms, self.walk, self.foreign)

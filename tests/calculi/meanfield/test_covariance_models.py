@@ -9,7 +9,9 @@ import pytest
 
 from screen.calculi.meanfield import recursion_of
 from screen.calculi.meanfield.result import Recursion
+from screen.rule import Example
 from screen.structure.types import Unknown
+from screen.testing import facts_of
 from tests.calculi.meanfield.covariance_models import MODELS, traced, trained_run
 from tests.calculi.meanfield.covariance_stacks import geometric, number
 
@@ -171,3 +173,47 @@ def test_blocks_that_share_some_of_their_weights_are_not_told() -> None:
     found = recursion_of(facts.streams[0], facts.graph)
     assert isinstance(found, Unknown)
     assert "serve in another one" in found.reason
+
+
+PYRAMID = """
+import torch
+from torch import nn
+
+
+class Norm(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.mix = nn.Conv2d(width, width, 3, padding=1, groups=width)
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(self.norm(self.mix(x).permute(0, 2, 3, 1))))).permute(0, 3, 1, 2)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.norm = nn.Conv2d(3, 24, 4, 4), Norm(24)
+        self.first, self.second = (nn.Sequential(*(Block(w) for _ in range(3))) for w in (24, 40))
+        self.between, self.down = Norm(24), nn.Conv2d(24, 40, 2, 2)
+        for m in self.modules():
+            if isinstance(m, nn.Linear | nn.Conv2d):
+                nn.init.normal_(m.weight, std=0.02)
+                nn.init.zeros_(m.bias)
+
+    def forward(self, x):
+        return self.second(self.down(self.between(self.first(self.norm(self.stem(x))))))
+"""
+
+
+def test_a_stage_of_images_begins_where_the_one_before_ends() -> None:
+    """Channels stand behind the samples in both: a convolution of 2·2·24 normed entries makes the first state of the second stage."""
+    facts = facts_of(Example("a pyramid", PYRAMID, ("x=float32[2,3,64,64]",)))
+    found = facts.recursion(facts.streams[-1])
+    assert isinstance(found, Recursion), found
+    assert found.rms[0] == pytest.approx(0.02 * math.sqrt(4 * 24), rel=0.02)

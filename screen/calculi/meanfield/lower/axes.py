@@ -30,6 +30,11 @@ def stream_layout(shape: tuple[int, ...], axis: int) -> Layout:
     return tuple(((n, "f" if i == feature else "t"),) for i, n in enumerate(shape))
 
 
+def of_state(shape: tuple[int, ...], width: int | None) -> Layout:
+    """Of a state of a stream, whose features stand on the last axis where that has its width, and else behind the samples (images)."""
+    return stream_layout(shape, -1 if shape[-1] == width else min(1, len(shape) - 1))
+
+
 def is_features(axis: Axis) -> bool:
     """Whether an axis holds features alone."""
     return all(label == "f" for size, label in axis if size > 1)

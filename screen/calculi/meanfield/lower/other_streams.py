@@ -29,6 +29,8 @@ class Foreign:
     """Last state of a stream -> its moments (raises `Stop` where they are not known)."""
     inner: frozenset[int]
     """Their other states."""
+    layouts: Mapping[int, Layout]
+    """Of their last states."""
 
     def holds(self, node: int) -> bool:
         """Whether a walk up from a branch ends here."""
@@ -41,7 +43,7 @@ class Foreign:
         return self.ends[node]()
 
 
-NOTHING = Foreign({}, frozenset())
+NOTHING = Foreign({}, frozenset(), {})
 
 
 def beside(graph: Graph, stream: Stream, others: Iterable[Stream]) -> tuple[Stream, ...]:
