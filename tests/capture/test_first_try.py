@@ -286,6 +286,20 @@ def test_names_that_older_versions_of_torch_had(write: Any) -> None:
     assert "torch._six" not in sys.modules
 
 
+def test_modules_that_older_versions_of_timm_had(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [n for n in sys.modules if n.partition(".")[0] == "timm"]:
+        monkeypatch.delitem(sys.modules, name)
+    for path in ("timm", "timm/layers", "timm/models", "timm/models/layers"):
+        (tmp_path / path).mkdir()
+        (tmp_path / path / "__init__.py").write_text("")
+    (tmp_path / "timm" / "layers" / "helpers.py").write_text("D = 40\n")
+    text = "from timm.models.layers.helpers import D\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__(d=D)\n"
+    with older.taken_back():
+        (b,) = built(write(text))
+    assert b.model.embed.embedding_dim == 40  # type: ignore[union-attr]
+    assert any("is its `timm.layers.helpers`" in note for note in b.info.notes)
+
+
 def test_a_class_of_settings_in_the_file_beside_it(write: Any) -> None:
     source = "from dataclasses import dataclass, field\n\n@dataclass\nclass Sizes:\n    width: int = 40\n    vocab: int = 50 + 3\n"
     write(source + "    more: dict = field(default_factory=lambda: {})\n\n@dataclass\nclass Training:\n    width: int = 1\n", "sizes.py", head="")
@@ -689,3 +703,10 @@ def test_a_package_without_the_file_that_says_so(write: Any, tmp_path: Path) -> 
     (tmp_path / "parts" / "layers.py").write_text("D = 40\n")
     (b,) = built(write("from .layers import D\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__(d=D)\n", "parts/net.py"))
     assert b.model.embed.embedding_dim == 40  # type: ignore[union-attr]
+
+
+def test_a_block_mask_that_may_be_left_out_is_left_out_where_nothing_runs_with_it(write: Any) -> None:
+    head = "import torch\nfrom torch import nn\nfrom torch.nn.attention.flex_attention import BlockMask\nfrom base_of_first_try import Base\n\n\n"
+    text = "class Net(Base):\n    def forward(self, h: torch.Tensor, mask: BlockMask | str | None = None):\n"
+    (b,) = built(write(f"{text}        assert mask is None or isinstance(mask, str)\n        return self.body(h)\n", head=head))
+    assert runs(b) == "" and b.kwargs.get("mask") is None and b.kwargs["h"].shape[-1] == 24

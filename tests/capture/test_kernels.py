@@ -143,3 +143,11 @@ def test_fused_residuals_and_gates() -> None:
 def test_a_report_names_what_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stand_in, "_standing", {"flash_attn"})
     assert stand_in.notes() == ("`flash_attn` is not installed: functions of the documented mathematics stand in for its own",)
+
+
+def test_sequences_one_behind_another_see_their_own_keys() -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(1, 7, 2, 4), torch.randn(1, 8, 2, 4), torch.randn(1, 8, 2, 4)
+    packed = attention.memory_efficient_attention(q, k, v, attention.BlockDiagonalMask.from_seqlens([3, 4], [5, 3]))
+    apart = [attention.memory_efficient_attention(q[:, a:b], k[:, c:d], v[:, c:d]) for a, b, c, d in ((0, 3, 0, 5), (3, 7, 5, 8))]
+    torch.testing.assert_close(packed, torch.cat(apart, 1))

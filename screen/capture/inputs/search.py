@@ -75,17 +75,21 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
     open_, fixed = not (fixed[0] or fixed[1]), (fixed[0], {**masks, **fixed[1]})
     search = _Search(twin, fixed)
     wanted = required(model, fixed)
-    for _ in range(MORE):
-        asked = len(search.asked)
-        found = search.run(model, look, wanted)
-        if found is not None:
-            return fuller(model, twin, look, found)
-        if search.nameless is not None:
-            return search.nameless
-        more = [forward_parameters(model)[name] for name in list(search.asked)[asked:]]
-        if not more:
-            break
-        wanted = [*wanted, *(p for p in more if p not in wanted)]
+    for without in (False, True) if any(forward_parameters(model)[n].default is not inspect.Parameter.empty for n in masks) else (False,):
+        if without:  # one that may be left out, and is for another kind of attention
+            fixed = fixed[0], {n: v for n, v in fixed[1].items() if n not in masks or forward_parameters(model)[n].default is inspect.Parameter.empty}
+            search, wanted = _Search(twin, fixed), required(model, fixed)
+        for _ in range(MORE):
+            asked = len(search.asked)
+            found = search.run(model, look, wanted)
+            if found is not None:
+                return fuller(model, twin, look, found)
+            if search.nameless is not None:
+                return search.nameless
+            more = [forward_parameters(model)[name] for name in list(search.asked)[asked:]]
+            if not more:
+                break
+            wanted = [*wanted, *(p for p in more if p not in wanted)]
     if open_ and (found := held()) is not None:
         return found
     if (found := search.supplied(model, look)) is not None:

@@ -136,6 +136,23 @@ class LowerTriangularMask(AttentionBias):
     """Causal."""
 
 
+class BlockDiagonalMask(AttentionBias):
+    """Sequences one behind another in a batch of one, each of which sees its own keys alone."""
+
+    def __init__(self, queries: list[int], keys: list[int]) -> None:
+        self.queries, self.keys = queries, keys
+
+    @classmethod
+    def from_seqlens(cls, q_seqlen: Any, kv_seqlen: Any = None) -> BlockDiagonalMask:
+        """Of these lengths."""
+        return cls(list(q_seqlen), list(q_seqlen if kv_seqlen is None else kv_seqlen))
+
+    def seen(self) -> Tensor:
+        """[1, 1, all queries, all keys]"""
+        of_query, of_key = (torch.cat([torch.full((n,), i) for i, n in enumerate(lengths)]) for lengths in (self.queries, self.keys))
+        return (of_query[:, None] == of_key)[None, None]
+
+
 def memory_efficient_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_bias: Any = None, p: float = 0.0, scale: float | None = None, **_: Any
 ) -> Tensor:
@@ -145,7 +162,7 @@ def memory_efficient_attention(
     if query.dim() == 5:
         out = memory_efficient_attention(query.flatten(2, 3), key.flatten(2, 3), value.flatten(2, 3), attn_bias, p, scale)
         return out.reshape(query.shape[:4] + value.shape[4:])
-    bias = attn_bias if isinstance(attn_bias, Tensor) else None
+    bias = attn_bias.seen() if isinstance(attn_bias, BlockDiagonalMask) else attn_bias if isinstance(attn_bias, Tensor) else None
     return attend(query, key, value, scale, isinstance(attn_bias, LowerTriangularMask), bias=bias)
 
 
@@ -180,6 +197,7 @@ PADDING: dict[str, Any] = {"unpad_input": unpad_input, "pad_input": pad_input, "
 XFORMERS: dict[str, Any] = {
     "memory_efficient_attention": memory_efficient_attention,
     "AttentionBias": AttentionBias,
+    "BlockDiagonalMask": BlockDiagonalMask,
     "LowerTriangularMask": LowerTriangularMask,
     "SwiGLU": SwiGLU,
     "unbind": unbind,

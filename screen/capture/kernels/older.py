@@ -5,6 +5,8 @@ now passes (`forward_features(x)`, called with `attn_mask=None`). `None` and `Fa
 was meant; any other value is an error as before. `numpy.float` and the like were other names of Python's own types until NumPy 1.24 took them away:
 https://numpy.org/doc/stable/release/1.20.0-notes.html#using-the-aliases-of-builtin-types-like-np-int-is-deprecated
 `torch._six` held names of Python's own types until torch 2.0: https://github.com/pytorch/pytorch/blob/v1.13.1/torch/_six.py
+`timm.models.layers` became `timm.layers` in timm 0.9, which keeps the old name, but none of the modules in it:
+https://github.com/huggingface/pytorch-image-models/blob/v0.9.0/timm/models/layers/__init__.py
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import builtins
 import collections.abc
 import functools
+import importlib
 import inspect
 import math
 import re
@@ -29,6 +32,7 @@ _UNKNOWN = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'"
 
 _SIX = ModuleType("torch._six")
 vars(_SIX).update(container_abcs=collections.abc, string_classes=(str, bytes), int_classes=int, inf=math.inf, nan=math.nan)
+_LAYERS = "timm.models.layers."
 _LEFT_OUT = "__screen_left_out__"
 _ALIAS = re.compile(r"module 'numpy' has no attribute '(float|int|complex|object|str|bool)'")
 _left_out: dict[tuple[str, str], None] = {}
@@ -48,6 +52,15 @@ def leave_out(error: BaseException) -> bool:
         sys.modules[_SIX.__name__] = _SIX
         _made.undone_by(functools.partial(sys.modules.__delitem__, _SIX.__name__))
         _made.tell(f"`{_SIX.__name__}`, which this version of torch lacks, has Python's own types")
+        return True
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(_LAYERS):
+        name = str(error.name)
+        try:
+            sys.modules[name] = importlib.import_module(f"timm.layers.{name.removeprefix(_LAYERS)}")
+        except ImportError:
+            return False
+        _made.undone_by(functools.partial(sys.modules.__delitem__, name))
+        _made.tell(f"`{name}`, which this version of timm lacks, is its `timm.layers.{name.removeprefix(_LAYERS)}`")
         return True
     said = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
     if said is None or "." not in said[1] or not _takes(said[1], said[2]):

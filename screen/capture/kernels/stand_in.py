@@ -146,6 +146,8 @@ def _lacking(module: str) -> Callable[[str], Any]:
         if name.startswith("__"):
             raise AttributeError(name)
         full = f"{module}.{name}"
+        if full in TABLE:  # `import xformers.ops`, and then `xformers.ops.fmha.…`
+            return importlib.import_module(full)
         if module.partition(".")[0] == "triton":
             return _Compiler(full)
 
