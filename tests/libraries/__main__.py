@@ -249,6 +249,7 @@ def page(found: Page) -> str:
         "|---|---|---|---|---|---|---|---|---|",
         *(found.rows[library] for library in sorted(found.rows)),
         "",
+        *(f"{library}: {note}\n" for library in sorted(found.rows) if (note := _note(library))),
         "## What is not read",
         "",
         "| library | target | reason |",
@@ -260,6 +261,11 @@ def page(found: Page) -> str:
         ", ".join(name for library in sorted(found.rows) for name in found.bare.get(library, [])) + ".",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _note(library: str) -> str:
+    """What its table says of what was measured before."""
+    return str(tomllib.loads((HERE / f"{library}.toml").read_text(encoding="utf-8")).get("note", "")).strip()
 
 
 def _cell(text: str) -> str:
