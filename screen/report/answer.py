@@ -270,10 +270,15 @@ def _because(report: Report, channel: Channel) -> str:
     needs = _needs(report, channel.conditions) if channel.state == "conditional" else []
     if channel.state == "conditional" and channel.conditions:
         return f"safe if {words.listed(needs)}" if needs else "the recipe meets that"
-    if channel.reason.lower().startswith(EXPECTED_TO_FAIL) and channel.risk is not None:
+    if _by_recipe(channel) and channel.risk is not None:
         return f"risk {channel.risk:.2g} under this recipe"
     found = _finding(report, channel)
     return lower((found.said if found is not None else channel.reason).rstrip("."))
+
+
+def _by_recipe(channel: Channel) -> bool:
+    """Whether a channel is open for its risk under the recipe, and not by structure."""
+    return channel.reason.lower().startswith(EXPECTED_TO_FAIL)
 
 
 def _rates(report: Report) -> tuple[str, ...]:
@@ -282,7 +287,9 @@ def _rates(report: Report) -> tuple[str, ...]:
     said = [f"{f'{words.RISKS[name]}: ' if place and name in words.RISKS else ''}{text}" for place, (name, text) in known]
     stated = _too_large(report)
     if said and stated is not None:
-        said[0] += f"; the recipe's {rate(stated)} is above that{'' if report.verdict == 'unstable' else ', where runs went both ways'}"
+        said[0] += f"; the recipe's {rate(stated)} is above that{', where runs went both ways' if report.verdict == 'stable' else ''}"
+    if said and report.verdict == "unstable" and any(c.state == "open" and not _by_recipe(c) for c in report.channels):
+        said[0] += "; the verdict does not hang on the rate"
     return tuple(said)
 
 
@@ -311,6 +318,10 @@ def _both(part: SidesPart) -> str:
     def amount(value: float) -> str:
         return rate(value) if part.item == "lr" else f"{float(f'{value:.2g}'):,g}{' steps' if part.item.endswith('steps') else ''}"
 
+    if part.item == "z_loss":
+        return f"{what}{part.when_kind} with one, {part.when_harsh} without"
+    if part.fails_from == 0 and part.kind > part.harsh:
+        return f"{what}{part.when_kind} from {amount(part.holds_to)} on, {part.when_harsh} without"
     holds, fails = amount(part.holds_to), amount(part.fails_from)
     kind, harsh = (f"up to {holds}", "above") if part.kind < part.harsh else (f"from {holds} on", "below")
     return f"{what}{part.when_kind} {kind}, {part.when_harsh} {harsh}{'' if holds == fails else f' {fails}'}"

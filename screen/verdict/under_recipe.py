@@ -93,7 +93,8 @@ def _depends(channel: ChannelState, found: Dependence, recipe: Recipe, fails_fro
         side = "above" if found.holds_below else "below"
         foreign = _foreign(recipe) if found.item == "lr" else ""
         why = foreign.removesuffix(".") if foreign else f"it depends on the {what}, which is not stated"
-        reason = f"{why}: expected to fail {side} {fails_from:.2g}."
+        where = "without it" if found.item == "z_loss" or (fails_from == 0 and not found.holds_below) else f"{side} {fails_from:.2g}"
+        reason = f"{why}: expected to fail {where}."
     return replace(channel, state="conditional", reason=reason, conditions=channel.conditions or ("not-stated",))
 
 

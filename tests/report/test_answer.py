@@ -15,7 +15,7 @@ from screen.report.answer import answer, line, rate
 from screen.report.build import Request, assemble, not_judged, several
 from screen.report.formats import text as text_format
 from screen.report.formats.markdown import LIMIT
-from screen.report.schema import ChangePart, ClaimPart, FindingPart, MeasuredPart, Report, State
+from screen.report.schema import ChangePart, ClaimPart, FindingPart, MeasuredPart, Report, SidesPart, State
 from screen.structure.types import HollowNorm
 from screen.verdict.channels import CHANNELS, fold
 from screen.verdict.conditions import CONDITIONS
@@ -169,6 +169,26 @@ def test_a_learning_rate_that_is_larger_than_what_is_expected_to_train_is_told_b
     between = _under(h.post(), recipe.model_copy(update={"lr": float(most) * 1.15}))
     assert between.verdict == "stable" and answer(between).rates[0].endswith("is above that, where runs went both ways")
     assert answer(between).verdict == "not expected to fail with this recipe, but its learning rate leaves no room"
+    open_head = answer(between.model_copy(update={"verdict": "conditional"}))  # its risk may be any
+    assert open_head.rates[0].endswith("is above that")
+
+
+def test_a_rate_beside_a_verdict_that_no_rate_mends_says_so() -> None:
+    for report, said in ((report_of(h.none()), True), (_under(h.pre(), Recipe(optimizer="adamw", lr=1.0, weight_decay=0.0)), False)):
+        claims = [_rate("all", 1e-3, 1e-3)]
+        assert report.verdict == "unstable"
+        assert answer(report.model_copy(update={"claims": claims})).rates[0].endswith("the verdict does not hang on the rate") is said
+
+
+def test_a_z_loss_is_there_or_not() -> None:
+    report = _under(h.pre(), Recipe(lr=1e-3))
+    part = SidesPart(item="z_loss", holds_to=9e-17, fails_from=0.0, kind=1e-4, harsh=0.0, when_kind="conditional", when_harsh="unstable")
+    steps = part.model_copy(update={"item": "warmup_steps", "holds_to": 5.0, "kind": 10_000.0})
+    both = report.recipe.model_copy(update={"decides": [part, steps]})  # type: ignore[union-attr]
+    assert answer(report.model_copy(update={"recipe": both})).sides == (
+        "z-loss, which is not stated: conditional with one, unstable without",
+        "warm-up, which is not stated: conditional from 5 steps on, unstable without",
+    )
 
 
 def test_what_a_change_brings_stands_under_it() -> None:

@@ -144,6 +144,13 @@ def test_a_type_that_decides_alone_is_named_and_has_two_sides() -> None:
     assert sides(seen, Recipe(), lambda recipe: "stable") == ()
 
 
+def test_what_is_there_or_not_has_no_value_below_which_it_fails() -> None:
+    for item, kind, flips in (("z_loss", 1e-4, 9e-17), ("warmup_steps", 1e4, 0.0)):
+        found = Dependence(item, flips, 0.0, False, "O", kind, 0.0)
+        reason = _alone(ChannelState("O", "out_of_scope", ""), replace(SEEN, missing=(item,), depends=(found,))).reason
+        assert reason.endswith(", which is not stated: expected to fail without it.")
+
+
 def test_clipping_of_queries_and_keys_guards_logits() -> None:
     found = _alone(ChannelState("L", "conditional", "", conditions=("bounded-logits",)), SEEN, ORDINARY.model_copy(update={"qk_clip": 100.0}))
     assert found.state == "guarded" and found.reason.startswith("guarded by the stated QK-clip at 100:")
