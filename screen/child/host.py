@@ -221,7 +221,7 @@ class Host:
                 self._control.sendall(frame("stack", pid=pid))
             elif hasattr(signal, "SIGUSR2"):
                 os.kill(pid, signal.SIGUSR2)
-            time.sleep(0.1)
+            time.sleep(0.25)
 
     # -- plumbing ----------------------------------------------------------------------------------------------------------------
 

@@ -68,6 +68,8 @@ def _beside(plain: Plain, graph: Graph, seen: Capture, name: str) -> Beside:
         return Beside(doubt=f"{WHERE} it was not built: {told.reason}")
     if told.output is None:
         return Beside(differs=f"{WHERE} it raises `{told.reason}`")
+    if plain.output is not None and apart(told.output, plain.output) > SAME:
+        return Beside(differs=f"{WHERE} it gives something else than beside the trace")
     own = _with_buffers(plain, graph, told)
     return Beside(own, told=told)
 

@@ -177,7 +177,7 @@ def test_copies_that_stand_for_others_are_compared_with_nothing() -> None:
     [
         ("return x * torch.rand(1)", "`rand` does not follow from its operands"),
         ("return x.bfloat16().float()", ""),
-        ("self.calls = getattr(self, 'calls', 0) + (not x.is_meta); return x * max(self.calls, 1)", "its second call gives something else"),
+        ("self.seen = getattr(self, 'seen', 0) + x.sum(); return x + self.seen", "a later call of it gives something else"),
         ("return x if x.sum() > 0 else x * 2", "values of its data decide what it does"),
         ("return x / 0", "its output is no finite number"),
     ],

@@ -179,12 +179,13 @@ def seeded(seed: int) -> None:
         numpy.seed(seed)
 
 
-def made(order: Mapping[str, Any], module: Any, seed: int) -> nn.Module:
-    """The model, its floats in float32, from a seed."""
+def made(order: Mapping[str, Any], module: Any, seed: int | None) -> nn.Module:
+    """The model, its floats in float32. `seed`: None to go on with the random numbers that there are."""
     import copy
 
     entry = meant(["named", "", order["entry"]], module)
-    seeded(seed)
+    if seed is not None:
+        seeded(seed)
     model = copy.deepcopy(entry) if order["kwargs"] is None else entry(**{key: meant(value, module) for key, value in order["kwargs"]})
     found = model.get_submodule(order["part"]) if order["part"] else model
     if not isinstance(found, nn.Module):
@@ -323,7 +324,7 @@ def often(again: Callable[[], Any]) -> list[Any]:
 def ran(order: Mapping[str, Any], module: Any, found: dict[str, Any], move: Callable[[], None]) -> None:
     """Fill `found` with what the model gives: once, more often, and in training, where nothing is left out at random. `move`: the clock."""
     seed = order["seed"]
-    members = [made(order, module, seed + number) for number in range(order["count"])]
+    members = [made(order, module, seed + number if number else None) for number in range(order["count"])]
     blocks = Blocks(members, order["fed"], order["copies"])
     found["keys"] = filled(blocks.named, order["weights"], seed)
     buffers, size = list[tuple[str, str, tuple[int, ...], str]](), 0
@@ -382,6 +383,7 @@ def main(folder: str) -> None:
     for name, order in told["orders"].items():
         found: dict[str, Any] = {"stage": "load", "reason": ""}
         try:
+            seeded(order.get("seed", 0))
             module = imported(order["file"], order["module"]) if module is None else module
             move()
             ran(order, module, found, move)
