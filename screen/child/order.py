@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from screen.capture.build import python_file
 from screen.capture.build.built import Built
 from screen.capture.build.configs import Given
-from screen.capture.trace.loop import Loop
+from screen.capture.trace.loop import Loop, own_name
 from screen.child.protocol import Request
 from screen.child.real import call_of, entry_of
 from screen.graph import COPIES
@@ -65,7 +66,7 @@ def order_of(request: Request, built: Built, weights: Sequence[str], seed: int) 
         "fed": list(loop.fed) if loop is not None else [],
         "copies": COPIES,
         "weights": list(weights),
-        "buffers": [name for name, _ in built.model.named_buffers(remove_duplicate=False)],
+        "buffers": [own_name(name) for name, _ in built.model.named_buffers(remove_duplicate=False)],
         "args": [_said(value, module) for value in inputs],
         "kwargs_of_forward": [(key, _said(value, module)) for key, value in named.items()],
         "seed": seed,
@@ -105,10 +106,15 @@ def _is_set(value: Any, field: dataclasses.Field[Any]) -> bool:
 
 
 def _named(value: Any, module: ModuleType) -> Any:
-    name = getattr(value, "__qualname__", "")
-    if not name or "<" in name:
-        raise Unsaid(f"it is given `{name}`")
-    return ["named", "" if value.__module__ == module.__name__ else value.__module__, name]
+    """A class or a function by the place where it is found again."""
+    home = "" if value.__module__ == module.__name__ else value.__module__ or ""
+    for name in (value.__qualname__, value.__name__):
+        found: Any = sys.modules.get(home) if home else module
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is value:
+            return ["named", home, name]
+    raise Unsaid(f"it is given `{value.__qualname__}`")
 
 
 __all__ = ["Unsaid", "order_of"]

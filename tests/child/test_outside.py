@@ -64,7 +64,7 @@ def test_a_model_is_made_there_of_what_it_is_made_of_here(host: Host, tmp_path: 
     (request,), error = _orders(host, f"{tmp_path / 'model.py'}::Model")
     assert error == ""
     (order,) = (request.outside or {}).values()
-    assert order["kwargs"] == [("cfg", ["called", ["named", "", "Settings"], [("width", 16)]])] and order["count"] == 4
+    assert order["kwargs"] == [["cfg", ["called", ["named", "", "Settings"], [["width", 16]]]]] and order["count"] == 4
     (found,) = host.capture(request).outside.values()
     told = outside_from_json(dict(found))
     assert told.stage == "" and told.output is not None and told.still and len(told.later) > 1 and len(told.training) == 3
