@@ -240,6 +240,10 @@ RULES: dict[str, Rule] = {
     "expanded weights": lambda p, x: p.o((torch.softmax(p.q(p.n(x)) @ p.k(p.n(x)).mT, -1).unsqueeze(1) @ p.v(p.n(x)).unsqueeze(1)).squeeze(1)),
     "dropout": lambda p, x: F.dropout(p.ffn(x), 0.1, training=True),
     "dropout, off": lambda p, x: F.dropout(p.ffn(x), p=0.1, training=False),
+    "over queries, and a dropout": lambda p, x: p.o(F.dropout(torch.softmax(p.q(p.n(x)) @ p.k(p.n(x)).mT, -2), 0.1, False) @ p.v(p.n(x))),
+    "over keys, times a number": lambda p, x: p.o((2.0 * torch.softmax(p.q(p.n(x)) @ p.k(p.n(x)).mT, -1)) @ p.v(p.n(x))),
+    "over its Frobenius norm, axes by place": lambda p, x: _two(p, x, p.w / torch.norm(p.w, 2, (-2, -1)), p.w2 / torch.norm(p.w2, "fro", (0, 1))),
+    "over its spectral norm, by a sum": lambda p, x: F.linear(p.n(x), p.w[:16] / (p.vector * (p.w[:16] @ p.vector)).sum()),
 }
 
 

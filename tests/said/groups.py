@@ -12,6 +12,7 @@ from unittest.mock import patch
 from screen.calculi.bounds.expr import sym
 from screen.calculi.meanfield.first_update import FirstUpdate
 from screen.calculi.meanfield.start import Start
+from screen.facts.claims.claim import Claim, Measured
 from screen.facts.record import Facts
 from screen.recipe import Recipe
 from screen.rule import RuleFault, RuleRun
@@ -101,6 +102,12 @@ def _analyses(facts: Facts, part: str, field: str, value: Any) -> Facts:
     return h.claimed(replace(facts, analyses={k: of(a) for k, a in facts.analyses.items()}))
 
 
+def refuted(facts: Facts, why: str) -> Facts:
+    """Where the module, run plainly, is not what was traced."""
+    claim = Claim("replay", "start", "measured", True, reason=why, measured=Measured(0.3, False))
+    return replace(facts, claims=facts.claims.with_all([*facts.claims, claim]))
+
+
 WAYS: dict[str, tuple[dict[str, tuple[Any, ...]], Callable[[Facts, str, Any], Facts]]] = {
     "all": (OF_SUBLAYER, lambda f, n, v: _kinds(f, lambda k: replace(k, sublayers=tuple(replace(s, **{n: v}) for s in k.sublayers)))),
     "last": (OF_SUBLAYER, lambda f, n, v: _kinds(f, lambda k: _last(k, n, v))),
@@ -116,6 +123,9 @@ MORE: dict[str, Changed] = {
     f"{what}.{field}-{n}": lambda f, way=way, field=field, value=value: way(f, field, value)  # type: ignore[misc]
     for what, (table, way) in WAYS.items() for field, values in table.items() for n, value in enumerate(values)
 }  # fmt: skip
+REPLAYS = ("its outputs differ by 0.3", "its gradients differ by 0.3")
+"""Why the traced program is not the module."""
+MORE |= {f"replay.start-{n}": lambda f, why=why: refuted(f, why) for n, why in enumerate(REPLAYS)}  # type: ignore[misc]
 ALL = {**CHANGES, **MORE}
 KINDS = {kind: [name for name in ALL if name.startswith(f"{kind}.")] for kind in dict.fromkeys(name.partition(".")[0] for name in ALL)}
 """What is changed -> its changes: streams as often as claims."""

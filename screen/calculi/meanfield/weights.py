@@ -43,7 +43,7 @@ class Weights:
     def slice_of(self, node: int) -> tuple[int, int | None]:
         """The parameter behind a node and the last cut of it, None for the whole."""
         cut: int | None = None
-        while self.graph.nodes[node].op != "parameter" and self.graph.nodes[node].inputs:
+        while self.graph.nodes[node].inputs:
             if ops.CLASSES.get(self.graph.nodes[node].op) == "part":
                 cut = node if cut is None else cut
             node = self.graph.nodes[node].inputs[0]
