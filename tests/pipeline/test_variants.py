@@ -59,19 +59,33 @@ def test_what_training_drops_is_no_other_program_and_what_it_computes_is(tmp_pat
 
 
 def test_another_program_is_another_model_where_it_violates_more(tmp_path: Path) -> None:
-    graph, found = _programs(tmp_path, "(self.map(y) if self.training else y)")
-    trained = found["training"]
+    graph, found = _programs(tmp_path, "(self.map(y) if x.shape[1] < 100 else y)")
+    larger = found["size"]
 
     def violated(one: Graph) -> dict[str, str]:
-        return {"G101": "It is wrong.", "G127": "It drops."} if one is trained else {"R201": "It grows."}
+        return {"G101": "It is wrong."} if one is larger else {"R201": "It grows."}
 
     told = others(graph, found, violated)
-    assert told.differs == "in training it is another program, which violates G101: It is wrong" and told.one == {"call", "size"}
-    assert others(graph, found, lambda one: {"R201": "It grows."}) == Elsewhere("", frozenset({"call", "size"}), "")
-    assert others(graph, {"training": graph}, violated) == Elsewhere("", frozenset({"training"}), "")
-    assert others(graph, {"training": trained}, lambda one: {"G127": ""} if one is trained else {}).differs == ""
+    assert told.differs == "at another size of its inputs it is another program, which violates G101: It is wrong" and told.one == {"call"}
+    assert others(graph, found, lambda one: {"R201": "It grows."}) == Elsewhere("", frozenset({"call", "training"}), "")
+    assert others(graph, {"size": graph}, violated) == Elsewhere("", frozenset({"size"}), "")
 
     def fails(one: Graph) -> dict[str, str]:
         raise ValueError
 
-    assert others(graph, found, fails).doubt == "in training it is another program, which cannot be analysed"
+    assert others(graph, found, fails).doubt == "at another size of its inputs it is another program, which cannot be analysed"
+
+
+def test_what_it_is_in_training_is_judged_already_and_not_asked_of_the_rules(tmp_path: Path) -> None:
+    graph, found = _programs(tmp_path, "(self.map(y) if self.training else y)")
+    trained = found["training"]
+    assert others(graph, {"training": trained}, lambda one: {"G101": ""} if one is trained else {}) == Elsewhere("", frozenset(), "")
+
+
+def test_a_train_of_its_own_is_another_program(tmp_path: Path) -> None:
+    own = "(y if self.bare else self.map(y))\n    bare = False\n    def train(self, mode=True):\n        self.bare = mode\n        return super().train(mode)"
+    graph, found = _programs(tmp_path, own)
+    other = found["train"]
+    assert not same(graph, other, "train")
+    told = others(graph, {"train": other}, lambda one: {"G101": "It is wrong."} if one is other else {})
+    assert told.differs == "behind its own `train` it is another program, which violates G101: It is wrong"
