@@ -124,8 +124,8 @@ class Reading:
     def beyond(self, node: Node) -> Value | None:
         """The value of a node that is no part of the branch and not of its stream: another stream's last state, or an argument."""
         if self.foreign.holds(node.index):
-            layout = self.foreign.layouts.get(node.index) or stream_layout(node.shape or (1,), -1)
-            return self._given(layout, self.foreign.moments(node.index))
+            known = self.foreign.layouts.get(node.index) or stream_layout(node.shape or (1,), -1)
+            return self._given(known, self.foreign.moments(node.index))
         layout = argument_layout(self.graph, node)
         if layout is None:
             return None
