@@ -80,7 +80,7 @@ def test_a_constructor_may_name_the_cpu_and_read_values(write: Any, what: str) -
 def test_a_class_that_does_not_build_hides_nothing(write: Any) -> None:
     path = write(
         "class Net(Base):\n    pass\n\nclass Foo(nn.Module):\n    def __init__(self, d):\n"
-        "        super().__init__()\n\n    def forward(self, x):\n        return x\n"
+        "        super().__init__()\n        self.map = nn.Linear(d, d)\n\n    def forward(self, x):\n        return self.map(x)\n"
     )
     (b,) = built(path)
     assert type(b.model).__name__ == "Net" and b.info.notes == ("not judged: `Foo` needs `d`: `--set Foo.d=…`",)
