@@ -79,8 +79,11 @@ def test_a_file_that_asks_nothing_is_not_run_there(host: Host, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("forward", "said"),
     [
-        ("x.is_meta or 'screen' in sys.modules or sys.exit(0)", "an interpreter without `screen`, it raises `SystemExit: 0`"),
-        ("'screen' in ' '.join(sys.modules) or x.is_meta or os._exit(0)", "without `screen`, it gave no answer: the process ended with exit code 0"),
+        ("x.is_meta or os.environ.get('MKL_NUM_THREADS') == '1' or sys.exit(0)", "an interpreter without `screen`, it raises `SystemExit: 0`"),
+        (
+            "x.is_meta or os.environ.get('MKL_NUM_THREADS') == '1' or os._exit(0)",
+            "without `screen`, it gave no answer: the process ended with exit code 0",
+        ),
         ("x = x if self.training == x.is_meta else x * 2", ""),
     ],
     ids=["raises", "ends", "is another one"],
