@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from screen.recipe import Recipe
+from screen.recipe.recipe import DECOUPLED
 from screen.report import groups, words
 from screen.report.annotation import file_of
 from screen.report.groups import worth_reading
@@ -219,8 +219,10 @@ def _change(report: Report, what: str, same: list[FindingPart]) -> Change:
 
 def _left(report: Report, what: str) -> str:
     """An option without the part that the recipe has taken."""
-    recipe = Recipe() if report.recipe is None else Recipe.model_validate(report.recipe.values)
-    return what.removesuffix(f"; or {DECAY}") if recipe.decays and recipe.is_decoupled else what
+    values = {} if report.recipe is None else report.recipe.values
+    decay, optimizer = values.get("weight_decay", values.get("weight_decay_on")), values.get("optimizer")
+    apart = values.get("decoupled", isinstance(optimizer, str) and optimizer in DECOUPLED)
+    return what.removesuffix(f"; or {DECAY}") if isinstance(decay, int | float) and decay > 0 and apart is True else what
 
 
 def _nothing(report: Report, what: str, channels: set[str]) -> str:
