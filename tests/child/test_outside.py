@@ -99,7 +99,7 @@ import os, sys
 words = [*sys.modules, *sys.argv, *os.environ, *os.environ.values(), open("/proc/self/cmdline").read(), __name__]
 where = os.environ.get("PYTHONHASHSEED"), os.environ.get("HF_HUB_OFFLINE"), os.environ.get("SCREEN_TEST_TOKEN")
 class Model: pass
-ours = [word for word in words if 'screen' in word.lower() and '/' not in word]
+ours = [word for word in words if 'screen' in word.lower() and '/' not in word and not word.startswith('__editable__')]  # every interpreter has that
 raise ValueError(f"{ours} {where} {sys.argv == [__file__]} {sys._getframe(1).f_code.co_filename}")
 """
 

@@ -83,8 +83,8 @@ def test_what_it_is_in_training_is_judged_already_and_not_asked_of_the_rules(tmp
 
 
 def test_a_train_of_its_own_is_another_program(tmp_path: Path) -> None:
-    own = "(y if self.bare else self.map(y))\n    bare = False\n    def train(self, mode=True):\n        self.bare = mode\n        return super().train(mode)"
-    graph, found = _programs(tmp_path, own)
+    own = ["    bare = False", "    def train(self, mode=True):", "        self.bare = mode", "        return super().train(mode)"]
+    graph, found = _programs(tmp_path, "\n".join(["(y if self.bare else self.map(y))", *own]))
     other = found["train"]
     assert not same(graph, other, "train")
     told = others(graph, {"train": other}, lambda one: {"G101": "It is wrong."} if one is other else {})
