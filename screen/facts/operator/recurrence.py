@@ -257,7 +257,7 @@ def _as_before(reader: Reader, last: int) -> int:
             if len(again) != 1:
                 break
             end = again[0]
-        if end != last:
+        if end != last and (last == adds[-1] or end in reader.chains.edges.norms.by_node):
             return end
     return last
 
