@@ -46,7 +46,8 @@ BRANCH = {
     "SecondNormUnused": lambda m, x: [m.attn(m.norm1(x)), m.ff(x)],
 }
 BRANCH.update(dict.fromkeys((
-    "AlphaWithoutNorm", "MagnitudePreserving", "OneSidedCap", "CapWithoutDivision", "ShareOverQueries", "CosineOverTokens", "CosineByKeysAlone", "TemperatureFloor", "NormAgain"), single("norm1:attn", "norm2:ff")))
+    "AlphaWithoutNorm", "MagnitudePreserving", "OneSidedCap", "CapWithoutDivision", "ShareOverQueries", "CosineOverTokens",
+    "CosineByKeysAlone", "TemperatureFloor", "NormAgain"), single("norm1:attn", "norm2:ff")))
 BRANCH.update({
     "BranchClamped": lambda m, x: [m.attn(m.norm1(x)).clamp(-10, 10), m.ff(m.norm2(x)).clamp(-10, 10)],
     "BranchClampedFromAbove": lambda m, x: [m.attn(m.norm1(x)).clamp(max=10), m.ff(m.norm2(x)).clamp(max=10)],
