@@ -14,7 +14,7 @@ from tests.adversary.rounds import _measure
 from tests.adversary.rounds._measure import hook_outputs
 from tests.adversary.rounds._streams import features, listed, lowest_is_mask, run, single
 
-FILES = ["blocks_a", "blocks_b", "models"]
+FILES = ["blocks_a", "blocks_b", "models", "more"]
 HERE = str(Path(__file__).parent)
 _measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|norm_weight|logit_scale|\w*(norm|ln)\w*\.(gamma|weight|scale))$")
 lowest_is_mask()
@@ -38,7 +38,8 @@ BRANCH = {
     "CachedDecoderLayer": hook_outputs("o_proj", "mlp"), "HeadNormDecoder": single("ln1:attn", "ln2:mlp"),
     "ReorderedNormDecoder": hook_outputs("post_attention_norm", "post_ffn_norm"), "CappedSandwich": hook_outputs("post_norm", "post_ffn_norm"),
     "GatedAttentionLayer": hook_outputs("o_proj", "mlp"), "LearnedSinks": hook_outputs("out", "down"),
-    "DifferentialHeads": hook_outputs("out_proj", "mlp"), "GatedRetention": hook_outputs("o", "ffn"), "SharedAndRoutedExperts": single("attn_norm:attn", "ffn_norm:moe"),
+    "DifferentialHeads": hook_outputs("out_proj", "mlp"), "GatedRetention": hook_outputs("o", "ffn"),
+    "SharedAndRoutedExperts": single("attn_norm:attn", "ffn_norm:moe"),
     "WindowedCosine": hook_outputs("norm1", "norm2"), "AdaptiveZeroLayer": modulated,
     "MixerOfSeries": single("norm_t:over_time", "norm_f:feat"),
     "GroupNormOverPlaces": lambda m, x: [m.mix(x.mT), m.mlp(m.norm2(x.mT + m.mix(x.mT)))],
@@ -55,7 +56,8 @@ BRANCH.update({
 LOGITS = {"DifferentialHeads": both}
 WITNESS = {"CosineByKeysAlone": lambda m, x: _measure.scale_(m, 1e6, "to_q")}
 ZEROED, DRAWN = {"SecondNormUnused", "CrossNetwork", "IntoUnitBallWrongSide"}, set()
-DEPTHS = dict.fromkeys(("MagnitudePreserving", "BothTermsGated", "SquashedInsteadOfNormed", "TimeConditioned", "ChannelsShuffled"), (24, 48, 96, 192))
+DEPTHS = dict.fromkeys(("MagnitudePreserving", "BothTermsGated", "SquashedInsteadOfNormed", "TimeConditioned", "ChannelsShuffled",
+                        "LongSkipsOverRoot", "LongSkipsAveraged"), (24, 48, 96, 192))
 
 # what forgets its first layers: the last layers are then the same ones at every depth, so that draws are no noise
 REVERSED = {"BothTermsGated"}
