@@ -119,6 +119,13 @@ class ShallowLongSkipsTwice(ShallowLongSkips):
         return x
 
 
+class PeakAdded(Layer):
+    """The largest value over places is added to all of them, unweighed."""
+
+    def forward(self, x):
+        return super().forward(x + x.amax(dim=1, keepdim=True))
+
+
 _M = dict(kind="model", softmax=True, logits_bounded={0: False})
 TRUTH = {
     "ShallowLongSkips": dict(_M, growth_fixed="polynomial", depth=8, why="gain 1 + n/2; n/2 held states, each at most linear: a square."),
@@ -127,4 +134,6 @@ TRUTH = {
     "LongSkipsAveraged": dict(_M, identity_gain=1.0, growth_fixed="bounded", depth=8, why="each mean forgets by half, and the last ones hold the first states; those between are linear."),
     "NestedStages": dict(_M, growth_fixed="polynomial", depth=8, why="gain n/2; the same as long skips."),
     "ShallowLongSkipsTwice": dict(_M, growth_fixed="exponential", depth=8, why="gain 3 * 2**(n/2) - 2: the second half doubles a layer."),
+    "PeakAdded": dict(kind="block", growth_fixed="exponential", gradient_law="exponential", softmax=True, logits_bounded={0: False},
+                      why="no weight stands between: where all places are alike the stream is doubled."),
 }
