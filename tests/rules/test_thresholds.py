@@ -183,6 +183,11 @@ def quarters(*ends: float) -> str:
     return sequence(*(e for e in ends for _ in range(3)))
 
 
+def ends(*values: float) -> str:
+    """The law of a sequence of twelve whose first eighth and whose quarters end at these numbers."""
+    return sequence(*(v for v, times in zip(values, (2, 1, 3, 3, 3), strict=True) for _ in range(times)))
+
+
 def epsilon(eps: float) -> str:
     """What the weight before a norm is said to do to the norm's output."""
     call = Call("layer_norm", lambda x: F.layer_norm(x, (4,), eps=eps))
@@ -257,9 +262,9 @@ ROWS: tuple[Row, ...] = (
     ("facts.claims.derive.FEWEST", lambda n: risen(3.0, 2 * round(n / 2) if n > 7.9 else 6), False, True),
     ("facts.operator.recurrence.FEWEST", lambda n: sequence(*[1.0] * math.floor(n + 0.5)), "unknown", "constant"),
     ("facts.operator.recurrence.SETTLED", lambda s: quarters(1.0, 1.0, 1.0, s), "constant", "unknown"),
-    ("facts.operator.recurrence.SETTLING", lambda s: quarters(1.0, 2.0, 4.0, 4.0 * 2**s), "constant", "polynomial"),
-    ("facts.operator.recurrence.STEADY", lambda s: quarters(1.0, 2.0, 4.0, 4.0 * 2**s), "polynomial", "exponential"),
-    ("facts.operator.recurrence.FAST", lambda f: quarters(1.0, 1.0, f, f * f), "unknown", "exponential"),
+    ("facts.operator.recurrence.SETTLING", lambda s: ends(1, 8, 16, 32, 32 * 2**s), "constant", "polynomial"),
+    ("facts.operator.recurrence.STEADY", lambda s: ends(1, 8, 16, 32, 32 * 2**s), "polynomial", "exponential"),
+    ("facts.operator.recurrence.FAST", lambda f: ends(1, 1.1, 1.2, 1.2 * f, 1.2 * f * f), "unknown", "exponential"),
     ("facts.operator.recurrence.FALLING", lambda f: quarters(1.0, 1.0, 0.5, 0.5 * f), "decaying", "constant"),
     ("facts.operator.recurrence.FORGOTTEN", lambda kept: _told(Range(0.0, kept)), "decaying", "constant"),
     ("calculi.degrees.rules.LARGE_EPSILON", epsilon, "exact", "asymptotic"),
@@ -329,7 +334,8 @@ ELSEWHERE = {
     "verdict.risk.assess.HALVINGS": "how exactly a flip is found", "verdict.risk.channels.TINY": "of floats",
     "verdict.risk.channels.BLOCKS": "a unit", "verdict.risk.channels.STEP": "a factor that S_identity takes up",
     "verdict.risk.channels.STEP_POST": "a factor that S_post takes up", "verdict.risk.channels.COMPENSATED": "an exponent",
-    "verdict.risk.limits.SMALLEST": "an end of a search", "verdict.risk.limits.LARGEST": "tests/verdict/test_risk.py",
+    "verdict.risk.constants.SMALLEST": "an end of a search", "verdict.risk.constants.LARGEST": "tests/verdict/test_risk.py",
+    "rules.norm_of_its_own.MOST": "ops that are followed",
     "verdict.risk.constants.EXPECTED": "tests/verdict/test_risk.py", "verdict.risk.constants.RISKY": "tests/verdict/test_risk.py",
     "verdict.risk.setting.RECTIFIED": "steps that RAdam is worth",
     "verdict.risk.setting.ROOT_FROM": "a unit of a schedule", "verdict.under_recipe.OPENING": "tests/verdict/test_under_recipe.py",

@@ -12,6 +12,7 @@ grows like a power of k faster (leapfrog: k), and exponentially where it does.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -451,24 +452,41 @@ def _mean(ranges: Sequence[Range], end: Literal["low", "high"], per: int) -> flo
     return math.exp(min(total / max(len(logs) / per, 1), 700.0))
 
 
+BENT = "what branches add is carried on by another rule from one place on, which a deeper model has elsewhere"
+"""Why a sequence that rises in one of its parts alone, or ends to rise at once, has no law."""
+
+
 def _of_sequence(highs: Sequence[float], branches: int | None = None) -> Law | Unknown:
     """The law of a sequence, r_0 the last one's: of branches, or of blocks that hold so many `branches`. Growths are compared by the length of the
     part that they are of: six blocks have no four equal quarters."""
     branches = len(highs) if branches is None else branches
     if branches < FEWEST:
         return Unknown(f"{branches} branches are too few to read a law off")
-    ends = [math.ceil(len(highs) * part / 4) for part in (1, 2, 3, 4)]
-    quarter, half, late, whole = (max(highs[:end]) for end in ends)
+    ends = [math.ceil(len(highs) * part / 8) for part in (1, 2, 4, 6, 8)]
+    early, quarter, half, late, whole = (max(highs[:end]) for end in ends)
+    rising = half > quarter * SETTLED  # in the second quarter
+    slowing = not rising or math.log(half / quarter) * (ends[1] - ends[0]) < STEADY * math.log(quarter / early) * (ends[2] - ends[1])
     if whole <= half * SETTLED:
         third, tail = max(highs[len(highs) // 2 : len(highs) * 3 // 4]), max(highs[len(highs) * 3 // 4 :])
+        if not slowing:
+            return Unknown(BENT)
         return "decaying" if tail < 0.5 * half and tail < FALLING * third else "constant"  # what falls once and stays is carried on for good
-    before, last = math.log(late / half), math.log(whole / late) * (ends[2] - ends[1]) / max(ends[3] - ends[2], 1)
-    step = half <= quarter * SETTLED and whole <= late * SETTLED  # in the third quarter
+    before, last = math.log(late / half), math.log(whole / late) * (ends[3] - ends[2]) / max(ends[4] - ends[3], 1)
+    step = not rising and whole <= late * SETTLED  # in the third quarter
     if step or (late <= half * SETTLED and not _keeps_rising(highs)):
         return Unknown("what branches add is carried on more than before from one place on: one step is no law")
+    if not rising:
+        return "polynomial" if _is_arithmetic([v for v in highs if v > half * SETTLED]) else Unknown(BENT)
     if last < STEADY * before:
-        return "constant" if last < SETTLING * before and quarter < half else "polynomial"
+        settles = last < SETTLING * before and quarter < half
+        return ("constant" if settles else "polynomial") if slowing else Unknown(BENT)
     return "exponential" if last > math.log(FAST) else Unknown(f"{branches} branches are too few to read a law off")
+
+
+def _is_arithmetic(values: Sequence[float]) -> bool:
+    """Whether each one is as much more than the one before: in a model that is deeper they go on so, from a later place."""
+    steps = [b - a for a, b in itertools.pairwise(values)]
+    return len(steps) > 1 and all(abs(step - steps[0]) <= EVEN * max(values) for step in steps)
 
 
 def _keeps_rising(highs: Sequence[float]) -> bool:
