@@ -39,7 +39,8 @@ def _of_channels(report: Report) -> Iterator[str]:
             yield f"R is closed beside growth that is {claim.value}"
     summed = {(s.name, k.id, sub.name) for s in report.streams for k in s.kinds for sub in k.sublayers if "C" in sub.positions}
     free = [c for c in _known(report, "output_bounded") if c.value is False and (c.stream, c.kind, c.sublayer) not in summed]
-    if states["R"] == "closed" and free:
+    ended = any(c.weights == "all" and c.value == "bounded" for c in _known(report, "growth"))  # by a norm at the end of each block
+    if states["R"] == "closed" and free and not ended:
         yield f"R is closed beside `{free[0].sublayer}`, whose output is not bounded"
     if states["L"] == "closed" and any(c.value is False for c in _known(report, "logits_bounded")):
         yield "L is closed beside logits that are not bounded"

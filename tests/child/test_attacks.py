@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from screen.child.host import Host
+from screen.child.launch import ENVIRONMENT
 from screen.child.protocol import Request
 from screen.child.results import silent
 from screen.child.sandbox import missing
@@ -87,8 +88,11 @@ TIME, MEMORY = 20.0, 3 << 30
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Host]:
-    with Host(preload=["torch._dynamo"]) as running:
-        yield running
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ENVIRONMENT:  # what a user's own does not say, a test before this one may have set
+            patch.delenv(name, raising=False)
+        with Host(preload=["torch._dynamo"]) as running:
+            yield running
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ ENVIRONMENTS = tomllib.loads((HERE / "environments.toml").read_text(encoding="ut
 @pytest.mark.parametrize("library", libraries())
 def test_a_table_is_whole(library: str, tmp_path: Path) -> None:
     table = tomllib.loads((HERE / f"{library}.toml").read_text(encoding="utf-8"))
-    assert table["environment"] in ENVIRONMENTS and set(table) <= {"environment", "imports", "targets", "options", "builders", "files"}
+    assert table["environment"] in ENVIRONMENTS and set(table) <= {"environment", "imports", "targets", "options", "builders", "files", "note"}
     names = [name for part in ("targets", "builders", "files") for name in table.get(part, {})]
     assert len(names) == len(set(names)) > 3 and set(table.get("options", {})) <= set(names)
     for target in targets(library, tmp_path, None):
@@ -31,11 +31,12 @@ def test_versions_are_pinned_where_models_come_from() -> None:
 
 def test_what_is_read_and_what_is_not() -> None:
     stream = {"depth": 3}
-    good = _read({"verdict": "stable", "error": None, "streams": [stream, stream]}, Result("lib", "good", False))
+    good, bad = Result("timm", "good", False), Result("timm", "bad", False)
+    assert _read({"verdict": "stable", "error": None, "streams": [stream, stream]}, good) == ""
     error = {"message": "it | fails", "file": "/a/b.py", "line": 7}
-    bad = _read({"verdict": "unknown", "reports": [{"error": None, "streams": []}, {"error": error, "streams": []}]}, Result("lib", "bad", False))
+    assert _read({"verdict": "unknown", "reports": [{"error": None, "streams": []}, {"error": error, "streams": []}]}, bad) == "it | fails"
     assert (good.read, good.blocks, bad.read, bad.where) == (True, 6, False, "b.py:7")
     found = Page()
-    found.add("lib", [good, bad])
+    found.add("timm", [good, bad])
     text = page(found)
-    assert "**1 of 2 targets are read.**" in text and "| lib | `bad` | it \\| fails (b.py:7) |" in text
+    assert "**1 of 2 targets are read.**" in text and "| timm | `bad` | it \\| fails (b.py:7) |" in text

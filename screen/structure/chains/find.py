@@ -97,7 +97,7 @@ class Chains:
             else:
                 length, edge, adds = chosen
                 before = table[edge.source]
-                passed = before.passed if self.edges.loosely else self.flow.keys[index]
+                passed = before.passed | self._own_key(index) if self.edges.loosely else self.flow.keys[index]
                 if edge.kind == "add" and self.edges.loosely:
                     passed = functools.reduce(operator.or_, (self.flow.keys[i] for i in self.others(edge)), passed)
                 table.append(Best(length, before.source, edge, adds, before.norms + (edge.kind == "norm"), passed))
@@ -152,6 +152,10 @@ class Chains:
             Edge(i, node, "add") for i in dict.fromkeys(self.flow.graph.nodes[node].inputs) if i not in listed and self.flow.data[i]
         )
         return self.into[node] + rest
+
+    def _own_key(self, node: int) -> int:
+        """The key op that a node is; none where it is no such op."""
+        return self.flow.keys[node] & ~functools.reduce(operator.or_, (self.flow.keys[i] for i in self.flow.graph.nodes[node].inputs), 0)
 
     def passed(self, node: int) -> int:
         """The key ops that what a chain carries to a node is made of."""
