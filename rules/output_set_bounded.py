@@ -13,7 +13,10 @@ quadratic penalty makes it finite only for branches of degree 1, or 2 below a th
 
 from __future__ import annotations
 
+import math
+
 from screen.facts.advice import norm_code
+from screen.facts.claims.derive import USEFUL
 from screen.facts.queries import (
     free_weight, grows_with_stream, growth_of, is_output_bounded, is_sum_normed, reads_grown_state, starts_at_zero, unproven,
 )  # fmt: skip
@@ -21,7 +24,7 @@ from screen.rule import (
     DECAY, Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )  # fmt: skip
 
-NEEDS = ("streams.kinds.sublayers", "analyses", "claims")
+NEEDS = ("streams.kinds.sublayers", "analyses", "claims", "state_bounds")
 RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", NEEDS, "Kan et al., theorem 2")
 
 BLOCK = """
@@ -53,7 +56,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = f"{name}: the sum is normalised, so that one step moves a normalised stream by at most twice the norm's size."
         assumes = ("the gains of norms are fixed", "the state before is normalised too: of the first block, by what stands before it")
         return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2γ per token, in rms", assumptions=assumes)
-    if bounded is not True and growth_of(facts, stream, "all") == "bounded":
+    if bounded is not True and growth_of(facts, stream, "all") == "bounded" and _is_narrow(facts, stream):
         message = f"{name}: what its block hands on is bounded whatever the weights, so that a block moves the stream by at most twice that."
         return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2b per token, in rms", assumptions=("the gains of norms are fixed",))
     if isinstance(bounded, Unknown):
@@ -66,6 +69,12 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         remedy = f"`x = x + f(norm(x))` with `norm = {norm_code(stream)}`, or that norm on the branch's output"
         return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, condition="bounded-weights")
     return _unbounded(facts, stream, sublayer, name, site)
+
+
+def _is_narrow(facts: Facts, stream: Stream) -> bool:
+    """Whether what bounds its states over all weights, as the norm that ends each block does, is a bound to rely on: a clamp at 1e4 is none."""
+    kept = [b for k in stream.kinds for s in k.sublayers if (b := facts.state_bounds.get((s.add, s.output))) is not None and b.always is True]
+    return bool(kept) and all(b.size is not None and b.size <= USEFUL * math.sqrt(stream.width or 1) for b in kept)
 
 
 def _is_held(facts: Facts, stream: Stream) -> bool:
