@@ -109,8 +109,9 @@ CENTRED = (
         (Part("linear_attention", "wide_eps", "lp1", twist="double_norm"),), depth=3, width=16, tokens=5, carry="in_place", end="centred"
     ),
     Design((Part("hand", "hand_layer", attend=Attend("hand", qk="full LayerNorm")),), depth=3, width=8, carry="in_place", end="centred"),
+    Design((Part("hand", "hand_rms", attend=Attend("hand")),), depth=3, width=8, carry="in_place", end="centred"),
 )
-"""Blocks that end with a centring: norms by hand begin in front of it. Their slopes were once said to be 0."""
+"""Blocks that end with a centring: norms by hand begin in front of it. Their slopes were once said to be 0, and maps behind them to read no mean."""
 
 
 @pytest.mark.parametrize("design", CENTRED, ids=lambda d: d.line)

@@ -52,7 +52,11 @@ def normed(walk: Walk, node: Node, norm: Norm) -> Value:
         return _by_channel(walk, call, norm, source)
     if norm.type not in ("layernorm", "rmsnorm", "l2"):
         return walk.lost(node, "a norm whose bound is not worked out (axes that include tokens, or another statistic)")
-    divisor = _fused(walk, node, norm) if fused else _by_hand(walk, node, norm) or _by_radius(norm)
+    if not fused and _is_centred_outside(walk, node, norm):  # the branch may read what has a mean: root mean squares are all that it divides by
+        norm = replace(norm, type="rmsnorm", centred=False)
+        divisor = _by_hand(walk, node, norm)
+    else:
+        divisor = _fused(walk, node, norm) if fused else _by_hand(walk, node, norm) or _by_radius(norm)
     if divisor is None:
         return replace(walk.lost(node, "a norm whose divisor was not read"), after="norm")  # what follows is its gain all the same
     made = _normalised(walk, source, norm, divisor)
@@ -184,6 +188,15 @@ def _by_hand(walk: Walk, node: Node, norm: Norm) -> Divisor | None:
 def _by_radius(norm: Norm) -> Divisor | None:
     """The divisor as the norm was recognised: how large its values are, and nothing of how small it gets."""
     return Divisor(1.0 / (norm.radius * math.sqrt(norm.size)), 1.0, 0.0) if norm.radius and norm.size > 0 else None
+
+
+def _is_centred_outside(walk: Walk, node: Node, norm: Norm) -> bool:
+    """Whether the mean of a layer norm by hand is taken away in front of what the branch reads, where blocks end with a centring, and not again."""
+    if not norm.centred or walk.branch.chains.edges.norms.by_node[node.index].source == norm.source:
+        return False
+    tops = [walk.graph.nodes[strip(walk.flow, i)] for i in node.inputs]
+    gained = [j for here in tops if here.op == "mul" and any(walk.flow.trained[j] for j in here.inputs) for j in here.inputs]
+    return not any(_is_centred(walk, i, norm) for i in (*node.inputs, *gained))
 
 
 def _read(walk: Walk, index: int, norm: Norm) -> tuple[Divisor | None, bool]:
