@@ -80,6 +80,26 @@ def test_heads_of_keys_and_values_that_queries_share_get_all_their_gradients(nam
     assert said.cosine == pytest.approx(wanted.cosine)
 
 
+APART = {
+    "one token before others": "torch.cat((k[:, :, :1], k[:, :, 1:]), dim=2)",
+    "one token behind others": "torch.cat((k[:, :, :-1], k[:, :, -1:]), dim=2)",
+    "two tokens before others": "torch.cat((k[:, :, :2], k[:, :, 2:]), dim=2)",
+}
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["one call", "two products"])
+@pytest.mark.parametrize("name", APART)
+def test_tokens_that_are_put_together_again_are_no_heads(name: str, fused: bool) -> None:
+    """Rotations leave a first token as it is (DINOv3): queries and keys without it are put behind it, and each value has one reader still."""
+    source = MODELS["llama"].replace(REPEATED, f"{REPEATED}; k = {APART[name]}; q = {APART[name].replace('k', 'q')}")
+    if fused:
+        source = source.replace(WEIGHED, "y = F.scaled_dot_product_attention(q, k, v)").replace("(a @ v)", "y")
+    assert APART[name] in source and ("(q, k, v)" in source) is fused
+    said, plain = said_of(source, tokens=32), said_of(MODELS["llama"], tokens=32)
+    assert said.gradient_ratio == pytest.approx(plain.gradient_ratio)
+    assert said.cosine == pytest.approx(plain.cosine)
+
+
 CANNOT = {
     "`cumsum` has no row": ("self.attention(self.one(x))", "self.attention(self.one(x)).cumsum(1)"),
     "a weight acts over tokens": ("self.mlp(self.two(x))", "self.mlp(self.two(x).transpose(1, 2)[..., :1].expand(-1, -1, D)).transpose(1, 2)[:, :1]"),

@@ -117,7 +117,7 @@ class Views(Reading):
             if i not in self.table:
                 self.table[i] = self.begin(self.graph.nodes[i], self.square(i))
         values = [self.value(i) for i in inputs]
-        layout = self._joined_layout(node, values[0])
+        layout = self._joined_layout(node, values)
         whole = {v.whole for v in values}
         plain = all(v.function is None and abs(v.factor) == 1 and v.gaussian for v in values)
         if plain and len(whole) == 1 and None not in whole and abs(sum(v.share for v in values) - 1) < 1e-9:
@@ -131,16 +131,17 @@ class Views(Reading):
         roots = frozenset().union(*(v.roots for v in settled))
         return Value(slot, layout, roots, all(v.gaussian for v in settled), bent=roots)
 
-    def _joined_layout(self, node: Node, first: Value) -> Layout:
-        shape = node.shape or ()
+    def _joined_layout(self, node: Node, values: list[Value]) -> Layout:
+        """An axis that grows holds what the parts with more than one entry on it hold: a single token before others is a token."""
+        shape, first = node.shape or (), values[0]
         if node.op == "stack":
             axis = next((a for a in node.args[1:] if isinstance(a, int)), node.kwarg("dim", 0))
             place = axis % len(shape) if isinstance(axis, int) else 0
             return (*first.layout[:place], ((shape[place], "f"),), *first.layout[place:])
         found: list[tuple[tuple[int, str], ...]] = []
-        for axis_, size in zip(first.layout, shape, strict=True):
+        for axis_, size, *others in zip(first.layout, shape, *(v.layout for v in values[1:]), strict=True):
             have = math.prod(n for n, _ in axis_)
-            labels = {label for n, label in axis_ if n > 1} or {"f"}
+            labels = {label for axis in (axis_, *others) for n, label in axis if n > 1} or {"f"}
             if have != size and len(labels) > 1:
                 raise Stop(f"`{node.op}` grows an axis that holds more than one kind of entry", node.index)
             found.append(axis_ if have == size else ((size, labels.pop()),))
