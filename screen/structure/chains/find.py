@@ -97,7 +97,9 @@ class Chains:
             else:
                 length, edge, adds = chosen
                 before = table[edge.source]
-                passed = before.passed | self._own_key(index) if self.edges.loosely else self.flow.keys[index]
+                passed = self.flow.keys[index]
+                if self.edges.loosely:
+                    passed = before.passed | (self._own_key(index) if passed != self.flow.keys[edge.source] else 0)
                 if edge.kind == "add" and self.edges.loosely:
                     passed = functools.reduce(operator.or_, (self.flow.keys[i] for i in self.others(edge)), passed)
                 table.append(Best(length, before.source, edge, adds, before.norms + (edge.kind == "norm"), passed))
