@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from screen.graph import Node, Ref, numel
 from screen.structure.dataflow import Flow, axes_of, number
-from screen.structure.initial.values import start_of
+from screen.structure.initial.values import FILLED, LITERALS, start_of
 from screen.structure.norms.find import Norms
 
 LINEAR = ("fft", "cumsum", "avg_pool", "adaptive_avg_pool", "interpolate")
@@ -140,12 +140,7 @@ def _is_made_mask(flow: Flow, node: int) -> bool:
 
 def _filled(flow: Flow, gate: int) -> float | None:
     """The number in a factory, a zero-dimensional constant or a buffer that holds one; None where it is not known."""
-    here = flow.graph.nodes[gate]
-    if here.op in ("full", "full_like", "new_full"):
-        return number(here.args[-1])
-    if here.op in ("scalar_tensor", "tensor", "as_tensor"):
-        return number(flow.operand(here, 0, "data"))
-    return start_of(flow.graph, gate) if here.op in ("buffer", "constant") else None
+    return start_of(flow.graph, gate) if flow.graph.nodes[gate].op in {*FILLED, *LITERALS, "buffer", "constant"} else None
 
 
 def _as_large(flow: Flow, carried: int, node: Node) -> bool:

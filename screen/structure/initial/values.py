@@ -8,6 +8,7 @@ from collections.abc import Callable
 from screen.ops.scalars import OPS, SCALARS
 from screen.graph import SOURCES, Graph, Node, Ref
 from screen.ops import CLASSES
+from screen.structure.dataflow import number
 from screen.structure.initial.laws import CARRIES, starting_value_of
 
 _OPERATORS: dict[str, Callable[[float, float], float]] = {
@@ -18,7 +19,8 @@ _ROOTS: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "rsqrt": lambd
 
 _KNOWN = frozenset({*OPS, *_OPERATORS, *_ROOTS, "clamp", "alias", "softmax"})
 LITERALS = frozenset({"tensor", "scalar_tensor", "as_tensor"})
-FILLED = frozenset({"full", "full_like", "new_full"})
+FILLED = {"full": 1, "full_like": 1, "new_full": 2}
+"""Factories of one number -> where it stands, if not by its name."""
 
 
 def start_of(graph: Graph, index: int) -> float | None:
@@ -45,11 +47,11 @@ def _start(graph: Graph, node: Node, found: dict[int, float | None]) -> float | 
     if node.op in SOURCES:
         return starting_value_of(graph.histories.get(node.name, ()))
     if node.op in FILLED:
-        return next((float(a) for a in node.args[-1:] if isinstance(a, int | float)), None)
+        place = FILLED[node.op]
+        return number(node.args[place] if len(node.args) > place else node.kwarg("fill_value"))
     if node.op in LITERALS:
-        return float(node.args[0]) if node.args and isinstance(node.args[0], int | float) else None
-    if node.op == "full":
-        return float(value) if isinstance(value := node.args[1] if len(node.args) > 1 else node.kwarg("fill_value"), int | float) else None
+        value = node.args[0] if node.args else node.kwarg("data")
+        return float(value) if isinstance(value, int | float) else None
     if CLASSES.get(node.op) in CARRIES or node.op == "alias":
         return found[node.inputs[0]] if len(set(node.inputs)) == 1 else None
     if node.op == "softmax":
@@ -91,4 +93,4 @@ def _clamped(node: Node, value: object) -> float | None:
     return min(value, float(high)) if isinstance(high, int | float) else value
 
 
-__all__ = ["start_of"]
+__all__ = ["FILLED", "LITERALS", "start_of"]
