@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from screen.facts.operator import layouts
+from screen.facts.operator import layouts, shares
 from screen.facts.operator.gates import coefficient
 from screen.facts.operator.layouts import Layout
 from screen.facts.operator.polynomial import ONE, Atom, Polynomial, of_atom
@@ -415,7 +415,11 @@ _BY_OP = {
 
 
 def _contracted(forms: Forms, node: Node) -> Form:
-    """A product of a value with a constant that holds no weight is a path of the identity, by a matrix that is not known."""
+    """A product of a value with a constant that holds no weight is a path of the identity, by a matrix that is not known. Copies of the stream that a
+    matrix made from them mixes are the stream, times what is known of the matrix."""
+    if (found := shares.mixed(forms.flow, node)) is not None and (form := forms.of(found[0])).terms:
+        moved = any(not layouts.is_permuted(layout) for _, layout in form.terms)
+        return forms._lost(node) if moved else form.times(found[1])
     factors = node.inputs[1:] if node.op in ("addmm", "baddbmm") else node.inputs
     others = [i for i in factors if not forms.flow.data[i]]
     by_constant = 0 < len(others) < len(factors) and not any(forms.flow.trained[i] for i in others)

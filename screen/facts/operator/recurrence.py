@@ -21,6 +21,7 @@ from typing import Literal
 from screen.facts.operator.forms import Form, Forms
 from screen.facts.operator.layouts import is_permuted, is_whole
 from screen.facts.operator.polynomial import ONE, ZERO, Atom, Polynomial, Range, of_atom
+from screen.facts.operator.shares import is_mixture
 from screen.graph import Graph, Node
 from screen.structure.reach import used
 from screen.structure.streams.reader import Reader
@@ -316,6 +317,9 @@ def _operator(
         why = Unknown(f"how `{reader.flow.graph.nodes[lost].op}` carries the stream is not known", (lost,))
         through = tuple(sorted(carrying.intersection(b.output for _, b in reader.branches)))  # which of them reach the end is not known either
         return StreamOperator(forks[0], states, why, why, (), why, False, why, False, trained, foreign, lost, through)
+    if is_mixture(p for s in joint for p in s.terms.values()):
+        mixing = Unknown("some of its matrices take means of copies, and others share them out: together they have no bound", (end,))
+        return StreamOperator(forks[0], states, mixing, mixing, (), mixing, False, mixing, False, trained, foreign, None, through)
     gain, start = _gain(own, steps, times), _gain(own.at_start(), [p.at_start() for p in steps], times)
     beside = next((s.rest for s in states if s.rest is not None and reader.flow.depends(forks[0], s.rest)), None)
     if beside is not None:

@@ -1,0 +1,144 @@
+"""Copies of a stream that are mixed by a matrix made from the data, as a coefficient: what is known where its shares sum to one.
+
+x'_i = Σ_j M_ij·x_j over a few copies (hyper-connections with matrices made from the stream). With M ≥ 0
+
+    Σ_j M_ij = 1  each copy becomes a mean of all: what all copies share is kept, and the largest copy bounds all that follow
+    Σ_i M_ij = 1  each copy is shared out: the sum of the copies is kept, and the sum of their sizes bounds all that follow
+
+so that such a product has gain 1 whatever the data, in the norm of the largest copy, or in that of their sum. Mixtures of both have no bound
+(a mean may put all copies at the largest, and a sum adds them up): `is_mixture`. Sinkhorn's iteration ends in one of the two, and is near the other.
+
+Source: Zhu et al. 2024 (hyper-connections), Xie et al. 2025 (mHC: manifold-constrained hyper-connections).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from screen.facts.operator import layouts
+from screen.facts.operator.gates import RANGES
+from screen.facts.operator.polynomial import Atom, Polynomial, of_atom
+from screen.graph import Node, Ref
+from screen.structure.dataflow import Flow, axes_of, number, one_behind, strip
+
+Side = Literal["read", "written"]
+"""Over which copies the shares sum to one: those that a product reads, or those that it writes."""
+DEEPEST = 400
+"""Steps of an iteration that are followed."""
+
+
+def mixed(flow: Flow, node: Node) -> tuple[int, Polynomial] | None:
+    """(the copies, the coefficient of the mixing) of a product that keeps their shape; None for any other product."""
+    copies = flow.copies_mixed(node)
+    if copies is None or node.shape is None or len(node.inputs) != 2 or flow.graph.nodes[copies].shape != node.shape:
+        return None
+    first = node.inputs[0] == copies
+    matrix = node.inputs[1] if first else node.inputs[0]
+    rank = len(flow.graph.nodes[matrix].shape or ())
+    read, written = (rank - 2, rank - 1) if first else (rank - 1, rank - 2)
+    sides: tuple[tuple[Side, int], ...] = (("read", read), ("written", written))
+    for side, axis in sides:
+        at_most = _sums_to_one(flow, matrix, axis)
+        if at_most is not None:
+            shares = of_atom(Atom(("shares", side, node.index), "average", node=node.index))
+            return copies, shares * of_atom(Atom(("below one", node.index), "gate", 0.0, 1.0, None, node.index, False)) if at_most else shares
+    return copies, of_atom(Atom(("mixing", node.index), "gate", node=node.index, uniform=False))
+
+
+def is_mixture(polynomials: Iterable[Polynomial]) -> bool:
+    """Whether some products take means of copies, and others share them out."""
+    return len({a.key[1] for p in polynomials for m, _ in p.terms for a in m if a.key[0] == "shares"}) > 1
+
+
+def _sums_to_one(flow: Flow, matrix: int, axis: int) -> bool | None:
+    """Whether the entries along an axis are shares of at most one (True) or of one (False); None where that is not known."""
+    root, along = _behind(flow, matrix, axis)
+    if along is None:
+        return None
+    node = flow.graph.nodes[root]
+    rank = len(node.shape or ())
+    if node.op == "softmax":
+        return False if axes_of(flow.operand(node, 1, "dim"), rank) == (along - rank,) else None
+    if node.op == "exp":
+        return False if _is_log_share(flow, strip(flow, node.inputs[0]), along - rank) else None
+    if node.op not in ("div", "true_divide") or node.kwarg("rounding_mode") is not None or len(node.inputs) != 2:
+        return None
+    raised, below = False, flow.graph.nodes[strip(flow, node.inputs[1])]
+    while below.op in ("add", "clamp_min", "clamp") and _is_raised(flow, below):
+        raised, below = True, flow.graph.nodes[strip(flow, below.inputs[0])]
+    if below.op != "sum" or flow.operand(below, 2, "keepdim") is not True or axes_of(flow.operand(below, 1, "dim", "axis"), rank) != (along - rank,):
+        return None
+    same = strip(flow, below.inputs[0]) == strip(flow, node.inputs[0])
+    return raised if same and _is_nonnegative(flow, node.inputs[0]) else None
+
+
+def _behind(flow: Flow, index: int, axis: int) -> tuple[int, int | None]:
+    """The value behind views, and the axis of it that an axis of the view is; no axis where it is none, or part of one."""
+    views: list[Node] = []
+    root = index
+    while True:
+        node = flow.graph.nodes[root]
+        if (below := one_behind(flow, root)) is None and flow.classes[root] == "view" and len(node.inputs) == 1:
+            below = node.inputs[0]
+        if below is None:
+            break
+        views.append(node)
+        root = below
+    shape = flow.graph.nodes[root].shape
+    layout = None if shape is None else layouts.whole(shape)
+    for node in reversed(views):
+        layout = None if layout is None else layouts.viewed(flow, node, layout)
+    if layout is None or not layouts.is_permuted(layout):
+        return root, None
+    plain = layouts.whole(shape or ())
+    wanted = (layout.sizes[axis], layout.strides[axis])
+    found = [i for i, one in enumerate(zip(plain.sizes, plain.strides, strict=True)) if one == wanted and wanted[0] > 1]
+    return root, found[0] if found else None
+
+
+def _is_log_share(flow: Flow, index: int, axis: int) -> bool:
+    """A logarithm of shares: of a softmax along the axis, or z less its logsumexp."""
+    node = flow.graph.nodes[index]
+    rank = len(node.shape or ())
+    if node.op == "log_softmax":
+        return axes_of(flow.operand(node, 1, "dim"), rank) == (axis,)
+    if node.op != "sub" or len(node.inputs) != 2 or node.kwarg("alpha") not in (None, 1):
+        return False
+    total = flow.graph.nodes[strip(flow, node.inputs[1])]
+    if total.op != "logsumexp" or flow.operand(total, 2, "keepdim") is not True:
+        return False
+    return strip(flow, total.inputs[0]) == strip(flow, node.inputs[0]) and axes_of(flow.operand(total, 1, "dim"), rank) == (axis,)
+
+
+def _is_raised(flow: Flow, node: Node) -> bool:
+    """A sum plus ε, or no less than ε."""
+    value = number(flow.operand(node, 1, "other", "min"))
+    plain = len(node.inputs) == 1 and node.kwarg("alpha") in (None, 1) and flow.operand(node, 2, "max") is None
+    return plain and value is not None and value >= 0
+
+
+def _is_nonnegative(flow: Flow, index: int) -> bool:
+    """Whether no entry is below 0: a function whose range ends there, and sums, products and quotients of such values."""
+    waiting, seen = [index], set[int]()
+    while waiting:
+        here = flow.root(waiting.pop())
+        node = flow.graph.nodes[here]
+        if here in seen or RANGES.get(node.op, (-1.0, 1.0))[0] >= 0:
+            continue
+        seen.add(here)
+        numbers = [number(a) for a in node.args[:2] if not isinstance(a, Ref)]
+        if node.op in ("clamp", "clamp_min"):
+            low = number(flow.operand(node, 1, "min"))
+            if low is not None and low >= 0:
+                continue
+        if len(seen) > DEEPEST or not node.inputs or node.op not in _KEEPS_SIGN or (node.op in _TWO and any(n is None or n < 0 for n in numbers)):
+            return False
+        waiting.extend(node.inputs)
+    return True
+
+
+_TWO = ("add", "mul", "div", "true_divide")
+_KEEPS_SIGN = frozenset({*_TWO, "sum", "mean", "clamp", "clamp_min", "alias", "dropout"})
+
+__all__ = ["Side", "is_mixture", "mixed"]
