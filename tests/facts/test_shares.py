@@ -44,11 +44,13 @@ def _signed(z: Tensor, x: Tensor) -> Tensor:
 READ: dict[str, Mix] = {
     "means of copies": lambda z, x: torch.softmax(z, -1) @ x,
     "means, the copies first": lambda z, x: (x.transpose(-1, -2) @ torch.softmax(z, -2)).transpose(-1, -2),
+    "means, written out": lambda z, x: (torch.softmax(z, -1)[..., None] * x[..., None, :, :]).sum(-2),
 }
 WRITTEN: dict[str, Mix] = {
     "copies shared out": lambda z, x: torch.softmax(z, -2) @ x,
     "Sinkhorn": _sinkhorn,
     "Sinkhorn of logarithms": _logarithms,
+    "shared out, written out": lambda z, x: torch.sum(x.unsqueeze(-2) * z.softmax(-1).unsqueeze(-1), dim=2),
 }
 OTHERS: dict[str, Mix] = {
     "over tokens": lambda z, x: torch.softmax(z, 1) @ x,

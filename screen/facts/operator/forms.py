@@ -268,7 +268,10 @@ def _where(forms: Forms, node: Node) -> Form:
 
 
 def _reduced(forms: Forms, node: Node) -> Form:
-    """`mean` and `sum`: of a `stack` along its own axis the sum of its members, else an average along the axis times its size."""
+    """`mean` and `sum`: of a `stack` along its own axis the sum of its members, else an average along the axis times its size. A sum of products may
+    mix copies of the stream."""
+    if node.op == "sum" and (mixed := _mixed_copies(forms, node)) is not None:
+        return mixed
     flow, source = forms.flow, node.inputs[0]
     above = flow.graph.nodes[source]
     if above.shape is None:
@@ -414,12 +417,18 @@ _BY_OP = {
 }
 
 
+def _mixed_copies(forms: Forms, node: Node) -> Form | None:
+    """Copies of the stream that a matrix made from them mixes: the stream, times what is known of the matrix."""
+    found = shares.mixed(forms.flow, node)
+    if found is None or not (form := forms.of(found[0])).terms:
+        return None
+    return form.times(found[1]) if all(layouts.is_permuted(layout) for _, layout in form.terms) else forms._lost(node)
+
+
 def _contracted(forms: Forms, node: Node) -> Form:
-    """A product of a value with a constant that holds no weight is a path of the identity, by a matrix that is not known. Copies of the stream that a
-    matrix made from them mixes are the stream, times what is known of the matrix."""
-    if (found := shares.mixed(forms.flow, node)) is not None and (form := forms.of(found[0])).terms:
-        moved = any(not layouts.is_permuted(layout) for _, layout in form.terms)
-        return forms._lost(node) if moved else form.times(found[1])
+    """A product of a value with a constant that holds no weight is a path of the identity, by a matrix that is not known."""
+    if (mixed := _mixed_copies(forms, node)) is not None:
+        return mixed
     factors = node.inputs[1:] if node.op in ("addmm", "baddbmm") else node.inputs
     others = [i for i in factors if not forms.flow.data[i]]
     by_constant = 0 < len(others) < len(factors) and not any(forms.flow.trained[i] for i in others)

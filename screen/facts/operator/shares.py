@@ -20,6 +20,7 @@ from screen.facts.operator import layouts
 from screen.facts.operator.gates import RANGES
 from screen.facts.operator.polynomial import Atom, Polynomial, of_atom
 from screen.graph import Node, Ref
+from screen.structure.copies import is_plain_view, mixing_of
 from screen.structure.dataflow import Flow, axes_of, number, one_behind, strip
 
 Side = Literal["read", "written"]
@@ -29,21 +30,18 @@ DEEPEST = 400
 
 
 def mixed(flow: Flow, node: Node) -> tuple[int, Polynomial] | None:
-    """(the copies, the coefficient of the mixing) of a product that keeps their shape; None for any other product."""
-    copies = flow.copies_mixed(node)
-    if copies is None or node.shape is None or len(node.inputs) != 2 or flow.graph.nodes[copies].shape != node.shape:
+    """(the copies, the coefficient of the mixing) of a product or a sum that keeps their shape; None for any other."""
+    found = mixing_of(flow, node)
+    if found is None:
         return None
-    first = node.inputs[0] == copies
-    matrix = node.inputs[1] if first else node.inputs[0]
-    rank = len(flow.graph.nodes[matrix].shape or ())
-    read, written = (rank - 2, rank - 1) if first else (rank - 1, rank - 2)
-    sides: tuple[tuple[Side, int], ...] = (("read", read), ("written", written))
+    sides: tuple[tuple[Side, int], ...] = (("read", found.read), ("written", found.written))
     for side, axis in sides:
-        at_most = _sums_to_one(flow, matrix, axis)
+        at_most = _sums_to_one(flow, found.matrix, axis)
         if at_most is not None:
             shares = of_atom(Atom(("shares", side, node.index), "average", node=node.index))
-            return copies, shares * of_atom(Atom(("below one", node.index), "gate", 0.0, 1.0, None, node.index, False)) if at_most else shares
-    return copies, of_atom(Atom(("mixing", node.index), "gate", node=node.index, uniform=False))
+            below = of_atom(Atom(("below one", node.index), "gate", 0.0, 1.0, None, node.index, False))
+            return found.copies, shares * below if at_most else shares
+    return found.copies, of_atom(Atom(("mixing", node.index), "gate", node=node.index, uniform=False))
 
 
 def is_mixture(polynomials: Iterable[Polynomial]) -> bool:
@@ -79,7 +77,7 @@ def _behind(flow: Flow, index: int, axis: int) -> tuple[int, int | None]:
     root = index
     while True:
         node = flow.graph.nodes[root]
-        if (below := one_behind(flow, root)) is None and flow.classes[root] == "view" and len(node.inputs) == 1:
+        if (below := one_behind(flow, root)) is None and is_plain_view(flow, root):
             below = node.inputs[0]
         if below is None:
             break

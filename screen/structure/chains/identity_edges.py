@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from screen.graph import Node, Ref, numel
+from screen.structure.copies import mixing_of
 from screen.structure.dataflow import Flow, axes_of, number
 from screen.structure.initial.values import FILLED, LITERALS, start_of
 from screen.structure.norms.find import Norms
@@ -61,6 +62,8 @@ class Edges:
             return _copies(self.flow, node)
         if self.flow.weighted[node.index] and not (self.loosely and self._spread(node, kind) is not None):
             return ()
+        if node.op == "sum" and (mixing := mixing_of(self.flow, node)) is not None:
+            return [Edge(mixing.copies, node.index, "gate", None, mixing.matrix)]
         if kind == "product" and (copies := self.flow.copies_mixed(node)) is not None:
             return [Edge(copies, node.index, "gate", None, next(i for i in node.inputs if i != copies))]
         if kind == "product" and (fixed := _by_constant(self.flow, node)) is not None:
