@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import launcher, libraries, python_file, usual
+from screen.capture.build import launcher, libraries, python_file, rows, usual
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
@@ -157,11 +157,20 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 raise
             made, refused, given = making()
         except Needs as error:
+            chosen: list[_Made] = []
             with contextlib.suppress(Exception):
-                chosen = making(choose=True)[0]
+                chosen, _, given = making(choose=True)
                 weights = {name: sum(p.numel() for p in model.parameters()) for name, (model, *_) in chosen}
-                error.try_ = usual.proposed(error.try_, spec, {name: told[name].chosen for name, _ in chosen}, weights)
-            raise
+                sizes = {name: told[name].chosen for name, _ in chosen}
+                error.try_ = usual.proposed(error.try_, spec, sizes, weights)
+            free = _free(entries, chosen, given, module, reading, told) if chosen else {}
+            if usual.largest(sizes, weights) not in free:
+                raise
+            settings = {**settings, **{f"{name}.{key}": value for name in free for key, value in sizes[name].items()}}
+            made, refused, given = making()
+            for name in {*free} & {*told}:
+                told[name].settings |= sizes[name]
+                told[name].notes.append(rows.said(sizes[name], free[name]))
     bare = [name for name, (model, *_) in made if not any(True for _ in model.parameters())]
     if 0 < len(bare) < len(made):  # a loss, a schedule
         made = [one for one in made if one[0] not in bare]
@@ -184,6 +193,29 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             whole_numbers = of_entry(entries[name], given[name], module)
             built.append(replace(ready, info=info, integers=whole_numbers, entry=name, part=part, supplied=told[name].settings))
     return built
+
+
+def _free(
+    entries: Mapping[str, Any],
+    chosen: list[_Made],
+    given: Mapping[str, dict[str, Any]],
+    module: ModuleType,
+    reading: Reading,
+    told: Mapping[str, Told],
+) -> dict[str, list[str]]:
+    """The models for which all sizes chosen are numbers of rows, with the weights that have them."""
+    found: dict[str, list[str]] = {}
+    for name, (model, *_) in chosen:
+        sizes = told[name].chosen
+        indices = usual.of_rows(sizes)
+        if indices is None:
+            continue
+        with contextlib.suppress(Exception):
+            more = rows.other(sizes, indices)
+            grown = rows.only(model, _one(name, entries[name], {**given[name], **more}, module, reading, Told())[0])
+            if grown is not None:
+                found[name] = grown
+    return found
 
 
 def _of_one(name: str, entries: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ object that answers `cfg.x`, `cfg["x"]` and `cfg.get("x")`. What is missing is n
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import glob
@@ -293,8 +294,8 @@ def given_config(parameter: inspect.Parameter, entry: Any, settings: Any, told: 
             raise UsageError(f"`--set {name}=…` must name a table of the file", f"there is no `{settings}`", f"It has {_listed(own)}")
         chosen, settings = settings, {}
     else:
-        must = {key for key, required in reads(entry, name).items() if required}
-        chosen = next((n for n, table in own.items() if must and must <= {*table, *settings}), "")
+        must = {key for key, required in reads(entry, name).items() if required and not _is_set(entry, name, key)}
+        chosen = next((n for n, table in sorted(own.items(), key=lambda one: one[0] != name) if must and must <= {*table, *settings}), "")
     entries = {**own.get(chosen, {}), **settings}
     lacking = [key for key, required in reads(entry, name).items() if required and key not in entries and not _is_set(entry, name, key)]
     if lacking and not chosen:
@@ -476,12 +477,22 @@ def _tables(entry: Any) -> dict[str, dict[str, Any]]:
         found = literals_of(inspect.getsourcefile(entry) or "")
     except TypeError:
         found = {}
-    flat = {
-        n: v for n, v in {**found, **globals_of(entry)}.items()
-        if isinstance(v, dict) and v and not n.startswith("__") and all(isinstance(k, str) for k in v)
-    }  # fmt: skip
+    named = {n: _table(v) for n, v in {**found, **globals_of(entry)}.items() if not n.startswith("__")}
+    flat = {n: v for n, v in named.items() if v and all(isinstance(k, str) for k in v)}
     rows = {f"{n}[{key!r}]": row for n, v in flat.items() for key, row in v.items() if isinstance(row, dict) and row}
     return {**flat, **rows}
+
+
+def _table(value: Any, deep: int = 4) -> Any:
+    """Settings of any kind as a dictionary: a mapping, a namespace, an object of a dataclass, or a `ConfigDict`; other values as they are, and above
+    all of them nothing."""
+    if isinstance(value, types.SimpleNamespace | argparse.Namespace) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        value = vars(value) if hasattr(value, "__dict__") else {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    elif not isinstance(value, type | ModuleType | nn.Module) and callable(getattr(type(value), "to_dict", None)) and hasattr(type(value), "keys"):
+        value = value.to_dict()
+    if not isinstance(value, Mapping):
+        return {} if deep == 4 else value
+    return {key: _table(entry, deep - 1) for key, entry in value.items()} if deep > 1 else dict(value)
 
 
 def _elsewhere(entry: Any) -> Iterator[tuple[str, dict[str, Any]]]:

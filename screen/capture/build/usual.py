@@ -15,14 +15,19 @@ from typing import Any
 
 from screen.graph.target import TargetSpec
 
+_DEVICE = r"^device$"
+_INDEX = r"(pad(ding)?|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$"
+_TOKENS = r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size"
+_CLASSES = r"(class(es)?|labels)($|_)"
+_LENGTH = r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)steps?$|horizon"
 ROWS: tuple[tuple[str, int | float | str], ...] = (
     (r"(^|_)(dropout|drop|p|prob|droprate|dropping)($|_)|dropout|drop_?(rate|prob|path)|drop$", 0.1),
-    (r"^device$", "cpu"),
+    (_DEVICE, "cpu"),
     (r"eps(ilon)?$", 1e-5),
     (r"(^|_)seed$", 0),
-    (r"(pad(ding)?|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$", 1),
-    (r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size", 37000),
-    (r"(class(es)?|labels)($|_)", 1000),
+    (_INDEX, 1),
+    (_TOKENS, 37000),
+    (_CLASSES, 1000),
     (r"head_?(dim|size)|dim_?(per_)?head|^d_?(k|v|kv|q|head|qk)$|^(key|value)_?(dim|size)$", 64),
     (r"heads?($|_)|^h$", 8),
     (r"expert.*(per|active|used)|active_?expert|top_?k", 2),
@@ -35,13 +40,30 @@ ROWS: tuple[tuple[str, int | float | str], ...] = (
     (r"(^|_)(in_)?(channels?|chans?)$|^(in|out)_c$", 3),
     (r"mels?($|_)", 80),
     (r"kernel", 3),
-    (r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)steps?$|horizon", 512),
+    (_LENGTH, 512),
     (r"dim($|_)|_dim|width|model|emb(d|ed|edding)?|hidden|state|features|[a-z]_size$|units|^(c|enc|dec)_(in|out)$|(^|_)n_in$|channels", 512),
     (r"^(is|use|do|with|has|add|enable|share|tie|scale)_|_by_|bias$|causal|flash|checkpoint", False),
 )
 """Words to sizes, the more special ones first."""
 NUMBERS = (inspect.Parameter.empty, int, float, bool, "int", "float", "bool", Any)
 """Annotations of what may be a number."""
+
+
+def of_rows(sizes: Mapping[str, Any]) -> dict[str, bool] | None:
+    """Which of these sizes, by their dotted names, are places in a table, where all are said to be those, sizes of tables or of outputs, or devices:
+    what `rows` then measures. None where one is another size."""
+    found = {}
+    for name in sizes:
+        word = next((word for word, _ in ROWS if _fits(word, name)), "")
+        if word not in (_INDEX, _TOKENS, _CLASSES, _LENGTH, _DEVICE):
+            return None
+        found[name] = word == _INDEX
+    return found
+
+
+def _fits(word: str, name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return re.search(word, last if len(last) == 1 else last.casefold()) is not None
 
 
 def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
@@ -53,8 +75,7 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in lacking:
         note = known[name].annotation if name in known else inspect.Parameter.empty
-        last = name.rpartition(".")[2]
-        size = next((value for word, value in ROWS if re.search(word, last if len(last) == 1 else last.casefold())), None)
+        size = next((value for word, value in ROWS if _fits(word, name)), None)
         if size is None or (note not in NUMBERS and not isinstance(size, str)):
             return {}
         found[name] = size
@@ -64,11 +85,17 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
 def proposed(advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> str:
     """The advice of an error, with a command by which a model builds: the one with most weights, which holds the others or does most. `sizes`: of
     each that builds, with what was chosen for it; `weights`: how many it has."""
-    name, chosen = max(sizes.items(), key=lambda one: (weights[one[0]], len(one[1])))
+    name = largest(sizes, weights)
+    chosen = sizes[name]
     target = spec.text if spec.name is not None else f"{spec.text}::{name}"
     words = [f"--set {key}={'false' if value is False else value}" for key, value in chosen.items()]
     command = " ".join(["screen check", shlex.quote(target), *words])
     return f"{advice}. With the sizes of a usual base model: `{command}`"
 
 
-__all__ = ["ROWS", "chosen", "proposed"]
+def largest(sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> str:
+    """The model with most weights, of equals the one with most sizes."""
+    return max(sizes, key=lambda name: (weights[name], len(sizes[name])))
+
+
+__all__ = ["ROWS", "chosen", "largest", "of_rows", "proposed"]

@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 
 from torch import nn
 
-from screen.capture.kernels import attention, norms, scans
+from screen.capture.kernels import attention, norms, parallel, scans
 from screen.errors import chain
 
-PACKAGES = frozenset({"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel"})
+PACKAGES = frozenset({"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel", "fairscale"})
 """Packages whose import may be stood in for."""
 
 
@@ -57,6 +57,12 @@ TABLE: dict[str, dict[str, Any]] = {
     "causal_conv1d.causal_conv1d_interface": scans.CONVOLUTION,
     # https://github.com/linkedin/Liger-Kernel, liger_kernel/transformers
     "liger_kernel.transformers": norms.LIGER,
+    # https://github.com/facebookresearch/fairscale, fairscale/nn/model_parallel
+    "fairscale.nn": parallel.WRAPPERS,
+    "fairscale.nn.model_parallel": {**parallel.LAYERS, **parallel.GROUPS},
+    "fairscale.nn.model_parallel.initialize": parallel.GROUPS,
+    "fairscale.nn.model_parallel.layers": parallel.LAYERS,
+    "fairscale.nn.model_parallel.mappings": parallel.MAPPINGS,
     # https://triton-lang.org/main/python-api/triton.html: what runs in Python
     "triton": {"next_power_of_2": lambda n: 1 << (n - 1).bit_length(), "cdiv": lambda x, y: -(-x // y), "Config": Config},
 }
@@ -173,6 +179,9 @@ class _Compiler:
         if name.startswith("__"):
             raise AttributeError(name)
         return _Compiler(f"{self.name}.{name}")
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return False  # `isinstance(op, JITFunction)`, which torch asks of its own
 
     def __getitem__(self, grid: Any) -> NoReturn:
         raise NotInstalled(f"the kernel `{self.name}` needs `triton`, which is not installed")
