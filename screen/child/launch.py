@@ -11,6 +11,7 @@ from typing import IO
 
 ENVIRONMENT = {
     "PYTHONHASHSEED": "0",  # the order of a set in the user's code must not depend on the run
+    "PYTORCH_JIT": "0",  # scripted code as the Python that it is: `torch.jit` refuses what has a constant of its file, or a kernel that is not built
     "TRANSFORMERS_DISABLE_TORCH_CHECK": "1",
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",

@@ -179,7 +179,9 @@ def _target(facts: Facts | None, info: Info, request: Request) -> schema.Target:
     if info.block:
         depth, depth_from = (request.depth, request.depth_from) if request.depth else (BLOCK_DEPTH, "assumed")
     else:
-        depth, depth_from = max((s.depth for s in facts.streams), default=None) if facts else None, "model"
+        streams = facts.streams if facts else ()
+        outer = [s.depth for s in streams if s.role != "inner"] or [s.depth for s in streams]
+        depth, depth_from = max(outer, default=None), "model"
     return schema.Target(
         spec=request.spec,
         kind=info.kind,

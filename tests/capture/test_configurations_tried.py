@@ -228,3 +228,46 @@ def test_a_file_of_settings(write: Any, name: str, text: str) -> None:
 def test_a_file_of_settings_is_for_classes(write: Any) -> None:
     with pytest.raises(UsageError, match="--config"):
         built("hf:gpt2", **{OPTIONAL: "c.json", f"{OPTIONAL}d": 8})
+
+
+def test_a_namespace_of_the_file_is_a_configuration(write: Any) -> None:
+    source = """
+    import types
+
+    args = types.SimpleNamespace()
+    args.width = 32
+    args.layers = 2
+
+    class Net(Base):
+        def __init__(self, args):
+            args.inner = args.width
+            super().__init__(args.width, args.layers)
+            self.out = nn.Linear(args.inner, 2)
+    """
+    (b,) = built(write(source))
+    assert runs(b) == "" and b.model.out.in_features == 32 and len(b.model.maps) == 2  # type: ignore[union-attr,arg-type]
+
+
+def test_a_table_of_configurations_has_rows_of_any_kind(write: Any) -> None:
+    source = """
+    class Settings:
+        def __init__(self, **entries):
+            self._entries = entries
+
+        def keys(self):
+            return self._entries.keys()
+
+        def to_dict(self):
+            return dict(self._entries)
+
+    def base():
+        return Settings(width=32, stack={"layers": 2})
+
+    CONFIGS = {"base": base(), "large": base()}
+
+    class Net(Base):
+        def __init__(self, config):
+            super().__init__(config.width, config.stack["layers"])
+    """
+    (b,) = built(write(source))
+    assert runs(b) == "" and b.model.embed.embedding_dim == 32 and b.info.changed == {"config": [None, "CONFIGS['base']"]}  # type: ignore[union-attr]

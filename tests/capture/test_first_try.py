@@ -200,8 +200,9 @@ def test_a_setting_that_is_made_later_is_asked_for(write: Any) -> None:
 
 
 def test_a_size_that_nobody_states_is_proposed(write: Any) -> None:
-    with pytest.raises(ScreenError, match=r"`--set args.vocab=…`.*usual base model: `screen check model.py::Net --set args.vocab=37000`"):
-        built(write(LATER))
+    heads = LATER.replace("vocab", "d_model").replace("args.d_model, args.dim", "7, args.d_model")
+    with pytest.raises(ScreenError, match=r"`--set args.d_model=…`.*usual base model: `screen check model.py::Net --set args.d_model=512`"):
+        built(write(heads))
 
 
 def test_a_setting_that_is_made_later_is_that_of_the_author(write: Any) -> None:

@@ -75,3 +75,31 @@ def test_a_kernel_that_nothing_stands_in_for_is_named(write: Any, standing: None
     assert "the kernel `kernel` needs `triton`" in runs(b)
     (b,) = built(write(source + "class Net(Base):\n    def extra(self, x):\n        return odd(x)\n", "other.py"))
     assert "`flash_attn.odd.odd` is not installed" in runs(b)
+
+
+def test_layers_of_model_parallelism_are_those_of_one_process(write: Any, standing: None) -> None:
+    source = """
+    import fairscale.nn.model_parallel.initialize as groups
+    from fairscale.nn.model_parallel.layers import ColumnParallelLinear, RowParallelLinear, VocabParallelEmbedding
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = VocabParallelEmbedding(50, 24, init_method=lambda w: w)
+            self.up = ColumnParallelLinear(24, 96 // groups.get_model_parallel_world_size(), bias=False, gather_output=False)
+            self.down = RowParallelLinear(96, 24, input_is_parallel=True)
+
+        def forward(self, ids):
+            x = self.embed(ids)
+            return x + self.down(self.up(x).relu())
+    """
+    (b,) = built(write(source))
+    assert runs(b) == "" and {n: tuple(p.shape) for n, p in b.model.named_parameters()} == {
+        "embed.weight": (50, 24), "up.weight": (96, 24), "down.weight": (24, 96), "down.bias": (24,),
+    }  # fmt: skip
+
+
+def test_torch_may_ask_whether_its_own_ops_are_kernels(write: Any, standing: None) -> None:
+    source = "import triton\nfrom triton.runtime.jit import JITFunction\n\nassert not isinstance(torch.ops.aten.mm, (JITFunction, str))\n\n"
+    (b,) = built(write(source + "class Net(Base):\n    pass\n"))
+    assert runs(b) == ""

@@ -56,3 +56,51 @@ def test_weights_are_taken_in_the_dtype_that_a_forward_is_written_for(write: Any
     (b,) = built(write(source))
     assert runs(b) == "" and str(b.model.embed.weight.dtype) == "torch.bfloat16"  # type: ignore[union-attr]
     assert "its weights are taken in bfloat16, without which its forward does not run" in b.info.notes
+
+
+def test_the_largest_part_stands_for_a_whole_that_does_not_build(write: Any) -> None:
+    source = """
+    class Body(Base):
+        pass
+
+    class Sampler(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Linear(24, 1)
+
+        def forward(self, x):
+            return self.scale(x)
+
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = open("words-that-are-not-there.txt").read()
+            self.body, self.sampler = Body(), Sampler()
+
+        def forward(self, ids):
+            return self.sampler(self.body(ids))
+    """
+    (b,) = built(write(source))
+    assert runs(b) == "" and type(b.model).__name__ == "Body"
+    assert b.info.notes[0].startswith("not judged: `Whole`: FileNotFoundError") and b.info.notes[1] == "`Body` is the largest of what it contains"
+
+
+def test_what_an_author_has_without_a_kernel_takes_its_place(write: Any) -> None:
+    source = """
+    USE_KERNEL = True
+
+    if USE_KERNEL:
+        import a_kernel_that_is_not_there
+        raise OSError("no compiler")
+    else:
+        def mixed(x):
+            return x * 2
+
+    open("data-that-is-not-there.txt")
+
+    class Net(Base):
+        def extra(self, x):
+            return mixed(x)
+    """
+    (b,) = built(write(source))
+    assert runs(b) == "" and any(note.startswith("its `else` did, line ") for note in b.info.notes)

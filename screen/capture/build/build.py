@@ -158,19 +158,29 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             made, refused, given = making()
         except Needs as error:
             chosen: list[_Made] = []
+            sizes: dict[str, dict[str, Any]] = {}
+            weights: dict[str, int] = {}
             with contextlib.suppress(Exception):
                 chosen, _, given = making(choose=True)
                 weights = {name: sum(p.numel() for p in model.parameters()) for name, (model, *_) in chosen}
                 sizes = {name: told[name].chosen for name, _ in chosen}
                 error.try_ = usual.proposed(error.try_, spec, sizes, weights)
             free = _free(entries, chosen, given, module, reading, told) if chosen else {}
-            if usual.largest(sizes, weights) not in free:
+            if not free or usual.largest(sizes, weights) not in free:
                 raise
             settings = {**settings, **{f"{name}.{key}": value for name in free for key, value in sizes[name].items()}}
             made, refused, given = making()
             for name in {*free} & {*told}:
                 told[name].settings |= sizes[name]
                 told[name].notes.append(rows.said(sizes[name], free[name]))
+    except Exception as error:
+        failed, entries = entries, {} if spec.name is not None else python_file.below(module, entries)
+        try:
+            made, _, given = making()
+        except Exception:  # nor does anything inside of it
+            raise error from None
+        made = [max(made, key=lambda one: sum(p.numel() for p in one[1][0].parameters()))]
+        refused = [f"not judged: {_why_not(next(iter(failed)), error)}", f"`{made[0][0]}` is the largest of what it contains"]
     bare = [name for name, (model, *_) in made if not any(True for _ in model.parameters())]
     if 0 < len(bare) < len(made):  # a loss, a schedule
         made = [one for one in made if one[0] not in bare]
@@ -188,11 +198,35 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             stated = explicit.of_file(module, model, (name, type(model).__name__))
             shown = label if len(parts) == 1 else f"{label}{'.' if '::' in label else '::'}{part}"
             ready = _ready(shown, model, spec.kind, stated, inputs, depth, own, changed, known, author=None if part else entries[name])
+            for _ in range(_CALLS if not part and ready.lacking else 0):
+                more = _asked(name, entries[name], given[name], model, ready, module, reading)
+                if more is None:
+                    break
+                model, own, changed, sizes = more
+                given[name] = {**given[name], **sizes}
+                told[name].settings |= sizes
+                told[name].notes.append(rows.said(sizes, []))
+                ready = _ready(shown, model, spec.kind, stated, inputs, depth, own, changed, known, author=entries[name])
             given_back = (*stand_in.notes(), *older.notes(), *launcher.notes())
             info = replace(ready.info, notes=(*given_back, *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
             whole_numbers = of_entry(entries[name], given[name], module)
             built.append(replace(ready, info=info, integers=whole_numbers, entry=name, part=part, supplied=told[name].settings))
     return built
+
+
+def _asked(
+    name: str, entry: Any, given: dict[str, Any], before: nn.Module, ready: Built, module: ModuleType, reading: Reading
+) -> tuple[nn.Module, _Record, dict[str, list[Any]], dict[str, Any]] | None:
+    """The model with places in tables that its forward asks for and that are `None`, `ids == self.pad_idx`; None where it asks for other things."""
+    sizes = usual.chosen(entry, ready.lacking)
+    indices = usual.of_rows(sizes) if sizes else None
+    if indices is None:
+        return None
+    try:
+        made = _one(name, entry, {**given, **sizes}, module, reading, Told())
+    except Exception:  # it is none of its arguments
+        return None
+    return (*made, sizes) if all(indices.values()) and rows.depending(before, [(made[0], True)]) is not None else None
 
 
 def _free(
@@ -211,8 +245,9 @@ def _free(
         if indices is None:
             continue
         with contextlib.suppress(Exception):
-            more = rows.other(sizes, indices)
-            grown = rows.only(model, _one(name, entries[name], {**given[name], **more}, module, reading, Told())[0])
+            pairs = rows.others(sizes, indices)
+            twins = ((_one(name, entries[name], {**given[name], **more}, module, reading, Told())[0], index) for more, index in pairs)
+            grown = rows.depending(model, twins)
             if grown is not None:
                 found[name] = grown
     return found
@@ -366,6 +401,7 @@ def _ready(
 ) -> Built:
     """A built model with inputs, and the plain facts about it. `author`: the class or function that it came from, whose author may call it."""
     tried: list[str] = []
+    lacking: tuple[str, ...] = ()
     bare = on_meta(model) if waits(model) else None
     made = [*set_up(model)]
     args, kwargs = known[label] if label in known else _inputs(model, stated, inputs, config, made, tried)
@@ -381,15 +417,16 @@ def _ready(
         made.append(f"its inputs are those of {place}")
     elif tried:
         first = next((p.name for p in forward_signature(model)), "x")
-        lacking = _left_open(model, (args, kwargs))
-        made.append(f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …{lacking}")
+        lacking, place = _left_open(model, (args, kwargs))
+        asked = "".join(f"; `{name}` is None, which {place} asks for: `--set {name}=…`" for name in lacking)
+        made.append(f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …{asked}")
     info = replace(info, notes=tuple(made))
     if found.block:
         loop = as_loop(model, found.fed, depth)
         return Built(label, loop, args, kwargs, info, recorded(record, loop))
     if depth is not None:
         raise whole_model(label, _depth(model, found.depth))
-    return Built(label, model, args, kwargs, info, record)
+    return Built(label, model, args, kwargs, info, record, lacking=lacking)
 
 
 def _otherwise(
@@ -474,16 +511,15 @@ def _asked_dtype(model: nn.Module, given: explicit.Inputs, own: torch.dtype) -> 
     return next((dtype for dtype, word in _DTYPES.items() if dtype != own and re.search(word, str(error), re.IGNORECASE)), None)
 
 
-def _left_open(model: nn.Module, given: explicit.Inputs) -> str:
-    """Arguments of the constructor that are `None`, and that the line where the forward fails asks for, with how to give them; empty for none."""
+def _left_open(model: nn.Module, given: explicit.Inputs) -> tuple[tuple[str, ...], str]:
+    """Arguments of the constructor that are `None`, and that the line where the forward fails asks for, and this line; empty for none."""
     error = outcome(on_meta(model), *given).error
     own = [f for f in frames(error) if isinstance(f[0].f_locals.get("self"), type(model))] if error is not None else []
     said = statement(own[-1][0].f_code.co_filename, own[-1][1]) if own else None
     asked = [n.attr for n in parts_of(said) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "self"] if said is not None else []
     known = inspect.signature(type(model)).parameters
-    open_ = [name for name in dict.fromkeys(asked) if name in known and getattr(model, name, 0) is None]
     where = f"{os.path.basename(own[-1][0].f_code.co_filename)}:{own[-1][1]}" if own else ""
-    return "".join(f"; `{name}` is None, which {where} asks for: `--set {name}=…`" for name in open_)
+    return tuple(name for name in dict.fromkeys(asked) if name in known and getattr(model, name, 0) is None), where
 
 
 def _over(model: nn.Module, below: explicit.Inputs, above: explicit.Inputs) -> explicit.Inputs:

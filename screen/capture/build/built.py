@@ -61,6 +61,8 @@ class Built:
     """Settings that its author gives elsewhere, without which it does not build (`screen.capture.build.construct.Told`)."""
     drawn: tuple[Mapping[str, torch.Tensor], ...] = ()
     """Values of its weights that stood beside meta when it was traced, by name, one draw after the other."""
+    lacking: tuple[str, ...] = ()
+    """Arguments of its constructor that are `None` and that its forward asks for where it fails."""
     sizes: Callable[[], Sizes] | None = None
     """The fields of its config that go with its width; None where there is no config. Raises `UsageError`."""
 

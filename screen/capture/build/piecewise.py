@@ -104,11 +104,26 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
                     raise
                 missing = True
             _leave_out(node, path, why, reading)
+            if _otherwise(node, path, flags, module):
+                reading.lines.append(f"its `else` did, line {node.orelse[0].lineno}")  # type: ignore[attr-defined]
+                reading.lost = {name: place for name, place in reading.lost.items() if name not in vars(module)}
+                continue
             if not missing:
                 rest = tree.body[tree.body.index(node) + 1 :]
                 for later in rest:
                     reading.lost |= dict.fromkeys(_names(later), f"{os.path.basename(path)}:{later.lineno}")
                 return
+
+
+def _otherwise(node: ast.stmt, path: str, flags: int, module: ModuleType) -> bool:
+    """Run what the author has where a switch is off, `if USE_KERNEL: … else: …`, in the place of what does not run here."""
+    if not isinstance(node, ast.If) or not isinstance(node.test, ast.Name | ast.Attribute) or not node.orelse:
+        return False
+    try:
+        _execute(compile(ast.Module(node.orelse, []), path, "exec", flags, dont_inherit=True), module)
+    except (Exception, SystemExit):
+        return False
+    return True
 
 
 def _asks_for(error: BaseException, lost: Mapping[str, str]) -> bool:

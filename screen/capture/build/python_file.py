@@ -336,6 +336,13 @@ def _outermost(module: ModuleType) -> list[Candidate]:
     return kept
 
 
+def below(module: ModuleType, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The classes of a file that these contain, the outermost of them: where a whole does not build here."""
+    names, classes = references(module), defined_classes(module)
+    inside = {n: c for n, c in classes.items() if n not in entries and any(n in names.get(e, ()) for e in entries)}
+    return {n: c for n, c in inside.items() if not any(n in names.get(o, ()) and o not in names.get(n, ()) for o in inside if o != n)}
+
+
 def references(module: ModuleType) -> dict[str, set[str]]:
     """For each class, function or table of the file, the names that its body reads, through whatever of the file it names.
 
@@ -434,6 +441,7 @@ __all__ = [
     "ENTRIES",
     "INPUTS",
     "attribute",
+    "below",
     "defined_classes",
     "drop_contained",
     "find",

@@ -1,34 +1,46 @@
 """Sizes that nobody states and that a model may be judged without: how many rows a table of tokens or positions has, or a last map.
 
-That a number is one is measured, not read off its name: the model is built with two values of each, and every parameter that is not the same has
-more rows and no more columns. A number of layers, heads, experts or channels is none (a stack of weights in one tensor has three axes and more).
+A name only proposes it (`usual`); that a number is one is measured: the model is built with two values of each, and every parameter that is not the
+same has more rows and no more columns. A number of layers, heads, experts or channels is none (a stack of weights in one tensor has three axes and more).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
-MORE = 128
-"""Rows between the two values."""
+
+def others(sizes: Mapping[str, Any], indices: Mapping[str, bool]) -> Iterator[tuple[dict[str, Any], bool]]:
+    """The sizes with another value for each of these numbers in turn, twice as many rows or the next place in a table (`indices`), and whether it
+    is such a place."""
+    for key, value in sizes.items():
+        if type(value) is int:
+            yield {**sizes, key: value + 1 if indices[key] else 2 * value}, indices[key]
 
 
-def other(sizes: Mapping[str, Any], indices: Mapping[str, bool]) -> dict[str, Any]:
-    """Another value for each of these numbers; one more for places in a table (`indices`)."""
-    return {key: value + (1 if indices[key] else MORE) if type(value) is int else value for key, value in sizes.items()}
-
-
-def only(first: nn.Module, second: nn.Module) -> list[str] | None:
-    """The parameters that have more rows in `second`; None where anything else is not the same."""
+def _only(first: nn.Module, second: nn.Module) -> list[str] | None:
+    """The parameters that have other numbers of rows in `second`; None where anything else is not the same."""
     mine, theirs = _shapes(first), _shapes(second)
     if mine.keys() != theirs.keys() or [type(m) for m in first.modules()] != [type(m) for m in second.modules()]:
         return None
     found = [name for name in mine if mine[name] != theirs[name]]
     if any(len(mine[name]) not in (1, 2) or len(mine[name]) != len(theirs[name]) or mine[name][1:] != theirs[name][1:] for name in found):
         return None
-    return found if any(len(mine[name]) == 2 for name in found) or not found else None
+    return found
+
+
+def depending(first: nn.Module, seconds: Iterable[tuple[nn.Module, bool]]) -> list[str] | None:
+    """The parameters that have more rows in one of the others, each of which has some, with a table or a map among them; a place in a table (true)
+    changes none. None where one is not so."""
+    found: dict[str, None] = {}
+    for second, index in seconds:
+        grown = _only(first, second)
+        if grown is None or bool(grown) is index or not (index or any(p.dim() > 1 for n, p in first.named_parameters() if n in grown)):
+            return None
+        found |= dict.fromkeys(grown)
+    return list(found)
 
 
 def _shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
@@ -51,4 +63,4 @@ def said(sizes: Mapping[str, Any], grown: list[str]) -> str:
     return f"nobody states {given}, taken here{rows}"
 
 
-__all__ = ["only", "other", "said"]
+__all__ = ["depending", "others", "said"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
+import typing
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,7 +77,7 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
     for name in lacking:
         note = known[name].annotation if name in known else inspect.Parameter.empty
         size = next((value for word, value in ROWS if _fits(word, name)), None)
-        if size is None or (note not in NUMBERS and not isinstance(size, str)):
+        if size is None or not (isinstance(size, str) or any(one in NUMBERS for one in (note, *typing.get_args(note)))):
             return {}
         found[name] = size
     return found
