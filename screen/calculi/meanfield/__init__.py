@@ -18,6 +18,7 @@ from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Forward, Stack, forward, value_gains
 from screen.calculi.meanfield.result import NOT_COMPUTED, Law, Recursion, read, silent
+from screen.calculi.meanfield.second_stream import Two, carried_by_two, first_update_of_two, second_of
 from screen.calculi.meanfield.stack_of_stream import DIFFERENT, Builder, layer_by_layer
 from screen.calculi.meanfield.start import Start
 from screen.calculi.meanfield.transfer import Begin, Stretch
@@ -54,6 +55,7 @@ def recursion_of(
     `streams`, `norms`: all of the graph, for branches that read the last state of another stream."""
     others = tuple(s for s in streams if s is not stream and s.states)
     builder = Builder(stream, graph, tokens, others=others, norms=norms)
+    two: Two | None = None
     try:
         stack = builder.stack(depth or stream.depth)
         run = None if stack.tied else forward(stack)
@@ -65,24 +67,25 @@ def recursion_of(
         if run is None:
             found = replace(found, words=Unknown("weights serve at several depths"))
         else:
-            words = start_of_words(builder, stack, run)
-            found = replace(found, words=words, first_update=_first_update(builder, stack, run, words))
+            two = _with_second(builder, stack, run)
+            words = start_of_words(builder, stack, run, None if two is None else two.sum)
+            found = replace(found, words=words, first_update=_first_update(builder, stack, run, words, two))
     except Stop as stop:
         apart = layer_by_layer(stream) if stop.unknown.reason == DIFFERENT else None
         return stop.unknown if apart is None else recursion_of(apart, graph, depth, tokens=tokens, streams=(apart, *others), norms=norms)
-    if (beside := _read_beside(graph, stream)) is not None:
-        found = found.without_gradients(beside)
+    if (beside := _read_beside(graph, stream, stream.states[-1])) is not None:
+        found = replace(found.without_gradients(beside), first_update=beside if two is None else found.first_update)
     if isinstance(stream.final_norm, Unknown):
         found = replace(found, last_gradient_exponent=stream.final_norm)
     return found
 
 
-def _read_beside(graph: Graph, stream: Stream) -> Unknown | None:
-    """Where gradients come into the blocks otherwise than from the stream's end: something that they make leads to the first output past it (what
-    they add is added to another stream too, a state in the middle is read by a head of its own)."""
+def _read_beside(graph: Graph, stream: Stream, last: int) -> Unknown | None:
+    """Where gradients come into the blocks otherwise than from the stream's end `last`: something that they make leads to the first output past it
+    (what they add is added to another stream too, a state in the middle is read by a head of its own)."""
     if not graph.outputs:
         return None
-    first, last = stream.states[0], stream.states[-1]
+    first = stream.states[0]
     inside, alive = _above(graph, last), _above(graph, graph.outputs[0])
     while _adds_again(graph, users := [u for u in graph.users[last] if u in alive], inside):
         last = users[0]  # what the last block adds is added to its sum again
@@ -112,7 +115,15 @@ def _above(graph: Graph, node: int) -> set[int]:
     return found
 
 
-def _first_update(builder: Builder, stack: Stack, run: Forward, words: Start | Unknown) -> FirstUpdate | Unknown:
+def _with_second(builder: Builder, stack: Stack, run: Forward) -> Two | None:
+    """What a second stream carries beside this one, where gradients come through the sum of both alone."""
+    second = second_of(builder)
+    if second is None or _read_beside(builder.graph, builder.stream, second.end) is not None:
+        return None
+    return carried_by_two(stack, run, second, _between(builder))
+
+
+def _first_update(builder: Builder, stack: Stack, run: Forward, words: Start | Unknown, two: Two | None = None) -> FirstUpdate | Unknown:
     reason = silent(stack, run)
     if reason is not None:
         return reason
@@ -121,6 +132,8 @@ def _first_update(builder: Builder, stack: Stack, run: Forward, words: Start | U
     if (learned := _other_weights(builder, stack)) is not None:
         return learned
     head = Head(words.spread, words.words) if isinstance(words, Start) else None
+    if two is not None:
+        return first_update_of_two(stack, run, builder.stream.width, two, entry=_entry(builder), head=head)
     return first_update(stack, run, builder.stream.width, entry=_entry(builder), head=head, between=_between(builder))
 
 

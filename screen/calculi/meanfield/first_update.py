@@ -76,7 +76,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class _At:
+class At:
     """What is known at the output of a weight."""
 
     gradient: Gradient
@@ -87,7 +87,7 @@ class _At:
 
 
 @dataclass
-class _Tally:
+class Tally:
     """Sums over weights, the latest first."""
 
     width: int
@@ -103,7 +103,7 @@ class _Tally:
     carried: float = 0.0
     shares: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-    def weight(self, name: str, entries: float, at: _At, x: Moments, between: Moments, blow: float = 1.0, kept: bool = True) -> None:
+    def weight(self, name: str, entries: float, at: At, x: Moments, between: Moments, blow: float = 1.0, kept: bool = True) -> None:
         """Add what one weight moves. `x`, `between`: its input, for two tokens of one sequence and of different ones; `blow`: how many times
         two inputs are more alike by chance than independent features would be; `kept`: whether later layers read the same input."""
         n, g = self.tokens, at.gradient
@@ -126,18 +126,21 @@ class _Tally:
         self.noise += size * (size + 2 * self.carried * kept)
         self.carried += size * kept
 
-    def norm(self, name: str, at: _At, x: Moments, between: Moments) -> None:
+    def norm(self, name: str, at: At, x: Moments, between: Moments) -> None:
         """The gain and the bias of a norm whose output has the moments `x`."""
         self.weight(name, self.width, at, x, between)
         self.weight(name, self.width, at, ONE, ONE)
 
-    def scale(self, name: str, step: Stretch, at: _At, x: Moments, between: Moments) -> None:
+    def scale(self, name: str, step: Stretch, at: At, x: Moments, between: Moments) -> None:
         """A learned weight of fewer entries than the features that it multiplies: one entry is pulled by all of its features, whose gradients add up
         as if at random, and moves them all alike. What it multiplies comes from maps of its own layer."""
         self.weight(name, math.sqrt(step.entries * step.features), at, x, between, math.sqrt(step.features / step.entries), False)
 
-    def kappa(self) -> float:
-        return math.sqrt(math.fsum(self.along) + self.noise)
+    def told(self) -> FirstUpdate:
+        """κ of all that was added."""
+        whole = math.fsum(self.shares.values())
+        shares = {name: found / whole for name, found in self.shares.items()} if whole > 0 else {}
+        return FirstUpdate(math.sqrt(math.fsum(self.along) + self.noise), shares)
 
 
 def first_update(
@@ -155,22 +158,21 @@ def first_update(
     first state, see `between_sequences`; without it no position has a share in it."""
     if not run.adds:
         return FirstUpdate(math.sqrt(entry), {})
-    slots, sums = _between_sequences(stack, run, _common(stack.start) if between is None else between)
-    end, far = run.states[-1], _behind(run.adds[-1], sums[-1])
-    tally = _Tally(width, stack.tokens, sequences, _loudness(end, far, stack, sequences, head or Head(), width))
+    slots, sums = every_between(stack, run, in_common(stack.start) if between is None else between)
+    end, far = run.states[-1], behind(run.adds[-1], sums[-1])
+    tally = Tally(width, stack.tokens, sequences, loudness(end, far, stack, sequences, head or Head(), width))
     factor = 1 / max(end.power, TINY)
     gradient, across = Gradient(1.0, 0.0), 1.0
     if stack.final is not None:
-        tally.norm("final norm", _At(gradient, across), end.scaled(factor), far.scaled(factor))
+        tally.norm("final norm", At(gradient, across), end.scaled(factor), far.scaled(factor))
     gradient, across = gradient.scaled(factor), factor
     for place in reversed(range(len(run.adds))):
         gradient, across = _through(tally, run, place, slots[place], sums[place], gradient, across)
     tally.noise += gradient.power * entry
-    whole = math.fsum(tally.shares.values())
-    return FirstUpdate(tally.kappa(), {name: found / whole for name, found in tally.shares.items()} if whole > 0 else {})
+    return tally.told()
 
 
-def _loudness(end: Moments, far: Moments, stack: Stack, sequences: int, head: Head, width: int) -> tuple[float, float]:
+def loudness(end: Moments, far: Moments, stack: Stack, sequences: int, head: Head, width: int) -> tuple[float, float]:
     """Wᵀ(softmax(W h_t) − e_y) is σ²·h_t and, with V words and no more, something at random, of which tokens have in common
     what their softmaxes have: (e^(s²ρ) − 1)/V. A norm lets nothing pass along h_t: where one makes h_t only the second part goes on."""
     n = stack.tokens
@@ -189,7 +191,7 @@ def between_sequences(program: Program, own: Slots, state: Moments, tokens: int,
     moments of one sequence, and what begins with the slots `places` is the same in all."""
     slots = [state, *([Moments(0.0, 0.0)] * (program.size - 1))]
     for slot, moments in program.given:
-        slots[slot] = _common(moments)
+        slots[slot] = in_common(moments)
 
     def make(step: Step) -> None:
         slots[step.target] = _crossed(step, own, slots, places)
@@ -204,7 +206,7 @@ def between_sequences(program: Program, own: Slots, state: Moments, tokens: int,
 
 def _crossed(step: Step, own: Slots, slots: Slots, places: Container[int]) -> Moments:
     if isinstance(step, Begin):
-        return own[step.target] if step.target in places else _common(own[step.target])
+        return own[step.target] if step.target in places else in_common(own[step.target])
     if isinstance(step, Attend):
         pairs = {s: (np.array([x.power]), np.array([x.power - x.gap])) for s, x in enumerate(slots)}
         same, other = (float(found[0]) for found in attended(step, pairs, own, [own]))
@@ -223,12 +225,12 @@ def _shared(step: Step, own: Slots, shares: Sequence[float]) -> float:
     return slots[step.target].power - slots[step.target].gap
 
 
-def _common(own: Moments) -> Moments:
+def in_common(own: Moments) -> Moments:
     """Of what is no position: two tokens share as much as two of one sequence."""
     return Moments(own.power - own.gap, 0.0, own.mean)
 
 
-def _between_sequences(stack: Stack, run: Forward, state: Moments) -> tuple[list[list[Slots]], list[Moments]]:
+def every_between(stack: Stack, run: Forward, state: Moments) -> tuple[list[list[Slots]], list[Moments]]:
     """Of every add the slots of its branches and its sum before C, with the gap of two tokens of different sequences."""
     found: list[list[Slots]] = []
     sums: list[Moments] = []
@@ -244,7 +246,7 @@ def _between_sequences(stack: Stack, run: Forward, state: Moments) -> tuple[list
     return found, sums
 
 
-def _behind(add: Add, total: Moments) -> Moments:
+def behind(add: Add, total: Moments) -> Moments:
     """The state behind an add."""
     return total if add.close is None else normed(add.close, total)
 
@@ -267,29 +269,29 @@ def _backward(program: Program, slots: Slots, gradient: float) -> list[float]:
 
 
 def _through(
-    tally: _Tally, run: Forward, place: int, between: Sequence[Slots], far: Moments, gradient: Gradient, across: float
+    tally: Tally, run: Forward, place: int, between: Sequence[Slots], far: Moments, gradient: Gradient, across: float
 ) -> tuple[Gradient, float]:
     """Add what the weights at one add move; the gradient before it."""
     add = run.adds[place]
     if add.close is not None:
         name = add.inlets[-1].name if add.inlets else "norm"
-        tally.norm(name, _At(gradient, across), normed(add.close, run.sums[place]), normed(add.close, far))
+        tally.norm(name, At(gradient, across), normed(add.close, run.sums[place]), normed(add.close, far))
         factor = norm_factor(add.close, run.sums[place])
         gradient, across = gradient.scaled(factor), across * factor
     kept = back = gradient.scaled(add.identity)
     back_across, excess, identity = across * add.identity, 0.0, add.identity
     for inlet, slots, others in zip(add.inlets, run.slots[place], between, strict=True):
-        entering, more, here = _branch(tally, inlet, slots, others, gradient, across)
+        entering, more, here = through_branch(tally, inlet, slots, others, gradient, across)
         back, back_across, excess = back.plus(entering), back_across + more, max(excess, here)
         if inlet.program.tokens:
             own = forms.identity(inlet.program.steps, slots, inlet.program.output)
             kept, identity = kept.plus(forms.passed(gradient, own, tally.tokens).scaled(inlet.square)), identity + own[1] ** 2 * inlet.square
-    tally.moments = _moments(tally, kept, back, excess)
-    tally.carried *= _persistence(run, place, identity)
+    tally.moments = moments_before(tally, kept, back, excess)
+    tally.carried *= persistence(run, place, identity)
     return back, back_across
 
 
-def _branch(tally: _Tally, inlet: Inlet, slots: Slots, others: Slots, gradient: Gradient, across: float) -> tuple[Gradient, float, float]:
+def through_branch(tally: Tally, inlet: Inlet, slots: Slots, others: Slots, gradient: Gradient, across: float) -> tuple[Gradient, float, float]:
     """Add what the weights of a branch move; what it gives back to the stream, and what its maps add to M."""
     program = inlet.program
     backs = program.backward(slots, gradient.scaled(inlet.square))
@@ -297,7 +299,7 @@ def _branch(tally: _Tally, inlet: Inlet, slots: Slots, others: Slots, gradient: 
     makers = {step.target: step for step in program.steps}
     excess: dict[int, float] = defaultdict(float)
     for step in reversed(program.steps):
-        at = _At(backs[step.target], shared[step.target], excess[step.target])
+        at = At(backs[step.target], shared[step.target], excess[step.target])
         passed = at.excess
         name = inlet.name_at(getattr(step, "node", -1)) if inlet.names else inlet.name
         if isinstance(step, Linear):
@@ -317,7 +319,7 @@ def _branch(tally: _Tally, inlet: Inlet, slots: Slots, others: Slots, gradient: 
     return backs[0], shared[0], excess[0]
 
 
-def _moments(tally: _Tally, kept: Gradient, back: Gradient, excess: float) -> tuple[float, float]:
+def moments_before(tally: Tally, kept: Gradient, back: Gradient, excess: float) -> tuple[float, float]:
     """M before an add, from M behind it."""
     n = tally.tokens
     pairs = (kept.power + (n - 1) * kept.shared, back.power + (n - 1) * back.shared), (kept.power - kept.shared, back.power - back.shared)
@@ -326,7 +328,7 @@ def _moments(tally: _Tally, kept: Gradient, back: Gradient, excess: float) -> tu
     return common, rest
 
 
-def _persistence(run: Forward, place: int, identity: float) -> float:
+def persistence(run: Forward, place: int, identity: float) -> float:
     """Share of the state behind an add that is the state before it."""
     read = run.slots[place][0][0].power if run.slots[place] else run.sums[place].power
     return min(identity * read / max(run.sums[place].power, TINY), 1.0)
@@ -359,4 +361,7 @@ def _sources(step: Step) -> tuple[int, ...]:
     return step.sources if isinstance(step, Sum | Join) else (step.source,)
 
 
-__all__ = ["SEQUENCES", "FirstUpdate", "Head", "between_sequences", "first_update"]
+__all__ = [
+    "SEQUENCES", "At", "FirstUpdate", "Head", "Tally", "behind", "between_sequences", "every_between", "first_update", "in_common", "loudness",
+    "moments_before", "persistence", "through_branch",
+]  # fmt: skip

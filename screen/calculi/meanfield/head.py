@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,7 +30,17 @@ LARGEST = 1e4
 """Deviation of the logits beyond which the loss is not integrated: it is about s·√(2 ln V)."""
 
 
-def start_of_words(builder: Builder, stack: Stack, run: Forward) -> Start | Unknown:
+@dataclass(frozen=True)
+class Ended:
+    """What the head reads where that is the sum of a stream's end and of r times what a second stream carries from the same start."""
+
+    node: int
+    moments: Moments
+    factor: float
+    """r."""
+
+
+def start_of_words(builder: Builder, stack: Stack, run: Forward, ended: Ended | None = None) -> Start | Unknown:
     """The loss at the start; `Unknown` where the model has no head over words, or what it makes is not known."""
     table = _table(builder)
     if isinstance(table, Unknown):
@@ -38,17 +49,17 @@ def start_of_words(builder: Builder, stack: Stack, run: Forward) -> Start | Unkn
     words = (builder.graph.nodes[output].shape or (0,))[-1]
     if len(run.states) < len(stack.blocks):
         return Unknown("the stream leaves the range of floats")
-    program = _way_out(builder, output)
+    program = _way_out(builder, output, ended)
     if isinstance(program, Unknown):
         return program
-    slots = program.forward(run.states[-1])
+    slots = program.forward(run.states[-1] if ended is None else ended.moments)
     head = program.last
     if head is None or head.source == program.output or words != (builder.graph.nodes[output].shape or (0,))[-1]:
         return Unknown("the first output is not made by a head", (output,))
     spread = math.sqrt(slots[program.output].power)
     own: float | None = None
     if head.weights == (table.name,):
-        kept = _coefficient(builder, stack, run, table) * _own(program, slots, head.source, 0, stack.tokens)
+        kept = _coefficient(builder, stack, run, table, 0.0 if ended is None else ended.factor) * _own(program, slots, head.source, 0, stack.tokens)
         own = _after(program, head, kept * head.forward_gain)  # σ²·d
         if own is None:
             return Unknown("what stands behind a head that is the embedding table is no function of one logit", (output,))
@@ -71,8 +82,11 @@ def _table(builder: Builder) -> Node | Unknown:
     return Unknown("the model has no head over the words that it reads", graph.outputs[:1])
 
 
-def _way_out(builder: Builder, output: int) -> Program | Unknown:
+def _way_out(builder: Builder, output: int, ended: Ended | None) -> Program | Unknown:
     """From the state behind the last block to the first output."""
+    if ended is not None:
+        leaves = {ended.node: builder.layouts[builder.stream.states[-1]]}
+        return Reader(builder.graph, builder.weights, builder.norms, leaves, builder.tokens, set(), linked=True).program(output)
     end, _ = builder.cuts.last_end()
     if len(builder.stream.traced) == 1:
         last = builder.stream.kinds[-1].sublayers[-1]
@@ -109,15 +123,15 @@ def _own(program: Program, slots: Slots, slot: int, atom: int, tokens: int) -> f
     return b + (a - b) / tokens
 
 
-def _coefficient(builder: Builder, stack: Stack, run: Forward, table: Node) -> float:
-    """Of a token's own row of the table in the last state."""
+def _coefficient(builder: Builder, stack: Stack, run: Forward, table: Node, beside: float) -> float:
+    """Of a token's own row of the table in the last state, and in `beside` times the first one."""
     if not isinstance(builder.begun, Program):
         return 0.0
     slots = builder.begun.forward(Moments(1.0, 1.0))
     begins = [s for s in builder.begun.steps if isinstance(s, Begin) and s.node >= 0 and _is_row(builder, builder.graph.nodes[s.node], table)]
     first = math.fsum(_own(builder.begun, slots, builder.begun.output, s.target, stack.tokens) for s in begins)
     passed = [_passed(add, found, total, stack.tokens) for add, found, total in zip(run.adds, run.slots, run.sums, strict=True)]
-    return first * math.prod(passed)
+    return first * (math.prod(passed) + beside)
 
 
 def _is_row(builder: Builder, node: Node, table: Node) -> bool:
@@ -132,4 +146,4 @@ def _passed(add: Add, slots: Sequence[Slots], total: Moments, tokens: int) -> fl
     return (math.sqrt(add.identity) + math.fsum(whole)) * norm
 
 
-__all__ = ["start_of_words"]
+__all__ = ["Ended", "start_of_words"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from screen.calculi.meanfield import first_update_of
+from screen.calculi.meanfield import FirstUpdate, first_update_of
 from screen.facts.queries import (
     are_logits_bounded, branches, has_identity_path, has_softmax, is_output_bounded, is_sum_normed, number_of, twins,
 )  # fmt: skip
@@ -73,7 +73,8 @@ class Features:
     logit_rms: float | None
     """√(E u²) of attention logits at the start, between the first and the last block in the geometric mean; of several attentions the largest."""
     kappa: float | None
-    """κ: rms of the change of the last normed state over η, for one step of Adam from the start (docs/theory/first_update.md)."""
+    """κ: rms of the change of what the head reads over η and its own rms, for one step of Adam from the start (docs/theory/first_update.md); of a
+    stream that has none that of one to which all its branches are added too, whose sum with it the head reads."""
     dtype: str
     """Number format of the stream."""
     gated: bool
@@ -93,7 +94,8 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
     beside = twins(facts, stream)
     found = facts.recursion(stream)
     softmax = [s for s in subs if has_softmax(facts, s) is not False]
-    recursion, update = None if isinstance(found, Unknown) else found, first_update_of(found)
+    recursion = None if isinstance(found, Unknown) else found
+    updates = [u for s in (stream, *beside) if isinstance(u := first_update_of(facts.recursion(s)), FirstUpdate)]
     maps, words = _gains(facts, stream), None if recursion is None else recursion.words
     gain, side = max(maps, default=(None, None))
     grown = [(g, a) for g, a in maps if g > 0]
@@ -127,7 +129,7 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
         exponential=facts.claims.of("gradient_law", "start", stream.name).known == "exponential",
         update=None if number is None else number * through_decoder(facts, stream),
         logit_rms=max(logits, default=None),
-        kappa=None if isinstance(update, Unknown) else update.kappa,
+        kappa=updates[0].kappa if updates else None,
         dtype=stream.dtype,
         gated=any(s.role in ("gated_ffn", "moe") for s in subs),
         has_final_norm=_answer(stream.final_norm) if stream.kinds[-1].sublayers[-1].positions[-1:] != ("C",) else True,
