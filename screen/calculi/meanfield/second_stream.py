@@ -65,10 +65,10 @@ def _beside(builder: Builder, other: Stream) -> Second | None:
 
 
 def _plain(stream: Stream) -> bool:
-    """Whether every branch is added as it is, and no factor stands on the stream."""
+    """Whether every branch is added as it is, and no norm stands on the sum."""
 
     def is_plain(sub: Sublayer) -> bool:
-        return not sub.positions and sub.branch.kind in ("none", "constant") and sub.branch.value == 1.0
+        return "C" not in sub.positions and sub.branch.kind in ("none", "constant") and sub.branch.value == 1.0
 
     return all(is_plain(s) for k in stream.kinds for s in k.sublayers)
 

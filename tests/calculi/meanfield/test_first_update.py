@@ -202,6 +202,13 @@ def test_two_streams_of_one_kind_of_branches_move_what_reads_their_sum() -> None
     assert [f.kappa for f in features] == [found.first_update.kappa] * 2
 
 
+def test_norms_inside_of_branches_leave_two_streams_what_they_are() -> None:
+    torch.manual_seed(1)
+    found = first_update_of(facts_of_row("residual+qk", 4).recursions[0])
+    assert isinstance(found, FirstUpdate)
+    assert 0.7 < found.kappa / moved_and_lost("residual+qk", 4)[0] < 1.4
+
+
 @pytest.mark.parametrize("end", ["self.norm(y)", "x + y", "self.norm(x + y)"])
 def test_a_second_stream_that_is_read_otherwise_leaves_kappa_unknown(end: str) -> None:
     """Without the sum of both norms gradients come another way."""
