@@ -27,8 +27,9 @@ def main() -> int:
     return code
 
 
-def _behind() -> None:
-    """A `click.py` or `random.py` that lies in the working directory must not shadow a module of ours or of Python's."""
+def _not_here() -> None:
+    """What lies in the working directory is neither a module of ours nor a package that a library looks for: no `click.py` and no `accelerate/` there
+    is imported by this command."""
     import os
 
     try:
@@ -36,9 +37,9 @@ def _behind() -> None:
     except OSError:  # it is gone, and nothing lies there
         here = ""
     if sys.path and not sys.flags.safe_path and sys.path[0] in ("", here):
-        sys.path.append(sys.path.pop(0))
+        del sys.path[0]
 
 
 if __name__ == "__main__":
-    _behind()
+    _not_here()
     sys.exit(main())

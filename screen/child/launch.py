@@ -16,6 +16,7 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
+    "USE_HUB_KERNELS": "NO",
     "TOKENIZERS_PARALLELISM": "false",
     "OPENBLAS_NUM_THREADS": "1",  # these libraries start threads when they are imported, and a process with threads must not fork
     "OMP_NUM_THREADS": "1",

@@ -220,3 +220,12 @@ def test_a_twin_takes_no_more_than_its_own_call_did() -> None:
             attention = f"{stack}.block.{layer}.layer.0.SelfAttention"
             assert [i.args[1] for i in record[f"{attention}.k.weight"] if i.op == "normal_"] == [1.0, 128**-0.5]
             assert [i.args[1] for i in record[f"{attention}.q.weight"] if i.op == "normal_"] == [1.0, (128 * 32) ** -0.5]
+
+
+def test_kernels_are_those_of_transformers_and_code_of_a_hub_is_none() -> None:
+    for asked in ("flash_attention_2", "kernels-community/flash-attn3@main:f"):
+        b = built("hf:llama", **SMALL, _attn_implementation=asked)
+        assert f"without the kernel `{asked}`" in b.info.notes[0]
+    assert not built("hf:llama", **SMALL, _attn_implementation="eager").info.notes
+    with pytest.raises(LoadError, match="code of a hub, which is never run"):
+        built("hf:llama", **SMALL, _attn_implementation="somebody/attention")

@@ -93,3 +93,18 @@ def test_an_interpreter_runs_this_package_whatever_stands_first_on_its_path(tmp_
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0 and b"torch" in done.stdout, done.stderr
     assert settings["package"] == PACKAGE == os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["screen.child"].__file__ or "")))
+
+
+def test_a_config_runs_nothing_of_the_tree(tmp_path: Path) -> None:
+    """Packages that transformers looks for, files that a config names, and kernels that it asks for."""
+    pytest.importorskip("transformers", reason="a config is one of transformers")
+    for name in ("accelerate", "apex", "flash_attn", "kernels", "natten", "torchvision"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit(77)\n")
+    (tmp_path / "modeling.py").write_text("raise SystemExit(77)\n")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2, "intermediate_size": 16, "vocab_size": 16}
+    asked = {"auto_map": {"AutoModelForCausalLM": "modeling.Model"}, "trust_remote_code": True, "attn_implementation": "flash_attention_2"}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **sizes, **asked}))
+    command = [sys.executable, "-m", "screen", "check", "config.json", "--no-spot-check", "--sandbox", "off", "--fail-on", "never"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 and "taken without the kernel `flash_attention_2`" in done.stdout, done.stderr

@@ -108,8 +108,9 @@ def build_object(
 def _hf(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, known: _Known) -> Built:
     from screen.capture.build import transformers as hf
 
-    model, config, changed, record = hf.build(spec, settings)
+    model, config, changed, record, notes = hf.build(spec, settings)
     built = _ready(spec.text, model.eval(), spec.kind, None, inputs, depth, record, changed, known, config)
+    built = replace(built, info=replace(built.info, notes=(*notes, *built.info.notes)))
     return replace(built, integers=of_config(config), sizes=partial(sizes_of, spec, settings))
 
 

@@ -23,10 +23,11 @@ OFFLINE = {
     "TRANSFORMERS_DISABLE_TORCH_CHECK": "1",
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
+    "USE_HUB_KERNELS": "NO",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-"""Read by transformers and huggingface_hub when they are imported: never the network."""
+"""Read by transformers and huggingface_hub when they are imported: never the network, nor what a hub's cache has of kernels."""
 
 _kept: list[Any] = []
 """The library object must live as long as the schemas are needed."""

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import re
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -30,17 +31,22 @@ _Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 
 PREFERRED = ("MODEL_FOR_CAUSAL_LM", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM", "MODEL_FOR_MASKED_LM", "MODEL")
 """Auto mappings of transformers, in the order of the contract."""
+KERNELS = {
+    "_attn_implementation": re.compile(r"(paged\|)?(flash_attention_\d|kernels-community/[\w.@:-]*(flash|attn)[\w.@:-]*)"),
+    "_experts_implementation": re.compile(r"deepgemm|sonicmoe|kernels-community/[\w.@:-]+"),
+}
+"""Field of a config -> values that name a kernel of what transformers itself computes."""
 
 
-def build(spec: TargetSpec, settings: dict[str, Any]) -> tuple[nn.Module, Any, dict[str, list[Any]], _Record]:
-    """Model on meta, its config, what `settings` changed, and its initialisers. Raises `UsageError` and `LoadError`."""
-    cls, config, changed = _chosen(spec, settings)
+def build(spec: TargetSpec, settings: dict[str, Any]) -> tuple[nn.Module, Any, dict[str, list[Any]], _Record, tuple[str, ...]]:
+    """Model on meta, its config, what `settings` changed, its initialisers, and notes. Raises `UsageError` and `LoadError`."""
+    cls, config, changed, notes = _chosen(spec, settings)
     recorder = Recorder()
     with torch.device("meta"), recorder:
         model = instantiate(cls, config)
     if hasattr(model, "_init_weights"):
         initialise(model, recorder)
-    return model, config, changed, recorder.of(model)
+    return model, config, changed, recorder.of(model), notes
 
 
 def real(spec: TargetSpec, settings: dict[str, Any]) -> nn.Module:
@@ -48,12 +54,12 @@ def real(spec: TargetSpec, settings: dict[str, Any]) -> nn.Module:
     return instantiate(*_chosen(spec, settings)[:2])
 
 
-def _chosen(spec: TargetSpec, settings: dict[str, Any]) -> tuple[type[nn.Module], Any, dict[str, list[Any]]]:
-    """The class of a target, the config that it takes, and what `settings` changed."""
+def _chosen(spec: TargetSpec, settings: dict[str, Any]) -> tuple[type[nn.Module], Any, dict[str, list[Any]], tuple[str, ...]]:
+    """The class of a target, the config that it takes, what `settings` changed, and notes."""
     config, changed, cls, model_type = _found(spec, settings)
     config = config_for(cls, config, model_type, asked=spec.class_name is not None)
     _no_cache(config)
-    return cls, config, changed
+    return cls, config, changed, _without_kernels(config)
 
 
 def _found(spec: TargetSpec, settings: dict[str, Any]) -> tuple[Any, dict[str, list[Any]], type[nn.Module], str]:
@@ -267,6 +273,22 @@ def _no_cache(config: Any) -> None:
     for part in [config, *sub_configs(config)]:
         if hasattr(part, "use_cache"):
             part.use_cache = False
+
+
+def _without_kernels(config: Any) -> tuple[str, ...]:
+    """Where a config asks for a kernel of another package or of a hub, what transformers takes without one is taken: it computes the same. A note of
+    each. Raises `LoadError` for what else a hub has: its code is never run."""
+    notes: dict[str, None] = {}
+    for part in [config, *sub_configs(config)]:
+        for key, kernels in KERNELS.items():
+            asked = getattr(part, key, None)
+            if isinstance(asked, str) and kernels.fullmatch(asked):
+                setattr(part, key, None)
+                notes[f"`{key[1:]}` is taken without the kernel `{asked}`: what transformers has in its place computes the same"] = None
+            elif isinstance(asked, str) and "/" in asked:
+                required = f"`{key[1:]}` must be one of the installed transformers"
+                raise LoadError(required, f"`{asked}` is code of a hub, which is never run", 'Take `"sdpa"` or `"eager"`')
+    return tuple(notes)
 
 
 def instantiate(cls: type[nn.Module], config: Any) -> nn.Module:
