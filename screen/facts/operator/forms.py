@@ -309,7 +309,7 @@ def _over(forms: Forms, node: Node, source: int, axes: Sequence[int], factor: fl
 
 def _cat(forms: Forms, node: Node) -> Form:
     """Parts side by side. Parts of one source that follow each other are one again; with unequal coefficients the largest counts."""
-    values = [forms.of(i) for i in node.inputs]
+    values = _put_together(forms, node)
     rest = next((v.rest for v in values if v.rest is not None), None)
     lost = next((v.lost for v in values if v.lost is not None), None)
     given = forms.flow.operand(node, 1, "dim", "axis")
@@ -329,6 +329,29 @@ def _cat(forms: Forms, node: Node) -> Form:
                 else of_atom(Atom(("joined", node.index), "gate", -math.inf, math.inf))
             )
     return Form(table, rest, lost, any(v.trained for v in values))
+
+
+def _put_together(forms: Forms, node: Node) -> list[Form]:
+    """The values that are joined. Where one is a state that was cut from another state that is joined beside it (a class token is kept, a branch adds
+    to the tokens), it is what it was made of: what was cut is put together again."""
+    values = [forms.of(i) for i in node.inputs]
+    origins = {source for v in values for source, _ in v.terms}
+    if len(origins) < 2:
+        return values
+    opened = [_opened(forms, v) for v in values]
+    if any(v.lost is not None or v.rest is not None or not v.terms for v in opened):
+        return values
+    return opened if any(all((s in {t for t, _ in v.terms}) for v in opened) for s, _ in opened[0].terms) else values
+
+
+def _opened(forms: Forms, form: Form) -> Form:
+    """A sum with each whole source that is itself a sum of sources written out."""
+    total = Form({}, form.rest, form.lost, form.trained)
+    for (source, layout), p in form.terms.items():
+        made = forms.inside(source)
+        written_out = layouts.is_whole(layout) and made.terms and made.rest is None and made.lost is None
+        total = total.plus(made.times(p) if written_out else Form({(source, layout): p}))
+    return total
 
 
 def _beside(polynomials: list[Polynomial], node: Node) -> Polynomial:

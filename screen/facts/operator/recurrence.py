@@ -310,8 +310,9 @@ def _operator(
     whole = forks[0] in {t for n in reached for t in table[n].terms}
     cut = [s.rest for s in states if s.rest is not None and not any(t in first or t in table.keys() - carrying for t in s.terms)]
     breaks = () if whole else tuple(cut)
-    steps = _steps(states, forks, frozenset(table) | first)
-    times = _times(reader, forks[0], states)
+    handed_on = [s for s in states if s.node in reached]  # without states that branches alone read
+    steps = _steps(handed_on, forks, frozenset(table) | first)
+    times = _times(reader, forks[0], handed_on)
     trained, through = any(s.trained for s in states), tuple(sorted(others & carrying))
     if lost is not None:
         why = Unknown(f"how `{reader.flow.graph.nodes[lost].op}` carries the stream is not known", (lost,))
