@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from screen.child.asks import asks
@@ -91,13 +91,17 @@ def changed(ran: Plain, beside: Beside | None, elsewhere: Elsewhere) -> str:
 
 def _with_buffers(plain: Plain, graph: Graph, told: Outside) -> Plain:
     """What it gave outside, on the inputs that it had and on the buffers that it had there."""
-    buffers = {name: Leaf(0, dtype, shape, data) for name, dtype, shape, data in told.buffers}
-    leaves = []
-    for leaf in plain.leaves:
-        node = graph.nodes[leaf.node] if 0 <= leaf.node < len(graph.nodes) else None
-        own = buffers.get(node.name) if node is not None and node.op == "buffer" else None
-        leaves.append(leaf if own is None else replace(own, node=leaf.node))
-    return Plain("", told.output, told.keys, tuple(leaves))
+
+    def own(held: Iterable[tuple[str, str, tuple[int, ...], str]]) -> dict[int, Leaf]:
+        values = {name: rest for name, *rest in held}
+        nodes = {leaf.node: graph.nodes[leaf.node] for leaf in plain.leaves if 0 <= leaf.node < len(graph.nodes)}
+        return {i: Leaf(i, *values[n.name]) for i, n in nodes.items() if n.op == "buffer" and n.name in values}  # type: ignore[arg-type]
+
+    begin = own(told.buffers)
+    leaves = tuple(begin.get(leaf.node, leaf) for leaf in plain.leaves)
+    changes = told.last is not None and told.output is not None and apart(told.last, told.output) > SAME
+    late = (told.last, tuple(own(told.late).values())) if changes else (plain.last, plain.late)
+    return Plain("", told.output, told.keys, leaves, last=late[0], late=late[1])
 
 
 __all__ = ["Beside", "changed", "outside"]

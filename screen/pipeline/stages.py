@@ -48,6 +48,7 @@ SAME_ADVICE = (
     "Look for random numbers without a seed, for sets that order layers, and for what depends on the clock, the process, a file, the device of a "
     "tensor or its values"
 )
+LATER = "a later call of it gives something else than the program that was traced does on the buffers that it has then"
 ELSEWHERE_ADVICE = "Look for what `train` does, and what `forward` asks of the sizes of its inputs or keeps between calls"
 CONFIRMED_ADVICE = "Judge a smaller model of the same code, or leave `--require-opinion` out where its authors are trusted"
 LARGEST, CONFIRMED = 20_000_000, 200_000_000
@@ -331,6 +332,8 @@ def _differing(
         if again.agrees is False:
             by = "" if again.difference is None else f" (by {again.difference:.2g} of the largest entry)"
             errors[name] = TraceError(SAME.format(name), f"on real tensors it gives something else than the program that was traced{by}", SAME_ADVICE)
+        elif again.later is False and "call" in elsewhere.get(name, Elsewhere()).one and not facts[name].graph.guesses:  # else a value that it reads
+            errors[name] = TraceError(SAME.format(name), LATER, SAME_ADVICE)
         elif again.agrees is None or ran[name].reason or doubt:
             doubts[name] = again.reason or ran[name].reason or doubt
     return errors, doubts

@@ -192,6 +192,38 @@ def test_where_there_is_no_opinion_the_report_says_why(host: Host, tmp_path: Pat
         assert error is not None and f"there is none: {said}" in error.message
 
 
+STATE = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.map = nn.LayerNorm(8), nn.Linear(8, 8)
+        self.register_buffer("calls", torch.zeros(1))
+        self.register_buffer("mean", torch.ones(8))
+    def forward(self, x):
+        self.calls += 1
+        REST
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "agrees"),
+    [
+        ("self.mean.mul_(0.9).add_(0.1 * x.mean((0, 1))); return x + self.map(self.norm(x)) * self.mean", True),
+        ("scale = self.mean; self.mean = 0.9 * self.mean + 0.1 * x.abs().mean((0, 1)); return x + self.map(self.norm(x)) * scale", True),
+        ("return x + self.map(self.norm(x)) * torch.where(self.calls > 3, 1.0, 0.5)", True),
+        ("return x + self.map(self.norm(x)) * (1.0 if self.calls.item() < 3 else 0.5)", True),
+        ("return x + self.map(self.norm(x)) * (1.0 if self.calls.is_meta or float(self.calls) < 3 else 0.5)", False),
+    ],
+)
+def test_a_state_in_buffers_is_a_state_where_a_later_call_follows_from_them(host: Host, tmp_path: Path, rest: str, agrees: bool) -> None:
+    (tmp_path / "model.py").write_text("import torch\nfrom torch import nn\n" + STATE.replace("REST", rest))
+    found = judge(Job(Request(f"{tmp_path / 'model.py'}::Model", depth=2, timeout=60.0, memory=0), second=True), host.capture)[0].report
+    if agrees:
+        assert found.error is None and "a later call of it gives something else" in found.spot_check.reason
+    else:
+        assert found.error is not None and "on the buffers that it has then" in found.error.message
+
+
 @pytest.mark.parametrize(("real", "agrees"), [("pass", True), ("return x * 3 + self.plain(x)", False)])
 def test_one_that_is_too_large_or_too_slow_to_measure_is_run_plainly_all_the_same(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real: str, agrees: bool

@@ -226,6 +226,10 @@ class Plain:
     """Whether a later call gave something else than the first, which is what was judged."""
     still: bool = True
     """Whether no buffer was another one after all calls."""
+    last: Sample | None = None
+    """What one more call gave, where a later one gave something else and buffers were other ones."""
+    late: tuple[Leaf, ...] = ()
+    """Buffers as they were before that call."""
     order: dict[str, Any] | None = None
     """What makes and runs it (`screen.child.order`), for an interpreter of its own."""
     unsaid: str = ""
@@ -250,6 +254,10 @@ class Outside:
     """Whether no buffer was another one after all calls in evaluation."""
     buffers: tuple[tuple[str, str, tuple[int, ...], str], ...] = ()
     """Name, dtype, shape and bytes of each, before the first run."""
+    last: Sample | None = None
+    """What one more call gave, where buffers were other ones."""
+    late: tuple[tuple[str, str, tuple[int, ...], str], ...] = ()
+    """Buffers before that call."""
 
 
 @dataclass(frozen=True)
@@ -261,6 +269,8 @@ class Again:
     difference: float | None = None
     """Relative to the largest entry; None where the shapes differ, or nothing was compared."""
     reason: str = ""
+    later: bool | None = None
+    """The same of a later call, on the buffers that the module had then; None where that was not asked, or is not known."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from screen.graph import Graph, numel
 from screen.graph import io as graphio
 from screen.probe.measure.determinism import settled
-from screen.probe.plan.spot_types import Again, Plain, plain_from_json
+from screen.probe.plan.spot_types import Again, Leaf, Plain, Sample, plain_from_json
 from screen.probe.second.interpreter import Absent, Unread, run
 from screen.probe.second.values import SAME, apart, sample, unpacked, weight
 
@@ -41,13 +42,19 @@ def _compared(graph: Graph, plain: Plain, seed: int) -> Again:
     if output is None:
         raise Unread("it returns no float tensor")
     drawn = {name: weight(name, shape, seed) for name, shape in {keys.get(n.name, n.name): n.shape or () for n in weights.values()}.items()}
-    leaves = {leaf.node: unpacked(leaf) for leaf in plain.leaves}
-    leaves |= {i: drawn[keys.get(n.name, n.name)] for i, n in weights.items()}
-    found = sample(run(graph, output, leaves))
+    own = {i: drawn[keys.get(n.name, n.name)] for i, n in weights.items()}
+
+    def given(leaves: Iterable[Leaf]) -> Sample:
+        return sample(run(graph, output, {**{leaf.node: unpacked(leaf) for leaf in leaves}, **own}))
+
+    found = given(plain.leaves)
     if found.top is None and plain.output.top is None:
         raise Unread("its output is no finite number")
     difference = apart(found, plain.output)
-    return Again(difference <= SAME, difference if math.isfinite(difference) else None)
+    later = None
+    if difference <= SAME and plain.last is not None and plain.last.top is not None:
+        later = apart(given([*plain.leaves, *plain.late]), plain.last) <= SAME
+    return Again(difference <= SAME, difference if math.isfinite(difference) else None, later=later)
 
 
 __all__ = ["again"]

@@ -7,6 +7,7 @@ that both sides draw the same.
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import importlib
 import importlib.util
@@ -321,20 +322,25 @@ def often(again: Callable[[], Any]) -> list[Any]:
     return found
 
 
+def held(blocks: Blocks, names: Sequence[str]) -> list[tuple[str, str, tuple[int, ...], str]]:
+    """Buffers by their names: dtype, shape and bytes. Raises `ValueError`."""
+    found, size = list[tuple[str, str, tuple[int, ...], str]](), 0
+    for name in names:
+        value = blocks.named(name)
+        size += value.numel() * value.element_size()
+        if size > MOST:
+            raise ValueError(f"more than {MOST >> 20} MiB of buffers")
+        found.append((name, *packed(value)))
+    return found
+
+
 def ran(order: Mapping[str, Any], module: Any, found: dict[str, Any], move: Callable[[], None]) -> None:
     """Fill `found` with what the model gives: once, more often, and in training, where nothing is left out at random. `move`: the clock."""
     seed = order["seed"]
     members = [made(order, module, seed + number if number else None) for number in range(order["count"])]
     blocks = Blocks(members, order["fed"], order["copies"])
     found["keys"] = filled(blocks.named, order["weights"], seed)
-    buffers, size = list[tuple[str, str, tuple[int, ...], str]](), 0
-    for name in order["buffers"]:
-        value = blocks.named(name)
-        size += value.numel() * value.element_size()
-        if size > MOST:
-            raise ValueError(f"more than {MOST >> 20} MiB of buffers")
-        buffers.append((name, *packed(value)))
-    found["buffers"] = buffers
+    found["buffers"] = buffers = held(blocks, order["buffers"])
     found["stage"] = "run"
     move()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -353,7 +359,12 @@ def ran(order: Mapping[str, Any], module: Any, found: dict[str, Any], move: Call
     with torch.no_grad():
         found["output"] = again()
         found["later"] = often(again)
-    found["still"] = all(torch.equal(blocks.named(name), unpacked(*value)) for name, *value in buffers)  # type: ignore[arg-type]
+        late: list[Any] = []
+        with contextlib.suppress(Exception):  # they may be gone, or have grown
+            late = held(blocks, order["buffers"])
+        found["still"] = late == buffers
+        if late and not found["still"]:
+            found["late"], found["last"] = late, again()
     for member in members:
         without_drops(member)
         member.train()

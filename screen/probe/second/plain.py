@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map_only
 from screen.capture.build.built import Built
 from screen.capture.build.random_state import seeded
 from screen.capture.trace.convert import plain
-from screen.capture.trace.loop import Loop
+from screen.capture.trace.loop import Loop, own_name
 from screen.capture.trace.recorder import tensors
 from screen.capture.trace.tracer import Trace
 from screen.probe.measure.leaves import Material, is_shape_alone
@@ -48,6 +48,10 @@ class Ran:
     """Whether a later call gave something else."""
     still: bool = True
     """Whether the buffers are the same after all calls."""
+    last: Sample | None = None
+    """What one more call gave, where a later one gave something else and buffers are other ones."""
+    late: tuple[tuple[str, Tensor], ...] = ()
+    """Buffers before that call."""
 
 
 def ran(names: Sequence[str], seed: int, built: Built, make: Callable[[int], nn.Module] | None) -> Ran:
@@ -57,7 +61,7 @@ def ran(names: Sequence[str], seed: int, built: Built, make: Callable[[int], nn.
     try:
         model = make(seed).eval()
         keys = filled(partial(attribute, model), names, seed)
-        buffers = tuple((name, value.detach().clone()) for name, value in model.named_buffers(remove_duplicate=False))
+        buffers = _held(model)
         given = inputs_of(built, seed)
         inputs = tuple(t.clone() for t in torch.utils._pytree.tree_leaves(given) if isinstance(t, Tensor))
         with torch.random.fork_rng(devices=[]), torch.no_grad(), no_fast_path():
@@ -69,14 +73,22 @@ def ran(names: Sequence[str], seed: int, built: Built, make: Callable[[int], nn.
 
             out = again()
             later = often(again)
+            found = sample(out) if out is not None else None
+            same = found is not None and all(one is not None and apart(sample(one), found) <= SAME for one in later)
+            late = _held(model)
+            still = len(late) == len(buffers) and all(torch.equal(value, before) for (_, value), (_, before) in zip(late, buffers, strict=True))
+            one = None if same or still else again()
     except Exception as error:
         return Ran(f"the module did not run plainly: {said(error)}")
-    if out is None:
+    if found is None:
         return Ran("it returns no float tensor")
-    found = sample(out)
-    same = all(one is not None and apart(sample(one), found) <= SAME for one in later)
-    still = all(torch.equal(value, before) for (_, value), (_, before) in zip(model.named_buffers(remove_duplicate=False), buffers, strict=False))
-    return Ran("" if same else LATER, found, keys, inputs, buffers, not same, still)
+    last = None if one is None else sample(one)
+    return Ran("" if same else LATER, found, keys, inputs, buffers, not same, still, last, late if last is not None else ())
+
+
+def _held(model: nn.Module) -> tuple[tuple[str, Tensor], ...]:
+    """Buffers by their names in the graph, as they are now."""
+    return tuple((own_name(name), value.detach().clone()) for name, value in model.named_buffers(remove_duplicate=False))
 
 
 def inputs_of(built: Built, seed: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -125,7 +137,9 @@ def told(ran: Ran, trace: Trace, material: Material) -> Plain:
         if size > MOST:
             return Plain(f"more than {MOST >> 20} MiB that are no weights")
         found.append(packed(index, value))
-    return Plain(ran.reason, ran.output, ran.keys, tuple(found), ran.later, ran.still)
+    late = dict(ran.late)
+    then = tuple(packed(leaf.node, late[graph.nodes[leaf.node].name]) for leaf in found if graph.nodes[leaf.node].name in late)
+    return Plain(ran.reason, ran.output, ran.keys, tuple(found), ran.later, ran.still, ran.last, then)
 
 
 def first(output: Any) -> Tensor | None:
