@@ -163,7 +163,7 @@ def check(targets: tuple[str, ...], watch: bool, **options: Any) -> int:
 
     A TARGET is `path/to/model.py`, `path/to/model.py::Name`, `package.module:attr`, a Hugging Face `config.json` or its folder,
     `hf:TYPE[:ClassName]`, `timm:NAME`, or the name of an entry of the file of settings. Without one, every entry of `[[tool.screen.targets]]` is
-    checked (`[[targets]]` in screen.toml). Nothing is downloaded, and no weights are made.
+    checked (`[[targets]]` in screen.toml). A file is executed, as an import does, on Linux in a sandbox; nothing is downloaded.
     """
     from screen.command import commands
 

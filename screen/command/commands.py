@@ -149,7 +149,7 @@ def _settings(options: Mapping[str, Any]) -> Settings:
 
 
 def exit_code(judged: list[Judged], settings: Settings) -> int:
-    """0, 1 or 2 by `screen.report.gate`, 2 over 1 over 0; a 1 is explained on stderr."""
+    """0, 1 or 2 by `screen.report.gate`, 2 over 1 over 0; what no error explains is explained on stderr."""
     from screen.report.gate import decide
 
     known = _known([j.report for j in judged], settings)
@@ -165,9 +165,9 @@ def exit_code(judged: list[Judged], settings: Settings) -> int:
         console.line(f"exit 2: every rule must run with `--strict-rules`; {'; '.join(sorted(raised))}")
         return 2
     for one, decision in found:
-        if code == decision.code == 1:
+        if code == decision.code and decision.why:
             of = f"`{one.report.target.name or one.report.target.spec}`: " if len(found) > 1 else ""
-            console.line(f"exit 1: {of}{decision.why}")
+            console.line(f"exit {code}: {of}{decision.why}")
     return code
 
 

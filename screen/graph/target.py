@@ -131,7 +131,8 @@ def _config(text: str, path: str, name: str | None) -> TargetSpec:
     file = os.path.join(path, "config.json") if os.path.isdir(path) else path
     if not os.path.isfile(file):
         if os.path.isdir(path):
-            raise UsageError("A folder given as target must hold `config.json`", f"`{path}` does not", "Name a Python file or a config in it")
+            advice = "Name a Python file or a config in it, or let `screen init` find the models of the repository"
+            raise UsageError("A folder given as target must hold `config.json`", f"`{path}` does not", advice)
         raise UsageError("A config given as target must exist", _absent(path), FORMS)
     if name is not None and not _DOTTED.fullmatch(name):
         raise UsageError("What follows `::` must be a class name", f"`{text}` was given", FORMS)

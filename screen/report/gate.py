@@ -1,4 +1,4 @@
-"""What `--fail-on` makes of a report: the exit code of `screen check`, and in a few words why it is 1.
+"""What `--fail-on` makes of a report: the exit code of `screen check`, and in a few words why it is not 0.
 
 Only what `--select` and `--ignore` leave counts: the findings of a report are those of the rules that were chosen, and `verdict` is theirs. What is
 known (`screen.pipeline.known`) does not count, and a verdict counts while something of what it rests on is not known.
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 NOT_JUDGED = 2
 LEFT_OUT = "rules-left-out"
 """The condition of a channel of which rules were left out and the others found nothing."""
+UNKNOWN = "the verdict is unknown (`--allow-unknown` lets it pass)"
 SHOWN = 4
 """Codes that are named in one line; of more only how many there are."""
 
@@ -30,7 +31,7 @@ class Known(Protocol):
 
 @dataclass(frozen=True)
 class Decision:
-    """An exit code; of a 1 also what failed, and on whose word."""
+    """An exit code; of a 1 also what failed, and on whose word, and of a 2 why where there is no error that says it."""
 
     code: int
     why: str = ""
@@ -56,7 +57,7 @@ def decide(
         words += [word] if told else []
         reasons += told
     if not words:
-        return Decision(NOT_JUDGED if verdict == "unknown" and not allow_unknown else 0)
+        return Decision(NOT_JUDGED, UNKNOWN) if verdict == "unknown" and not allow_unknown else Decision(0)
     return Decision(1, f"{_listed(list(dict.fromkeys(reasons)))} (--fail-on {','.join(words)})")
 
 
