@@ -11,6 +11,8 @@ import sys
 import time
 from collections.abc import Callable, Collection
 
+from screen.child.namespace import is_first
+
 MOST = 32
 """Processes of one target at a time."""
 ROUNDS = 300
@@ -63,6 +65,15 @@ def descendants(kept: Collection[int] = ()) -> list[int]:
     return [pid for pid in found[1:] if pid not in ended]
 
 
+def many() -> bool:
+    """Whether more than `MOST` processes run, where that takes no look at each of them: in a namespace."""
+    if not is_first():
+        return False
+    with contextlib.suppress(OSError):
+        return sum(name.isdigit() for name in os.listdir("/proc")) > MOST + 1
+    return False
+
+
 def takes_more(pids: Collection[int], limit: int) -> bool:
     """Whether processes take more than so many bytes together; what several of them share counts once, which is asked only where it matters."""
     return _sum(pids, "statm", _resident) > limit and _sum(pids, "smaps_rollup", _own_share) > limit
@@ -85,7 +96,15 @@ def _own_share(text: str) -> int:
 
 
 def end_descendants(kept: Collection[int] = ()) -> None:
-    """Kill everything below this process and wait for it; those of `kept` are killed, and somebody else waits for them."""
+    """Kill everything below this process and wait for it; those of `kept` are killed, and somebody else waits for them.
+
+    What forks faster than it is looked at is killed all at once, where it is known to be ours: in a namespace, or in the group of one of `kept`."""
+    with contextlib.suppress(OSError):
+        if is_first():
+            os.kill(-1, signal.SIGKILL)
+    for pid in kept:
+        with contextlib.suppress(OSError):
+            os.killpg(pid, signal.SIGKILL)
     for _ in range(ROUNDS):
         left = descendants(kept)
         if not left:
@@ -96,4 +115,4 @@ def end_descendants(kept: Collection[int] = ()) -> None:
         time.sleep(PAUSE)
 
 
-__all__ = ["MOST", "adopt", "descendants", "end_descendants", "end_with_parent", "takes_more"]
+__all__ = ["MOST", "adopt", "descendants", "end_descendants", "end_with_parent", "many", "takes_more"]

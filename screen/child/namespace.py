@@ -15,6 +15,9 @@ _MOUNTS, _USERS, _PROCESSES = 0x00020000, 0x10000000, 0x20000000
 _RECURSIVE, _PRIVATE, _PLAIN = 1 << 14, 1 << 18, 2 | 4 | 8
 """MS_REC, MS_PRIVATE; MS_NOSUID, MS_NODEV and MS_NOEXEC together."""
 
+_firsts: list[int] = []
+"""The number, in its namespace, of the process that settled there."""
+
 
 def enter() -> bool:
     """Whether the next process that is forked from this one is the first of a namespace; it has to call `settle`."""
@@ -27,7 +30,14 @@ def settle() -> bool:
     """In the first process: `/proc` shows what runs in the namespace, and nothing else."""
     libc = ctypes.CDLL(None, use_errno=True)
     private = libc.mount(None, b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None) == 0
-    return private and int(libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(_PLAIN), None)) == 0
+    settled = private and int(libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(_PLAIN), None)) == 0
+    _firsts.extend([os.getpid()] if settled else [])
+    return settled
+
+
+def is_first() -> bool:
+    """Whether this process is the first of a namespace that it took, so that every other one that it sees runs below it."""
+    return os.getpid() in _firsts
 
 
 def described() -> str:
@@ -64,4 +74,4 @@ def _unshared() -> bool:
     return True
 
 
-__all__ = ["described", "enter", "settle"]
+__all__ = ["described", "enter", "is_first", "settle"]

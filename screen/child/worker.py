@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 from screen.child import namespace
 from screen.child.bytecode import ignore_compiled
-from screen.child.descendants import MOST, adopt, descendants, end_descendants, end_with_parent, takes_more
+from screen.child.descendants import MOST, adopt, descendants, end_descendants, end_with_parent, many, takes_more
 from screen.child.draw import draw
 from screen.child.launch import OFFLINE
 from screen.child.outside import become
@@ -39,8 +39,8 @@ CLOSE_GRACE = 512
 """The first file descriptor for our own use, so that `os.closerange(3, 256)` in the user's code does not cut the line."""
 MAX_OUTPUT = 256 << 20
 """Bytes that a target may write into one file, its log included: a print in an endless loop must not fill the disk."""
-LOOK = 0.25
-"""Seconds between two counts of a target's processes."""
+LOOK, SOON = 0.25, 0.05
+"""Seconds between two counts of a target's processes; and where a count takes no look at each of them."""
 RARELY = (100_000, 50, 1000)
 """Thresholds of the garbage collector: a model's modules are no garbage, and looking at them again and again takes a fifth of the time."""
 CPU_SLACK = 30
@@ -112,11 +112,12 @@ def _loop(control: socket.socket, wake: int, children: dict[int, int], settings:
     """Orders until the parent hangs up."""
     announced: set[int] = set()
     ended_for: dict[int, str] = {}
+    look = SOON if namespace.is_first() else LOOK
     with selectors.DefaultSelector() as selector:
         selector.register(control, selectors.EVENT_READ)
         selector.register(wake, selectors.EVENT_READ)
         while True:
-            for key, _ in selector.select(LOOK if children.keys() - announced else None):
+            for key, _ in selector.select(look if children.keys() - announced else None):
                 if key.fd == wake:
                     os.read(wake, 4096)
                 elif not _order(control, children, settings):
@@ -135,6 +136,8 @@ def _loop(control: socket.socket, wake: int, children: dict[int, int], settings:
 
 def _too_much(children: dict[int, int]) -> str:
     """What targets have too much of, with all that they started: a key of `screen.child.results.ENDED`; empty where it is nothing."""
+    if many():
+        return "crowd"
     below = descendants(children)
     if len(below) > MOST:
         return "crowd"

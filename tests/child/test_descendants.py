@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from screen.child import worker
-from screen.child.descendants import takes_more
+from screen.child.descendants import MOST, end_descendants, many, takes_more
 from screen.child.results import words
 
 SPAWNS = """
@@ -33,3 +33,19 @@ def test_memory_counts_for_all_processes_together() -> None:
         assert takes_more([running.pid], 32 << 20) and not takes_more([running.pid], 120 << 20)
         running.stdin.close()
     assert "--memory" in words({"how": "memory", "status": 9})
+
+
+def test_what_forks_faster_than_it_is_looked_at_is_killed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a namespace everything else in it, elsewhere the group of each target."""
+    sent: list[tuple[str, int]] = []
+    monkeypatch.setattr("screen.child.descendants.descendants", lambda kept=(): [])
+    monkeypatch.setattr("os.kill", lambda pid, signal: sent.append(("kill", pid)))
+    monkeypatch.setattr("os.killpg", lambda pid, signal: sent.append(("group", pid)))
+    end_descendants([7])
+    assert sent == [("group", 7)] and not many()
+    monkeypatch.setattr("screen.child.descendants.is_first", lambda: True)
+    monkeypatch.setattr("os.listdir", lambda path: [*map(str, range(MOST + 2)), "self"])
+    end_descendants()
+    assert sent[1:] == [("kill", -1)] and many()
+    monkeypatch.setattr("os.listdir", lambda path: [*map(str, range(MOST + 1)), "self"])
+    assert not many()
