@@ -244,9 +244,10 @@ def explain(error: BaseException, request: Request, doing: str) -> ScreenError:
     if file is None and isinstance(error, RecursionError):
         required = f"`{request.target}` must nest modules and values less deep than Python can follow"
         return LimitError(required, what, "Look for a module that holds itself, and for a list that is its own entry", details=_details(error))
-    if file is None and _takes_modes(error.__traceback__):
+    if file is None and _takes_modes(error):
         required = f"`{request.target}` must leave torch's stacks of modes as it finds them"
-        return TraceError(required, "a mode that was entered around it is gone", "Look for `_pop_mode` and `__exit__` calls", details=_details(error))
+        advice = "Look for `_pop_mode` and `__exit__` calls, and for changed classes of torch"
+        return TraceError(required, "a mode that was entered around it is gone", advice, details=_details(error))
     if file is None and not isinstance(error, SystemExit | KeyboardInterrupt | SyntaxError):
         return InternalError(f"capture of `{request.target}` raised {name_of(error)}", details=_details(error))
     where = f" at {os.path.basename(file)}:{line}" if file else ""
@@ -263,15 +264,18 @@ def explain(error: BaseException, request: Request, doing: str) -> ScreenError:
     return LoadError(f"`{request.target}` must be importable and build a model", what + where, advice, **at)
 
 
-def _takes_modes(trail: TracebackType | None) -> bool:
-    """Whether a stack of torch's was found empty where we left a mode of ours: those are entered and left in order, so that somebody else took it."""
+def _takes_modes(error: BaseException) -> bool:
+    """Whether a stack of torch's was found empty where we left a mode of ours: those are entered and left in order, so that somebody else took it, or
+    changed how they are entered."""
     from torch import overrides
     from torch.utils import _python_dispatch
 
+    trail = error.__traceback__
     while trail is not None and trail.tb_next is not None:
         trail = trail.tb_next
-    pops = {overrides._pop_mode.__code__, _python_dispatch._pop_mode.__code__}
-    return trail is not None and trail.tb_frame.f_code in pops
+    files = (overrides.__file__, _python_dispatch.__file__)
+    left = trail is not None and trail.tb_frame.f_code.co_filename in files and trail.tb_frame.f_code.co_name in ("_pop_mode", "__exit__")
+    return left or "empty mode stack" in str(error)
 
 
 def _loads_weights(trail: TracebackType | None) -> tuple[str, int, str] | None:
