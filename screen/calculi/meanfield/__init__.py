@@ -27,7 +27,8 @@ from screen.graph import Graph
 from screen.structure.types import Norm, Stream, Unknown
 
 TOKENS = 64
-"""Tokens n of the sequence that the recursion stands for; the trace's own few tokens say nothing of it."""
+"""Tokens n of the sequence that the recursion stands for; the trace's own few tokens say nothing of it, but that there are no more than the model
+has places for (`_places`)."""
 
 UNEVEN = 4.0
 """How many times the mean square of all tokens that of the first may be, under a causal mask, for them to count as exchangeable (convention)."""
@@ -46,7 +47,7 @@ def recursion_of(
     graph: Graph,
     depth: int | None = None,
     *,
-    tokens: int = TOKENS,
+    tokens: int | None = None,
     streams: tuple[Stream, ...] = (),
     norms: Mapping[int, Norm] = MappingProxyType({}),
 ) -> Recursion | Unknown:
@@ -54,6 +55,7 @@ def recursion_of(
 
     `streams`, `norms`: all of the graph, for branches that read the last state of another stream."""
     others = tuple(s for s in streams if s is not stream and s.states)
+    tokens = tokens or min(TOKENS, _places(Builder(stream, graph, TOKENS, others=others, norms=norms)))
     builder = Builder(stream, graph, tokens, others=others, norms=norms)
     two: Two | None = None
     try:
@@ -169,6 +171,22 @@ def _between(builder: Builder) -> Moments | None:
     fixed = {s.target for s in begins if not any(graph.nodes[n].op == "input" for n in _above(graph, s.node))}
     one = Moments(1.0, 1.0)
     return between_sequences(begun, begun.forward(one), one, builder.tokens, fixed)[begun.output]
+
+
+def _places(builder: Builder) -> int:
+    """How many tokens the stream has at most: rows of a learned table, one for each token, that no input picks from and that is added on the way into
+    it; `TOKENS` without one."""
+    graph, width, found = builder.graph, builder.stream.width, [TOKENS]
+    try:
+        way = _above(graph, builder.cuts.entry(0))
+    except Stop:
+        return TOKENS
+    for node in {i for n in way if graph.nodes[n].op == "add" for i in graph.nodes[n].inputs}:
+        above, here = _above(graph, node), (graph.nodes[node].shape or ())[-2:]
+        tables = [graph.nodes[n].shape or () for n in above if graph.nodes[n].op == "parameter"]
+        if len(tables) == 1 and len(here) == 2 and not any(graph.nodes[n].op == "input" for n in above):
+            found += [t[-2] for t in tables if len(t) > 1 and t[-1] == here[-1] == width and t[-2] >= here[0] > 1]
+    return min(found)
 
 
 def _uneven(stack: Stack, run: Forward, alone: Stack) -> Unknown | None:
