@@ -33,6 +33,7 @@ ALIASES = {
     "adam_betas": "betas", "opt_betas": "betas", "optimizer_betas": "betas",
     "beta1": "@beta1", "beta_1": "@beta1", "adam_beta1": "@beta1", "adam_b1": "@beta1",
     "beta2": "@beta2", "beta_2": "@beta2", "adam_beta2": "@beta2", "adam_b2": "@beta2",
+    "scale_parameter": "lr_times_rms", "multiply_by_parameter_scale": "lr_times_rms",
     "adam_epsilon": "eps", "adam_eps": "eps", "opt_eps": "eps", "optimizer_eps": "eps",
     "max_grad_norm": "grad_clip", "clip_grad": "grad_clip", "clip_grad_norm": "grad_clip", "grad_clip_norm": "grad_clip", "clip_norm": "grad_clip",
     "gradient_clip_val": "grad_clip", "gradient_clipping": "grad_clip", "gradient_clip": "grad_clip", "grad_norm_clip": "grad_clip",

@@ -14,7 +14,7 @@ from screen.recipe.stated import Stated, Where, state
 
 WORDS = ("optimizer", "schedule", "params_precision", "@dtype", "@clip_by")
 """What is a word and not a number."""
-FLAGS = ("fp8", "@bfloat16", "@float16", "@tf32", "@decay_lr")
+FLAGS = ("fp8", "lr_times_rms", "@bfloat16", "@float16", "@tf32", "@decay_lr")
 """What is true or false."""
 
 

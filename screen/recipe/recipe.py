@@ -75,6 +75,7 @@ class Recipe(BaseModel):
     weight_decay_on: bool | None = Field(default=None, description="whether weights decay, where it is not said by how much")
     decoupled: bool | None = Field(default=None, description="whether weights decay apart from the gradient (AdamW) or as a part of it (L2)")
     decay_times_lr: bool | None = Field(default=None, description="whether a step takes off λ·lr (true, as in torch) or λ times the schedule alone")
+    lr_times_rms: bool | None = Field(default=None, description="whether a step of Adafactor is the rate times the rms of the weight, or the rate")
     grad_clip: Positive | None = Field(default=None, description="largest global 2-norm of the gradient")
     schedule: Schedule | None = Field(default=None, description="how the learning rate goes after warm-up")
     warmup_steps: Steps | None = Field(default=None, description="optimiser steps of learning-rate warm-up")

@@ -65,6 +65,12 @@ def test_training_arguments_that_were_changed(arguments: Any, tmp_path: Path) ->
     assert recipe.grad_clip is None
 
 
+def test_adafactor_of_the_trainer_moves_by_the_rate_itself(arguments: Any, tmp_path: Path) -> None:
+    recipe = read(tmp_path, "args.json", arguments(learning_rate=1e-3, optim="adafactor")).recipe
+    assert (recipe.optimizer, recipe.lr, recipe.lr_times_rms) == ("adafactor", 1e-3, False)
+    assert read(tmp_path, "other.json", arguments()).recipe.lr_times_rms is None
+
+
 @pytest.mark.parametrize(("steps", "ratio", "warmup"), [(0, 0.1, 1000), (500, 0.1, 500), (0, 0.0, 0), (500, 0.0, 500)])
 def test_version_4_had_steps_and_a_ratio_and_steps_won(arguments: Any, tmp_path: Path, steps: int, ratio: float, warmup: int) -> None:
     table = {**json.loads(arguments(max_steps=10_000)), "warmup_steps": steps, "warmup_ratio": ratio}

@@ -150,6 +150,12 @@ def test_steps_of_lion_are_as_large_as_adams_first_and_wander_farther() -> None:
     assert limits([PRE], Recipe(optimizer="muon")) == ()
 
 
+def test_a_step_of_adafactor_is_the_rate_itself_where_the_recipe_says_so() -> None:
+    relative, plain = (setting_of(Recipe(lr=1e-3, optimizer="adafactor", lr_times_rms=said), PRE)[0] for said in (None, False))
+    assert quantities(PRE, plain).lr == 1e-3 > 10 * quantities(PRE, relative).lr
+    assert setting_of(Recipe(lr=1e-3, optimizer="adamw", lr_times_rms=False), PRE)[0].relative is False
+
+
 def test_fp8_and_half_precision_cost_what_they_do_not_scale() -> None:
     gated = replace(PRE, gated=True, width=4096)
     risks = [assess([gated], Recipe(lr=3e-4, precision=p, fp8_per_channel=s)) for p, s in (("bfloat16", None), ("fp8", True), ("fp8", None))]

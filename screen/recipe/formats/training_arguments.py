@@ -1,5 +1,7 @@
 """Arguments of the `Trainer` of transformers, as `to_json_string()` writes them: every argument stands there, so what is off is stated too.
 
+Of Adafactor the Trainer always makes one whose steps are the rate itself (`scale_parameter=False`).
+
 The pickle beside a checkpoint (`training_args.bin`) is not read: to open it would run what it holds.
 """
 
@@ -8,7 +10,7 @@ from __future__ import annotations
 from screen.errors import UsageError
 from screen.recipe.document import Document
 from screen.recipe.gather import gather
-from screen.recipe.stated import Stated, Where
+from screen.recipe.stated import Stated, Where, over, state
 
 ORDER = 10
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle")
@@ -36,7 +38,9 @@ def read(document: Document) -> Stated:
     if all(key in table for key in OF_STATE):
         hint = 'Save the arguments: `open("training_args.json", "w").write(args.to_json_string())`'
         raise UsageError("a recipe must say how a model is trained", f"{document.origin} is the record of a run", hint, file=document.name)
-    return gather(document.leaves, Where(document.origin, document.name, line=document.line), autocast=True)
+    where = Where(document.origin, document.name, line=document.line)
+    stated = gather(document.leaves, where, autocast=True)
+    return over(stated, state({"lr_times_rms": False}, where)) if stated.recipe.optimizer == "adafactor" else stated
 
 
 __all__ = ["ORDER", "fits", "read"]

@@ -15,7 +15,8 @@ from screen.recipe import Recipe
 from screen.verdict.risk.features import Features
 
 RELATIVE = frozenset({"adafactor"})
-"""Optimisers whose step is the learning rate times the rms of the weight (Shazeer and Stern 2018; PaLM, section 5)."""
+"""Optimisers whose step is the learning rate times the rms of the weight (Shazeer and Stern 2018; PaLM, section 5), unless the recipe says that it is
+not (Zhai et al. 2022, section 3.4; the Trainer of transformers)."""
 NOT_ADAM = frozenset({"sgd", "muon", "lamb", "lars", "shampoo"})
 """Optimisers whose learning rate says nothing of how far an entry moves in one step of Adam."""
 NORMAL = re.compile(r"(?:truncated_?)?normal\(([0-9.e-]+)\)")
@@ -167,7 +168,7 @@ def setting_of(recipe: Recipe, features: Features) -> tuple[Setting, tuple[Item,
         stated["z_loss"] = recipe.z_loss or 0.0
     values = {item.name: stated.get(item.name, item.usual(features)) for item in ITEMS}
     setting = Setting(
-        relative=name in RELATIVE and "lr" in stated,
+        relative=name in RELATIVE and "lr" in stated and recipe.lr_times_rms is not False,
         decay_times_lr=recipe.decay_times_lr is not False,
         schedule=recipe.schedule or "",
         params=recipe.params_precision or "",
