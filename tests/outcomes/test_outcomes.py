@@ -23,8 +23,8 @@ from screen.outcomes.figures import Table, compare, figures, order
 from screen.outcomes.fit import fit, settled
 from screen.outcomes.predict import Prediction, predict
 from screen.outcomes.rows import Pair, Row, baselines, pairs_of, rows_of
-from screen.outcomes.runs import FOLDS_EVEN, FirstSteps, design_of, measured, predictor_of, recipe_of
-from screen.verdict.risk.constants import PRIORS, RISKY, TABLE
+from screen.outcomes.runs import FAILS_FROM, FOLDS_EVEN, FirstSteps, design_of, measured, predictor_of, recipe_of
+from screen.verdict.risk.constants import EXPECTED, PRIORS, RISKY, TABLE
 from tests.shared import ROOT, shared
 
 
@@ -195,6 +195,7 @@ def test_what_the_first_steps_do_to_tokens_moves_the_risk_and_the_rate() -> None
     assert low.risk is not None and high.risk is not None and low.tolerated == high.tolerated and 3e-3 < (low.tolerated or 0) < 1
     assert low.risk < (plain(rows[0]).risk or 0) and (plain(rows[1]).risk or 1) < high.risk
     assert not low.fails(3e-3) and high.fails(1.0)
+    assert (plain(rows[0]).risky, low.risky) == (EXPECTED, FAILS_FROM)
 
 
 def test_folds_between_rates_that_were_tried_lie_on_a_line_and_never_fall() -> None:
