@@ -14,7 +14,7 @@ from screen.report.groups import worth_reading
 from screen.report.schema import ChangePart, Channel, ClaimPart, FindingPart, Report, SidesPart
 from screen.rule import DECAY, GAINS_HELD
 from screen.verdict.channels import lower
-from screen.verdict.risk.constants import SMALLEST
+from screen.verdict.risk.constants import LARGEST, SMALLEST
 from screen.verdict.under_recipe import EXPECTED_TO_FAIL, WORDS
 from screen.visible import clean
 
@@ -285,14 +285,22 @@ def _by_recipe(channel: Channel) -> bool:
 
 def _rates(report: Report) -> tuple[str, ...]:
     """What the claims on learning rates say, the smallest first: an interval, and what limits it in words."""
-    known = enumerate(rates_by_channel(report))
+    free = _at_all_rates(report)
+    known = enumerate((name, text) for name, text in rates_by_channel(report) if name not in free)
     said = [f"{f'{words.RISKS[name]}: ' if place and name in words.RISKS else ''}{text}" for place, (name, text) in known]
     stated = _too_large(report)
     if said and stated is not None:
         said[0] += f"; the recipe's {rate(stated)} is above that{', where runs went both ways' if report.verdict == 'stable' else ''}"
     if said and report.verdict == "unstable" and any(c.state == "open" and not _by_recipe(c) for c in report.channels):
         said[0] += "; the verdict does not hang on the rate"
+    if said and free:
+        said.append(f"no limit up to {rate(LARGEST)}, the largest rate that was tried: {words.listed([words.RISKS[name] for name in free])}")
     return tuple(said)
+
+
+def _at_all_rates(report: Report) -> tuple[str, ...]:
+    """Channels that are expected to hold at every rate that was tried, whatever is not stated."""
+    return tuple(c.group for c in report.claims if c.claim == "lr_max" and c.group in words.RISKS and c.low == c.value == LARGEST)
 
 
 def _too_large(report: Report) -> float | None:

@@ -20,6 +20,7 @@ from screen.structure.types import HollowNorm
 from screen.verdict.channels import CHANNELS, fold
 from screen.verdict.conditions import CONDITIONS
 from screen.verdict.discover import run_rules
+from screen.verdict.risk.constants import LARGEST
 from tests import handmade as h
 from tests.report.test_report import evil_report, full, report_of
 
@@ -113,7 +114,11 @@ def _rate(group: str, low: float, high: float, **fields: object) -> ClaimPart:
 
 def test_tolerated_rates_are_told_smallest_first_and_only_where_they_are_known() -> None:
     derived = report_of(h.pre())
-    assert len(answer(derived).rates) == len({c.group for c in derived.claims if c.claim == "lr_max"}) > 0
+    groups = {c.group for c in derived.claims if c.claim == "lr_max"}
+    free = {c.group for c in derived.claims if c.claim == "lr_max" and c.low == LARGEST}
+    assert {"R", "L"} <= groups - free and {"D", "I"} <= free and len(answer(derived).rates) == len(groups - free) + 1
+    order = dict.fromkeys(c.group or "" for c in derived.claims if c.claim == "lr_max" and c.group in free)
+    assert answer(derived).rates[-1] == f"no limit up to 3e-1, the largest rate that was tried: {words.listed([words.RISKS[c] for c in order])}"
     report = derived.model_copy(update={"claims": [c for c in derived.claims if c.claim != "lr_max"]})
     assert answer(report).rates == () and "learning rate  " not in render(report, "text")
     claims = [

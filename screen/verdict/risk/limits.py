@@ -26,7 +26,7 @@ LIMITED_BY: Mapping[ChannelId, str] = {
     "N": "activations leave the range of their type",
     "S": "first update",
 }
-"""Channel -> what limits the rate. The start alone (I) does not."""
+"""Channel -> what limits the rate. The start alone (I) holds at all rates or at none."""
 BEYOND = "no larger rate was tried in the runs that this rests on"
 
 
@@ -58,8 +58,9 @@ def limits(streams: Sequence[Features], recipe: Recipe, constants: Mapping[str, 
         low, value, high = (_largest(channel, streams, each, constants) for each in (harsh, usual, kind))
         return value, min(low, value), max(value, high)
 
-    found = [(channel, ends(channel)) for channel in LIMITED_BY if channel != "S" or any(f.kappa is not None for f in streams)]
-    told = [Limit(channel, *rates, _said(channel, streams, usual)) for channel, rates in found if SMALLEST < rates[0] < LARGEST]
+    channels: tuple[ChannelId, ...] = (*LIMITED_BY, "I")
+    found = [(channel, ends(channel)) for channel in channels if channel != "S" or any(f.kappa is not None for f in streams)]
+    told = [Limit(c, *rates, BEYOND if rates[1] == LARGEST else _said(c, streams, usual)) for c, rates in found if rates[0] > SMALLEST]
     whole = ends(None)
     if whole[0] == SMALLEST:  # at any rate
         return ()
