@@ -256,7 +256,8 @@ def test_beyond_the_rates_of_all_runs_nothing_is_said() -> None:
     safe = replace(PRE, width=16, bounded=True, logits_bounded=True, words=None, kappa=1.0)
     told = limits([safe], Recipe())
     assert {x.channel for x in told} == {"all", *"DRLOINS"}
-    assert {(x.value, x.high) for x in told} == {(LARGEST, LARGEST)} and all("no larger rate" in x.by for x in told if x.low == LARGEST or x.channel == "all")
+    assert {(x.value, x.high) for x in told} == {(LARGEST, LARGEST)}
+    assert all("no larger rate" in x.by for x in told if x.low == LARGEST or x.channel == "all")
     assert {x.channel for x in told if x.low == LARGEST} >= {"D", "R", "L", "O", "I"}
 
 
