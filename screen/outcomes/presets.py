@@ -43,7 +43,10 @@ ARCHITECTURES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "bert-large": _llama("bert", 1024, 24, 16, 4096),
     "bloom-176b": ("hf:bloom", {"hidden_size": 14336, "n_layer": 70, "n_head": 112}),
     "cerebras-gpt-111m": _gpt(768, 10, 12, n_inner=3072, n_positions=2048),
-    "deepseek-v2-lite": ("hf:deepseek_v2", {}),
+    "deepseek-v2-lite": _llama(
+        "deepseek_v2", 2048, 27, 16, 10944, num_key_value_heads=16, q_lora_rank=None, kv_lora_rank=512, qk_rope_head_dim=64, qk_nope_head_dim=128,
+        v_head_dim=128, n_routed_experts=64, n_shared_experts=2, num_experts_per_tok=6, moe_intermediate_size=1408, first_k_dense_replace=1,
+    ),  # arXiv:2405.04434, appendix B.1; 10944 by its config.json. `num_experts_per_tok` has no default, and nothing runs without it
     "deepseek-v3": ("hf:deepseek_v3", {}),
     "deit-base": ("hf:deit", {}),
     "falcon-7b": ("hf:falcon", {}),

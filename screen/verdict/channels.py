@@ -83,7 +83,8 @@ def fold(facts: Facts, run: RuleRun, info: Info, recipe: Recipe | None = None, *
     summary = summarise(facts, info.model_class or "model", block=info.block)
     because = _because(name, channels, doubts)
     summary += f"; {because}" if because else ""
-    return Verdict(name, False, summary, channels, tuple(conditions), seen, limits(streams, recipe or Recipe()), both)
+    rates = () if facts.graph.failure is not None else limits(streams, recipe or Recipe())
+    return Verdict(name, False, summary, channels, tuple(conditions), seen, rates, both)
 
 
 def _name(facts: Facts, channels: tuple[ChannelState, ...], doubtful: bool) -> VerdictName:

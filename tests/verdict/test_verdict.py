@@ -107,6 +107,11 @@ def test_a_failed_trace_is_unknown_even_without_norms() -> None:
     assert judge(facts).verdict == "unknown"
 
 
+def test_of_a_program_that_did_not_run_to_its_end_no_learning_rate_is_told() -> None:
+    half = replace(h.pre(), graph=replace(h.pre().graph, failure=Failure("boom", h.FILE, 3)))
+    assert judge(h.pre()).limits and judge(half).limits == ()
+
+
 def test_an_unmodelled_op_counts_on_a_stream_alone() -> None:
     for on_stream, expected in ((True, "unknown"), (False, "conditional")):
         coverage = Coverage(9, 8, (UnmodelledOp("mystery", 1, on_stream, h.place(5)),))
