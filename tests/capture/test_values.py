@@ -75,6 +75,7 @@ CONSTANTS: dict[str, tuple[Make, float]] = {
     "filled": (drawn(lambda t: t.fill_(3.0)), 3.0),
     "filled by a function of init": (drawn(lambda t: nn.init.constant_(t, 0.5)), 0.5),
     "through a parameter of the same storage": (through_parameter, 3.0),
+    "integers": (lambda: torch.zeros(1, 16, dtype=torch.long), 0.0),
 }
 UNKNOWN: dict[str, Make] = {
     "what was not followed": broken,

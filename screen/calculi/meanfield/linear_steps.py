@@ -66,10 +66,12 @@ class Begin:
     factor: float
     node: int = -1
     """What it begins with: rows of a table, a float argument."""
+    same: float = 0.0
+    """Share of the pairs of tokens that begin with one and the same row."""
 
     def forward(self, slots: Slots) -> None:
         x, square = slots[self.source], self.factor**2
-        slots[self.target] = Moments(x.power * square, x.gap * square, x.mean * self.factor)
+        slots[self.target] = Moments(x.power * square, x.gap * square * (1 - self.same), x.mean * self.factor)
 
     def backward(self, slots: Slots, backs: Backs) -> None:
         """Nothing stands before it."""

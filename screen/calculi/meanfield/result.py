@@ -24,9 +24,7 @@ STEEP = 1.0
 FEWEST = 8
 """Blocks below which no law of depth is told."""
 
-ALIKE = 0.2
-"""1 − cos from which down a causal stack is followed position by position."""
-EXCHANGEABLE = "tokens count as exchangeable under a causal mask, so that 1 - cos below 0.02 is too small"
+EXCHANGEABLE = "tokens count as exchangeable under a causal mask, so that 1 - cos may be a third off, and below 0.02 is too small"
 
 DEPENDENT = Unknown("the same weights serve at several depths, so that gradients of layers are not independent")
 MIRRORED = Unknown("gradients through a Fourier mixing depend on what a state has in common with its mirror image")
@@ -145,9 +143,9 @@ def _logits(run: Forward) -> dict[str, tuple[float, float]]:
 
 
 def _apart(stack: Stack, last: Moments) -> tuple[float, tuple[str, ...]]:
-    """1 − cos after the last block; under a causal mask position by position where tokens are nearly alike, and what is assumed if that fails."""
+    """1 − cos after the last block; under a causal mask position by position, and what is assumed if that fails."""
     apart = last.gap / last.power
-    if apart >= ALIKE or not is_causal(stack):
+    if not is_causal(stack):
         return apart, ()
     if any(i.program.tokens for b in stack.blocks for a in b for i in a.inlets):
         return apart, (EXCHANGEABLE,)

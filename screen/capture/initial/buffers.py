@@ -3,7 +3,7 @@
 On meta nothing has a value, so every op on such tensors runs once more on the CPU beside it (`screen.capture.trace.oracle`). What touches a weight, a
 random number or a tensor that is too large is not known. Of a known buffer the graph keeps a few numbers, in the form of a recorded call:
 
-    fill_(v)                  all entries are v
+    fill_(v)                  all entries are v, of integers too
     rows_(n, q, r, m)         of n rows in a row, n = 8, 16, … 256: E x_ia² and E x_ia x_ja (i ≠ j), wherever they begin; the rms of the rows'
                               means, of the first n. Rows of zeros (padding) are left out
 """
@@ -33,6 +33,7 @@ COUNTS = (8, 16, 32, 64, 128, 256)
 EVEN = 0.02
 """Largest difference of the first and the last rows' moments, in units of q, at which it does not matter where rows begin."""
 
+INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 FACTORIES: dict[Callable[..., Any], float | None] = {torch.empty: None, torch.zeros: 0.0, torch.ones: 1.0}
 """Makers of tensors whose entries are one number, or not known: nothing is to be followed in them."""
 
@@ -161,14 +162,19 @@ def buffers(model: nn.Module) -> Record:
 
 
 def _fixed(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Buffers, and tensors in attributes: float ones that have entries in memory."""
+    """Buffers, and tensors in attributes, of numbers that have entries in memory; of one number alone where they are integers."""
     found = [*model.named_buffers()]
     for path, module in model.named_modules():
         plain = (item for item in vars(module).items() if type(item[1]) not in _PLAIN)
         found += [(f"{path}.{n}".removeprefix("."), v) for n, v in plain if isinstance(v, Tensor)]
     for name, tensor in found:
-        if not nn.parameter.is_lazy(tensor) and tensor.layout == torch.strided and tensor.is_floating_point():
+        if not nn.parameter.is_lazy(tensor) and tensor.layout == torch.strided and (tensor.is_floating_point() or _counts(tensor)):
             yield name, tensor
+
+
+def _counts(tensor: Tensor) -> bool:
+    """Whether it holds integers, and more than one: indices, as a rule."""
+    return tensor.dtype in INTEGERS and tensor.numel() > 1
 
 
 def _record(values: Iterator[tuple[str, Tensor | None]]) -> Record:
@@ -192,12 +198,14 @@ def _form(tensor: Tensor) -> Form:
 
 
 def summary(value: Tensor) -> tuple[Initialiser, ...]:
-    """What is kept of one float tensor; nothing where its rows are not alike."""
-    if not value.is_floating_point() or value.numel() == 0 or not bool(torch.isfinite(value).all()):
+    """What is kept of one tensor; nothing where its rows are not alike."""
+    if not (value.is_floating_point() or _counts(value)) or value.numel() == 0 or not bool(torch.isfinite(value).all()):
         return ()
     low, high = (float(v) for v in torch.aminmax(value))
     if low == high:
         return (Initialiser("fill_", (low,)),)
+    if not value.is_floating_point():
+        return ()
     rows = value.reshape(value.shape[-2:]) if value.dim() > 1 and value.shape[:-2].numel() == 1 else value.new_empty(0, 0)
     rows = rows[rows.any(1)]  # a padding row is zero
     calls = []

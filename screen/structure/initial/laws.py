@@ -129,8 +129,10 @@ def without_zeroed_rows(history: tuple[Initialiser, ...]) -> tuple[Initialiser, 
 
 
 def effective(history: tuple[Initialiser, ...]) -> tuple[Initialiser, ...]:
-    """The calls that count: from the last one on that set every entry. What went before was overwritten."""
+    """The calls that count: from the last one on that set every entry. What went before was overwritten; numbers of one stored table are one."""
     last = max((i for i, call in enumerate(history) if call.whole and call.op not in STEPS and call.op not in SCALED), default=0)
+    while last and history[last].op == history[last - 1].op == "rows_":
+        last -= 1
     return history[last:]
 
 

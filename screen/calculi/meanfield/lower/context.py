@@ -137,11 +137,11 @@ class Reading:
         self.writer.given.append((slot, moments))
         return Value(slot, layout, frozenset({slot}))
 
-    def begin(self, node: Node, square: float, axis: int = -1) -> Value:
-        """Slot 0 is (1, 1, 0) on the way into a stream: independent rows of mean square one."""
+    def begin(self, node: Node, square: float, axis: int = -1, same: float = 0.0) -> Value:
+        """Slot 0 is (1, 1, 0) on the way into a stream: independent rows of mean square one, of which a share `same` of all pairs are one row."""
         layout = stream_layout(node.shape or (1,), axis)
         slot = self.writer.slot()
-        self.writer.steps.append(Begin(0, slot, math.sqrt(square), node.index))
+        self.writer.steps.append(Begin(0, slot, math.sqrt(square), node.index, same))
         return Value(slot, layout, frozenset({slot}))
 
 

@@ -120,7 +120,8 @@ class Reader(Views, Spectra, Entries):
         if node.op == "embedding":
             table = [i for i in node.inputs if self.weights.is_trained(i)]
             if len(table) == 1:
-                return self.begin(node, self.square(table[0], row=isinstance(node.kwarg("padding_idx"), int)))
+                square = self.square(table[0], row=isinstance(node.kwarg("padding_idx"), int))
+                return self.begin(node, square, same=self.same_row(table[0], [i for i in node.inputs if i != table[0]]))
         if node.op in ("conv1d", "conv2d", "conv3d") and (patches := self._patches(node)) is not None:
             return patches
         if node.op == "input" and (node.dtype or "").startswith(("float", "bfloat")) and len(shape) > 1:

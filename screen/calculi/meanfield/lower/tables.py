@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from screen import ops
 from screen.calculi.meanfield.lower.context import ORDERS, Reading
 from screen.calculi.meanfield.moments import Moments
 from screen.graph import Node, Ref
+from screen.structure.initial.values import FILLED
 
 COUNTED = frozenset({"arange", "cumsum", *ORDERS})
 """Ops that make positions."""
 LOOKUPS = {"embedding": (1, 0), "index_select": (0, 2), "getitem": (0, 1)}
 """Op -> where its table and its index stand."""
+FILLS = frozenset({"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", *FILLED})
+"""Factories of one number."""
+PICKS = frozenset({"gather", "index_select", "take_along_dim", "getitem", "index"})
+"""Ops that pick entries of their first operand by others."""
 PLACED = "logits of relative positions are independent between queries, each key at a row of its own"
 
 
@@ -50,6 +57,24 @@ class Tables(Reading):
             return self.rows(table.node)
         square = self.square(table.node, row=isinstance(node.kwarg("padding_idx"), int))
         return Moments(square, square)
+
+    def same_row(self, table: int, indices: Sequence[int]) -> float:
+        """Share of the pairs of tokens that look up one and the same row: all where the index is one number, or the table has one row; of indices
+        that are given from outside as few as its rows allow."""
+        rows = (self.graph.nodes[table].shape or (0,))[0]
+        if rows == 1 or (indices and all(map(self._is_one_number, indices))):
+            return 1.0
+        given = any(self._holds(i, frozenset({"input"})) for i in indices) and not any(self._holds(i, COUNTED) for i in indices)
+        return max((self.tokens / rows - 1) / (self.tokens - 1), 0.0) if given and 0 < rows < self.tokens else 0.0
+
+    def _is_one_number(self, node: int) -> bool:
+        """Whether all entries are one number: of a factory, of a buffer that was filled with it, whatever entries of those are picked."""
+        here = self.graph.nodes[node]
+        if here.op in FILLS or self.weights.constant(node) is not None:
+            return True
+        kind = ops.CLASSES.get(here.op)
+        moves = kind in ("view", "part") and len(set(here.inputs)) == 1
+        return (moves or here.op in ("alias", *PICKS)) and bool(here.inputs) and self._is_one_number(here.inputs[0])
 
     def _mapped(self, node: Node) -> Moments | None:
         """W p + b."""
