@@ -44,9 +44,27 @@ def last_map(facts: Facts, stream: Stream) -> LastMap | None:
         found.append(("final", stream.end_norm))
     plain = sub.branch.kind in ("none", "constant", "learned") and not sub.gated_output and not sub.normed_skip
     known = all(is_unit(n) for _, n in found) and ("C" in sub.positions or not is_renormalised(sub))
+    if _is_normed_later(facts, stream):  # the head is not linear
+        return None
     if not plain or not known or len(ends) > 1 or not _ends_in_map(facts, sub, {n.node: n for n in ends}):
         return None
     return LastMap(sub.name, sub.branch.kind != "none", tuple(name for name, _ in found))
+
+
+def _is_normed_later(facts: Facts, stream: Stream) -> bool:
+    """Whether another norm than the one at its end stands behind the stream: behind a mean over tokens, in the head."""
+    sources: dict[int, list[int]] = {}
+    for norm in facts.norms:
+        sources.setdefault(norm.source, []).append(norm.node)
+    todo, seen = [stream.states[-1]], {stream.states[-1]}
+    while todo:
+        here = todo.pop()
+        if any(stream.end_norm is None or n != stream.end_norm.node for n in sources.get(here, ())):
+            return True
+        fresh = [u for u in facts.graph.users[here] if u not in seen]
+        seen.update(fresh)
+        todo.extend(fresh)
+    return False
 
 
 def _ends_in_map(facts: Facts, sublayer: Sublayer, norms: dict[int, Norm]) -> bool:
