@@ -43,9 +43,7 @@ def added(walk: Walk, left: Value, right: Value) -> Value:
     deep = masks[0] if masks else None
     other = right if deep is left else left
     kept = y if deep is left else x
-    if left.holes and right.holes:
-        raise NotUnderstood("a sum of two masks")
-    if deep is None:  # one of them already has holes: the rest of it is finite
+    if deep is None:  # one of them already has holes, or both: what neither hides is finite
         return replace(made, holes=True)
     return replace(kept.bare(), low=-math.inf, high=other.high, holes=True, jump=made.jump)
 
