@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from screen.calculi.meanfield import TOKENS
 from screen.report.numbers import number
 from screen.report.schema import FindingPart, Initialisation, MapsPart, Report, SublayerPart
 
@@ -65,13 +66,13 @@ def expressions(sublayer: SublayerPart) -> list[tuple[str, str]]:
 
 
 def start(part: Initialisation | None) -> str:
-    """The stream at its recorded initialisation, on one line."""
+    """The stream at its recorded initialisation, on one line, with how many tokens that is: under a causal mask more of them average more."""
     if part is None:
         return "unknown"
     pieces = [f"rms {number(part.rms_first, 3)} → {number(part.rms_last, 3)} over {part.depth} blocks"]
     pieces += [f"1 − cos {number(part.one_minus_cos, 3)}"] if part.one_minus_cos is not None else []
     pieces += [f"first over last gradient {number(part.gradient_ratio, 3)}"] if part.gradient_ratio is not None else []
-    return ", ".join(pieces)
+    return f"{', '.join(pieces)} ({TOKENS} tokens)"
 
 
 __all__ = ["adds", "expressions", "orders", "start", "steps"]
