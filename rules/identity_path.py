@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from screen.facts.lipschitz_product import block_stretch
+from screen.facts.queries import mixes_copies
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame, or_not_applicable
 
 RULE = Rule("D101", "identity-path", "backward", "D", "note", ("streams.identity",), "Xiong et al. 2020, theorem 1")
@@ -102,13 +103,27 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
             site,
             numbers=(("gain", path.gain or "?"), ("depth", stream.depth)),
         )
-    return _broken(stream)
+    return _mixed(stream) if mixes_copies(facts, stream) else _broken(stream)
+
+
+def _mixed(stream: Stream) -> Outcome:
+    """Hyper-connections: what hands gradients on is a product of trained matrices."""
+    first = stream.identity.breaks[0]
+    what = f"passes trained matrices that mix its copies, first at {first.words}: gradients arrive as these leave them"
+    return Outcome(
+        "violated",
+        f"No identity path runs through `{stream.name}`: it {what}. D201 judges what they start as.",
+        at(stream, place=first),
+        numbers=(("norms_crossed", 0), ("depth", stream.depth)),
+        plain=f"Every skip of `{stream.name}` {what}. D201 judges what they start as.",
+        remedy="start these matrices at the identity, or near it",
+    )
 
 
 def _broken(stream: Stream) -> Outcome:
     crossed, breaks = stream.identity.norms_crossed, stream.identity.breaks
     if breaks:
-        what = f"it breaks at `{breaks[0].module}`" + (f" and crosses {crossed} norms" if crossed else "")
+        what = f"it breaks at {breaks[0].words}" + (f" and crosses {crossed} norms" if crossed else "")
     else:
         what = f"every path crosses {crossed} norm{'' if crossed == 1 else 's'} in {stream.depth} block{'' if stream.depth == 1 else 's'}"
     last = next((s.place for k in stream.kinds for s in k.sublayers if "C" in s.positions), None)
@@ -119,5 +134,13 @@ def _broken(stream: Stream) -> Outcome:
         theorem=POST if crossed else "",
         numbers=(("norms_crossed", crossed), ("depth", stream.depth)),
         plain=f"No skip of `{stream.name}` hands gradients on as they are: {what}. D201 judges whether scales or initialisation make up for it.",
-        remedy="move the norm into the branch (pre or peri), or scale stream and branch as DeepNorm does; else warm up and lower the rate",
+        remedy=_remedy(stream),
     )
+
+
+def _remedy(stream: Stream) -> str:
+    """Norms on the sums go into the branches; past anything else a skip is led."""
+    if stream.identity.norms_crossed:
+        return "move the norm into the branch (pre or peri), or scale stream and branch as DeepNorm does; else warm up and lower the rate"
+    where = stream.identity.breaks[0].words if stream.identity.breaks else "what breaks it"
+    return f"a skip past {where}, `x = x + f(norm(x))`, with what stands there inside f; else warm up and lower the rate"
