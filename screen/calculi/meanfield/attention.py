@@ -167,9 +167,11 @@ class Softmax:
         square = self._square(query, key)
         return query.cosine * (square / (square + places) if places else 1.0)
 
-    def _slope(self, query: Moments, key: Moments, places: float) -> float:
-        """E φ'² of the cap."""
+    def slope(self, query: Moments, key: Moments, places: float = 0.0) -> float:
+        """E φ'² of the cap; 0 where no near-tie is expected in any row."""
         square = self._square(query, key) + places
+        if not self._has_ties(self.capped(math.sqrt(square))):
+            return 0.0
         return self.cap**2 * _tanh().backward(Moments(square, square), Gradient(1.0, 0.0)).power if self.cap else 1.0
 
     def _has_ties(self, spread: float) -> bool:
@@ -186,10 +188,7 @@ class Softmax:
         """Σ_j E(∂L/∂u_ij)² per d_h·g: δ_v·S·φ'²."""
         spread = self.spread(query, key, places)
         _, jump, _ = rows(self.tokens, self.causal).at(spread, self.alike(query, key, places))
-        return self._steep(jump, spread, query, key, value, places)
-
-    def _steep(self, jump: float, spread: float, query: Moments, key: Moments, value: Moments, places: float) -> float:
-        return value.gap * jump * self._slope(query, key, places) if self._has_ties(spread) else 0.0
+        return value.gap * jump * self.slope(query, key, places)
 
     def backward(self, query: Moments, key: Moments, value: Moments, gradient: Gradient, places: float = 0.0) -> tuple[Gradient, Gradient, Gradient]:
         """Gradients at q, k and v."""
@@ -200,7 +199,7 @@ class Softmax:
         rest = self.tokens - 1
         power = pick * gradient.power + rest * meet * gradient.shared
         to_value = Gradient(power, (gradient.power + rest * gradient.shared - power) / rest)
-        steep, alike = self.scale**2 * self.width * self._steep(jump, spread, query, key, value, places), meet / pick
+        steep, alike = self.scale**2 * self.width * value.gap * jump * self.slope(query, key, places), meet / pick
         to_query = Gradient(steep * key.gap * gradient.power, steep * key.gap * gradient.shared * alike)
         both = gradient.power * query.power + rest * gradient.shared * alike * (query.power - query.gap)
         to_key = Gradient(steep * both, -steep * both / rest)

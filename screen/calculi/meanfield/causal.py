@@ -11,23 +11,26 @@ and a value o = A v of rows that sum to one has, exactly, with F_i = Σ_jk E[A_i
     q_o,i = Σ_j E[A_ij] q_j − F_i        D_o,ij = Σ_kl E[A_ik A_jl] D_kl − (F_i + F_j)/2.
 
 Keys of a row are exchangeable for its logits: E A_ij² = P_i/i, E A_ij A_ik = (1 − P_i)/(i(i − 1)), and for i < j the products share the mass
-R_ij on equal keys and 1 − R_ij on the i·j − i others. P_i and R_ij are means over Gaussian logits of one deviation for all rows; R_ij is taken
-linear in the correlation of two queries. Linear maps, gains and products act on q and D entry by entry; an entry-wise φ is taken at the mean
-of q, all its arguments having one size behind a norm. Forward only.
+R_ij on equal keys and 1 − R_ij on the i·j − i others. P_i and R_ij are means over Gaussian logits of one deviation
+for all rows. Linear maps, gains and products act on q and D entry by entry; an entry-wise φ is taken at the mean of q, all its arguments having one
+size behind a norm. Gradients: see `causal_gradients`.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from screen.calculi.meanfield.activation_kernels import Kernel
-from screen.calculi.meanfield.attention import SEED, SPREADS
+from screen.calculi.meanfield.attention import COSINES, SEED, SPREADS
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.program import Program
-from screen.calculi.meanfield.propagate import Stack
+from screen.calculi.meanfield.propagate import Add, Stack
 from screen.calculi.meanfield.transfer import Attend, Entrywise, Fourier, Join, Linear, Mix, Normalise, Part, Product, Shift, Step, Stretch, Sum
 
 Array = NDArray[np.float64]
@@ -42,18 +45,29 @@ MOST = 256
 
 @lru_cache(maxsize=4)
 def tables(tokens: int) -> tuple[Array, Array, Array]:
-    """P [s, i], and R for equal and for independent queries, [s, i, j] and [i, j]."""
-    draw = np.random.default_rng(SEED).standard_normal((ROWS, tokens))
-    picks, meets = [], []
-    for spread in SPREADS:
-        weights = np.exp(spread * (draw - draw.max(1, keepdims=True)))
-        sums, squares = weights.cumsum(1), (weights**2).cumsum(1)
-        picks.append((squares / sums**2).mean(0))
-        first = (squares / sums) / ROWS
-        meets.append(np.triu(first.T @ (1 / sums)))
+    """P and S, [s, i], and R, [s, ρ, i, j] for i ≤ j."""
+    draw = np.random.default_rng(SEED)
+    shared, one, two = (draw.standard_normal((ROWS, tokens)) for _ in range(3))
     count = np.arange(1, tokens + 1)
-    apart = np.triu(np.broadcast_to(1.0 / count, (tokens, tokens)))
-    return np.array(picks), np.array(meets), apart
+    picks, jumps, meets = [], [], []
+    for spread in SPREADS:
+        weights, sums = _exponentials(spread * shared)
+        pick = (weights**2).cumsum(1) / sums**2
+        picks.append(pick.mean(0))
+        jumps.append((pick - 2 * (weights**3).cumsum(1) / sums**3 + pick**2).mean(0))
+        line = [np.triu(np.broadcast_to(1.0 / count, (tokens, tokens)))]  # of independent rows
+        for cosine in COSINES[1:]:
+            near, far = math.sqrt(cosine), math.sqrt(1 - cosine)
+            (left, above), (right, below) = (_exponentials(spread * (near * shared + far * own)) for own in (one, two))
+            line.append(np.triu(((left * right).cumsum(1) / above).T @ (1 / below)) / ROWS)
+        meets.append(line)
+    return np.array(picks), np.array(jumps), np.array(meets)
+
+
+def _exponentials(logits: Array) -> tuple[Array, Array]:
+    """e^u, and its sums over the keys of each position."""
+    weights = np.exp(logits - logits.max(1, keepdims=True))
+    return weights, weights.cumsum(1)
 
 
 def last_one_minus_cos(stack: Stack) -> float | None:
@@ -61,15 +75,25 @@ def last_one_minus_cos(stack: Stack) -> float | None:
     if len(stack.blocks) > MOST:
         return None
     n = stack.tokens
-    state = _even(stack.start, n)
+    state = even(stack.start, n)
     for block in stack.blocks:
         for add in block:
-            terms = [_scaled(_branch(i.program, state), i.square) for i in add.inlets]
-            state = _added([_scaled(state, add.identity), *terms])
-            state = state if add.close is None else _normed(add.close, state)
+            state = across(add, state)
     size = np.sqrt(np.outer(state[0], state[0]))
     lost = (state[1] - (np.sqrt(state[0])[:, None] - np.sqrt(state[0])[None]) ** 2 / 2) / size
     return max(float(lost.sum() / (n * (n - 1))), 0.0)
+
+
+def across(add: Add, state: State) -> State:
+    """The state behind an add."""
+    total = before_close(add, state, [slots_of(i.program, state) for i in add.inlets])
+    return total if add.close is None else normed(add.close, total)
+
+
+def before_close(add: Add, state: State, slots: Sequence[Mapping[int, State]]) -> State:
+    """The sum of an add."""
+    terms = [scaled(s[i.program.output], i.square) for s, i in zip(slots, add.inlets, strict=True)]
+    return added([scaled(state, add.identity), *terms])
 
 
 def is_causal(stack: Stack) -> bool:
@@ -78,11 +102,12 @@ def is_causal(stack: Stack) -> bool:
     return any(p.is_causal for p in programs.values())
 
 
-def _branch(program: Program, state: State) -> State:
-    slots: dict[int, State] = {0: state, **{slot: _even(moments, len(state[0])) for slot, moments in program.given}}
+def slots_of(program: Program, state: State) -> dict[int, State]:
+    """All slots of a branch, from the state that it reads."""
+    slots: dict[int, State] = {0: state, **{slot: even(moments, len(state[0])) for slot, moments in program.given}}
     for step in program.steps:
         slots[step.target] = _step(step, slots)
-    return slots[program.output]
+    return slots
 
 
 def _step(step: Step, slots: dict[int, State]) -> State:
@@ -90,23 +115,23 @@ def _step(step: Step, slots: dict[int, State]) -> State:
         q, apart = slots[step.source]
         return q * step.forward_gain + step.bias, apart * step.forward_gain
     if isinstance(step, Normalise):
-        return _normed(step, slots[step.source])
+        return normed(step, slots[step.source])
     if isinstance(step, Entrywise):
         return _through(step.kernel, slots[step.source])
     if isinstance(step, Stretch):
-        return _scaled(slots[step.source], step.factor**2)
+        return scaled(slots[step.source], step.factor**2)
     if isinstance(step, Part):
         return slots[step.source]
     if isinstance(step, Shift):
         q, apart = slots[step.source]
         return q + step.square, apart + step.gap * (1 - np.eye(len(q)))
     if isinstance(step, Sum):
-        return _added([slots[s] for s in step.sources])
+        return added([slots[s] for s in step.sources])
     if isinstance(step, Join):
-        return _added([_scaled(slots[s], w) for s, w in zip(step.sources, step.shares, strict=True)])
+        return added([scaled(slots[s], w) for s, w in zip(step.sources, step.shares, strict=True)])
     if isinstance(step, Fourier):
-        gap = _mean(slots[step.source]).gap * step.size
-        return _even(Moments(gap, gap), len(slots[step.source][0]))
+        gap = mean_of(slots[step.source]).gap * step.size
+        return even(Moments(gap, gap), len(slots[step.source][0]))
     if isinstance(step, Product):
         return _product(slots[step.left], slots[step.right])
     if isinstance(step, Mix):
@@ -116,15 +141,17 @@ def _step(step: Step, slots: dict[int, State]) -> State:
     return _attended(step, slots)
 
 
-def _scaled(state: State, square: float) -> State:
+def scaled(state: State, square: float) -> State:
+    """The state of a·X, a² = `square`."""
     return state[0] * square, state[1] * square
 
 
-def _added(states: list[State]) -> State:
+def added(states: list[State]) -> State:
+    """Of the sum of independent values."""
     return np.sum([q for q, _ in states], axis=0), np.sum([d for _, d in states], axis=0)
 
 
-def _normed(norm: Normalise, state: State) -> State:
+def normed(norm: Normalise, state: State) -> State:
     """X_i/σ_i: D' = s_i s_j D + (s_i − s_j)(s_i q_i − s_j q_j)/2, s = γ/σ. The mean over features of a sum of many values is left out."""
     q, apart = state
     scale = np.sqrt(norm.gain / (q + norm.eps))
@@ -155,30 +182,31 @@ def _product(one: State, two: State) -> State:
     return q, spread + middle[0] * two[1] + middle[1] * one[1] - one[1] * two[1]
 
 
-def _even(moments: Moments, tokens: int) -> State:
+def even(moments: Moments, tokens: int) -> State:
     """Exchangeable tokens."""
     return np.full(tokens, moments.power), moments.gap * (1 - np.eye(tokens))
 
 
-def _mean(state: State) -> Moments:
+def mean_of(state: State) -> Moments:
+    """The mean over positions and pairs."""
     n = len(state[0])
     return Moments(float(state[0].mean()), float(state[1].sum()) / (n * (n - 1)))
 
 
 def _mixed(step: Mix, slots: dict[int, State]) -> State:
     """Σ_e g_e f_e, with the numbers of the routing at the mean over positions."""
-    keep, apart, _, _ = step.core.at(_mean(slots[step.logits]))
-    q, distance = _added([_scaled(slots[v], 1 / len(step.values)) for v in step.values])
+    keep, apart, _, _ = step.core.at(mean_of(slots[step.logits]))
+    q, distance = added([scaled(slots[v], 1 / len(step.values)) for v in step.values])
     return keep * q, keep * distance + apart * ((q[:, None] + q) / 2 - distance) * (1 - np.eye(len(q)))
 
 
 def _attended(step: Attend, slots: dict[int, State]) -> State:
     query, key, (q, apart) = slots[step.query], slots[step.key], slots[step.value]
-    n, means = len(q), (_mean(query), _mean(key))
-    places = step.variance({slot: _mean(slots[slot]) for slot, _ in step.places})
+    n = len(q)
     if not step.core.causal:  # rows over all keys see their mean alone
-        return _even(step.core.forward(*means, _mean(slots[step.value]), places), n)
-    pick, meet = _rows(n, step.core.spread(*means, places), step.core.alike(*means, places))
+        places = step.variance({slot: mean_of(slots[slot]) for slot, _ in step.places})
+        return even(step.core.forward(mean_of(query), mean_of(key), mean_of(slots[step.value]), places), n)
+    pick, _, meet = rows(step, slots)
     count = np.arange(1, n + 1)
     whole = apart.cumsum(0).cumsum(1)
     own = (1 - pick) / np.maximum(count * (count - 1), 1) * np.diag(whole)
@@ -189,16 +217,31 @@ def _attended(step: Attend, slots: dict[int, State]) -> State:
     return q.cumsum() / count - own, cross
 
 
-def _rows(tokens: int, spread: float, cosine: float) -> tuple[Array, Array]:
-    """P [i] and R [i, j] at one deviation of the logits and one correlation of the queries."""
-    picks, meets, apart = tables(tokens)
-    place = min(max(spread, 0.0), SPREADS[-1])
-    high = min(max(int(np.searchsorted(SPREADS, place)), 1), len(SPREADS) - 1)
-    part = (place - SPREADS[high - 1]) / (SPREADS[high] - SPREADS[high - 1])
-    pick = (1 - part) * picks[high - 1] + part * picks[high]
-    near = min(max(cosine, 0.0), 1.0)
-    upper = near * ((1 - part) * meets[high - 1] + part * meets[high]) + (1 - near) * apart
-    return pick, np.asarray(upper + np.triu(upper, 1).T)
+def rows(step: Attend, slots: Mapping[int, State]) -> tuple[Array, Array, Array]:
+    """P [i], S [i] and R [i, j], at the mean deviation of the logits and the mean correlation of two queries."""
+    query, key = mean_of(slots[step.query]), mean_of(slots[step.key])
+    places = step.variance({slot: mean_of(slots[slot]) for slot, _ in step.places})
+    spread, alike = step.core.spread(query, key, places), step.core.alike(query, key, places)
+    (high, part), (right, side) = _place(SPREADS, spread), _place(COSINES, alike)
+    picks, jumps, meets = tables(len(slots[step.query][0]))
+    pick, jump, line = ((1 - part) * t[high - 1] + part * t[high] for t in (picks, jumps, meets[:, right - 1 : right + 1]))
+    upper, fade = (1 - side) * line[0] + side * line[1], SPREADS[-1] / max(spread, SPREADS[-1])
+    return 1 - fade * (1 - pick), fade * jump, np.asarray(upper + np.triu(upper, 1).T)
 
 
-__all__ = ["GRID", "gaps", "is_causal", "last_one_minus_cos"]
+def _place(grid: Sequence[float], value: float) -> tuple[int, float]:
+    """The grid's first point above a value, and how far of the way to it."""
+    inside = min(max(value, grid[0]), grid[-1])
+    high = min(max(bisect_left(grid, inside), 1), len(grid) - 1)
+    return high, (inside - grid[high - 1]) / (grid[high] - grid[high - 1])
+
+
+def together(power: Array, apart: Array) -> Array:
+    """E X_ia X_ja."""
+    return np.asarray((power[:, None] + power) / 2 - apart)
+
+
+__all__ = [
+    "GRID", "MOST", "State", "across", "added", "before_close", "even", "gaps", "is_causal", "last_one_minus_cos", "mean_of",
+    "normed", "rows", "scaled", "slots_of", "together",
+]  # fmt: skip

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from screen.calculi.meanfield import tied_weights
+from screen.calculi.meanfield import causal_gradients, tied_weights
 from screen.calculi.meanfield.causal import is_causal, last_one_minus_cos
+from screen.calculi.meanfield.causal_gradients import Start as Pass
 from screen.calculi.meanfield.first_update import FirstUpdate
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.propagate import Backward, Block, Forward, Stack, backward, forward, value_gains
@@ -24,6 +25,7 @@ STEEP = 1.0
 FEWEST = 8
 """Blocks below which no law of depth is told."""
 
+FIRST = "gradients count tokens as exchangeable under a causal mask, so that an exponential ratio is too large"
 EXCHANGEABLE = "tokens count as exchangeable under a causal mask, so that 1 - cos may be a third off, and below 0.02 is too small"
 
 DEPENDENT = Unknown("the same weights serve at several depths, so that gradients of layers are not independent")
@@ -106,6 +108,8 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
     blame, mute = _blame(rms[-1]), silent(stack, run)
     last = run.states[-1]
     apart, more = _apart(stack, last) if blame is None else (0.0, ())
+    if mute is None and is_causal(stack) and not causal_gradients.is_read(stack):
+        more = (*more, FIRST)
     whole = math.isfinite(rms[-1]) and min(rms) > 0
     sizes = [(n, rms[n - 1]) for n in _cuts(depth)]
     return Recursion(
@@ -155,11 +159,16 @@ def _apart(stack: Stack, last: Moments) -> tuple[float, tuple[str, ...]]:
 
 def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
     """The three facts about gradients, from one forward pass: a stack of n blocks is the beginning of a longer one."""
-    backs = {n: backward(stack, run, n) for n in sorted({depth, *(depth // c for c in (2, 4) if depth // c)})}
+    depths = sorted({depth, *(depth // c for c in (2, 4) if depth // c)})
     ends = [(n, math.sqrt(backward(stack, run, n, n - 1).lasts[-1])) for n in _cuts(depth)]
-    silent = {id(add): add.silenced() for add in {id(a): a for a in run.adds}.values()}
-    quiet = replace(run, adds=tuple(silent[id(add)] for add in run.adds))
-    whole, still = backs[depth], backward(stack, quiet, depth)
+    if is_causal(stack) and causal_gradients.is_read(stack):
+        *each, still = causal_gradients.backward(stack, (*map(Pass, depths), Pass(depth, silent=True)))
+    else:
+        silent = {id(add): add.silenced() for add in {id(a): a for a in run.adds}.values()}
+        quiet = replace(run, adds=tuple(silent[id(add)] for add in run.adds))
+        each, still = [backward(stack, run, n) for n in depths], backward(stack, quiet, depth)
+    backs = dict(zip(depths, each, strict=True))
+    whole = backs[depth]
     found = _ratio(whole), _ratio(still), *_law(backs, depth), _slope(ends, depth), _root(whole.lasts), _root(still.lasts)
     return dict(zip(GRADIENTS, found, strict=True))
 

@@ -116,21 +116,21 @@ class Block(nn.Module):
 LAYERNORM, NONE = "nn.LayerNorm(D)", "nn.Identity()"
 
 
-def _model(parts: str, body: str, final: str = LAYERNORM, std: str = "1 / math.sqrt(m.in_features)") -> str:
+def model_of(parts: str, body: str, final: str = LAYERNORM, std: str = "1 / math.sqrt(m.in_features)") -> str:
     return HEAD + parts + BLOCK.replace("{body}", body.replace("; ", "\n        ")) + FRAME.replace("{final}", final).replace("{std}", std)
 
 
 MODELS: dict[str, str] = {
-    "pre": _model(FUSED, "x = x + self.attention(self.one(x)); x = x + self.mlp(self.two(x))"),
-    "post": _model(FUSED, "x = self.one(x + self.attention(x)); x = self.two(x + self.mlp(x))", NONE, "0.05"),
-    "peri": _model(FUSED, "x = x + self.three(self.attention(self.one(x))); x = x + self.four(self.mlp(self.two(x)))"),
-    "B alone": _model(FUSED, "x = x + self.three(self.attention(x)); x = x + self.four(self.mlp(x))", std="0.5 / math.sqrt(m.in_features)"),
-    "parallel": _model(FUSED, "h = self.one(x); x = x + self.attention(h) + self.mlp(h)"),
-    "alpha": _model(FUSED, "x = self.one(x * 2.2 + self.attention(x)); x = self.two(x * 2.2 + self.mlp(x))", NONE, "0.04"),
-    "branch": _model(FUSED, "x = x + 0.5 * self.attention(self.one(x)); x = torch.add(x, self.mlp(self.two(x)), alpha=0.5)"),
-    "llama": _model(WRITTEN_OUT, "x = x + self.attention(rms(x)); x = x + self.mlp(rms(x))"),
-    "none": _model(FUSED, "x = x + self.attention(x); x = x + self.mlp(x)", std="0.4 / math.sqrt(m.in_features)"),
-    "A and C": _model(FUSED, "x = self.one(x + self.attention(self.three(x))); x = self.two(x + self.mlp(self.four(x)))", NONE, "0.05"),
+    "pre": model_of(FUSED, "x = x + self.attention(self.one(x)); x = x + self.mlp(self.two(x))"),
+    "post": model_of(FUSED, "x = self.one(x + self.attention(x)); x = self.two(x + self.mlp(x))", NONE, "0.05"),
+    "peri": model_of(FUSED, "x = x + self.three(self.attention(self.one(x))); x = x + self.four(self.mlp(self.two(x)))"),
+    "B alone": model_of(FUSED, "x = x + self.three(self.attention(x)); x = x + self.four(self.mlp(x))", std="0.5 / math.sqrt(m.in_features)"),
+    "parallel": model_of(FUSED, "h = self.one(x); x = x + self.attention(h) + self.mlp(h)"),
+    "alpha": model_of(FUSED, "x = self.one(x * 2.2 + self.attention(x)); x = self.two(x * 2.2 + self.mlp(x))", NONE, "0.04"),
+    "branch": model_of(FUSED, "x = x + 0.5 * self.attention(self.one(x)); x = torch.add(x, self.mlp(self.two(x)), alpha=0.5)"),
+    "llama": model_of(WRITTEN_OUT, "x = x + self.attention(rms(x)); x = x + self.mlp(rms(x))"),
+    "none": model_of(FUSED, "x = x + self.attention(x); x = x + self.mlp(x)", std="0.4 / math.sqrt(m.in_features)"),
+    "A and C": model_of(FUSED, "x = self.one(x + self.attention(self.three(x))); x = self.two(x + self.mlp(self.four(x)))", NONE, "0.05"),
 }
 """Design -> source of a module that holds `Model`."""
 

@@ -17,7 +17,7 @@ from screen.graph import Graph, Node
 from screen.structure.types import Norm, Unknown
 
 Read = Value | Logits | Places | Spectrum | Routed | Order | Weighted | Partial
-MASKED = "a mask on the logits is taken as causal; gradients count tokens as exchangeable, so that an exponential ratio is too large"
+MASKED = "a mask on the logits is taken as causal"
 OPEN = "a mask on the logits that compares no positions is taken as open"
 COMPARISONS = frozenset({"le", "lt", "ge", "gt"})
 ORDERS = COMPARISONS | {"tril", "triu", "tril_indices", "triu_indices"}
