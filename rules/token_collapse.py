@@ -3,7 +3,8 @@
 Why: where every path crosses norms there is no identity path. At a large initialisation one block multiplies 1 − cos between tokens by
 1/(1 + v), v the mean-square gain of V and O, so that after a few dozen blocks tokens are nearly the same and no gradient tells them apart: the
 loss stays at its first value. With smaller weights, or a stream multiplied by α, the collapse is slow: 2N(v² + w²)/α² at most about 1 is
-DeepNorm's condition.
+DeepNorm's condition. Tokens may stay apart where gradients do not stay alike: a gated net of a stream that is normed again in each block multiplies
+them in each. A first-over-last ratio above 1e3, or below 1e-3, opens the channel.
 Assumes: independent random weights at the recorded initialisation, tokens that are exchangeable; the thresholds on 1 − cos are provisional: from
 4e-4 to 0.0176 the runs that are known train, but few they are, and the condition is warm-up and a lower learning rate, as above.
 Cannot tell: when the initialisation was not recorded, or a branch is none that the recursion covers; when tokens collapse in blocks whose weights
@@ -19,6 +20,7 @@ from screen.facts.advice import deepnorm_code
 from screen.facts.output_map import last_map
 from screen.facts.queries import (
     COLLAPSED, STARVED, UPDATE_LIMIT, basis_of, has_identity_path, mixes_copies, number_of, program_doubt, shares_weights, twins,
+    when_deeper,
 )  # fmt: skip
 from screen.facts.weight_gains import through_decoder
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
@@ -123,6 +125,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     apart = number_of(facts, stream, "one_minus_cos")
     if mixes_copies(facts, stream) and (mixed := _mixed(facts, stream, apart)) is not None:
         return mixed
+    ratio = number_of(facts, stream, "gradient_ratio")
+    if isinstance(ratio, float) and not 1 / STARVED <= ratio <= STARVED and not shares_weights(facts, stream):
+        return _starved(facts, stream, ratio)
     if path.breaks and not (isinstance(apart, float) and apart < COLLAPSED):
         message = f"{name} passes through {path.breaks[0].words} on its way: what that does to gradients over depth is not derived."
         return Outcome("cannot_tell", message, at(stream, place=path.breaks[0]))
@@ -136,6 +141,15 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if scaled and not isinstance(found, Unknown):
         return _compensated(facts, stream, found.deepnorm_number)
     return _collapse(facts, stream, apart, shares_weights(facts, stream) if isinstance(found, Unknown) else found.tied)
+
+
+def _starved(facts: Facts, stream: Stream, ratio: float) -> Outcome:
+    """Gradients that are too unlike at the start, whatever tokens do."""
+    message = f"`{stream.name}`: at the start the first block gets {ratio:.3g} times the gradient of the last one, over {facts.depth(stream)} blocks"
+    deeper = f"; {sentence}" if (sentence := when_deeper(facts, stream)) else ""
+    remedy = "norms inside the branches, `x = x + f(norm(x))`, and one behind the last block; or smaller initial weights"
+    site, numbers = at(stream, place=_last(stream).place), (("gradient_ratio", float(f"{ratio:.2g}")), ("depth", facts.depth(stream)))
+    return Outcome("violated", f"{message}{deeper}.", site, basis_of(facts, stream, "gradient_ratio"), numbers=numbers, remedy=remedy)
 
 
 def _mixed(facts: Facts, stream: Stream, apart: float | Unknown) -> Outcome | None:
@@ -192,7 +206,9 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
         remedy = "smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches"
         return Outcome("violated", message, site, basis, theorem, numbers=numbers, remedy=remedy)
     middle = "" if apart > APART else ", which is little" if apart >= BAND else f", so little (below {BAND}) that hardly a run says if it trains"
-    message = f"At the recorded initialisation {where}, and {size}{middle}: it needs warm-up and a lower learning rate."
+    told = facts.claims.of("gradient_law", "start", stream.name).known == "exponential" and when_deeper(facts, stream)
+    deeper = f" {told[0].upper()}{told[1:]}." if told else ""
+    message = f"At the recorded initialisation {where}, and {size}{middle}: it needs warm-up and a lower learning rate.{deeper}"
     return Outcome("conditional", message, site, basis, theorem, numbers=numbers, condition="warm-up")
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.facts.claims.claim import Claim, ClaimKind, Weights
-from screen.facts.claims.derive import is_held, rests_on_once, survives, weighing
+from screen.facts.claims.derive import FLAT, is_held, rests_on_once, survives, weighing
 from screen.facts.operator import StreamOperator
 from screen.facts.record import Facts
 from screen.structure.dataflow import strip
@@ -23,6 +23,8 @@ stream of linear growth grows 64 times)."""
 STARVED = 1e3
 """First-over-last gradient ratio beyond which, or below whose inverse, some blocks do not train beside others (issue of channel D; 1e5 for
 output norms alone at 64 blocks, 6 for pre-norm: review, item 31)."""
+DEEPER = 4
+"""Times as many blocks at which a gradient ratio that is exponential in depth is told too (convention)."""
 COLLAPSED = 4e-4
 """1 − cos at the last block below which tokens are nearly the same. Post-norm at 6+6 has 0.0176 with fairseq's gains and 5e-4 with literal Xavier, a
 factor √2 in the start of Q, K and V, and trains; what is known to fail at the start has 1e-9 and less. Between the two no published run says."""
@@ -82,6 +84,27 @@ def number_of(facts: Facts, stream: Stream, claim: ClaimKind) -> float | Unknown
         return found.measured.value
     answer = found.known
     return answer if isinstance(answer, Unknown) else Unknown("it was not derived")
+
+
+def factor_of(facts: Facts, stream: Stream) -> float | None:
+    """What each block multiplies gradients by on their way back, once that has settled; None where that shows little at `DEEPER` times the depth, or
+    is not known."""
+    found = facts.recursion(stream)
+    if isinstance(found, Unknown) or isinstance(found.far, Unknown) or found.far.law != "steady" or found.far.factor <= 0:
+        return None
+    return found.far.factor if abs(math.log(found.far.factor)) * DEEPER * found.depth > math.log(FLAT) else None
+
+
+def when_deeper(facts: Facts, stream: Stream) -> str:
+    """A sentence on the gradient ratio here and at `DEEPER` times the depth, where blocks multiply gradients by a steady factor; empty where they do
+    not."""
+    ratio, factor, depth = number_of(facts, stream, "gradient_ratio"), factor_of(facts, stream), facts.depth(stream)
+    if factor is None or isinstance(ratio, Unknown) or ratio <= 0:
+        return ""
+    log = math.log(ratio) + (DEEPER - 1) * depth * math.log(factor)
+    far = f"{math.exp(log):.2g}" if abs(log) < 700 else f"1e{log / math.log(10):.0f}"
+    here = f"first over last, {ratio:.3g} at {depth} blocks, would be about {far} at {DEEPER * depth} of them"
+    return f"far behind the first blocks each one multiplies gradients by {factor:.4g} on their way back, so that {here}"
 
 
 def basis_of(facts: Facts, stream: Stream, claim: ClaimKind) -> Literal["measured", "declared"]:

@@ -176,7 +176,9 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
         return _of_branch(claim, mine) if mine else claim
     stream = next(s for s in facts.streams if s.name == claim.stream)
     operator = facts.operator(stream)
-    whole = isinstance(operator, StreamOperator) and max(facts.graph.times.values(), default=1) == 1
+    every = max(facts.graph.times.values(), default=1) == 1
+    whole = isinstance(operator, StreamOperator) and every
+    gradients = whole or (found.whole_gradients and (every or not facts.is_loop))  # a loop has no copies but those that were traced
     if claim.claim == "identity_gain":
         whole = whole and isinstance(operator, StreamOperator) and operator.beside is None and not goes_on(facts.readers, operator)
         return _of_gain(claim, found, whole, streams_in_sequence(facts) <= 1)
@@ -189,32 +191,36 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
         "gradient_ratio": _gradient_ratio(facts, claim, found),
     }
     if claim.claim in values:
-        return _of_number(claim, values[claim.claim], whole or (claim.claim == "gradient_ratio" and found.whole_gradients))
+        return _of_number(claim, values[claim.claim], gradients if claim.claim == "gradient_ratio" else whole)
     if claim.claim == "gradient_law":
-        ratio = values["gradient_ratio"] if whole or found.whole_gradients else None
+        ratio = values["gradient_ratio"] if gradients else None
         law = _gradient_law(stream.depth, ratio)
         if law is None and _law(found, first) == "exponential" and _keeps_on(_by_blocks(stream, found)):
             law = "exponential"  # of a stream that grows exponentially, at the same rate in both halves
         multiplied = isinstance(operator, StreamOperator) and operator.carried == "exponential"
         if law == "flat" and (multiplied or (found.is_linear and not _is_steady(replace(claim, weights="fixed"), found))):
             law = None  # it may be the beginning of an exponential: the stream is multiplied, or branches grow with it
+        if law == "flat" and not _keeps_size(operator):
+            law = None  # or of one that each block begins anew
         if law == "flat" and size_later([s or 0.0 for s in found.rms[first:]], stream.depth) > FLAT:
             law = None  # or of a power: the stream goes on growing
         is_product = any(s.multiplies_norm for k in stream.kinds for s in k.sublayers)
-        carried = _is_carried(facts, stream, found) or _carried_law(stream, found) == "linear"
+        carried = (_is_carried(facts, stream, found) and _keeps_size(operator)) or _carried_law(stream, found) == "linear"
         if law is None and ratio is not None and not is_product and carried and _bends(_by_blocks(stream, found)):
             law = "power"
-        if law is None and not (multiplied and two_depths.gradients(depths) == "flat"):
-            law = two_depths.gradients(depths)
-            ratio = two_depths.ratio(depths) if ratio is None else ratio
-        return _of_gradients(claim, ratio, law)
+        deeper = two_depths.gradients(depths)
+        slow = (deeper == "flat" and multiplied) or (deeper in ("flat", "power") and not _keeps_size(operator))  # an exponential may look so
+        if law is None and claim.status == "unknown" and not slow:
+            law = deeper
+            ratio = two_depths.ratio(depths) if ratio is None else ratio  # of a shorter stack than the one that is derived
+        return _of_gradients(claim, ratio, law, facts.claims.of("gradient_ratio", "start", stream.name))
     return claim
 
 
 def _of_depths(claim: Claim, depths: tuple[FoundDepth, ...]) -> Claim:
     """A law of gradients that two depths show, of a model too large for everything else."""
     law = two_depths.gradients(depths) if claim.claim == "gradient_law" and claim.status == "unknown" else None
-    return claim if law is None else _of_gradients(claim, two_depths.ratio(depths), law)
+    return claim if law is None else replace(claim, status="measured", value=law, measured=Measured(two_depths.ratio(depths), None))
 
 
 # -- the stream -----------------------------------------------------------------------------------------------------------------------
@@ -435,13 +441,22 @@ def _keeps_on(sizes: list[float]) -> bool:
     return early + late > math.log(FALLEN) and min(early, late) > EVEN * max(early, late)
 
 
-def _of_gradients(claim: Claim, ratio: float | None, law: str | None) -> Claim:
+def _of_gradients(claim: Claim, ratio: float | None, law: str | None, derived: Claim) -> Claim:
+    """`ratio`: measured over all blocks that the claim is about; `derived`: the claim on it, which it has to agree with where there is one."""
     if ratio is None:
         return claim
     if claim.status == "unknown":
         return claim if law is None else replace(claim, status="measured", value=law, measured=Measured(ratio, None))
+    beside = _of_number(derived, ratio, True).measured
+    if derived.status == "proved" and beside is not None and beside.agrees is not None:
+        return replace(claim, measured=Measured(ratio, beside.agrees))
     exploded = not 1 / EXPLODED <= ratio <= EXPLODED
     return replace(claim, measured=Measured(ratio, (claim.value == "exponential") == exploded or (claim.value == "exponential" and _is_steep(ratio))))
+
+
+def _keeps_size(operator: StreamOperator | Unknown) -> bool:
+    """Whether nothing brings the stream back to one size in each block: no norm stands on it, and it is not scaled down."""
+    return not isinstance(operator, StreamOperator) or (not operator.breaks and operator.carried != "decaying")
 
 
 def _gradient_law(depth: int, ratio: float | None) -> str | None:

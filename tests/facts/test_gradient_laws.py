@@ -93,6 +93,55 @@ class Mapped(Product):
         return x + self.out(h * self.map(h))
 
 
+def _map(inputs: int, outputs: int) -> nn.Linear:
+    made = nn.Linear(inputs, outputs, bias=False)
+    nn.init.normal_(made.weight, std=inputs**-0.5)
+    return made
+
+
+class Gated(nn.Module):
+    """A gated net, of degree two in what it reads: E|J|²·E|x|² = 2·E|f|²."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.RMSNorm(WIDTH), nn.RMSNorm(WIDTH)
+        self.gate, self.up, self.down = _map(WIDTH, 2 * WIDTH), _map(WIDTH, 2 * WIDTH), _map(2 * WIDTH, WIDTH)
+
+    def body(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down(F.silu(self.gate(x)) * self.up(x))
+        return out
+
+
+class Forgets(Gated):
+    """The stream forgets a part in each block, and the branch brings it back to its size: 0.49 + 2·0.51 in squares, back over forth."""
+
+    keeps = 0.7
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.keeps * x + (1 - self.keeps**2) ** 0.5 * self.second(self.body(self.first(x)))
+
+
+class ForgetsSlowly(Forgets):
+    """0.9025 + 2·0.0975: 1.0476 a block, which looks like a power over 24; and 0.95^24 may be made for 24."""
+
+    keeps = 0.95
+
+
+class Normed(Gated):
+    """A norm on the stream."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.second(x + self.body(x))
+        return out
+
+
+class OncePerDepth(Gated):
+    """1 + 2/N on the sum: e² in all at any depth, and gradients are a power."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (1 + 2 / DEPTH) * (x + self.body(self.first(x)))
+
+
 class Stack(nn.Module):
     def __init__(self, block: type[nn.Module], depth: int) -> None:
         super().__init__()
@@ -104,9 +153,9 @@ class Stack(nn.Module):
         return x
 
 
-def told(block: type[nn.Module]) -> tuple[object, str]:
+def told(block: type[nn.Module], depth: int = DEPTH, spot: bool = True) -> tuple[object, str]:
     """The claim, and the channel."""
-    report = screen.check(f"{__file__}::{block.__name__}", depth=DEPTH, isolate=False)
+    report = screen.check(f"{__file__}::{block.__name__}", depth=depth, isolate=False, spot_check=spot)
     law = next(c.value for c in report.claims if c.claim == "gradient_law")
     return law, next(c.state for c in report.channels if c.id == "D")
 
@@ -125,6 +174,35 @@ def told(block: type[nn.Module]) -> tuple[object, str]:
 )
 def test_what_is_told(block: type[nn.Module], law: str | None, channel: str) -> None:
     assert told(block) == (law, channel)
+
+
+@pytest.mark.parametrize(
+    ("block", "depth", "law", "channel"),
+    [
+        (Forgets, 24, "exponential", "open"),
+        (ForgetsSlowly, 24, None, "conditional"),
+        (ForgetsSlowly, 12, None, "conditional"),
+        (ForgetsSlowly, 96, "exponential", "open"),
+        (Normed, 16, "exponential", "conditional"),
+        (Normed, 96, "exponential", "open"),
+        (OncePerDepth, 24, None, "conditional"),
+    ],
+)
+def test_a_law_is_read_off_what_a_block_does_and_not_off_one_depth(block: type[nn.Module], depth: int, law: str | None, channel: str) -> None:
+    assert told(block, depth, spot=False) == (law, channel)
+
+
+def test_a_law_of_many_blocks_is_not_refuted_by_the_few_that_were_traced() -> None:
+    report = screen.check(f"{__file__}::Normed", depth=48, isolate=False)
+    found = [c for c in report.claims if c.claim in ("gradient_law", "gradient_ratio")]
+    assert found[0].value == "exponential" and all(c.measured is None or c.measured.agrees for c in found)
+
+
+def test_these_are_measured_to_be_exponential_and_a_stream_that_grows_is_not() -> None:
+    """From 48 to 96 and to 192 blocks an exponential gains in proportion, a power the same each time."""
+    for block in (ForgetsSlowly, Normed, Mapped):
+        found = [statistics.fmean(gradient(block, n, s) for s in range(3)) for n in (48, 96, 192)]
+        assert (found[2] - found[1] > 1.6 * (found[1] - found[0])) is (block is not Mapped), (block, found)
 
 
 def gradient(block: type[nn.Module], depth: int, seed: int) -> float:

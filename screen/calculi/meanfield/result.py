@@ -11,6 +11,7 @@ from typing import Any, Literal
 from screen.calculi.meanfield import causal_gradients, tied_weights
 from screen.calculi.meanfield.causal import is_causal, last_one_minus_cos
 from screen.calculi.meanfield.causal_gradients import Start as Pass
+from screen.calculi.meanfield.far import Far, far
 from screen.calculi.meanfield.first_update import FirstUpdate
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.propagate import Backward, Block, Forward, Stack, backward, forward, value_gains
@@ -76,6 +77,8 @@ class Recursion:
     """The loss at the start of a model of words."""
     last_weight_without_logits: float | Unknown = NOT_COMPUTED
     """The same with no gradient through the logits."""
+    far: Far | Unknown = NOT_COMPUTED
+    """What a block does to gradients where its like are repeated."""
     first_update: FirstUpdate | Unknown = NOT_COMPUTED
     """κ, how far Adam's first step moves the last normed state."""
 
@@ -93,6 +96,7 @@ GRADIENTS = (
     "last_gradient_exponent",
     "last_weight_ratio",
     "last_weight_without_logits",
+    "far",
 )
 
 
@@ -169,8 +173,13 @@ def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
         each, still = [backward(stack, run, n) for n in depths], backward(stack, quiet, depth)
     backs = dict(zip(depths, each, strict=True))
     whole = backs[depth]
-    found = _ratio(whole), _ratio(still), *_law(backs, depth), _slope(ends, depth), _root(whole.lasts), _root(still.lasts)
+    found = _ratio(whole), _ratio(still), *_law(backs, depth), _slope(ends, depth), _root(whole.lasts), _root(still.lasts), _far(stack)
     return dict(zip(GRADIENTS, found, strict=True))
+
+
+def _far(stack: Stack) -> Far | Unknown:
+    few = Unknown(f"{len(stack.blocks)} blocks are too few for a law of depth")
+    return few if len(stack.blocks) < FEWEST else far(stack) or Unknown("its blocks do not repeat, or what they do leaves the range of floats")
 
 
 def silent(stack: Stack, run: Forward) -> Unknown | None:

@@ -11,6 +11,7 @@ from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.softmax import SoftmaxBound
 from screen.calculi.meanfield import Recursion
+from screen.calculi.meanfield.far import Far
 from screen.facts.beyond import WRITTEN
 from screen.facts.claims.claim import Claim, ClaimKind, Claims, Weights, linked, numbered
 from screen.facts.operator import StreamOperator
@@ -37,6 +38,9 @@ USEFUL = 1e3
 """Bound of a branch, in rms, from which on it is none to rely on (convention; peri-normed branches have 1)."""
 SIZES, SLACK = (1e3, 1e5, 1e7), 1e-3
 """Sizes of the stream between which a bound that has a limit gains no more than this part of itself: the hundredth root of the size gains a tenth."""
+MODERATE, EVEN = 4.2, 1e-6
+"""Logarithm of what the multipliers of a stream come to over its depth, up to which they may be made for it: 1 + 2/N on both sums of a block gives 4;
+and down to which they are nothing."""
 ORDINARY = 1e3
 """First-over-last gradient ratio beyond which, or below whose inverse, the law is no power whatever its fit says."""
 
@@ -412,8 +416,17 @@ def _law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown) 
     operator = facts.operator(stream)
     if law in ("flat", "power") and isinstance(operator, StreamOperator) and operator.carried == "exponential" and not _starts_as_one(operator):
         return Unknown("what blocks carry on is multiplied in every block: at few blocks an exponential looks like a power")
-    if isinstance(found, Unknown) or found.ratio_law != "polynomial":
+    if isinstance(found, Unknown) or isinstance(found.gradient_ratio, Unknown):
         return law
+    if not isinstance(found.far, Unknown) and found.far.law != "power":
+        return _by_settled(facts, stream, found, found.far, law)
+    if law == "exponential" and not isinstance(found.far, Unknown):
+        return Unknown("gradients change fast over the first blocks, and like a power of the depth far behind them")
+    if found.ratio_law != "polynomial":
+        return law
+    kept = isinstance(operator, StreamOperator) and (bool(operator.breaks) or operator.carried == "decaying")
+    if isinstance(law, str) and isinstance(found.far, Unknown) and kept:
+        return Unknown(f"what a block does to gradients far behind the last one is not told: {found.far.reason}")
     if _is_for_depth(facts, subs, found.depth):  # the ratio is the same at every depth
         return "flat" if law == "power" and isinstance(found.gradient_ratio, float) and 1 / FLAT <= found.gradient_ratio <= FLAT else law
     if law == "power":
@@ -423,6 +436,41 @@ def _law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown) 
     if later <= FLAT or slope < LEVEL / 10:  # or no gradient comes by way of the branches
         return law
     return Unknown(f"its {found.depth} blocks show little, the stream goes on growing, and its weights may be made for this depth")
+
+
+def _by_settled(facts: Facts, stream: Stream, found: Recursion, far: Far, law: str | Unknown) -> str | Unknown:
+    """The law of a stack whose blocks come to do the same to gradients however many there are: exponential, unless that is nothing."""
+    if far.law == "untold":
+        why = Unknown("what a block does to gradients goes on changing over 200 blocks and more, by no law that is told")
+        return law if law == "exponential" or isinstance(law, Unknown) else why
+    rate, ratio = abs(math.log(far.factor)), found.gradient_ratio
+    within = isinstance(ratio, float) and 1 / FLAT <= ratio <= FLAT
+    subs = [s for k in stream.kinds for s in k.sublayers]
+    if rate * HORIZON <= math.log(FLAT):
+        return "flat" if within else Unknown("gradients differ between the first blocks and the others, and not between those")
+    if _is_for_depth(facts, subs, found.depth) and within and rate * found.depth <= math.log(FLAT):
+        return "flat"
+    if rate * found.depth <= math.log(FLAT) or _may_be_made(facts, stream, subs, found.depth):
+        return Unknown(f"a block multiplies gradients by {far.factor:.4g} on their way back, and its numbers may be made for this depth")
+    return "exponential"
+
+
+def _may_be_made(facts: Facts, stream: Stream, subs: Sequence[Sublayer], depth: int) -> bool:
+    """Whether a number of the code may come from the depth: all multipliers of the stream together give a moderate number (1 + c/N in each block), or
+    one is a root of the depth; or weights start smaller by one."""
+    operator = facts.operator(stream)
+    start = operator.start if isinstance(operator, StreamOperator) else Unknown("")
+    gain = start.number if isinstance(start, Range) else None
+    if gain is not None and EVEN < abs(math.log(max(gain, 1e-300))) <= MODERATE:
+        return True
+    numbers = [s.value for sub in subs for s in (sub.alpha, sub.branch) if s.kind == "constant" and s.value]
+    return any(_is_root(abs(n), depth) for n in numbers) or any(_starts_smaller(facts, s, depth) for s in subs)
+
+
+def _is_root(value: float, depth: int) -> bool:
+    """Whether a number is the depth, or a small multiple of it, to the power of ±1/4, ±1/2 or ±1."""
+    roots = ((times * depth) ** power for times in (0.5, 1, 2, 3, 4, 8) for power in (0.25, 0.5, 1.0))
+    return any(math.isclose(value, size, rel_tol=1e-3) or math.isclose(value * size, 1.0, rel_tol=1e-3) for size in roots)
 
 
 def _starts_as_one(operator: StreamOperator) -> bool:

@@ -1,0 +1,104 @@
+"""How gradients change from block to block far behind the last one: a law of depth is not seen in the numbers at one depth, where 1.05 a block looks
+like a power of 24 blocks. The blocks that a stack ends with are repeated, and what one of them does to gradients is read at a half and at three
+quarters of the longer stack.
+
+Where each block brings the state back to one size (a norm on the stream, or a part of it that is forgotten), what a block does settles: gradients are
+exponential in depth unless it settles at a factor of 1. Where the state goes on growing and is never multiplied, a block does less and less, in
+proportion to its share of the state: gradients are a power of its size, and of the depth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from screen.calculi.meanfield.propagate import Block, Forward, Stack, backward, forward
+
+TIMES, LEAST = 4, 192
+"""Blocks of the longer stack: so many times those of the stack, and at least so many."""
+FEW = 3
+"""How often blocks that repeat stand in a stack, at least."""
+SETTLED = 0.05
+"""Relative difference of the two places up to which what a block does has settled (a power of the depth: a third)."""
+ALONG = 0.1
+"""Relative difference up to which gradients change by a steady power of the size of the state."""
+NONE = 1e-9
+"""Logarithm of a factor per block below which it is rounding."""
+STRAIGHT, FADES = 0.5, -2.0
+"""Exponent of what a block adds to the square of the state over that square, below which the state is not multiplied (linear in depth: 0, an
+exponential: 1), and from which down it comes to an end (the root of the depth: -1)."""
+
+
+@dataclass(frozen=True)
+class Far:
+    """What holds far behind the last block."""
+
+    factor: float
+    """Of the gradient from the end of a block back to its beginning, once that has settled: the mean over the blocks that are repeated."""
+    law: Literal["steady", "power", "untold"]
+    """Whether that factor is one for all blocks, or falls to 1 as the state grows."""
+
+
+class _Place(NamedTuple):
+    """One block of the longer stack: logarithms, per block, of the factor of squared gradients over weights and of that of the state's square; and
+    that square."""
+
+    fall: float
+    rise: float
+    power: float
+
+
+def far(stack: Stack) -> Far | None:
+    """What the last blocks of a stack come to when they are repeated; None where they do not repeat, or nothing is seen of it."""
+    own = stack.blocks if period_of(stack.blocks) is not None else stack.blocks[:-1]  # the last block may be like no other
+    period, count = period_of(own), len(stack.blocks)
+    if period is None or period * FEW > count:
+        return None
+    blocks = max(TIMES * count, LEAST)
+    while blocks >= count:
+        longer = replace(stack, blocks=own + own[-period:] * ((blocks - count) // period) + stack.blocks[len(own) :])
+        if (found := _read(longer, forward(longer), period)) is not None:
+            return found
+        blocks //= 2
+    return None
+
+
+def period_of(blocks: Sequence[Block]) -> int | None:
+    """After how many blocks those of the second half come again; equal blocks are one object."""
+    ids = [id(b) for b in blocks]
+    half = len(ids) // 2
+    return next((p for p in range(1, half + 1) if all(a == b for a, b in zip(ids[-half:], ids[-half - p : -p], strict=True))), None)
+
+
+def _read(stack: Stack, run: Forward, period: int) -> Far | None:
+    if len(run.states) < len(stack.blocks):
+        return None
+    weights = backward(stack, run, len(stack.blocks)).weights
+    one, two = (_place(run, weights, period, len(weights) * k // 4) for k in (2, 3))
+    if one is None or two is None:
+        return None
+    factor = math.exp(two.fall / 2)
+    if _follows(one, two):
+        return Far(factor, "power")
+    return Far(factor, "steady" if abs(one.fall - two.fall) <= max(SETTLED * abs(two.fall), NONE) else "untold")
+
+
+def _place(run: Forward, weights: Sequence[float], period: int, block: int) -> _Place | None:
+    first, last, power, later = weights[block - period], weights[block], run.states[block - period].power, run.states[block].power
+    if min(first, last, power, later) <= 0 or not math.isfinite(first + last):
+        return None
+    return _Place(math.log(first / last) / period, math.log(later / power) / period, power)
+
+
+def _follows(one: _Place, two: _Place) -> bool:
+    """Whether gradients go with the size of a state that goes on growing and is not multiplied."""
+    if min(one.rise, two.rise) <= NONE or two.power <= one.power or one.fall == 0:
+        return False
+    powers = one.fall / one.rise, two.fall / two.rise
+    added = math.log(two.rise * two.power / (one.rise * one.power)) / math.log(two.power / one.power)
+    return abs(powers[1] - powers[0]) <= ALONG * max(map(abs, powers)) and FADES < added < STRAIGHT
+
+
+__all__ = ["Far", "far"]
