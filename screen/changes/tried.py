@@ -2,21 +2,27 @@
 
 A change that cannot be made on a graph by a rule of ours is left out: nothing is said of its gain, and nothing is guessed. Each costs one more
 analysis of a graph that is there, without torch: 0.1 s of CPU for most models.
+
+Nothing is measured on the changed graph. It is compared with what is derived of the graph as it is, and a channel that only a measurement decides
+there, or where less is known of one than of the other, is not compared: what is not known is neither better nor worse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from screen.changes import norms, scales
 from screen.errors import swallowed
 from screen.facts import derive
+from screen.facts.claims import claims_of
+from screen.facts.claims.claim import ClaimKind, Weights
 from screen.facts.record import Facts
 from screen.graph.edit import Edit
 from screen.recipe import Recipe
 from screen.rule import ChannelId, Finding, RuleRun
-from screen.verdict.channels import Info, Verdict, VerdictName, fold
+from screen.structure.types import Unknown
+from screen.verdict.channels import CHANNELS, Info, Verdict, VerdictName, fold
 from screen.verdict.discover import run_rules
 from screen.verdict.risk import Limit, features_of
 
@@ -24,6 +30,14 @@ MOST = 4
 """Changes that are tried: what three findings propose, one of them with two options."""
 GRADES: Mapping[str, int] = {"closed": 0, "guarded": 0, "out_of_scope": 0, "conditional": 1, "unknown": 2, "open": 3}
 """States of a channel, from none to be afraid of to failing."""
+CLOSED, CONDITIONAL, UNTOLD, OPEN = range(4)
+DECIDES: Mapping[ChannelId, tuple[tuple[ClaimKind, Weights], ...]] = {
+    "D": (("gradient_law", "start"), ("gradient_ratio", "start"), ("one_minus_cos", "start"), ("rms_ratio", "start")),
+    "R": (("growth", "fixed"),),
+}
+"""Laws and numbers of a stream that open a channel where they are known, and leave it conditional where they are not."""
+Known = frozenset[tuple[int, ClaimKind]]
+"""Number of a stream and what is known of it."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +76,8 @@ class Tried:
     """Channels that are better and not closed."""
     opens: tuple[ChannelId, ...]
     """Channels that are worse."""
+    untold: tuple[ChannelId, ...]
+    """Channels that may be better or worse: a measurement of the changed program would tell."""
     before: Limit | None
     """What limits the learning rate; None where it trains at no rate, or the limit is known of the program alone, or of the changed one alone."""
     after: Limit | None
@@ -72,12 +88,17 @@ def tried(
 ) -> tuple[Tried, ...]:
     """What the changes bring that the gravest findings propose, in their order. None where a statement about the model was refuted: of the changed
     one it could not be."""
-    if facts.claims.refuted or facts.graph.failure is not None:
+    changes = proposed(run)[:MOST]
+    if facts.claims.refuted or facts.graph.failure is not None or not changes:
         return ()
+    plain = replace(facts, claims=claims_of(facts))
+    derived = fold(plain, run_rules(plain), info, recipe, depth_assumed=depth_assumed)
     found = []
-    for change in proposed(run)[:MOST]:
+    for change in changes:
         try:
             edited = change.make(facts).graph()
+            if edited == facts.graph:
+                continue  # it is there already
             changed = derive(edited, is_block=facts.is_loop)
             if [(s.width, s.depth) for s in changed.streams] != [(s.width, s.depth) for s in facts.streams]:
                 continue  # read otherwise than it was meant
@@ -87,7 +108,9 @@ def tried(
         except Exception as error:  # a gain is a part of the report that may be missing
             swallowed(f"the change {change.id}", error)
             continue
-        found.append(_compared(change, verdict, after, rates=_kappas(facts) == _kappas(changed)))
+        rates = _kappas(facts) == _kappas(changed) and verdict.limits == derived.limits
+        told = tuple(c for c in CHANNELS if is_told(_grades(c, verdict, derived, after), _known(c, facts, plain, changed)))
+        found.append(_compared(change, verdict, after, told, rates=rates))
     return tuple(found)
 
 
@@ -108,20 +131,44 @@ def _kappas(facts: Facts) -> list[bool]:
     return [f.kappa is not None for f in features_of(facts)]
 
 
-def _compared(change: Change, before: Verdict, after: Verdict, *, rates: bool) -> Tried:
-    """Nothing is measured on the changed graph: a channel that is unknown there, and was told by a measurement, is not compared."""
-    both = zip(before.channels, after.channels, strict=True)
-    pairs = [(one, other) for one, other in both if other.state != "unknown" or one.state == "unknown"]
-    states = [(one.id, GRADES[one.state], GRADES[other.state]) for one, other in pairs]
+def _grades(channel: ChannelId, *each: Verdict) -> Iterator[int]:
+    return (GRADES[c.state] for verdict in each for c in verdict.channels if c.id == channel)
+
+
+def _known(channel: ChannelId, *each: Facts) -> Iterator[Known]:
+    """Which of the laws and numbers that open the channel are known, of each."""
+    for facts in each:
+        asked = [(n, kind, weights, s.name) for n, s in enumerate(facts.streams) for kind, weights in DECIDES.get(channel, ())]
+        yield frozenset((n, kind) for n, kind, weights, name in asked if not isinstance(facts.claims.of(kind, weights, name).known, Unknown))
+
+
+def is_told(grades: Iterable[int], known: Iterable[Known]) -> bool:
+    """Whether a channel of the changed graph may be compared: its grade, and what is known, with measurements, without them, and changed."""
+    (seen, derived, after), (seen_of, derived_of, after_of) = grades, known
+    if after == UNTOLD:
+        return seen == UNTOLD
+    if after == CLOSED:  # by structure, unless that said the same before and a measurement knew better, or numbers opened it that are not known now
+        return seen == CLOSED or (derived != CLOSED and (seen != OPEN or seen_of <= after_of))
+    if seen == UNTOLD or seen != derived:
+        return False
+    if after < seen:
+        return derived_of <= after_of
+    return after == seen or (after_of <= derived_of if after == OPEN else derived_of <= after_of)
+
+
+def _compared(change: Change, before: Verdict, after: Verdict, told: tuple[ChannelId, ...], *, rates: bool) -> Tried:
+    """The verdict of the changed graph is told where all of its channels are."""
+    states = [(c, old, new) for c in told for old, new in [_grades(c, before, after)]]
     return Tried(
         change,
-        after.verdict if len(pairs) == len(before.channels) else before.verdict,
-        closes=tuple(c for c, old, new in states if new == 0 < old),
-        eases=tuple(c for c, old, new in states if 0 < new < old),
+        after.verdict if len(told) == len(CHANNELS) else before.verdict,
+        closes=tuple(c for c, old, new in states if new == CLOSED < old),
+        eases=tuple(c for c, old, new in states if CLOSED < new < old),
         opens=tuple(c for c, old, new in states if new > old),
+        untold=tuple(c for c in CHANNELS if c not in told),
         before=before.limits[0] if rates and before.limits else None,
         after=after.limits[0] if rates and after.limits else None,
     )
 
 
-__all__ = ["CHANGES", "Change", "Tried", "proposed", "tried"]
+__all__ = ["CHANGES", "Change", "Tried", "is_told", "proposed", "tried"]

@@ -212,8 +212,9 @@ def _change(report: Report, what: str, same: list[FindingPart]) -> Change:
     against = dict.fromkeys(words.RISKS[f.channel] for f in same if f.channel)
     codes = tuple(dict.fromkeys(f.code for f in same))
     tried = [c for c in report.changes if set(codes) & set(c.codes)]
-    nothing = _nothing(report, what, {f.channel for f in same if f.channel})
-    gains = tuple(f"{f'{c.what}: ' if len(tried) > 1 else ''}{_gain(report, c) or nothing}" for c in tried)
+    aims: set[str] = {f.channel for f in same if f.channel}
+    nothing = _nothing(report, what, aims)
+    gains = tuple(f"{f'{c.what}: ' if len(tried) > 1 else ''}{_gain(report, c, aims) or nothing}" for c in tried)
     return Change(_left(report, what), shown, ", ".join(against), codes, gains)
 
 
@@ -226,7 +227,7 @@ def _left(report: Report, what: str) -> str:
 
 
 def _nothing(report: Report, what: str, channels: set[str]) -> str:
-    """Why a change is proposed that moves neither a channel nor the learning rate."""
+    """Why a change is proposed of which nothing is predicted, and of which nothing is left untold."""
     told = (g.first for g in worth_reading(report))
     left = dict.fromkeys(words.RISKS[f.channel] for f in told if f.channel in channels and f.remedy != what and f.outcome != "cannot_tell")
     if left:
@@ -234,8 +235,9 @@ def _nothing(report: Report, what: str, channels: set[str]) -> str:
     return "the finding goes, and nothing else that is judged here changes"
 
 
-def _gain(report: Report, change: ChangePart) -> str:
-    """What a change brings, in words: channels that close or open, the learning rate, and a verdict that is another one; empty where nothing."""
+def _gain(report: Report, change: ChangePart, aims: set[str]) -> str:
+    """What a change brings, in words: channels that close or open, the learning rate, a verdict that is another one, and of what that it is meant for
+    it is not told; empty where nothing."""
     said = [f"keeps {words.listed([words.RISKS[c] for c in change.closes])} in check"] if change.closes else []
     said += [f"helps {words.listed([words.RISKS[c] for c in change.eases])}"] if change.eases else []
     said += [f"{'but ' if said else ''}worsens {words.listed([words.RISKS[c] for c in change.opens])}"] if change.opens else []
@@ -245,7 +247,8 @@ def _gain(report: Report, change: ChangePart) -> str:
     if isinstance(before, float) and not 1 / ALIKE < _ratio(change) < ALIKE:
         said.append(f"learning rate up to about {rate(before)} → {rate(after) if isinstance(after, float) else 'none is expected to train'}")
     said += [f"verdict {change.verdict}"] if change.verdict != report.verdict else []
-    return "; ".join(said)
+    untold = [words.RISKS[c] for c in change.untold if c in aims or not said]
+    return "; ".join([*said, *([f"what it does to {words.listed(untold)} is not told without a measurement"] if untold else [])])
 
 
 def _risks(report: Report) -> tuple[Risk, ...]:

@@ -273,8 +273,9 @@ class ClaimPart(Part):
 
 
 class ChangePart(Part):
-    """A change that findings propose, made on the graph and screened under the same recipe: the channels that it closes, betters or worsens, and the
-    learning rate that is expected to be tolerated before and after it; null where that is not known, or nothing below 10 limits it."""
+    """A change that findings propose, made on the graph and screened under the same recipe: the channels that it closes, betters or worsens, those of
+    which that is not told, as nothing is measured on the changed graph, and the learning rate that is expected to be tolerated before and after it;
+    null where that is not known, or nothing below 10 limits it."""
 
     id: str
     what: str
@@ -284,6 +285,7 @@ class ChangePart(Part):
     closes: list[str] = Field(default_factory=list)
     eases: list[str] = Field(default_factory=list)
     opens: list[str] = Field(default_factory=list)
+    untold: list[str] = Field(default_factory=list)
     lr_before: Real | None = None
     lr_after: Real | None = None
 
