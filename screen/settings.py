@@ -117,7 +117,7 @@ class Settings:
         """Setting that changes what is judged or what fails -> the file of the judged tree that it comes from."""
         if self.trusted is None:
             return {key: origin for key, origin in self.origins.items() if key not in SHOWING and origin not in ("default", "option")}
-        files = {"config": [str(self.config.get("", ""))], "recipe": list(self.recipe.words) if self.recipe is not None else []}
+        files = {"config": [tables.split(str(self.config.get("", "")))[0]], "recipe": list(self.recipe.words) if self.recipe is not None else []}
         named = {key: [word for word in words if os.path.isfile(word)] for key, words in files.items() if self.origins[key] != "option"}
         return {key: ", ".join(words) for key, words in named.items() if words}
 
@@ -423,9 +423,9 @@ def _assignments(value: Any, where: str) -> dict[str, Any]:
 
 
 def _config(value: Any, where: str) -> dict[str, Any]:
-    """The table in a YAML, JSON or TOML file, as dotted keys."""
-    path = Path(_path(value, where))
-    return {"": str(path), **dict(tables.flat(tables.read(path, where)))}
+    """The table in a YAML, JSON or TOML file, or a part of it (`FILE:section`), as dotted keys."""
+    path, section = tables.split(_path(value, where))
+    return {"": value, **dict(tables.flat(tables.composed(Path(path), where, section)))}
 
 
 def _recipe(value: Any, where: str) -> Stated:

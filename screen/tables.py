@@ -1,10 +1,17 @@
-"""Tables that users write in files: TOML, YAML or JSON by the suffix, and nested tables as dotted keys."""
+"""Tables that users write in files: TOML, YAML or JSON by the suffix, and nested tables as dotted keys.
+
+`composed` reads a file as Hydra and OmegaConf do, without running anything: files of its `defaults` list stand below their groups
+(https://hydra.cc/docs/advanced/defaults_list/), `${a.b}` is what stands there (https://omegaconf.readthedocs.io/en/latest/usage.html#variable-interpolation),
+and what is left open, `???` or an interpolation by a function, is not there.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +19,14 @@ from screen.errors import UsageError
 
 MOST = 100_000
 """Keys of a table."""
+SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+_DEEP = 8
+"""Files that name files, and names that stand for names."""
+_PACKAGE = re.compile(r"^\s*#\s*@package\s+(\S+)", re.MULTILINE)
+_NAME = re.compile(r"\$\{([\w.]+)\}")
+_FLOAT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
+"""What YAML 1.2 and OmegaConf take for a number, and PyYAML for text."""
+_SECTION = re.compile(r"[\w-]+(\.[\w-]+)*")
 
 
 def read(path: Path, where: str) -> dict[str, Any]:
@@ -36,6 +51,102 @@ def parse(text: str, suffix: str) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ValueError(f"it holds a `{type(table).__name__}`, not a table")
     return table
+
+
+# -- a file that names others ----------------------------------------------------------------------------------------------------------------
+
+
+def split(text: str) -> tuple[str, str]:
+    """`FILE` or `FILE:section.part` as the file and the section; a file that is called so goes first."""
+    path, colon, section = text.rpartition(":")
+    return (path, section) if colon and not Path(text).exists() and Path(path).is_file() and _SECTION.fullmatch(section) else (text, "")
+
+
+def composed(path: Path, where: str, section: str = "") -> dict[str, Any]:
+    """The table in a file, or a part of it by its dotted name, with what its `defaults` name and its interpolations mean. Raises `UsageError`."""
+    whole = _with_defaults(read(path, where), path, where, _DEEP)
+    found: Any = _resolved(whole, whole, [])
+    for part in section.split(".") if section else ():
+        found = found.get(part) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        tops = ", ".join(f"`{key}`" for key, value in whole.items() if isinstance(value, dict))
+        raise UsageError(f"{where} must name a table of its file", f"`{path}` has no table `{section}`", f"It has {tops}" if tops else "")
+    return found
+
+
+def sections(table: Mapping[str, Any], before: str = "", deep: int = 4) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """A table and those in it by their dotted names, the outer ones first."""
+    yield before, table
+    for key, value in table.items():
+        if isinstance(value, dict) and deep and _SECTION.fullmatch(str(key)):
+            yield from sections(value, f"{before}.{key}" if before else str(key), deep - 1)
+
+
+def _with_defaults(table: dict[str, Any], path: Path, where: str, deep: int) -> dict[str, Any]:
+    """A table with the files of its `defaults`, those that are there; its own values win unless `_self_` stands before them."""
+    named = table.get("defaults")
+    if not isinstance(named, list) or not deep or not all(isinstance(entry, str | dict) for entry in named):
+        return table
+    own = {key: value for key, value in table.items() if key != "defaults"}
+    found: dict[str, Any] = {}
+    for entry in named if "_self_" in named else [*named, "_self_"]:
+        if entry == "_self_":
+            _merge(found, own)
+        for group, option in [("", entry)] if isinstance(entry, str) else entry.items():
+            for name in option if isinstance(option, list) else [option]:
+                if isinstance(name, str) and name != "_self_" and not group.startswith("override "):
+                    _merge(found, _of_group(group.removeprefix("optional ").lstrip("/"), name.lstrip("/"), path, where, deep - 1))
+    return found
+
+
+def _of_group(group: str, name: str, path: Path, where: str, deep: int) -> dict[str, Any]:
+    """What a file of a group says, in its place: below the name of its group, or where its header says. Nothing where there is no such file."""
+    group, _, package = group.partition("@")
+    folder, _, stem = f"{group}/{name}".strip("/").rpartition("/")
+    base = next((b for b in (path.parent, *list(path.parents)[1:3]) for s in SUFFIXES if (b / folder / f"{stem}{s}").is_file()), None)
+    if base is None:
+        return {}
+    file = next(base / folder / f"{stem}{s}" for s in SUFFIXES if (base / folder / f"{stem}{s}").is_file())
+    with contextlib.suppress(OSError, ValueError):
+        header = _PACKAGE.search(text(file))
+        package = package or (header[1] if header is not None else "")
+    table = _with_defaults(read(file, where), file, where, deep)
+    for part in reversed([] if package == "_global_" else (package if package not in ("", "_group_") else folder.replace("/", ".")).split(".")):
+        table = {part: table} if part else table
+    return table
+
+
+def _merge(below: dict[str, Any], over: Mapping[str, Any]) -> None:
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(below.get(key), dict):
+            _merge(below[key], value)
+        else:
+            below[key] = value
+
+
+def _resolved(value: Any, whole: Mapping[str, Any], made: list[None], deep: int = _DEEP) -> Any:
+    """A value with its interpolations; `None` for what is left open, which tables leave out."""
+    made.append(None)
+    if len(made) > MOST:
+        found = f"there are more than {MOST:,} with its interpolations"
+        raise UsageError("a table must have few keys", found, "Name the file that holds the settings alone")
+    if isinstance(value, dict):
+        pairs = ((key, entry, _resolved(entry, whole, made, deep)) for key, entry in value.items())
+        return {key: new for key, old, new in pairs if new is not None or old is None}
+    if isinstance(value, list):
+        return [_resolved(entry, whole, made, deep) for entry in value]
+    if value == "???":
+        return None
+    if not isinstance(value, str) or not value.startswith("${") or not value.endswith("}"):
+        return float(value) if isinstance(value, str) and _FLOAT.fullmatch(value) else value
+    said = _NAME.fullmatch(value)
+    stands: Any = whole
+    for part in said[1].split(".") if said is not None else ("",):
+        stands = stands.get(part) if isinstance(stands, dict) else None
+    return _resolved(stands, whole, made, deep - 1) if stands is not None and deep else None
+
+
+# -- dotted keys -------------------------------------------------------------------------------------------------------------------------------
 
 
 def flat(table: Mapping[Any, Any], before: str = "") -> list[tuple[str, Any]]:
@@ -71,4 +182,4 @@ def _yaml(text: str) -> Any:
 
 _LOADERS: dict[str, Callable[[str], Any]] = {".json": json.loads, ".toml": tomllib.loads}
 
-__all__ = ["flat", "parse", "read"]
+__all__ = ["SUFFIXES", "composed", "flat", "parse", "read", "sections", "split"]

@@ -298,7 +298,8 @@ def main(argv: list[str] | None = None) -> int:
             for result in pool.map(lambda target, python=python: run(python, target), rows):
                 results.append(result)
                 if options.verbose or not result.read:
-                    state = f"{'BY MESSAGE ' if result.told else ''}{result.blocks} blocks, {result.verdict}" if result.read else f"{result.reason} ({result.where})"
+                    told = "read by its message; " if result.told else ""
+                    state = f"{result.blocks} blocks, {result.verdict}" if result.read else f"{told}{result.reason} ({result.where})"
                     print(f"{library:16} {result.name:28} {result.seconds:6.1f} s  {state}", flush=True)
             print(row(library, results), flush=True)
             found[library] = [r for r in found.get(library, []) if only and r.name not in only] + results

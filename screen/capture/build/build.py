@@ -11,6 +11,7 @@ import inspect
 import itertools
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -20,13 +21,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import launcher, libraries, python_file, rows, usual
+from screen.capture.build import launcher, libraries, python_file, rows, settings_files, usual
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up, waits
 from screen.capture.build.construct import Told, Values, attempted, construct, workshop
-from screen.capture.build.configs import Missing, Needs
+from screen.capture.build.configs import Missing, Needs, needs
 from screen.capture.build.examples import usage
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
@@ -153,11 +154,18 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
     except (Needs, Missing):
         others = {} if spec.name is not None else python_file.others(module, entries)
         entries |= others  # a `build_model` that needs what nobody gave hides nothing
+        given = {name: _of_one(name, entries, settings) for name in entries}
         try:
             if not others:
                 raise
             made, refused, given = making()
-        except Needs as error:
+        except (Needs, Missing) as error:
+            if OPTIONAL not in settings and spec.path is not None and (command := _filed(spec, entries, given, module, reading)):
+                own = error if isinstance(error, Needs) else needs(next(iter(entries)), [error.path])
+                own.try_ = f"A file of the project has them: `{command}`. {own.try_}"
+                raise own from None
+            if not isinstance(error, Needs):
+                raise
             chosen: list[_Made] = []
             sizes: dict[str, dict[str, Any]] = {}
             weights: dict[str, int] = {}
@@ -213,6 +221,43 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             whole_numbers = of_entry(entries[name], given[name], module)
             built.append(replace(ready, info=info, integers=whole_numbers, entry=name, part=part, supplied=told[name].settings))
     return built
+
+
+def _filed(
+    spec: TargetSpec, entries: Mapping[str, Any], given: Mapping[str, dict[str, Any]], module: ModuleType, reading: Reading
+) -> str:
+    """A command that builds a model of a file with what a file of settings of its project says, with usual sizes for what is lacking then; empty for
+    none."""
+    commands: list[tuple[int, str]] = []
+    for name, entry in entries.items():
+        try:
+            _one(name, entry, given[name], module, reading, Told())
+            continue
+        except (Needs, Missing) as own:
+            lacking = own.lacking if isinstance(own, Needs) else (own.path,)
+        except Exception:
+            continue
+        for found in settings_files.having(spec.path or "", getattr(entry, "__name__", name), lacking):
+            sizes: dict[str, Any] = {}
+            with contextlib.suppress(Exception):
+                model = _filled_up(name, entry, {**given[name], **found.settings}, module, reading, sizes)
+                target = spec.text if spec.name is not None else f"{spec.text}::{name}"
+                words = ["screen check", shlex.quote(target), "--config", shlex.quote(found.text), *(f"--set {key}={usual.word(size)}" for key, size in sizes.items())]
+                commands.append((sum(p.numel() for p in model.parameters()), " ".join(words)))
+                break
+    return max(commands, default=(0, ""))[1]
+
+
+def _filled_up(name: str, entry: Any, settings: dict[str, Any], module: ModuleType, reading: Reading, sizes: dict[str, Any]) -> nn.Module:
+    """A model; `sizes` is filled with what the settings lack, of usual sizes. Raises what its constructor does."""
+    while True:
+        try:
+            return _one(name, entry, {**settings, **sizes}, module, reading, Told())[0]
+        except (Needs, Missing) as error:
+            more = usual.chosen(entry, error.lacking if isinstance(error, Needs) else (error.path,))
+            if not more or {*more} & {*sizes}:
+                raise
+            sizes |= more
 
 
 def _asked(

@@ -311,7 +311,17 @@ def given_config(parameter: inspect.Parameter, entry: Any, settings: Any, told: 
         paths = [path for key in lacking for path in below(entry, name, key)]
         raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{path}" for path in paths])
     changed: dict[str, list[Any]] = {name: [None, chosen]} if chosen else {}
-    return Given(entries, name), {**changed, **changes({}, dict(settings), name)}
+    return _container(parameter, entries) or Given(entries, name), {**changed, **changes({}, dict(settings), name)}
+
+
+def _container(parameter: inspect.Parameter, entries: Mapping[str, Any]) -> Any:
+    """The entries as OmegaConf's own class, where that is asked for and there; None elsewhere."""
+    library = sys.modules.get("omegaconf")
+    if library is None or not re.search(r"\bDictConfig\b", str(getattr(parameter.annotation, "__name__", parameter.annotation))):
+        return None
+    made = library.OmegaConf.create(_table(entries))
+    library.OmegaConf.set_struct(made, True)
+    return made
 
 
 def _fullest(tables: Iterator[tuple[str, dict[str, Any]]], wanted: list[str]) -> tuple[str, dict[str, Any]]:
@@ -486,8 +496,10 @@ def _tables(entry: Any) -> dict[str, dict[str, Any]]:
 def _table(value: Any, deep: int = 4) -> Any:
     """Settings of any kind as a dictionary: a mapping, a namespace, an object of a dataclass, or a `ConfigDict`; other values as they are, and above
     all of them nothing."""
-    if isinstance(value, types.SimpleNamespace | argparse.Namespace) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        value = vars(value) if hasattr(value, "__dict__") else {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, types.SimpleNamespace | argparse.Namespace):
+        value = vars(value)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     elif not isinstance(value, type | ModuleType | nn.Module) and callable(getattr(type(value), "to_dict", None)) and hasattr(type(value), "keys"):
         value = value.to_dict()
     if not isinstance(value, Mapping):

@@ -292,7 +292,9 @@ def arguments(
     loose = {
         p.name: p for p in known.values() if p.name not in classes and isinstance(settings.get(p.name, {}), dict | str) and is_config(p, entry)
     }
+    file = beside.pop("", None)
     given: dict[str, Any] = {}
+    stated = {key: {*settings.get(key, {})} if isinstance(settings.get(key), dict) else set() for key in loose}
     inner: dict[str, Any] = {key: dict(settings.get(key, {})) for key in classes} | {key: settings.get(key, {}) for key in loose}
     for key in inner:
         names = fields_of(classes[key]) if key in classes else offered_names(entry, key)
@@ -313,6 +315,8 @@ def arguments(
         if known[key].default is inspect.Parameter.empty or value or key in loose:
             made = build_config(classes[key], value, key, entry, told) if key in classes else given_config(known[key], entry, value, told)
             given[key], more = made
+            if key in loose and file is not None and isinstance(value, dict) and {*value} - stated[key] - {*settings}:  # it says much else
+                more = {key: [None, file], **{k: v for k, v in more.items() if k.partition(".")[2] in {*stated[key], *settings}}}
             changed.update(more)
     given |= {p.name: made for p in known.values() if p.name not in given and (made := _here(p)) is not None}
     missing = [p.name for p in known.values() if p.default is p.empty and p.name not in given]

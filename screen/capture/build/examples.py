@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-FILES, LARGEST, LEVELS = 300, 2**18, 4
+FILES, LARGEST, LEVELS = 300, 2**18, 6
 """Of a project: files that are looked at, the bytes of each, and how many folders, its own first, may be the root."""
 MANY = 8
 """Options of a command line that may stand for a configuration without a word of the class."""
@@ -167,26 +167,35 @@ def _sources(file: str, name: str) -> Iterator[_Source]:
                 yield source
 
 
-@functools.lru_cache(maxsize=4)
 def _project(file: str) -> tuple[str, ...]:
     """The other Python files and READMEs of the project that holds a file, the nearest first."""
+    return beside(file, (".py", "readme.md"))
+
+
+@functools.lru_cache(maxsize=4)
+def beside(file: str, endings: tuple[str, ...]) -> tuple[str, ...]:
+    """The other files of the project that holds a file whose names end so, the nearest first."""
     folder = Path(file).parent
     above = [folder, *folder.parents][:LEVELS]
     try:
-        root = next((a for a in above if any(_ROOT.match(n) for n in os.listdir(a))), folder)
+        held = [[n for n in os.listdir(a) if _ROOT.match(n)] for a in above]
     except OSError:
         return ()
+    roots = [n for n, names in enumerate(held) if names]
+    last = next((n for n in roots if not all(name.casefold().startswith("readme") for name in held[n])), next(iter(roots), 0))
     found: list[tuple[int, str]] = []
-    for place, folders, files in os.walk(root):
-        folders[:] = sorted(f for f in folders if not f.startswith((".", "_")) and f not in _ASIDE)
-        steps = len(Path(os.path.relpath(place, folder)).parts)
-        for name in sorted(files):
-            path = os.path.join(place, name)
-            read = name.endswith(".py") or name.casefold() == "readme.md"
-            if read and path != file and os.path.getsize(path) <= LARGEST:
-                found.append((steps, path))
-        if len(found) > FILES:
-            break
+    walked = ""
+    for top in above[: last + 1]:  # the nearest folders first: a project may have more files than are looked at
+        for place, folders, files in os.walk(top):
+            folders[:] = sorted(f for f in folders if not f.startswith((".", "_")) and f not in _ASIDE and os.path.join(place, f) != walked)
+            steps = len(Path(os.path.relpath(place, folder)).parts)
+            for name in sorted(files):
+                path = os.path.join(place, name)
+                if name.casefold().endswith(endings) and path != file and os.path.getsize(path) <= LARGEST:
+                    found.append((steps, path))
+            if len(found) > FILES:
+                break
+        walked = str(top)
     return tuple(path for _, path in sorted(found)[:FILES])
 
 
@@ -213,14 +222,14 @@ def _parsed(path: str) -> _Source | None:
         return None
     if source is not None:
         for node in ast.walk(source.tree):
-            if isinstance(node, ast.ImportFrom) and node.module and (other := _beside(path, node.module)) is not None:
+            if isinstance(node, ast.ImportFrom) and node.module and (other := _imported_file(path, node.module)) is not None:
                 taken = _literals(other.tree)
                 named = {a.asname or a.name: a.name for a in node.names}
                 source.names = {**(taken if "*" in named else {k: taken[n] for k, n in named.items() if n in taken}), **source.names}
     return source
 
 
-def _beside(path: str, module: str) -> _Source | None:
+def _imported_file(path: str, module: str) -> _Source | None:
     """The file of a module beside another file, or in a folder above it."""
     for folder in list(Path(path).parents)[:LEVELS]:
         if (found := folder.joinpath(*module.split(".")).with_suffix(".py")).is_file():
@@ -370,4 +379,4 @@ def _value(node: ast.expr, names: dict[str, Any], options: dict[str, Any], seen:
     return result
 
 
-__all__ = ["documented", "example", "literals_of", "tables", "usage"]
+__all__ = ["beside", "documented", "example", "literals_of", "tables", "usage"]

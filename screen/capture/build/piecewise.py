@@ -31,6 +31,8 @@ FULL = (errno.EFBIG, errno.ENOSPC)
 """What a limit of this machine ended is not missing."""
 _PROVIDED = {"environ", "getenv", "cuda", "distributed", "dist", "init_process_group"}
 """Names of what a launcher and a machine provide."""
+LEVELS = 4
+"""Folders above a file that are looked at for what it imports."""
 GUARD = 'guard it with `if __name__ == "__main__":`'
 
 
@@ -91,7 +93,7 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
             continue
         code = compile(ast.Module([node], []), path, "exec", flags, dont_inherit=True)
         try:
-            _execute(code, module)
+            _execute(code, module, path)
         except (Exception, SystemExit) as error:
             why = f"{type(error).__name__}: {error}".splitlines()[0]
             if isinstance(error, ImportError) and imported(node, error, module, reading.lines):
@@ -120,7 +122,7 @@ def _otherwise(node: ast.stmt, path: str, flags: int, module: ModuleType) -> boo
     if not isinstance(node, ast.If) or not isinstance(node.test, ast.Name | ast.Attribute) or not node.orelse:
         return False
     try:
-        _execute(compile(ast.Module(node.orelse, []), path, "exec", flags, dont_inherit=True), module)
+        _execute(compile(ast.Module(node.orelse, []), path, "exec", flags, dont_inherit=True), module, path)
     except (Exception, SystemExit):
         return False
     return True
@@ -133,14 +135,28 @@ def _asks_for(error: BaseException, lost: Mapping[str, str]) -> bool:
     return isinstance(error, NameError) and error.name in lost
 
 
-def _execute(code: CodeType, module: ModuleType) -> None:
-    """Run a statement, once more where a launcher would have set up what it asks for, or where kernels are stood in for."""
+def _execute(code: CodeType, module: ModuleType, path: str) -> None:
+    """Run a statement of a file, once more where a launcher would have set up what it asks for, where kernels are stood in for, or where what it
+    imports lies in a folder above."""
     while True:
         try:
             return exec(code, vars(module))
         except Exception as error:
-            if not (launched(error) or stand_in(error)):
+            if isinstance(error, ModuleNotFoundError) and (folder := above(path, error.name or "")) is not None:
+                sys.path.append(folder)
+            elif not (launched(error) or stand_in(error)):
                 raise
+
+
+def above(path: str, name: str) -> str | None:
+    """The folder above a file from which its author runs it: the nearest one that has the module or package of this name, and is no place of
+    imports yet."""
+    folder, root = os.path.dirname(os.path.abspath(path)), name.partition(".")[0]
+    for _ in range(LEVELS):
+        folder = os.path.dirname(folder)
+        if root and (os.path.isdir(os.path.join(folder, root)) or os.path.isfile(os.path.join(folder, f"{root}.py"))):
+            return folder if folder not in sys.path else None
+    return None
 
 
 def _leave_out(node: ast.stmt, path: str, why: str, reading: Reading) -> None:
@@ -224,4 +240,4 @@ def replaced(error: NameError, found: Reading) -> str:
     return next((t for t in found.lines if t.startswith(f"{place} ")), f"{place} did not run") if place else ""
 
 
-__all__ = ["GUARD", "Reading", "execute", "reading", "replaced", "trains"]
+__all__ = ["GUARD", "Reading", "above", "execute", "reading", "replaced", "trains"]

@@ -29,8 +29,6 @@ PART = re.compile(r"([^\W\d]\w*)|\[([^\]]*)\]")
 """Of what follows `::`: a name, or the key of an entry."""
 ENTRIES = ("build_model", "model", "__screen__")
 INPUTS = "example_inputs"
-LEVELS = 3
-"""Folders above a file that are looked at for what it imports."""
 
 Candidate = tuple[str, Any]
 """A name and what stands under it: a class, an instance, or a function."""
@@ -56,7 +54,7 @@ def load_after(spec: TargetSpec, error: BaseException) -> ModuleType:
     """What can be read of a target that ended with `error`; raises that where there is no model in it."""
     if isinstance(error, SyntaxError | LoadError):
         raise error
-    if isinstance(error, ModuleNotFoundError) and spec.path is not None and (above := _above(spec.path, error.name or "")) is not None:
+    if isinstance(error, ModuleNotFoundError) and spec.path is not None and (above := piecewise.above(spec.path, error.name or "")) is not None:
         sys.path.append(above)
         try:
             return load_at_once(spec)
@@ -71,17 +69,6 @@ def load_after(spec: TargetSpec, error: BaseException) -> ModuleType:
     except (Exception, SystemExit) as again:
         raise again if isinstance(error, _Trains) else error from None
     return module
-
-
-def _above(path: str, name: str) -> str | None:
-    """The folder above a file from which its author runs it: the nearest one that has the module or package of this name, and is no place of
-    imports yet."""
-    folder, root = os.path.dirname(os.path.abspath(path)), name.partition(".")[0]
-    for _ in range(LEVELS):
-        folder = os.path.dirname(folder)
-        if root and (os.path.isdir(os.path.join(folder, root)) or os.path.isfile(os.path.join(folder, f"{root}.py"))):
-            return folder if folder not in sys.path else None
-    return None
 
 
 class _Trains(Exception):

@@ -1,7 +1,8 @@
 """Sizes that nobody states and that a model may be judged without: how many rows a table of tokens or positions has, or a last map.
 
 A name only proposes it (`usual`); that a number is one is measured: the model is built with two values of each, and every parameter that is not the
-same has more rows and no more columns. A number of layers, heads, experts or channels is none (a stack of weights in one tensor has three axes and more).
+same has more rows and no more columns. A number of layers, heads, experts or channels is none (a stack of weights in one tensor has three axes and
+more).
 """
 
 from __future__ import annotations

@@ -77,6 +77,7 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
     for name in lacking:
         note = known[name].annotation if name in known else inspect.Parameter.empty
         size = next((value for word, value in ROWS if _fits(word, name)), None)
+        size = False if size is None and note in (bool, "bool") else size
         if size is None or not (isinstance(size, str) or any(one in NUMBERS for one in (note, *typing.get_args(note)))):
             return {}
         found[name] = size
@@ -89,9 +90,14 @@ def proposed(advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any
     name = largest(sizes, weights)
     chosen = sizes[name]
     target = spec.text if spec.name is not None else f"{spec.text}::{name}"
-    words = [f"--set {key}={'false' if value is False else value}" for key, value in chosen.items()]
+    words = [f"--set {key}={word(value)}" for key, value in chosen.items()]
     command = " ".join(["screen check", shlex.quote(target), *words])
     return f"{advice}. With the sizes of a usual base model: `{command}`"
+
+
+def word(size: Any) -> str:
+    """A size as `--set` takes it."""
+    return "false" if size is False else str(size)
 
 
 def largest(sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> str:
@@ -99,4 +105,4 @@ def largest(sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) 
     return max(sizes, key=lambda name: (weights[name], len(sizes[name])))
 
 
-__all__ = ["ROWS", "chosen", "largest", "of_rows", "proposed"]
+__all__ = ["ROWS", "chosen", "largest", "of_rows", "proposed", "word"]

@@ -18,6 +18,8 @@ _Fill = Callable[[Tensor], Any]
 class _Linear(nn.Module):
     """x Wᵀ + b; the weight is filled by `init_method`, the bias with zeros."""
 
+    bias: nn.Parameter | None
+
     def __init__(self, in_features: int, out_features: int, bias: bool, init_method: _Fill) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features

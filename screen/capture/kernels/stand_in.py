@@ -16,10 +16,12 @@ from typing import Any, NoReturn
 
 from torch import nn
 
-from screen.capture.kernels import attention, norms, parallel, scans
+from screen.capture.kernels import attention, norms, parallel, rotary, scans
 from screen.errors import chain
 
-PACKAGES = frozenset({"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel", "fairscale"})
+PACKAGES = frozenset(
+    {"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel", "fairscale"}
+)
 """Packages whose import may be stood in for."""
 
 
@@ -37,6 +39,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "flash_attn.flash_attn_interface": attention.FLASH,
     "flash_attn_interface": attention.FLASH,
     "flash_attn.bert_padding": attention.PADDING,
+    "flash_attn.layers.rotary": rotary.ROTARY,
     "flash_attn.ops.rms_norm": norms.RMS,
     "flash_attn.ops.layer_norm": norms.LAYER,
     "flash_attn.ops.triton.layer_norm": {**norms.RMS, **norms.LAYER},

@@ -1,0 +1,86 @@
+"""Files of settings in the project of a model, YAML, JSON and TOML, that have what its class needs and nobody states.
+
+They are named in the message that asks for it, `--config configs/base.yaml:model`, once the model builds with what stands there; nothing is judged
+with them before somebody says so: a project has several, and how deep a model is stands in them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from screen import tables
+from screen.capture.build.examples import beside
+from screen.errors import UsageError
+from screen.graph.target import OPTIONAL
+
+FILES, LARGEST = 100, 2**16
+"""Of a project: files that are looked at, and the bytes of each."""
+TRIED = 6
+"""Tables with which a model is built."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A table that has more than half of what is lacking."""
+
+    text: str
+    """What `--config` takes, from the working directory."""
+    settings: Mapping[str, Any]
+    """As the command line would give them."""
+
+
+def having(file: str, name: str, lacking: Iterable[str]) -> list[Found]:
+    """The tables that have most of these names (as of `--set`), of them first those of a file that names the class, the nearest before others."""
+    wanted, ranked = tuple(lacking), []
+    for steps, (path, whole) in enumerate(_read(os.path.abspath(file))):
+        named = _names(whole, name)
+        for section, table in tables.sections(whole):
+            keys = {*_paths(table)}
+            count = sum(key in keys or key.partition(".")[2] in keys for key in wanted)
+            if 2 * count > len(wanted):
+                ranked.append((-count, not named, section.count("."), steps, section, path, table))
+    ranked.sort(key=lambda one: one[:6])
+    found = []
+    for _, _, _, _, section, path, table in ranked[:TRIED]:
+        text = os.path.relpath(path) + (f":{section}" if section else "")
+        found.append(Found(text, {OPTIONAL + key: value for key, value in {"": text, **dict(tables.flat(table))}.items()}))
+    return found
+
+
+@functools.lru_cache(maxsize=2)
+def _read(file: str) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """The tables of the project, by their files; files that cannot be read say nothing."""
+    found = []
+    for path in [p for p in beside(file, tables.SUFFIXES) if os.path.getsize(p) <= LARGEST][:FILES]:
+        try:
+            found.append((path, tables.composed(Path(path), "the file")))
+        except UsageError:
+            continue
+    return tuple(found)
+
+
+def _paths(table: Mapping[str, Any], before: str = "") -> Iterator[str]:
+    """The dotted names of a table, those of tables in it too."""
+    for key, value in table.items():
+        yield f"{before}{key}"
+        if isinstance(value, dict):
+            yield from _paths(value, f"{before}{key}.")
+
+
+def _names(table: Mapping[str, Any], name: str) -> bool:
+    """Is a class named anywhere in a table, `_target_: models.Net`?"""
+    waiting: list[Any] = [table]
+    while waiting:
+        value = waiting.pop()
+        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+        if isinstance(value, str) and value.rpartition(".")[2] == name:
+            return True
+    return False
+
+
+__all__ = ["Found", "having"]

@@ -1,0 +1,100 @@
+"""Files of settings beside a model are named in a command that builds it; what they name and leave open is read as Hydra and OmegaConf do."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from screen import tables
+from screen.errors import ScreenError, UsageError
+from screen.graph.target import OPTIONAL
+from screen.settings import load
+
+from tests.capture.first_try import built, runs, writing
+
+write = pytest.fixture(writing)
+
+NET = "class Net(Base):\n    def __init__(self, width, layers, n_vocab):\n        super().__init__(width, layers, n_vocab)\n"
+CONFIGURED = "class Net(Base):\n    def __init__(self, config):\n        super().__init__(config.model.width, config.model.layers)\n        self.eps = config.eps\n"
+
+
+def followed(target: str) -> tuple[str, Any]:
+    """The command that a message names, and what it builds."""
+    with pytest.raises(ScreenError) as raised:
+        built(target)
+    command = re.search(r"A file of the project has them: `screen check ([^`]+)`", str(raised.value))
+    assert command is not None, raised.value
+    words = shlex.split(command[1])
+    file = words[words.index("--config") + 1]
+    said = dict(w.split("=") for n, w in enumerate(words) if words[n - 1] == "--set")
+    table = {OPTIONAL + key: value for key, value in load({"config": file}).config.items()}
+    (b,) = built(words[0], **table, **{key: int(value) for key, value in said.items()})
+    return command[1], b
+
+
+def test_a_file_that_has_what_a_class_needs_is_named(write: Any, tmp_path: Path) -> None:
+    path = write(NET)
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "other.yaml").write_text("width: 8\n")
+    (tmp_path / "configs" / "small.yaml").write_text("name: x\nmodel:\n  arch:\n    width: 32\n    layers: 2\n")
+    command, b = followed(path)
+    assert command == "model.py::Net --config configs/small.yaml:model.arch --set n_vocab=37000"
+    assert runs(b) == "" and b.model.embed.embedding_dim == 32 and len(b.model.maps) == 2
+
+
+def test_of_several_tables_the_one_of_a_file_that_names_the_class_goes_first(write: Any, tmp_path: Path) -> None:
+    path = write(NET)
+    (tmp_path / "a.yaml").write_text("width: 8\nlayers: 1\nn_vocab: 9\n")
+    (tmp_path / "b.json").write_text('{"net": {"_target_": "pkg.model.Net", "width": 16, "layers": 2, "n_vocab": 9}}')
+    assert followed(path)[0] == "model.py::Net --config b.json:net"
+
+
+def test_a_configuration_is_the_whole_file(write: Any, tmp_path: Path) -> None:
+    path = write(CONFIGURED)
+    (tmp_path / "conf" / "model").mkdir(parents=True)
+    (tmp_path / "conf" / "base.yaml").write_text("defaults:\n  - model: tiny\n  - _self_\neps: 1e-5\nrun:\n  dir: ${now:%Y}\n  size: ${model.width}\n")
+    (tmp_path / "conf" / "model" / "tiny.yaml").write_text("width: 16\nlayers: 2\n")
+    command, b = followed(path)
+    assert command == "model.py::Net --config conf/base.yaml" and b.model.eps == 1e-5 and len(b.model.maps) == 2
+    assert b.info.changed == {"config": [None, "conf/base.yaml"]}
+
+
+def test_what_does_not_build_is_not_named(write: Any, tmp_path: Path) -> None:
+    path = write(NET.replace("super", "assert width % 3 == 0\n        super"))
+    (tmp_path / "a.yaml").write_text("width: 8\nlayers: 1\n")
+    with pytest.raises(ScreenError) as raised:
+        built(path)
+    assert "A file of the project" not in str(raised.value)
+
+
+def test_defaults_stand_below_their_groups(tmp_path: Path) -> None:
+    for folder in ("model", "data", "exp"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "config.yaml").write_text("defaults:\n  - base\n  - model: small\n  - /data@inputs: text\n  - override hydra/x: y\n  - none: null\n"
+                                          "  - exp: fast\nmodel:\n  depth: 6\nlater: ???\n")  # fmt: skip
+    (tmp_path / "base.yaml").write_text("seed: 1\n")
+    (tmp_path / "model" / "small.yaml").write_text("depth: 12\nwidth: ${seed}\n")
+    (tmp_path / "data" / "text.yaml").write_text("name: words\n")
+    (tmp_path / "exp" / "fast.yaml").write_text("# @package _global_\nsteps: 10\n")
+    assert tables.composed(tmp_path / "config.yaml", "it") == {
+        "seed": 1, "model": {"depth": 6, "width": 1}, "inputs": {"name": "words"}, "steps": 10,
+    }  # fmt: skip
+
+
+def test_interpolations_that_go_around_end(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: ${b}\nb: ${a}\nc: ${c}\nd: x-${a}\n")
+    assert tables.composed(tmp_path / "a.yaml", "it") == {"d": "x-${a}"}
+    lines = ["z0: {a: 1, b: 1}"] + [f"z{n}: {{a: '${{z{n - 1}}}', b: '${{z{n - 1}}}'}}" for n in range(1, 60)]
+    (tmp_path / "b.yaml").write_text("\n".join(lines))
+    assert tables.composed(tmp_path / "b.yaml", "it")["z0"] == {"a": 1, "b": 1}
+
+
+def test_a_section_that_is_not_there_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("model: {width: 3}\nseed: 1\n")
+    assert load({"config": f"{tmp_path}/a.yaml:model"}).config == {"": f"{tmp_path}/a.yaml:model", "width": 3}
+    with pytest.raises(UsageError, match="has no table `net`.*It has `model`"):
+        load({"config": f"{tmp_path}/a.yaml:net"})
