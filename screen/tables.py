@@ -23,7 +23,7 @@ SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _DEEP = 8
 """Files that name files, and names that stand for names."""
 _PACKAGE = re.compile(r"^\s*#\s*@package\s+(\S+)", re.MULTILINE)
-_NAME = re.compile(r"\$\{([\w.]+)\}")
+_NAME = re.compile(r"\$\{(\.?)([\w.]+)\}")
 _FLOAT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
 """What YAML 1.2 and OmegaConf take for a number, and PyYAML for text."""
 _SECTION = re.compile(r"[\w-]+(\.[\w-]+)*")
@@ -65,7 +65,7 @@ def split(text: str) -> tuple[str, str]:
 def composed(path: Path, where: str, section: str = "") -> dict[str, Any]:
     """The table in a file, or a part of it by its dotted name, with what its `defaults` name and its interpolations mean. Raises `UsageError`."""
     whole = _with_defaults(read(path, where), path, where, _DEEP)
-    found: Any = _resolved(whole, whole, [])
+    found: Any = _resolved(whole, whole, whole, [])
     for part in section.split(".") if section else ():
         found = found.get(part) if isinstance(found, dict) else None
     if not isinstance(found, dict):
@@ -124,26 +124,27 @@ def _merge(below: dict[str, Any], over: Mapping[str, Any]) -> None:
             below[key] = value
 
 
-def _resolved(value: Any, whole: Mapping[str, Any], made: list[None], deep: int = _DEEP) -> Any:
-    """A value with its interpolations; `None` for what is left open, which tables leave out."""
+def _resolved(value: Any, whole: Mapping[str, Any], around: Mapping[str, Any], made: list[None], deep: int = _DEEP) -> Any:
+    """A value with its interpolations, those with a dot before them (`${.width}`) of the table around it; `None` for what is left open, which tables
+    leave out."""
     made.append(None)
     if len(made) > MOST:
         found = f"there are more than {MOST:,} with its interpolations"
         raise UsageError("a table must have few keys", found, "Name the file that holds the settings alone")
     if isinstance(value, dict):
-        pairs = ((key, entry, _resolved(entry, whole, made, deep)) for key, entry in value.items())
+        pairs = ((key, entry, _resolved(entry, whole, value, made, deep)) for key, entry in value.items())
         return {key: new for key, old, new in pairs if new is not None or old is None}
     if isinstance(value, list):
-        return [_resolved(entry, whole, made, deep) for entry in value]
+        return [_resolved(entry, whole, around, made, deep) for entry in value]
     if value == "???":
         return None
     if not isinstance(value, str) or not value.startswith("${") or not value.endswith("}"):
         return float(value) if isinstance(value, str) and _FLOAT.fullmatch(value) else value
     said = _NAME.fullmatch(value)
-    stands: Any = whole
-    for part in said[1].split(".") if said is not None else ("",):
+    stands: Any = around if said is not None and said[1] else whole
+    for part in said[2].split(".") if said is not None else ("",):
         stands = stands.get(part) if isinstance(stands, dict) else None
-    return _resolved(stands, whole, made, deep - 1) if stands is not None and deep else None
+    return _resolved(stands, whole, around, made, deep - 1) if stands is not None and deep else None
 
 
 # -- dotted keys -------------------------------------------------------------------------------------------------------------------------------

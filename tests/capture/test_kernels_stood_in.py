@@ -103,3 +103,23 @@ def test_torch_may_ask_whether_its_own_ops_are_kernels(write: Any, standing: Non
     source = "import triton\nfrom triton.runtime.jit import JITFunction\n\nassert not isinstance(torch.ops.aten.mm, (JITFunction, str))\n\n"
     (b,) = built(write(source + "class Net(Base):\n    pass\n"))
     assert runs(b) == ""
+
+
+def test_a_mixin_that_is_not_installed_is_left_out_beside_a_module(write: Any, standing: None) -> None:
+    source = "from mamba_ssm.utils.generation import GenerationMixin\n\nclass Net(Base, GenerationMixin):\n    pass\n"
+    (b,) = built(write(source))
+    assert runs(b) == "" and "GenerationMixin" not in [c.__name__ for c in type(b.model).__mro__]
+
+
+def test_rotary_embeddings_of_flash_attention_turn_queries_and_keys(write: Any, standing: None) -> None:
+    import torch
+
+    from screen.capture.kernels.rotary import ROTARY
+
+    qkv, angles = torch.randn(2, 5, 3, 4, 8, dtype=torch.float64), torch.randn(5, 3, dtype=torch.float64)
+    for interleaved in (False, True):
+        turned = ROTARY["apply_rotary_emb_qkv_"](qkv, angles.cos(), angles.sin(), interleaved=interleaved)
+        assert torch.equal(turned[:, :, 2], qkv[:, :, 2]) and torch.equal(turned[..., 6:], qkv[..., 6:])
+        first, second = (slice(0, 6, 2), slice(1, 6, 2)) if interleaved else (slice(0, 3), slice(3, 6))
+        made = torch.complex(qkv[:, :, :2, :, first], qkv[:, :, :2, :, second]) * torch.polar(torch.ones_like(angles), angles)[:, None, None]
+        assert torch.allclose(turned[:, :, :2, :, first], made.real) and torch.allclose(turned[:, :, :2, :, second], made.imag)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
 from torch import Tensor, nn
 
 from screen.capture.inputs.context import Lookup
 from screen.capture.inputs.mend import Failed, _by_pattern
 from screen.capture.inputs.search import infer
+
+from tests.capture.first_try import built, runs, writing
+
+write = pytest.fixture(writing)
 
 
 def found(model: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
@@ -213,3 +220,35 @@ def test_a_length_of_which_pieces_are_made() -> None:
     kwargs, tried = found(Pieces())
     assert not tried
     assert kwargs["x"].shape[-1] == 7 and -(-kwargs["x"].shape[1] // 12) == 8
+
+
+def test_features_beside_those_of_another_argument_are_shared(write: Any) -> None:
+    source = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.map = nn.Linear(64, 24), nn.Linear(24, 24)
+
+        def forward(self, inputs, masks):
+            x = self.first(torch.cat([inputs, masks.to(inputs.dtype)], dim=-1))
+            return x + self.map(x) * masks[..., -1:]
+    """
+    (b,) = built(write(source))
+    assert runs(b) == ""
+
+
+def test_a_video_has_as_many_patches_as_a_table_that_is_no_parameter(write: Any) -> None:
+    source = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.side = 32
+            self.patches, self.map = nn.Conv3d(3, 24, (2, 8, 8), (2, 8, 8)), nn.Linear(24, 24)
+            self.places = torch.zeros(1, 96, 24)
+
+        def forward(self, x):
+            x = self.patches(x).flatten(2).transpose(1, 2) + self.places
+            return x + self.map(x)
+    """
+    (b,) = built(write(source))
+    assert runs(b) == "" and tuple(b.args[0].shape if b.args else b.kwargs["x"].shape) == (2, 3, 12, 32, 32)

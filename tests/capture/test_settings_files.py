@@ -19,7 +19,12 @@ from tests.capture.first_try import built, runs, writing
 write = pytest.fixture(writing)
 
 NET = "class Net(Base):\n    def __init__(self, width, layers, n_vocab):\n        super().__init__(width, layers, n_vocab)\n"
-CONFIGURED = "class Net(Base):\n    def __init__(self, config):\n        super().__init__(config.model.width, config.model.layers)\n        self.eps = config.eps\n"
+CONFIGURED = """
+class Net(Base):
+    def __init__(self, config):
+        super().__init__(config.model.width, config.model.layers)
+        self.eps = config.eps
+"""
 
 
 def followed(target: str) -> tuple[str, Any]:
@@ -56,7 +61,8 @@ def test_of_several_tables_the_one_of_a_file_that_names_the_class_goes_first(wri
 def test_a_configuration_is_the_whole_file(write: Any, tmp_path: Path) -> None:
     path = write(CONFIGURED)
     (tmp_path / "conf" / "model").mkdir(parents=True)
-    (tmp_path / "conf" / "base.yaml").write_text("defaults:\n  - model: tiny\n  - _self_\neps: 1e-5\nrun:\n  dir: ${now:%Y}\n  size: ${model.width}\n")
+    base = "defaults:\n  - model: tiny\n  - _self_\neps: 1e-5\nrun:\n  dir: ${now:%Y}\n  size: ${model.width}\n"
+    (tmp_path / "conf" / "base.yaml").write_text(base)
     (tmp_path / "conf" / "model" / "tiny.yaml").write_text("width: 16\nlayers: 2\n")
     command, b = followed(path)
     assert command == "model.py::Net --config conf/base.yaml" and b.model.eps == 1e-5 and len(b.model.maps) == 2
@@ -77,11 +83,11 @@ def test_defaults_stand_below_their_groups(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("defaults:\n  - base\n  - model: small\n  - /data@inputs: text\n  - override hydra/x: y\n  - none: null\n"
                                           "  - exp: fast\nmodel:\n  depth: 6\nlater: ???\n")  # fmt: skip
     (tmp_path / "base.yaml").write_text("seed: 1\n")
-    (tmp_path / "model" / "small.yaml").write_text("depth: 12\nwidth: ${seed}\n")
+    (tmp_path / "model" / "small.yaml").write_text("depth: 12\nwidth: ${seed}\nheads: ${.width}\n")
     (tmp_path / "data" / "text.yaml").write_text("name: words\n")
     (tmp_path / "exp" / "fast.yaml").write_text("# @package _global_\nsteps: 10\n")
     assert tables.composed(tmp_path / "config.yaml", "it") == {
-        "seed": 1, "model": {"depth": 6, "width": 1}, "inputs": {"name": "words"}, "steps": 10,
+        "seed": 1, "model": {"depth": 6, "width": 1, "heads": 1}, "inputs": {"name": "words"}, "steps": 10,
     }  # fmt: skip
 
 
@@ -96,5 +102,26 @@ def test_interpolations_that_go_around_end(tmp_path: Path) -> None:
 def test_a_section_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("model: {width: 3}\nseed: 1\n")
     assert load({"config": f"{tmp_path}/a.yaml:model"}).config == {"": f"{tmp_path}/a.yaml:model", "width": 3}
-    with pytest.raises(UsageError, match="has no table `net`.*It has `model`"):
+    with pytest.raises(UsageError, match=r"has no table `net`.*It has `model`"):
         load({"config": f"{tmp_path}/a.yaml:net"})
+
+
+def test_a_library_that_takes_dictionaries_alone_has_one(write: Any, tmp_path: Path) -> None:
+    source = """
+    from types import SimpleNamespace
+
+    def taken(config):
+        if type(config) is not dict:
+            raise ValueError(f"Object of unsupported type: '{type(config).__name__}'")
+        return SimpleNamespace(model=SimpleNamespace(**config["model"]))
+
+    class Net(Base):
+        def __init__(self, config):
+            if isinstance(config, dict):
+                config = taken(config)
+            super().__init__(config.model.width, config.model.layers)
+    """
+    path = write(source)
+    (tmp_path / "a.yaml").write_text("model:\n  width: 16\n  layers: 2\n")
+    (b,) = built(f"{path}::Net", **{OPTIONAL + key: value for key, value in load({"config": "a.yaml"}).config.items()})
+    assert len(b.model.maps) == 2 and b.info.changed == {"config": [None, "a.yaml"]}  # type: ignore[arg-type]

@@ -160,10 +160,11 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 raise
             made, refused, given = making()
         except (Needs, Missing) as error:
-            if OPTIONAL not in settings and spec.path is not None and (command := _filed(spec, entries, given, module, reading)):
-                own = error if isinstance(error, Needs) else needs(next(iter(entries)), [error.path])
-                own.try_ = f"A file of the project has them: `{command}`. {own.try_}"
-                raise own from None
+            command = _filed(spec, entries, given, module, reading) if OPTIONAL not in settings and spec.path is not None else ""
+            if command:
+                asked = error if isinstance(error, Needs) else needs(next(iter(entries)), [error.path])
+                asked.try_ = f"A file of the project has them: `{command}`. {asked.try_}"
+                raise asked from None
             if not isinstance(error, Needs):
                 raise
             chosen: list[_Made] = []
@@ -233,8 +234,8 @@ def _filed(
         try:
             _one(name, entry, given[name], module, reading, Told())
             continue
-        except (Needs, Missing) as own:
-            lacking = own.lacking if isinstance(own, Needs) else (own.path,)
+        except (Needs, Missing) as asked:
+            lacking = asked.lacking if isinstance(asked, Needs) else (asked.path,)
         except Exception:
             continue
         for found in settings_files.having(spec.path or "", getattr(entry, "__name__", name), lacking):
@@ -242,7 +243,8 @@ def _filed(
             with contextlib.suppress(Exception):
                 model = _filled_up(name, entry, {**given[name], **found.settings}, module, reading, sizes)
                 target = spec.text if spec.name is not None else f"{spec.text}::{name}"
-                words = ["screen check", shlex.quote(target), "--config", shlex.quote(found.text), *(f"--set {key}={usual.word(size)}" for key, size in sizes.items())]
+                more = [f"--set {key}={usual.word(size)}" for key, size in sizes.items()]
+                words = ["screen check", shlex.quote(target), "--config", shlex.quote(found.text), *more]
                 commands.append((sum(p.numel() for p in model.parameters()), " ".join(words)))
                 break
     return max(commands, default=(0, ""))[1]

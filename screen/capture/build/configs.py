@@ -319,7 +319,7 @@ def _container(parameter: inspect.Parameter, entries: Mapping[str, Any]) -> Any:
     library = sys.modules.get("omegaconf")
     if library is None or not re.search(r"\bDictConfig\b", str(getattr(parameter.annotation, "__name__", parameter.annotation))):
         return None
-    made = library.OmegaConf.create(_table(entries))
+    made = library.OmegaConf.create(as_table(entries))
     library.OmegaConf.set_struct(made, True)
     return made
 
@@ -487,13 +487,13 @@ def _tables(entry: Any) -> dict[str, dict[str, Any]]:
         found = literals_of(inspect.getsourcefile(entry) or "")
     except TypeError:
         found = {}
-    named = {n: _table(v) for n, v in {**found, **globals_of(entry)}.items() if not n.startswith("__")}
+    named = {n: as_table(v) for n, v in {**found, **globals_of(entry)}.items() if not n.startswith("__")}
     flat = {n: v for n, v in named.items() if v and all(isinstance(k, str) for k in v)}
     rows = {f"{n}[{key!r}]": row for n, v in flat.items() for key, row in v.items() if isinstance(row, dict) and row}
     return {**flat, **rows}
 
 
-def _table(value: Any, deep: int = 4) -> Any:
+def as_table(value: Any, deep: int = 4) -> Any:
     """Settings of any kind as a dictionary: a mapping, a namespace, an object of a dataclass, or a `ConfigDict`; other values as they are, and above
     all of them nothing."""
     if isinstance(value, types.SimpleNamespace | argparse.Namespace):
@@ -504,7 +504,7 @@ def _table(value: Any, deep: int = 4) -> Any:
         value = value.to_dict()
     if not isinstance(value, Mapping):
         return {} if deep == 4 else value
-    return {key: _table(entry, deep - 1) for key, entry in value.items()} if deep > 1 else dict(value)
+    return {key: as_table(entry, deep - 1) for key, entry in value.items()} if deep > 1 else dict(value)
 
 
 def _elsewhere(entry: Any) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -585,6 +585,7 @@ __all__ = [
     "Given",
     "Missing",
     "Needs",
+    "as_table",
     "build_config",
     "config_of",
     "defaults_of",

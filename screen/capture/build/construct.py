@@ -12,6 +12,7 @@ import enum
 import inspect
 import os
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from screen.capture.kernels.older import leave_out
 from screen.capture.kernels import stand_in as kernels
 from screen.capture.build.configs import (
     Given,
+    as_table,
     build_config,
     config_of,
     fields_of,
@@ -233,7 +235,13 @@ def construct(
             return entry(*args, **kwargs), recorder
 
     try:
-        model, recorder = attempted(build)
+        try:
+            model, recorder = attempted(build)
+        except Exception as error:
+            if not re.search(rf"type:? '?{Given.__name__}\b", str(error)):
+                raise
+            kwargs = {key: as_table(value) if isinstance(value, Given) else value for key, value in kwargs.items()}
+            model, recorder = attempted(build)  # of a library that takes dictionaries alone, `OmegaConf.create(config)`
     except Exception as error:
         lacking = refused(error, kwargs)
         if isinstance(error, ScreenError):
@@ -294,7 +302,7 @@ def arguments(
     }
     file = beside.pop("", None)
     given: dict[str, Any] = {}
-    stated = {key: {*settings.get(key, {})} if isinstance(settings.get(key), dict) else set() for key in loose}
+    own: dict[str, list[str]] = {key: list(nested) for key, nested in settings.items() if key in loose and isinstance(nested, dict)}
     inner: dict[str, Any] = {key: dict(settings.get(key, {})) for key in classes} | {key: settings.get(key, {}) for key in loose}
     for key in inner:
         names = fields_of(classes[key]) if key in classes else offered_names(entry, key)
@@ -315,8 +323,9 @@ def arguments(
         if known[key].default is inspect.Parameter.empty or value or key in loose:
             made = build_config(classes[key], value, key, entry, told) if key in classes else given_config(known[key], entry, value, told)
             given[key], more = made
-            if key in loose and file is not None and isinstance(value, dict) and {*value} - stated[key] - {*settings}:  # it says much else
-                more = {key: [None, file], **{k: v for k, v in more.items() if k.partition(".")[2] in {*stated[key], *settings}}}
+            said = {*own.get(key, ()), *settings}
+            if key in loose and file is not None and isinstance(value, dict) and {*value} - said:  # it says much else
+                more = {key: [None, file], **{k: v for k, v in more.items() if k.partition(".")[2] in said}}
             changed.update(more)
     given |= {p.name: made for p in known.values() if p.name not in given and (made := _here(p)) is not None}
     missing = [p.name for p in known.values() if p.default is p.empty and p.name not in given]

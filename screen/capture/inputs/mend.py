@@ -236,6 +236,12 @@ def _last(found: Failed, values: Values, x: Tensor, wanted: int, look: Lookup) -
             yield name, look.floats(*value.shape, wanted)
         elif value.dim() and value.shape[-1] == x.shape[-1]:
             yield name, look.floats(*value.shape[:-1], wanted)
+        elif value.dim() and value.shape[-1] < x.shape[-1] and len(found.origins(x)) > 1:  # beside features of another
+            share, rest = value.shape[-1] * wanted, value.shape[-1] + wanted - x.shape[-1]
+            if share % x.shape[-1] == 0:
+                yield name, look.floats(*value.shape[:-1], share // x.shape[-1])
+            if rest > 0:
+                yield name, look.floats(*value.shape[:-1], rest)
         else:
             for axis, size in enumerate(value.shape):
                 if axis and wanted * size % x.shape[-1] == 0 and wanted * size >= x.shape[-1]:  # channels that patches hold

@@ -122,7 +122,8 @@ def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search) ->
         found = list(itertools.islice(seconds(name, model, look, widths, main), EACH // 2))
         if "mask" in name.casefold():
             lengths = dict.fromkeys(v.shape[1] for v in values.values() if isinstance(v, Tensor) and v.dim() > 1)
-            found = [*(torch.ones(BATCH, n, dtype=torch.bool) for n in lengths if n <= LONGEST), *found]
+            ones = [torch.ones(BATCH, n, dtype=torch.bool) for n in lengths if n <= LONGEST]
+            found = [*ones, *found]
         floats = isinstance(main, Tensor) and main.dtype.is_floating_point
         return sorted(found, key=lambda v: floats and isinstance(v, Tensor) and v.dtype in (torch.int32, torch.int64) and v.dim() > 1)
 
@@ -459,6 +460,12 @@ def _images(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
     tables = [p.shape for p in model.parameters() if p.dim() == 3] + [(m.num_embeddings,) for m in model.modules() if isinstance(m, nn.Embedding)]
     grids = [s - extra for shape in tables for s in shape for extra in (0, 1) if s >= 16]
     sides = [conv.stride[-1] * round(n**0.5) for n in grids if round(n**0.5) ** 2 == n]
+    if isinstance(conv, nn.Conv3d):  # a video: so many frames that its patches are those of a table, one that is no parameter too
+        held = [v.shape[-2] for m in model.modules() for v in vars(m).values() if isinstance(v, Tensor) and v.dim() in (2, 3)]
+        for count, side in itertools.product(dict.fromkeys([*grids, *held]), dict.fromkeys([*stated, *IMAGE_SIDES])):
+            area = (side // conv.stride[-1]) ** 2
+            if side % conv.stride[-1] == 0 and area > 1 and count % area == 0:
+                yield look.floats(BATCH, conv.in_channels, count // area * conv.stride[0], side, side)
     for side in dict.fromkeys([*stated, *sides, *IMAGE_SIDES]):
         if side % conv.stride[-1] == 0:
             shape = (conv.in_channels, side, side) if isinstance(conv, nn.Conv2d) else (conv.in_channels, 4 * conv.stride[0], side, side)
@@ -533,7 +540,7 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
         yield from (look.floats(*batch, n, k) for k in (3, 4, 2) for n in (length, look.targets) for batch in ((), (BATCH,)))
     if "pos" in word or "index" in word or word.endswith("idx"):
         yield from (torch.arange(length).repeat(BATCH, 1), torch.arange(length))
-    if word in ("t", "time", "sigma", "label", "labels", "y") or "timestep" in word or "class" in word:
+    if word in ("t", "time", "sigma", "label", "labels", "y") or any(w in word for w in ("timestep", "class", "guidance")):
         yield torch.arange(1, BATCH + 1)
         yield look.floats(BATCH)
     if word in ("c", "z", "emb", "temb") or any(w in word for w in ("cond", "style", "vec", "pool")):

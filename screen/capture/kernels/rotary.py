@@ -1,7 +1,7 @@
 """Rotary embeddings of flash-attention, written out.
 
-Source: flash_attn/layers/rotary.py (`apply_rotary_emb_torch`) of https://github.com/Dao-AILab/flash-attention. `cos` and `sin`: [L, R/2] or [B, L, R/2];
-the first R features of each head turn, the others stay.
+Source: flash_attn/layers/rotary.py (`apply_rotary_emb_torch`) of https://github.com/Dao-AILab/flash-attention. `cos` and `sin`: [L, R/2] or
+[B, L, R/2]; the first R features of each head turn, the others stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def _turned(x: Tensor, interleaved: bool) -> Tensor:
 def apply_rotary_emb(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False, *_: Any, **__: Any) -> Tensor:
     """x [B, L, H, D]."""
     size = cos.shape[-1] * 2
-    cos, sin = (t.repeat_interleave(2, dim=-1) if interleaved else torch.cat((t, t), dim=-1) for t in (cos[..., : x.shape[1], :], sin[..., : x.shape[1], :]))
+    cos, sin = (t[..., : x.shape[1], :] for t in (cos, sin))
+    cos, sin = (t.repeat_interleave(2, dim=-1) if interleaved else torch.cat((t, t), dim=-1) for t in (cos, sin))
     head, rest = x[..., :size], x[..., size:]
     return torch.cat((head * cos.unsqueeze(-2) + _turned(head, interleaved) * sin.unsqueeze(-2), rest), dim=-1).to(x.dtype)
 

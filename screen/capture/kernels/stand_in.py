@@ -163,9 +163,35 @@ def _lacking(module: str) -> Callable[[str], Any]:
         def refuse(*_: Any, **__: Any) -> NoReturn:
             raise NotInstalled(f"`{full}` is not installed, and nothing stands in for it")
 
-        return type(name, (nn.Module,), {"__init__": refuse, "__new__": refuse, "__module__": module})
+        return _Lacking(type(name, (nn.Module,), {"__init__": refuse, "__new__": refuse, "__module__": module}))
 
     return get
+
+
+class _Lacking:
+    """A class that cannot be made: as a base it refuses what derives from it, and beside a base that is a module it is left out, as a mixin of
+    methods would be."""
+
+    def __init__(self, cls: type[nn.Module]) -> None:
+        self.cls = cls
+        self.__name__ = cls.__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.cls(*args, **kwargs)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type[Any], ...]:
+        return () if any(isinstance(b, type) and issubclass(b, nn.Module) for b in bases) else (self.cls,)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, self.cls)
+
+    def __or__(self, other: Any) -> Any:
+        return self.cls | other
+
+    __ror__ = __or__
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cls, name)
 
 
 class _Compiler:
