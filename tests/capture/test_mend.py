@@ -224,17 +224,34 @@ def test_a_length_of_which_pieces_are_made() -> None:
 
 def test_features_beside_those_of_another_argument_are_shared(write: Any) -> None:
     source = """
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv, self.out = nn.Linear(48, 144), nn.Linear(48, 48)
+
+        def forward(self, x, *, patch_mask=None):
+            b, n, _ = x.shape
+            if patch_mask is None:
+                patch_mask = torch.zeros(b, n, dtype=torch.bool)
+            q, k, v = (t.view(b, n, 4, 12).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+            seen = ~patch_mask[:, None, None, :].expand(b, 4, n, n)
+            return x + self.out(nn.functional.scaled_dot_product_attention(q, k, v, seen).transpose(1, 2).flatten(2))
+
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.first, self.map = nn.Linear(64, 24), nn.Linear(24, 24)
+            self.first, self.skip = nn.Linear(64, 48), nn.Linear(64, 48)
+            self.layers = nn.ModuleList(Layer() for _ in range(3))
 
         def forward(self, inputs, masks):
-            x = self.first(torch.cat([inputs, masks.to(inputs.dtype)], dim=-1))
-            return x + self.map(x) * masks[..., -1:]
+            x = torch.cat([inputs, masks.to(inputs.dtype)], dim=-1)
+            x = self.first(x).relu() + self.skip(x)
+            for layer in self.layers:
+                x = layer(x, patch_mask=masks[..., -1].bool())
+            return x
     """
     (b,) = built(write(source))
-    assert runs(b) == ""
+    assert runs(b) == "" and [tuple(b.kwargs[name].shape) for name in ("inputs", "masks")] == [(2, 16, 32)] * 2
 
 
 def test_a_video_has_as_many_patches_as_a_table_that_is_no_parameter(write: Any) -> None:
