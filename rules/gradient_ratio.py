@@ -7,8 +7,8 @@ first blocks get all of the update. A feed-forward with a norm on its output alo
 away: N(W sin(V x)) is not, and stays as steep however large x is. A branch without weights (pooling minus identity) may pull against the stream and
 hold it small, while the others go on multiplying gradients. Where the stream is scaled down in each block and branches bring it back to its
 size, a block multiplies gradients by a steady factor (1.05 for 0.95 x and a gated net of degree two), which looks like a power over a few dozen
-blocks: that is told with what it comes to at four times the depth. Whatever the structure, the numbers at the start decide: a ratio above 1e3 or below 1e-3,
-or tokens that are nearly the same behind the last block.
+blocks: that is told with what it comes to at four times the depth. Whatever the structure, the numbers at the start decide: a ratio above 1e3 or
+below 1e-3, or tokens that are nearly the same behind the last block.
 Assumes: independent random weights at the recorded initialisation for numbers that are derived; those that are measured are of one draw of the
 weights. The gradient of a block is the root of the sum of squares over all its parameters where it is measured.
 Cannot tell: when attention reads a stream that no norm bounds and its initialisation was not recorded; when the data scale the stream; when a
@@ -265,6 +265,13 @@ def _stationary(facts: Facts, stream: Stream, gain: float, raw: bool) -> Outcome
 def _multiplied(facts: Facts, stream: Stream, gain: float) -> Outcome:
     """The ratio is the stream's own, which its multipliers alone make large or small; R301 says whether growth opens a channel."""
     message = f"the identity path of `{stream.name}` is multiplied by {gain:.3g} over its depth, and so are gradients on the way back."
+    operator = facts.operator(stream)
+    first = operator.carried_first if isinstance(operator, StreamOperator) else None
+    if first is not None and 1 / MODEST <= first.low <= first.high <= MODEST < gain:
+        message = (
+            f"the first state of `{stream.name}` is added again and reaches its end {gain:.3g} times over, and so do gradients on the way back to "
+            "what makes it; what branches add is carried on as it is."
+        )
     numbers = (("gain", gain), *_numbers(facts, stream))
     return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=numbers, condition="stream-gain")
 

@@ -135,9 +135,17 @@ class Polynomial:
     def _ends(self, gates: Mapping[Atom, float]) -> tuple[float, float]:
         """(lower, upper) bound of the operator norm with numbers for the gates."""
         groups = self._groups(gates)
+        if (of_rest := _projected(groups)) is not None:
+            return of_rest, of_rest
         parts = any(a.kind == "part" for rest in groups for a in rest)
         upper = sum(map(abs, groups.values()))
         return (0.0 if parts else abs(sum(groups.values()))), upper
+
+    @property
+    def is_euclidean(self) -> bool:
+        """Whether its gain is that of the 2-norm alone: something less an average of it, of which the largest entry may double."""
+        values = [math.copysign(1.0, c) for _, c in self.terms]
+        return len(set(values)) > 1 and any(a.kind == "average" for m, _ in self.terms for a in m)
 
     def _groups(self, gates: Mapping[Atom, float]) -> dict[Monomial, float]:
         """Operator -> its coefficient with numbers for the gates."""
@@ -158,6 +166,15 @@ class Polynomial:
             return False
         order = list(gates)
         return all(self._signed(dict(zip(order, v, strict=True))) >= -1e-12 for v in itertools.product(*((a.low, a.high) for a in order)))
+
+
+def _projected(groups: Mapping[Monomial, float]) -> float | None:
+    """The 2-norm of a + b·P for one average P, an orthogonal projection: a on what averages to nothing, a + b on what the average keeps."""
+    atoms = {atom for monomial in groups for atom in monomial}
+    if len(atoms) != 1 or any(len(m) > 1 for m in groups) or (atom := next(iter(atoms))).kind != "average" or atom.key[0] != "average":
+        return None
+    a, b = groups.get((), 0.0), groups.get((atom,), 0.0)
+    return max(abs(a), abs(a + b))
 
 
 def _of_monomial(monomial: Monomial, c: float) -> Range:

@@ -22,7 +22,7 @@ from screen.facts.operator.forms import Form, Forms
 from screen.facts.operator.layouts import is_permuted, is_whole
 from screen.facts.operator.polynomial import ONE, ZERO, Atom, Polynomial, Range, of_atom
 from screen.facts.operator.shares import is_mixture
-from screen.graph import Graph, Node
+from screen.graph import Node
 from screen.structure.reach import used
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Unknown
@@ -96,8 +96,15 @@ class StreamOperator:
     """Branch outputs that carry parts of the stream."""
     shares: Mapping[int, float] = field(default_factory=dict)
     """Of those that are a number times one state and something else, that number."""
+    carried_first: Range | None = None
+    """How far what the first branch adds is carried, where all blocks ran."""
     beside: int | None = None
     """A value that the first state is computed from, and that is added to a later one: the stream is older than its first state."""
+
+    @property
+    def atoms(self) -> frozenset[Atom]:
+        """What its states are multiplied by, where that is no number."""
+        return frozenset(a for s in self.states for p in s.terms.values() for monomial, _ in p.terms for a in monomial)
 
     @property
     def is_chain(self) -> bool:
@@ -122,8 +129,8 @@ def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[Stre
             table[node] = resolved(node, forms.inside(node))
     first = {found[0] for found in forks if found}
     for found in forks:
-        if found and found[0] not in table and (form := forms.inside(found[0])).terms:  # it begins as a multiple of another one's state
-            table[found[0]] = resolved(found[0], form)
+        if found and found[0] not in table and ((form := forms.inside(found[0])).terms or form.lost is not None):
+            table[found[0]] = resolved(found[0], form)  # it begins as a multiple of another one's state, or as what is made of it
     carrying = _carrying(readers, forms, frozenset(table) | first)
     table |= carrying
     return tuple(_operator(r, f, e, d, table, first, frozenset(carrying)) for r, f, e, d in zip(readers, forks, ends, blocks, strict=True))
@@ -208,8 +215,8 @@ def _end(reader: Reader, begin: int | None) -> int:
     live = used(graph)
     known = {*reader.chain.nodes, *(b.output for _, b in reader.branches)}
     last = next((n for n in reversed(reader.chain.nodes) if n in live), reader.chain.nodes[-1])
-    while more := [u for u in graph.users[last] if u in live and graph.nodes[u].op in ("add", "sub") and _is_sum(graph, u, known)]:
-        last = more[0]
+    while (more := _next_sum(reader, last, known, live)) is not None:
+        last = more
         known.add(last)
     call = _call_of_block(reader, reader.chain.adds[-1])
     if call is None:
@@ -222,17 +229,41 @@ def _end(reader: Reader, begin: int | None) -> int:
     return _as_before(reader, last) if last in handed else max(handed, default=last)
 
 
-def _is_sum(graph: Graph, add: int, known: set[int]) -> bool:
-    """Whether a value is made by sums alone from the known ones."""
+def _next_sum(reader: Reader, last: int, known: set[int], live: frozenset[int]) -> int | None:
+    """A sum of the last value, perhaps times a number, with values that are known: a velocity is multiplied before it is added."""
+    graph = reader.flow.graph
+    for user in graph.users[last]:
+        if user in live and graph.nodes[user].op in ("add", "sub") and _is_sum(reader, user, known):
+            return user
+        multiplied = user in live and graph.nodes[user].op in _TIMES and _of_numbers(reader, user) == last
+        if multiplied and (found := _next_sum(reader, user, {*known, user}, live)) is not None:
+            return found
+    return None
+
+
+_TIMES = ("mul", "div", "true_divide", "neg")
+
+
+def _of_numbers(reader: Reader, node: int) -> int | None:
+    """The value that is multiplied or divided by a number here."""
+    here = reader.flow.graph.nodes[node]
+    return here.inputs[0] if len(here.inputs) == 1 and here.shape == reader.flow.graph.nodes[here.inputs[0]].shape else None
+
+
+def _is_sum(reader: Reader, add: int, known: set[int]) -> bool:
+    """Whether a value is made by sums alone, and by numbers that multiply, from the known ones."""
+    graph = reader.flow.graph
     stack, seen = [add], set[int]()
     while stack:
         node = stack.pop()
         if node in seen or node in known:
             continue
         seen.add(node)
-        if graph.nodes[node].op not in ("add", "sub") or not graph.nodes[node].inputs:
+        here = graph.nodes[node]
+        multiplied = here.op in _TIMES and _of_numbers(reader, node) is not None
+        if not multiplied and (here.op not in ("add", "sub") or not here.inputs):
             return False
-        stack.extend(graph.nodes[node].inputs)
+        stack.extend(here.inputs)
     return True
 
 
@@ -302,7 +333,7 @@ def _operator(
     states = tuple(table[n] for n in (*forks[1:], end) if n in table and n != forks[0])
     others = {s for state in states for s in state.terms if s in table or s in first} - {s.node for s in states} - {forks[0]}
     joint = [table[n] for n in sorted({*(s.node for s in states), *_reach(others, table)})]
-    lost = next((s.lost for s in states if s.lost is not None), next((s.lost for s in joint if s.node in carrying and s.lost is not None), None))
+    lost = next((s.lost for s in states if s.lost is not None), next((s.lost for s in joint if s.lost is not None), None))
     foreign = bool({*others, *(s.node for s in joint)} - {s.node for s in states} - carrying - {forks[0]})
     back = _back(end, joint)
     own = back.get(forks[0], ZERO)
@@ -337,9 +368,12 @@ def _operator(
         carried = _told(gain)
     convex = bool(states) and all(s.is_convex for s in states)
     shares = {o: share for o in through if (share := _share(table[o])) is not None}
+    added = next((n for _, b in reader.branches[:1] for n in (b.output, ~b.output) if n in back), None)
+    first_added = None if added is None or any(n > 1 for n in times) else back[added].at_start().gain
     return StreamOperator(
-        forks[0], states, gain, start, breaks, carried, grows, clean, convex, trained, foreign, through=through, shares=shares, beside=beside
-    )
+        forks[0], states, gain, start, breaks, carried, grows, clean, convex, trained, foreign,
+        through=through, shares=shares, carried_first=first_added, beside=beside,
+    )  # fmt: skip
 
 
 def _share(carried: State) -> float | None:

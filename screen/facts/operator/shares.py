@@ -38,15 +38,17 @@ def mixed(flow: Flow, node: Node) -> tuple[int, Polynomial] | None:
     for side, axis in sides:
         at_most = _sums_to_one(flow, found.matrix, axis)
         if at_most is not None:
-            shares = of_atom(Atom(("shares", side, node.index), "average", node=node.index))
-            below = of_atom(Atom(("below one", node.index), "gate", 0.0, 1.0, None, node.index, False))
+            shares = of_atom(Atom(("shares", side, node.index), "average", node=found.matrix))
+            below = of_atom(Atom(("below one", node.index), "gate", 0.0, 1.0, None, found.matrix, False))
             return found.copies, shares * below if at_most else shares
-    return found.copies, of_atom(Atom(("mixing", node.index), "gate", node=node.index, uniform=False))
+    return found.copies, of_atom(Atom(("mixing", node.index), "gate", node=found.matrix, uniform=False))
 
 
 def is_mixture(polynomials: Iterable[Polynomial]) -> bool:
-    """Whether some products take means of copies, and others share them out."""
-    return len({a.key[1] for p in polynomials for m, _ in p.terms for a in m if a.key[0] == "shares"}) > 1
+    """Whether some products take means of copies, and others share them out; or a mean is subtracted besides, whose gain is that of the 2-norm."""
+    found = tuple(polynomials)
+    sides = {a.key[1] for p in found for m, _ in p.terms for a in m if a.key[0] == "shares"}
+    return len(sides) > 1 or (bool(sides) and any(p.is_euclidean for p in found))
 
 
 def _sums_to_one(flow: Flow, matrix: int, axis: int) -> bool | None:

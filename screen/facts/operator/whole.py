@@ -99,6 +99,9 @@ def _of_several(streams: Streams, forms: Forms, outputs: frozenset[int], nodes: 
     reached = forms.inside(last)
     if any(isinstance(o.start, Unknown) for _, o in streams):
         return None  # a weight that starts as the identity may stand on one of them
+    graph = forms.flow.graph
+    if not all(_passes(graph, o.states[-1].node, last) for _, o in streams if o.states[-1].node != last):
+        return None  # one of them is returned by itself, too
     if _follow(streams) and reached.lost is None and all(s != begin for s, _ in reached.terms):
         return Whole(origin, last, Range(0.0, 0.0), held)
     if _follow(streams) and any(isinstance(o.start, Range) and o.start.low != o.start.high for _, o in streams):

@@ -64,7 +64,7 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
     branches = [replace(b, carries=b.output in carrying) for b in branches]
     summed = operator.clean is True or operator.lost is not None
     gated = _is_gated(reader, operator)
-    linear = not operator.breaks and carrying.issuperset(operator.through) and summed and whole and not gated
+    linear = not operator.breaks and carrying.issuperset(operator.through) and summed and whole and not gated and not _is_mixed(operator)
     return SpotStream(
         stream.name,
         (begin, *(s.node for s in operator.states)),
@@ -79,10 +79,15 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
 
 def _is_gated(reader: Reader, operator: StreamOperator) -> bool:
     """Whether what multiplies the stream is made of what branches add: where that is nothing, it is not the multiplier of any run."""
-    atoms = {a for s in operator.states for p in s.terms.values() for monomial, _ in p.terms for a in monomial}
+    atoms = operator.atoms
     made = {a.key[1] if a.key[0] == "mask" else a.node for a in atoms}
     gates = [n for n in made if isinstance(n, int) and n >= 0 and reader.flow.data[n]]
     return any(reader.flow.depends(gate, b.output) for gate in gates for _, b in reader.branches)
+
+
+def _is_mixed(operator: StreamOperator) -> bool:
+    """Whether copies of the stream are mixed by a matrix of which nothing is known: what one draw of it does is no other's."""
+    return any(a.key[0] == "mixing" for a in operator.atoms)
 
 
 LINEAR = frozenset({"add", "sub", "neg", "mean", "sum"})

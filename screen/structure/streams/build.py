@@ -12,6 +12,7 @@ from screen.structure.norms.find import place_of
 from screen.structure.streams.cut import joined
 from screen.structure.streams.ends import Ends, signature
 from screen.structure.streams.kinds import kinds_of
+from screen.structure.streams.multipliers import Scales
 from screen.structure.streams.reader import Reader
 from screen.structure.types import IdentityPath, LongSkip, Stream, Tri, Unknown
 
@@ -142,32 +143,9 @@ def _final_norm(ends: Ends) -> Tri:
 
 
 def _long_skips(reader: Reader) -> tuple[LongSkip, ...]:
-    """Adds on the stream of one of its own earlier states."""
-    flow, chain = reader.flow, reader.chain
-    position = {n: i for i, n in enumerate(chain.nodes)}
-    adds = sorted(chain.adds)
-    found = []
-    for edge in chain.edges:
-        if edge.kind != "add" or edge.node in chain.adds:
-            continue
-        for other in reader.chains.others(edge):
-            root = _carried_from(reader, other, position)
-            passed = [a for a in adds if root is not None and root < a <= edge.source]
-            if root is not None and passed:
-                found.append(LongSkip(edge.node, root, place_of(flow.graph, edge.node)))
-    return tuple(found)
-
-
-def _carried_from(reader: Reader, node: int, position: dict[int, int]) -> int | None:
-    """The state of the stream that a value carries by identity edges, if any."""
-    for _ in range(256):
-        if node in position:
-            return node
-        edges = [e for e in reader.chains.into[node] if e.kind not in ("activation", "opaque")]
-        if not edges:
-            return None
-        node = edges[0].source
-    return None
+    """Adds on the stream of one of its own earlier states; one that a branch alone has been added to since is a part of the scale of that sum."""
+    counted = {n for position in range(len(reader.chain.adds)) for n in Scales(reader, reader.stream_norms).around(position)}
+    return tuple(LongSkip(s.add, s.state, place_of(reader.flow.graph, s.add)) for s in reader.skips if s not in counted)
 
 
 def _named(found: list[Stream], readers: list[Reader]) -> tuple[Stream, ...]:

@@ -25,6 +25,18 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Skip:
+    """An earlier state of the stream that is added to it once more."""
+
+    add: int
+    state: int
+    path: tuple[Edge, ...]
+    """From the state to the sum."""
+    passed: tuple[int, ...]
+    """The residual adds around which it leads."""
+
+
+@dataclass(frozen=True)
 class ChainReader:
     """Reads the branches of one chain, and what stands between its adds."""
 
@@ -190,6 +202,34 @@ class ChainReader:
     def reads(self, position: int) -> frozenset[int]:
         """States that the branches of an add read."""
         return self._reads[position]
+
+    @cached_property
+    def skips(self) -> tuple[Skip, ...]:
+        """Sums on the stream, besides those of branches, that add one of its own earlier states; behind the last branch those around it alone."""
+        found, tail, last = [], self.segments[-1].edges, self.chain.adds[-1:]
+        for edge in (*self.chain.edges, *tail):
+            if edge.kind != "add" or edge.node in self.chain.adds:
+                continue
+            for other in self.chains.others(edge):
+                into = next((e for e in self.chains.into[edge.node] if e.source == other), None)
+                state, path = self._carried_from(other)
+                passed = () if state is None else tuple(sorted(a for a in self.chain.adds if state < a <= edge.source))
+                if state is not None and passed and (edge not in tail or passed == last):
+                    found.append(Skip(edge.node, state, (*path, *([into] if into is not None else [])), passed))
+        return tuple(found)
+
+    def _carried_from(self, node: int) -> tuple[int | None, tuple[Edge, ...]]:
+        """The state of the stream that a value carries by identity edges, if any, and these."""
+        path: list[Edge] = []
+        for _ in range(256):
+            if node in self.states:
+                return node, tuple(reversed(path))
+            edges = [e for e in self.chains.into[node] if e.kind not in ("activation", "opaque")]
+            if not edges:
+                break
+            path.append(edges[0])
+            node = edges[0].source
+        return None, ()
 
     @cached_property
     def _reads(self) -> tuple[frozenset[int], ...]:

@@ -24,18 +24,21 @@ def kinds_of(ends: Ends) -> tuple[tuple[Kind, ...], int, tuple[TracedBlock, ...]
     order: dict[Any, int] = {}
     at: dict[int, list[tuple[int, int]]] = {}
     starts: list[slice] = []
+    alike: list[list[Block]] = []
     depth = 0
     for place in members:
         part = spans[place]
         kind = order.setdefault(tuple(signatures[p] for p, _ in part), len(order))
         if kind == len(starts):
             starts.append(place)
+            alike.append([])
+        alike[kind] += [groups[p] for p, _ in part]
         at.setdefault(kind, []).append((depth, depth + part[0][1] - 1))
         depth += part[0][1]
     kinds = []
     for number, place in enumerate(starts):
         held = [groups[p] for p, _ in spans[place]]
-        subs_of = unique_names([subs[m][0] for g in held for m in g.members])
+        subs_of = unique_names(_of_all([subs[m][0] for g in held for m in g.members], [subs[m][0] for g in alike[number] for m in g.members]))
         path = graph.modules[graph.calls[held[0].call].module].path if held[0].call is not None else ""
         layers = ranges(at[number])
         kinds.append(Kind(f"k{number}", sum(last - first + 1 for first, last in layers), layers, path, subs_of))
@@ -45,6 +48,17 @@ def kinds_of(ends: Ends) -> tuple[tuple[Kind, ...], int, tuple[TracedBlock, ...]
         branches = [(subs[m][0].add, subs[m][0].output) for g in groups[place] for m in g.members]
         ran.append(TracedBlock(f"k{number}", tuple(branches)))
     return tuple(kinds), depth, tuple(ran)
+
+
+def _of_all(first: list[Sublayer], members: list[Sublayer]) -> list[Sublayer]:
+    """The sublayers of a kind's first block; a learned scale that does not start at one number in all blocks has no start that can be named."""
+    found = []
+    for place, sub in enumerate(first):
+        others = members[place :: len(first)]
+        scales = {name: getattr(sub, name) for name in ("alpha", "branch")}
+        unlike = {n: replace(s, init=None) for n, s in scales.items() if any(getattr(o, n).init != s.init for o in others)}
+        found.append(replace(sub, **unlike) if unlike else sub)
+    return found
 
 
 def _blocks_of_layers(signatures: list[Any]) -> list[slice]:

@@ -9,7 +9,7 @@ from screen.structure.branches.branch import Branch
 from screen.structure.chains.identity_edges import Edge
 from screen.structure.dataflow import strip
 from screen.structure.initial.values import start_of
-from screen.structure.streams.chain_reader import ChainReader
+from screen.structure.streams.chain_reader import ChainReader, Skip
 from screen.structure.streams.norms import StreamNorms
 from screen.structure.types import Scale
 
@@ -30,7 +30,13 @@ class Scales:
             before = [e for e in before if e.node == add or self._skip_only(e, read)]
         paths = [p for place, b in self.reader.branches if place == position for p in (*b.exit.carried, *b.taken)]
         edges = [*before, *self._on_sum(position)]
+        paths += [(*s.path, *(e for e in edges if e.node > s.add)) for s in self.around(position)]
         return self._sum_of_paths(edges, paths) if paths else self._scale(edges)
+
+    def around(self, position: int) -> tuple[Skip, ...]:
+        """Identity paths around this add alone, to a sum that stands before the next branch reads the stream: `x + 0.1 * (x + f)`, `x + (x + f)`."""
+        sums = {e.node for e in self._on_sum(position)}
+        return tuple(s for s in self.reader.skips if s.passed == (self.reader.chain.adds[position],) and s.add in sums)
 
     def _on_sum(self, position: int) -> list[Edge]:
         """Multipliers of the sum, which stream and branch share; the gain of a norm on it is none."""
@@ -59,9 +65,10 @@ class Scales:
         return Scale(kind, None, tuple(n for s in scales for n in s.parameters), start)  # type: ignore[arg-type]
 
     def _twin_scales(self, position: int) -> bool:
-        """Multipliers after the last add count when an earlier add of the same line has them after it."""
+        """Multipliers after the last add, and skips around it, count when an earlier add of the same line has them after it."""
         twins = [other for other in range(position) if self.norms.is_twin(other, position)]
-        return any(e.kind == "scale" for other in twins for e in self.reader.segments[other + 1].edges)
+        skips = {s.add for s in self.reader.skips}
+        return any(e.kind == "scale" or e.node in skips for other in twins for e in self.reader.segments[other + 1].edges)
 
     def _skip_only(self, edge: Edge, read: frozenset[int]) -> bool:
         return edge.kind in ("scale", "gate") and any(r < edge.node for r in read)
