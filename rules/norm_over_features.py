@@ -15,6 +15,8 @@ from screen.rule import Example, Facts, Outcome, Rule, Site
 from screen.structure.reach import is_state
 
 NEEDS = ("norms", "streams.states", "coverage.unmodelled")
+MEANT = ("batchnorm", "groupnorm")
+"""Norms whose statistics run over samples or places on purpose; so do those of an instance norm."""
 RULE = Rule("G126", "norm-over-features", "structure", None, "warning", NEEDS, "Ba et al. 2016, section 3")
 
 BLOCK = """
@@ -59,4 +61,8 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
         return tuple(found)
     if not on_streams:
         return (Outcome("not_applicable", "no norm stands on a stream."),)
-    return (Outcome("holds", f"none of {len(on_streams)} norms on streams runs over tokens or samples."),)
+    judged = [norm for norm in on_streams if norm.type not in MEANT and facts.graph.nodes[norm.node].op != "instance_norm"]
+    if not judged:
+        return (Outcome("not_applicable", "batch, group and instance norms alone stand on streams: what they run over is meant."),)
+    aside = f" ({len(on_streams) - len(judged)} batch, group and instance norms aside)" if len(judged) < len(on_streams) else ""
+    return (Outcome("holds", f"none of {len(judged)} norms on streams runs over tokens or samples{aside}."),)

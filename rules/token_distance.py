@@ -62,6 +62,10 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if growth_of(facts, stream, "fixed") == "bounded":
         message = f"Two inputs of `{stream.name}` end at most 2·b apart per token, b the largest size of the stream at these weights."
         return Outcome("holds", message, site, theorem="‖x_N − x_N'‖ ≤ 2·b per token", numbers=(("branches", count),))
+    gated = next((s for s in subs if s.alpha.kind == "data"), None)
+    if gated is not None:  # g(x)·x − g(x')·x' is more than g·(x − x') where the gate moves, too
+        message = f"How far apart two inputs of `{stream.name}` end is not derived: it is multiplied by gates or matrices that are made from it."
+        return Outcome("cannot_tell", message, at(stream, None, gated))
     gain = gain_of(facts, stream)
     if isinstance(gain, Unknown) or stream.identity.exists is not True or gain > 1 + ROUNDING:
         message = f"How far apart two inputs of `{stream.name}` end is not derived: its identity path is none, or has a gain of its own."

@@ -78,7 +78,7 @@ class ChainReader:
         for _ in range(64):
             users = [u for u in self.flow.graph.users[node] if self.chains.live >> u & 1]
             steps = [e for u in users for e in self.chains.into[u] if e.source == node]
-            ways = [e for e in steps if e.kind in _TAIL or (e.kind == "add" and not self.chains.is_residual(e, self.chain.nodes[0]))]
+            ways = [e for e in steps if e.kind in _TAIL or self._is_beside(e)]
             ways = ways or self._collapsed(node) or [e for e in steps if e.kind == "activation"]
             ways.sort(key=lambda e: self.flow.graph.nodes[e.node].shape != self.flow.graph.nodes[node].shape)
             norms = list(self._norms_of(node))
@@ -90,6 +90,10 @@ class ChainReader:
         normed = max((i for i, e in enumerate(edges) if e.kind == "norm"), default=-1)
         cut = next((i for i, e in enumerate(edges) if i > normed and e.kind == "activation"), len(edges))
         return edges[:cut]  # behind the last norm an activation is the beginning of a head
+
+    def _is_beside(self, edge: Edge) -> bool:
+        """Whether a sum behind the last one adds no branch to the stream; one behind an inner stream is another stream's."""
+        return edge.kind == "add" and not self.chain.inner and not self.chains.is_residual(edge, self.chain.nodes[0])
 
     def _collapsed(self, node: int) -> list[Edge]:
         """A sum or mean of at most eight copies that ends a stream of several: what is left has the shape of the stream before they were made."""
