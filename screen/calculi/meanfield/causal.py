@@ -37,8 +37,8 @@ Array = NDArray[np.float64]
 State = tuple[Array, Array]
 """(q [n], D [n, n])."""
 ROWS = 96
-GRID = np.concatenate([[0.0], np.geomspace(1e-14, 2.0, 80)])
-"""1 − ρ at which a kernel is taken; between them its gap is interpolated."""
+GRID = np.concatenate([[0.0], np.geomspace(1e-14, 0.1, 72), np.linspace(0.125, 1.0, 36), [2.0]])
+"""1 − ρ at which a kernel is taken, close to each other up to tokens that share nothing; between them its gap is interpolated."""
 MOST = 256
 """Blocks up to which positions are followed."""
 

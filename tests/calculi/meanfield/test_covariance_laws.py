@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from screen.calculi.meanfield.causal import last_one_minus_cos
+from screen.calculi.meanfield.activation_kernels import kernel
+from screen.calculi.meanfield.causal import GRID, gaps, last_one_minus_cos
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.propagate import Stack, backward, forward
 from screen.structure.types import Unknown
@@ -127,6 +128,16 @@ def test_a_causal_stack_is_followed_position_by_position_while_tokens_are_apart(
     seen = statistics.fmean(1 - s.cosine[-1] for s in sampled(design, 4, seeds=5))
     assert number(predicted(design, 4).one_minus_cos) == pytest.approx(seen, rel=0.05)
     assert abs(last.gap / last.power / seen - 1) > least
+
+
+@pytest.mark.parametrize("lost", [0.3, 0.7, 0.9, 0.97, 0.996])
+@pytest.mark.parametrize("act", ["gelu", "silu", "relu"])
+def test_what_tokens_share_behind_a_function_is_met_between_the_points_of_the_grid(act: str, lost: float) -> None:
+    """Of tokens that share next to nothing before it a small share is left, which a coarse grid makes four times as large."""
+    power, phi = 0.038, kernel(act)
+    whole, table = gaps(phi, power)
+    exact = phi.forward(Moments(power, power * lost))
+    assert whole - float(np.interp(lost, GRID, table)) == pytest.approx(exact.power - exact.gap, rel=0.01)
 
 
 def test_positions_and_exchangeable_tokens_agree_while_tokens_are_apart() -> None:
