@@ -420,12 +420,28 @@ class Chains:
     def is_within(self, chain: Chain, chosen: Sequence[Chain]) -> bool:
         """Whether a stream feeds the chain's source and is fed by its sink: the recurrence of a linear attention, a residual in a branch."""
         source, sink = chain.nodes[0], chain.nodes[-1]
-        return any(
+        return self._is_carried_over_tokens(chain, chosen) or any(
             c is not chain and source not in c.nodes and self.flow.depends(c.nodes[-1], sink)
             and (self.flow.depends(source, c.nodes[c.begin]) or self._is_fed_logits(chain, c))
             for c in chosen
             if self._adds_in_full(c) >= len(chain.adds)  # what only collects another stream's outputs (a trend) does not hold it
         )
+
+    def _is_carried_over_tokens(self, chain: Chain, chosen: Sequence[Chain]) -> bool:
+        """Whether no weight is read on the way from the chain's source to its sink, and all of it lies in one branch of a stream: a state that is
+        written token by token has as many adds as the trace has tokens, which may be more than the stream has blocks."""
+        source, sink = chain.nodes[0], chain.nodes[-1]
+        holds = [
+            c for c in chosen
+            if c is not chain and len(c.adds) >= 2 and source not in c.nodes and any(
+                e.node in c.adds and self.flow.depends(source, e.source) and any(self.flow.depends(o, sink) for o in self.others(e)) for e in c.edges
+            )
+        ]  # fmt: skip
+        nodes = self.flow.graph.nodes
+        return bool(holds) and not any(
+            any(nodes[i].op == "parameter" or self.flow.trained[i] for i in nodes[n].inputs)
+            for n in range(source + 1, sink + 1) if self.flow.depends(n, source) and self.flow.depends(sink, n)
+        )  # fmt: skip
 
     def _adds_in_full(self, chain: Chain) -> int:
         """Its adds, counted as often as the members of a container that hold some of them stand for others that did not run."""
