@@ -13,7 +13,7 @@ from typing import Any
 
 import rich_click as click
 
-from screen.command import console
+from screen.command import complete, console
 from screen.errors import INTERRUPTED, UsageError
 
 NOT_JUDGED = 2
@@ -92,13 +92,6 @@ def app(context: click.Context) -> int:
     return NOT_JUDGED
 
 
-def _files(context: click.Context, parameter: click.Parameter, begun: str) -> list[Any]:
-    """What a shell completes a target with: files."""
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(begun, type="file")]
-
-
 def _probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """How it is measured."""
     for option in (
@@ -132,17 +125,22 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @app.command(context_settings=CONTEXT)
-@click.argument("targets", metavar="[TARGET...]", nargs=-1, shell_complete=_files)
+@click.argument("targets", metavar="[TARGET...]", nargs=-1, shell_complete=complete.files)
 @_target_options
 @click.option("--watch", is_flag=True, help="Judge again whenever a file changes that the targets stand in or import; Ctrl-C ends.")
 @click.option("-j", "--jobs", metavar="N", help="Targets that are judged at the same time (default 1; auto: one for each core).")
 @click.option("--skip-without-model", is_flag=True, help="Files in which no model can be read are left out (for hooks).")
-@click.option("--format", metavar="FORMAT", help="text (default), concise, markdown, html, json, sarif, github, gitlab or junit.")
+@click.option(
+    "--format", metavar="FORMAT", shell_complete=complete.one_of(complete.formats),
+    help="text (default), concise, markdown, html, json, sarif, github, gitlab or junit.",
+)  # fmt: skip
 @click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Also write a report there, its folders made; repeatable.")
-@click.option("--select", multiple=True, metavar="CODES", help="Only rules whose codes start so, e.g. G1,R201.")
+@click.option(
+    "--select", multiple=True, metavar="CODES", shell_complete=complete.one_of(complete.rules), help="Only rules whose codes start so, e.g. G1,R201."
+)
 @click.option("--ignore", multiple=True, metavar="CODES", help="No rules whose codes start so.")
 @click.option(
-    "--fail-on", multiple=True, metavar="WHAT",
+    "--fail-on", multiple=True, metavar="WHAT", shell_complete=complete.one_of(complete.gates),
     help="What exits 1: slip (default: unstable, or a warning or error that is violated), unstable, conditional, never, or rule codes.",
 )  # fmt: skip
 @click.option("--allow-unknown", is_flag=True, help="The verdict `unknown` exits 0 (an error still exits 2).")
@@ -175,7 +173,7 @@ def check(targets: tuple[str, ...], watch: bool, **options: Any) -> int:
 
 
 @app.command(context_settings=CONTEXT)
-@click.argument("target", shell_complete=_files)
+@click.argument("target", shell_complete=complete.files)
 @_target_options
 @click.option("--format", metavar="FORMAT", help="text (default), mermaid, dot, json or graphml.")
 def graph(target: str, **options: Any) -> int:
@@ -186,7 +184,7 @@ def graph(target: str, **options: Any) -> int:
 
 
 @app.command(context_settings=CONTEXT)
-@click.argument("target", shell_complete=_files)
+@click.argument("target", shell_complete=complete.files)
 @_target_options
 @_probe_options
 @click.option("--format", metavar="FORMAT", help="text (default), markdown or json.")
@@ -205,7 +203,7 @@ def _compare(name: str, hidden: bool) -> None:
     """The command under one of its two names."""
 
     @app.command(name, context_settings=CONTEXT, hidden=hidden)
-    @click.argument("targets", metavar="A B [C ...]", nargs=-1, shell_complete=_files)
+    @click.argument("targets", metavar="A B [C ...]", nargs=-1, shell_complete=complete.files)
     @_target_options
     @click.option("--format", metavar="FORMAT", help="text (default), markdown or json.")
     def compare(targets: tuple[str, ...], **options: Any) -> int:
@@ -223,7 +221,7 @@ _compare("diff", hidden=True)
 
 
 @app.command(context_settings=CONTEXT)
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=complete.one_of(complete.rules))
 @click.option("--all", "everything", is_flag=True, help="Every page.")
 def rule(code: str | None, everything: bool) -> int:
     """The page of a rule; without CODE a list of all rules."""
@@ -233,7 +231,7 @@ def rule(code: str | None, everything: bool) -> int:
 
 
 @app.command(context_settings=CONTEXT)
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete.one_of(complete.recipes))
 @click.option("--fields", is_flag=True, help="What a recipe can state, each with its unit.")
 def recipe(name: str | None, fields: bool) -> int:
     """A named recipe with its sources, or what a file is read as, as TOML; without NAME a list of all names."""
@@ -243,7 +241,7 @@ def recipe(name: str | None, fields: bool) -> int:
 
 
 @app.command(context_settings=CONTEXT)
-@click.argument("term", nargs=-1)
+@click.argument("term", nargs=-1, shell_complete=complete.one_of(complete.terms))
 def explain(term: tuple[str, ...]) -> int:
     """What a word of a report means, or a channel's letter, or a rule's code; without TERM all words."""
     from screen.command import commands

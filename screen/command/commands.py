@@ -167,7 +167,7 @@ def exit_code(judged: list[Judged], settings: Settings) -> int:
     for one, decision in found:
         if code == decision.code and decision.why:
             of = f"`{one.report.target.name or one.report.target.spec}`: " if len(found) > 1 else ""
-            console.line(f"exit {code}: {of}{decision.why}")
+            console.line(f"exit {code}: {of}{decision.why}{' (`--allow-unknown` lets it pass)' if code == 2 else ''}")
     return code
 
 

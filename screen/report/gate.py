@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NOT_JUDGED = 2
 LEFT_OUT = "rules-left-out"
 """The condition of a channel of which rules were left out and the others found nothing."""
-UNKNOWN = "the verdict is unknown (`--allow-unknown` lets it pass)"
+UNKNOWN = "the verdict is unknown"
 SHOWN = 4
 """Codes that are named in one line; of more only how many there are."""
 

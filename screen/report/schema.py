@@ -333,8 +333,9 @@ class Shown(Part):
     def assert_stable(self) -> None:
         """Raises `AssertionError` unless every verdict is `stable`; what is conditional is not."""
         __tracebackhide__ = True
-        if any(one.verdict != "stable" for one in self.each):
-            raise AssertionError(f"the verdict must be stable:\n{render(self, 'concise')}")
+        others = dict.fromkeys(one.verdict for one in self.each if one.verdict != "stable")
+        if others:
+            raise AssertionError(f"the verdict must be stable: it is {' and '.join(others)}\n{render(self, 'concise')}")
 
     def assert_no_slips(self) -> None:
         """Raises `AssertionError` unless the gate of `screen check` passes: nothing is unstable or unknown, no warning or error is violated."""
