@@ -125,3 +125,22 @@ def test_a_library_that_takes_dictionaries_alone_has_one(write: Any, tmp_path: P
     (tmp_path / "a.yaml").write_text("model:\n  width: 16\n  layers: 2\n")
     (b,) = built(f"{path}::Net", **{OPTIONAL + key: value for key, value in load({"config": "a.yaml"}).config.items()})
     assert len(b.model.maps) == 2 and b.info.changed == {"config": [None, "a.yaml"]}  # type: ignore[arg-type]
+
+
+def test_settings_with_defaults_that_do_not_build_are_those_of_a_file(write: Any, tmp_path: Path) -> None:
+    source = """
+    from dataclasses import dataclass, field
+
+    @dataclass
+    class Settings:
+        widths: list = field(default_factory=list)
+        layers: int = 3
+
+    class Net(Base):
+        def __init__(self, config: Settings):
+            super().__init__(config.widths[0], config.layers)
+    """
+    path = write(source)
+    (tmp_path / "a.json").write_text('{"widths": [16, 32], "layers": 2}')
+    with pytest.raises(ScreenError, match=r"raised `IndexError: list index out of range`.*`screen check model.py::Net --config a.json`"):
+        built(path)

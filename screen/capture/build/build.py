@@ -27,7 +27,7 @@ from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up, waits
 from screen.capture.build.construct import Told, Values, attempted, construct, workshop
-from screen.capture.build.configs import Missing, Needs, needs
+from screen.capture.build.configs import Missing, Needs, needs, settings_of
 from screen.capture.build.examples import usage
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
@@ -184,6 +184,12 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 told[name].settings |= sizes[name]
                 told[name].notes.append(rows.said(sizes[name], free[name]))
     except Exception as error:
+        given = {name: _of_one(name, entries, settings) for name in entries}
+        command = _filed(spec, entries, given, module, reading) if OPTIONAL not in settings and spec.path is not None else ""
+        if command:
+            found_out = f"it raised `{type(error).__name__}: {error}`".splitlines()[0]
+            advice = f"A file of the project says what it is built with: `{command}`"
+            raise LoadError(f"`{spec.text}` must build from the defaults of its settings", found_out, advice) from error
         failed, entries = entries, {} if spec.name is not None else python_file.below(module, entries)
         try:
             made, _, given = making()
@@ -236,8 +242,8 @@ def _filed(
             continue
         except (Needs, Missing) as asked:
             lacking = asked.lacking if isinstance(asked, Needs) else (asked.path,)
-        except Exception:
-            continue
+        except Exception:  # its settings have defaults, with which it does not build
+            lacking = settings_of(entry, module)
         for found in settings_files.having(spec.path or "", getattr(entry, "__name__", name), lacking):
             sizes: dict[str, Any] = {}
             with contextlib.suppress(Exception):

@@ -223,6 +223,16 @@ def defaults_of(cls: type[Any]) -> dict[str, Any]:
     return vars(cls()) if not _unset(cls) else {p.name: p.default for p in inspect.signature(cls).parameters.values() if p.default is not p.empty}
 
 
+def settings_of(entry: Any, module: ModuleType | None) -> tuple[str, ...]:
+    """The names of the settings of the classes of settings that a class or function takes, as of `--set`."""
+    try:
+        known = inspect.signature(entry).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    classes = {p.name: cls for p in known if (cls := config_of(p, module, entry)) is not None}
+    return tuple(f"{name}.{key}" for name, cls in classes.items() for key in fields_of(cls))
+
+
 def fitted(table: Mapping[str, Any], fields: list[str]) -> dict[str, Any]:
     """What a file of settings says of these fields: at its top, or in the part of it that has most of them."""
     parts = [table, *(v for v in table.values() if isinstance(v, dict))]
@@ -598,4 +608,5 @@ __all__ = [
     "offered_names",
     "refused",
     "refuses",
+    "settings_of",
 ]
