@@ -61,9 +61,10 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if isinstance(found, Unknown):
         message = f"{name}: how large its logits start is not known: {found.reason}."
         return Outcome("cannot_tell", message, blame(facts, site, found.nodes), "declared", THEOREM)
-    if sublayer.name not in found.logit_rms:
+    sizes = found.logits_in(sublayer.name, kind.layers)
+    if sizes is None:
         return Outcome("cannot_tell", f"{name}: how large its logits start was not derived.", site, "declared", THEOREM)
-    first, last = found.logit_rms[sublayer.name]
+    first, last = sizes
     numbers = (("logit_rms_first_block", first), ("logit_rms_last_block", last))
     large = max(first, last)
     if large <= FROZEN:

@@ -132,7 +132,8 @@ def _grown(facts: Facts, stream: Stream, site: Site) -> Outcome:
         return Outcome("conditional", f"No norm stands on `{stream.name}`; {why}.", site, numbers=numbers, condition="initialisation")
     return Outcome(
         "violated",
-        f"No norm stands on `{stream.name}` and no branch starts at zero: it grows exponentially with its {depth} block{'' if depth == 1 else 's'}.",
+        f"No norm stands on `{stream.name}` and no branch starts at zero: at its start it grows exponentially with its {depth} "
+        f"block{'' if depth == 1 else 's'}, and nothing that is derived bounds it.",
         site,
         theorem="‖x_N‖ ≤ (1 + L)^N ‖x_0‖, and (1 + g²)^(N/2) in mean square at initialisation",
         assumptions=("the weights of different blocks are independent at the start",),

@@ -18,7 +18,7 @@ import math
 from screen.facts.advice import norm_code
 from screen.facts.claims.derive import USEFUL
 from screen.facts.queries import (
-    free_weight, grows_with_stream, growth_of, is_output_bounded, is_sum_normed, reads_grown_state, starts_at_zero, unproven,
+    free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_sum_normed, reads_grown_state, starts_at_zero, unproven,
 )  # fmt: skip
 from screen.rule import (
     DECAY, Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
@@ -65,7 +65,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return _bounded(facts, sublayer, name, site)
     grows = grows_with_stream(facts, sublayer) and reads_grown_state(facts, stream, kind, sublayer)
     if grows and not starts_at_zero(sublayer) and not _is_held(facts, stream):
-        message = f"{name}: nothing bounds what the branch reads or adds; it is unbounded in its weights and grows with the stream."
+        free = "" if has_no_scale(facts, sublayer) else "is unbounded in its weights and "
+        message = f"{name}: nothing bounds what the branch reads or adds; it {free}grows with the stream."
         remedy = f"`x = x + f(norm(x))` with `norm = {norm_code(stream)}`, or that norm on the branch's output"
         return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, condition="bounded-weights")
     return _unbounded(facts, stream, sublayer, name, site)

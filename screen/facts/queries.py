@@ -8,10 +8,10 @@ from typing import Literal
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.facts.claims.claim import Claim, ClaimKind, Weights
-from screen.facts.claims.derive import FLAT, is_held, rests_on_once, survives, weighing
+from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, survives, weighing
+from screen.facts.claims.states_read import reads_grown_state
 from screen.facts.operator import StreamOperator
 from screen.facts.record import Facts
-from screen.structure.dataflow import strip
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Kind, Norm, Stream, Sublayer, Tri, Unknown
 
@@ -161,7 +161,9 @@ def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
         return analysis
     if is_output_bounded(facts, sublayer) is True and has_softmax(facts, sublayer) is True:
         return do_logits_stay(facts, sublayer)
-    return is_held(facts, where(facts, sublayer)[0], sublayer)
+    stream, kind = where(facts, sublayer)
+    held = is_held(facts, stream, sublayer)
+    return held if held is True or reads_grown_state(facts, stream, kind, sublayer) else True
 
 
 def _inputs(facts: Facts, sublayer: Sublayer) -> frozenset[str]:
@@ -243,21 +245,6 @@ def has_identity_path(facts: Facts, stream: Stream) -> Tri:
 def before(kind: Kind, sublayer: Sublayer) -> Sublayer:
     """The sublayer whose result this one reads: the one before it in the block, or the last of the block before."""
     return kind.sublayers[kind.sublayers.index(sublayer) - 1]
-
-
-def reads_grown_state(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> bool:
-    """Whether in some block it reads a state that other blocks have added to and no norm has just given: not only the first one."""
-    place = kind.sublayers.index(sublayer)
-    ran = {b.branches[place] for b in stream.traced if b.kind == kind.id and place < len(b.branches)}
-    reader = reader_of(facts, stream)
-    if reader is None or not ran:
-        return True
-    norms, states = reader.chains.edges.norms.by_node, reader.chain.nodes
-    first = min((b.add for _, b in reader.branches), default=0)
-    for _, branch in reader.branches:
-        if (branch.add, branch.output) in ran and branch.state >= first and branch.state in states and strip(reader.flow, branch.state) not in norms:
-            return True
-    return False
 
 
 def starts_at_zero(sublayer: Sublayer) -> bool:
@@ -373,8 +360,8 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
 
 __all__ = [
     "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
-    "claim_of", "do_logits_stay", "free_weight", "gain_of", "growth_of", "grows_with_stream", "has_identity_path", "has_softmax",
+    "claim_of", "do_logits_stay", "free_weight", "gain_of", "grows_with_stream", "growth_of", "has_identity_path", "has_no_scale", "has_softmax",
     "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies", "normed_total",
-    "nothing_grows", "number_of", "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero",
-    "state_is_bounded", "streams_in_sequence", "twins", "unproven", "where",
+    "nothing_grows", "number_of", "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero", "state_is_bounded",
+    "streams_in_sequence", "twins", "unproven", "where",
 ]  # fmt: skip

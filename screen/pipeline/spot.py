@@ -10,6 +10,7 @@ from itertools import islice
 from screen.child.protocol import Request
 from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
 from screen.facts.claims.derive import FLAT, is_held, rests_on_once, rising, size_later, survives
+from screen.facts.claims.states_read import reads_first_state
 from screen.facts.operator import StreamOperator, goes_on, law_of_carried
 from screen.facts.queries import streams_in_sequence
 from screen.facts.record import Facts
@@ -314,7 +315,7 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | Non
         return replace(claim, measured=Measured("exponential", False))
     if not found.moved or found.moved[0] is None:
         return claim
-    if claim.weights == "fixed" and rests_on_once(facts, stream):
+    if claim.weights == "fixed" and (rests_on_once(facts, stream) or reads_first_state(facts, stream)):
         return replace(claim, measured=Measured(ratio, None))  # what one block adds grows with the input, and counts once
     operator = facts.operator(stream)
     kept = isinstance(operator, StreamOperator) and bool(operator.breaks) and claim.high is not None  # whatever came before

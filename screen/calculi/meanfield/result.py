@@ -73,6 +73,8 @@ class Recursion:
     """As `gradient_ratio`, of one weight alone, the one nearest to the output of a block's last branch: T3's, and what a probe measures."""
     logit_rms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Sublayer -> √(E u²) of its attention logits in its first and its last block, before any mask; of several attentions the largest."""
+    logits: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """The same by block."""
     words: Start | Unknown = NOT_COMPUTED
     """The loss at the start of a model of words."""
     last_weight_without_logits: float | Unknown = NOT_COMPUTED
@@ -81,6 +83,11 @@ class Recursion:
     """What a block does to gradients where its like are repeated."""
     first_update: FirstUpdate | Unknown = NOT_COMPUTED
     """κ, how far Adam's first step moves the last normed state."""
+
+    def logits_in(self, sublayer: str, layers: Sequence[tuple[int, int]]) -> tuple[float, float] | None:
+        """√(E u²) of a sublayer in the first and the last of some blocks."""
+        found = [size for block, size in sorted(self.logits.get(sublayer, {}).items()) if any(first <= block <= last for first, last in layers)]
+        return (found[0], found[-1]) if found else self.logit_rms.get(sublayer)
 
     def without_gradients(self, why: Unknown) -> Recursion:
         """The same with nothing told of gradients."""
@@ -115,7 +122,7 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
     if mute is None and is_causal(stack) and not causal_gradients.is_read(stack):
         more = (*more, FIRST)
     whole = math.isfinite(rms[-1]) and min(rms) > 0
-    sizes = [(n, rms[n - 1]) for n in _cuts(depth)]
+    sizes, logits = [(n, rms[n - 1]) for n in _cuts(depth)], _logits(run)
     return Recursion(
         depth=depth,
         rms=tuple(rms),
@@ -128,24 +135,23 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         gains=MappingProxyType(dict(gains)),
         assumptions=(*assumptions, *more),
         tied=bool(stack.tied),
-        logit_rms=MappingProxyType(_logits(run)),
+        logit_rms=MappingProxyType({name: (sizes[min(sizes)], sizes[max(sizes)]) for name, sizes in logits.items()}),
+        logits=MappingProxyType(logits),
         **(_gradients(stack, run, depth) if mute is None else dict.fromkeys(GRADIENTS, mute)),
     )
 
 
-def _logits(run: Forward) -> dict[str, tuple[float, float]]:
-    """√(E u²) of every sublayer with attention, in the first and the last block that has it."""
-    found: dict[str, tuple[float, float]] = {}
+def _logits(run: Forward) -> dict[str, dict[int, float]]:
+    """√(E u²) of every sublayer with attention, in each block that has it."""
+    found: dict[str, dict[int, float]] = {}
     start = 0
-    for end in run.ends:
-        here: dict[str, float] = {}
+    for block, end in enumerate(run.ends):
         for add, every in zip(run.adds[start:end], run.slots[start:end], strict=True):
             for inlet, slots in zip(add.inlets, every, strict=True):
                 for step in inlet.program.steps:
                     if isinstance(step, Attend):
-                        name = inlet.name_at(step.node)
-                        here[name] = max(here.get(name, 0.0), step.logit_rms(slots))
-        found.update({name: (found[name][0] if name in found else size, size) for name, size in here.items()})
+                        here = found.setdefault(inlet.name_at(step.node), {})
+                        here[block] = max(here.get(block, 0.0), step.logit_rms(slots))
         start = end
     return found
 

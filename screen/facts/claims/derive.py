@@ -14,6 +14,7 @@ from screen.calculi.meanfield import Recursion
 from screen.calculi.meanfield.far import Far
 from screen.facts.beyond import WRITTEN
 from screen.facts.claims.claim import Claim, ClaimKind, Claims, Weights, linked, numbered
+from screen.facts.claims.states_read import reads_grown_state
 from screen.facts.operator import StreamOperator
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.steps import StateBound
@@ -149,16 +150,23 @@ def _lost_branch(facts: Facts, stream: Stream, all_weights: bool) -> Unknown | N
     for kind in stream.kinds:
         for sublayer in kind.sublayers:
             answer = output_bounded(facts, sublayer) if all_weights else is_held(facts, stream, sublayer)
-            if answer is not True and not all_weights and (_is_held_beside(facts, stream, sublayer) or _adds_once(facts, stream, kind, sublayer)):
+            if answer is not True and not all_weights and (_is_held_beside(facts, stream, sublayer) or _adds_no_more(facts, stream, kind, sublayer)):
                 continue
             if isinstance(answer, Unknown):
                 return Unknown(
                     f"whether the output of `{sublayer.name}` is bounded is not known: {answer.reason}", answer.nodes or (sublayer.output,)
                 )
             if not answer:
-                why = "its weights scale what `{}` adds" if all_weights else "what `{}` adds grows with the stream"
+                scaled = all_weights and not has_no_scale(facts, sublayer)
+                why = "its weights scale what `{}` adds" if scaled else "what `{}` adds grows with the stream"
                 return Unknown(why.format(sublayer.name), (sublayer.output,))
     return None
+
+
+def has_no_scale(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether no weight scales what a branch adds: it has none, or all of them are divided out."""
+    analysis = facts.analysis(sublayer)
+    return not isinstance(analysis, Unknown) and all(d.output == 0.0 for d in analysis.degrees.groups)
 
 
 def stands_once(stream: Stream, kind: Kind) -> bool:
@@ -167,11 +175,11 @@ def stands_once(stream: Stream, kind: Kind) -> bool:
     return stream.depth >= SEVERAL and kind.layers in (((0, 0),), ((stream.depth - 1, stream.depth - 1),))
 
 
-def _adds_once(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> bool:
-    """Whether a branch adds something of finite size, once: how large that is does not depend on the depth."""
+def _adds_no_more(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> bool:
+    """Whether a branch adds something of finite size, once, or made of the first state alone: how large that is does not depend on the depth."""
     bounds = _bounds(facts, sublayer)
     finite = not isinstance(bounds, Unknown) and isinstance(bounds.magnitude, Expr)
-    return finite and stands_once(stream, kind)
+    return finite and (stands_once(stream, kind) or not reads_grown_state(facts, stream, kind, sublayer))
 
 
 def rests_on_once(facts: Facts, stream: Stream) -> bool:
@@ -297,7 +305,7 @@ def _of_sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -
     yield _step(facts, stream, sublayer, claim("step_bound", "start"))
     recursion = facts.recursion(stream)
     if softmax is True:
-        yield _logit_rms(facts, recursion, sublayer, claim("logit_rms", "start"))
+        yield _logit_rms(facts, recursion, kind, sublayer, claim("logit_rms", "start"))
     analysis = facts.analysis(sublayer)
     for degree in () if isinstance(analysis, Unknown) else analysis.degrees.groups:
         yield replace(claim("degree"), value=degree.predicted, group=degree.group, reason=degree.status)
@@ -376,11 +384,10 @@ def start_values(facts: Facts, bounds: BranchBounds) -> dict[str, float] | Unkno
     return values
 
 
-def _logit_rms(facts: Facts, recursion: Recursion | Unknown, sublayer: Sublayer, claim: Claim) -> Claim:
+def _logit_rms(facts: Facts, recursion: Recursion | Unknown, kind: Kind, sublayer: Sublayer, claim: Claim) -> Claim:
     if isinstance(recursion, Unknown):
         return _unknown(facts, claim, recursion)
-    table = getattr(recursion, "logit_rms", None) or {}
-    found = table.get(sublayer.name)
+    found = recursion.logits_in(sublayer.name, kind.layers)
     if found is None:
         return _unknown(facts, claim, Unknown("the recursion does not cover its logits", (sublayer.output,)))
     return replace(claim, value=float(found[0]), high=float(max(found)))
@@ -557,6 +564,7 @@ def _unknown(facts: Facts, claim: Claim, why: Unknown) -> Claim:
 
 
 __all__ = [
-    "claims_of", "gradient_law", "growth", "is_held", "logits_bounded", "output_bounded", "rests_on_once", "rising", "size_later", "softmax_in",
+    "claims_of", "gradient_law", "growth", "has_no_scale", "is_held",
+    "logits_bounded", "output_bounded", "rests_on_once", "rising", "size_later", "softmax_in",
     "stands_once", "survives",
 ]  # fmt: skip

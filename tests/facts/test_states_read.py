@@ -1,0 +1,102 @@
+"""Branches that read nothing of the stream but what stood before the first block, branches that no weight scales, and logits that differ by layer."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import screen
+from screen.report.schema import Report
+
+D, DEPTH = 32, 10
+
+
+def example_inputs() -> tuple[Tensor]:
+    return (torch.randn(1, 8, D),)
+
+
+def line() -> nn.Linear:
+    made = nn.Linear(D, D, bias=False)
+    nn.init.normal_(made.weight, std=D**-0.5)
+    return made
+
+
+class Attention(nn.Module):
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale, self.norm = scale, nn.LayerNorm(D)
+        self.q, self.k, self.v, self.out = (line() for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x) * self.scale
+        return self.out(F.scaled_dot_product_attention(self.q(h), self.k(h), self.v(h)))
+
+
+class Softer(nn.Module):
+    """Each layer reads half as much as the one before it: its logits are a quarter as large."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Attention(0.5**n) for n in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
+class Again(nn.Module):
+    """A net of what came in is added behind every layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nets = nn.ModuleList(nn.Sequential(nn.LayerNorm(D), line(), nn.GELU(), line()) for _ in range(DEPTH))
+        self.maps = nn.ModuleList(nn.Sequential(line(), nn.ReLU(), line()) for _ in range(DEPTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = x
+        for net, again in zip(self.nets, self.maps, strict=True):
+            x = x + net(x)
+            x = x + again(first)
+        return x
+
+
+class Turned(nn.Module):
+    """A part of the stream in the direction that a map points to is added: no weight makes it larger."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.way = nn.LayerNorm(D), line()
+
+    def forward(self, x: Tensor) -> Tensor:
+        way = F.normalize(self.way(self.norm(x)), dim=-1)
+        return x + 0.5 * way * (way * x).sum(-1, keepdim=True)
+
+
+def report(name: str, depth: int | None = None) -> Report:
+    return screen.check(f"{__file__}::{name}", depth=depth, isolate=False)
+
+
+def messages(found: Report, code: str) -> list[str]:
+    return [f.message for f in found.findings if f.code == code]
+
+
+def test_logits_are_those_of_their_own_layer() -> None:
+    sizes = [c.value for c in report("Softer").claims if c.claim == "logit_rms"]
+    assert [math.log2(s) for s in sizes if isinstance(s, float)] == pytest.approx([0.0, -2.0, -4.0, -6.0], abs=0.05)
+
+
+def test_what_is_made_of_the_first_state_does_not_grow_with_the_stream() -> None:
+    found = report("Again")
+    assert next(c.value for c in found.claims if c.claim == "growth" and c.weights == "fixed") == "linear"
+    assert not any("grows with the stream" in m for m in messages(found, "R201"))
+
+
+def test_a_branch_that_no_weight_scales_is_not_unbounded_in_its_weights() -> None:
+    found = report("Turned", 12)
+    assert messages(found, "R201") and not any("in its weights" in m for m in messages(found, "R201"))
+    assert not any("its weights scale" in c.reason for c in found.claims if c.claim == "growth")
