@@ -31,7 +31,11 @@ class Block(nn.Module):
         return CARRIED + self.down(F.gelu(self.up(self.n2(CARRIED))))
 """
 HOLDS = (Example("each sublayer reads the one before it", BLOCK.replace("CARRIED", "h")),)
-VIOLATES = (Example("the second sublayer goes on with the block's input", BLOCK.replace("CARRIED", "x")),)
+THROWN = BLOCK.replace("h = x + self.mix(self.n1(x))", "h = x + self.mix(self.n1(x))\n        self.n2(h)").replace("self.n2(CARRIED)", "self.n1(h)")
+VIOLATES = (
+    Example("the second sublayer goes on with the block's input", BLOCK.replace("CARRIED", "x")),
+    Example("the result of a norm is thrown away", THROWN.replace("CARRIED", "h")),
+)
 FAILS = """
 class Model(nn.Module):
     def __init__(self):
@@ -55,14 +59,16 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
         return (Outcome("cannot_tell", f"Whether every result is used is unknown: {why}."),)
     alive, end = used(graph), max((stream.states[-1] for stream in facts.streams), default=len(graph.nodes))
     lost: dict[str, int] = {}
+    norms = {norm.node for norm in facts.norms}
     for node in graph.nodes[:end]:
-        if node.index not in alive and CLASSES.get(node.op) in WEIGHTED and any(graph.nodes[i].op == "parameter" for i in node.inputs):
+        maps = CLASSES.get(node.op) in WEIGHTED or not norms.isdisjoint((node.index, *node.inputs))
+        if node.index not in alive and maps and any(graph.nodes[i].op == "parameter" for i in node.inputs):
             lost.setdefault(_whole(facts, node.index, alive), node.index)
     found = []
     for path, first in lost.items():
         message = f"`{path}` runs, and no output of the model depends on what it computes: its weights get no gradient."
         found.append(Outcome("violated", message, Site(place=replace(place_of(facts, first), module=path)), remedy=REMEDY))
-    return tuple(found) or (Outcome("holds", "whatever weights compute reaches an output."),)
+    return tuple(found) or (Outcome("holds", "what every map and norm with weights makes reaches an output."),)
 
 
 def _whole(facts: Facts, node: int, alive: frozenset[int]) -> str:
