@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from screen.facts.advice import steadier, unnormed
 from screen.facts.claims.claim import ClaimKind
 from screen.facts.operator import StreamOperator
 from screen.facts.output_map import last_map
@@ -145,17 +146,16 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
     ratio, apart = number_of(facts, stream, "gradient_ratio"), number_of(facts, stream, "one_minus_cos")
     how = basis_of(facts, stream, "gradient_ratio")
     law = facts.claims.of("gradient_law", "start", stream.name).known
+    remedy, tries = steadier(facts, stream)
     if isinstance(ratio, float) and not 1 / STARVED <= ratio <= STARVED:
         message = f"`{stream.name}`: at the start the first block gets {ratio:.3g} times the gradient of the last one, over {depth} blocks."
-        remedy = "a norm on the branch's input, or on queries and keys; or smaller initial weights"
-        return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy)
+        return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
     if law == "exponential" and isinstance(ratio, float) and 1 / STEEP <= ratio <= STEEP and (found := _multiplies(facts, stream)) is not None:
         return found
     if law == "exponential":
         shown = f"first over last gradient {ratio:.3g}" if isinstance(ratio, float) else "the ratio leaves the range of floats"
         message = f"`{stream.name}`: at the recorded initialisation gradients are exponential in depth, {shown} at {depth} blocks."
-        remedy = "a norm on queries and keys, or on the branch's input; or smaller initial weights"
-        return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy)
+        return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
     if isinstance(apart, float) and apart < COLLAPSED:
         message = f"`{stream.name}`: at the start 1 − cos between tokens is {apart:.2g} after {depth} blocks: tokens are nearly the same."
         return Outcome(
@@ -166,13 +166,13 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
             THEOREM,
             numbers=numbers,
             remedy="smaller initial weights, or norms inside the branches",
+            tries=("norms-before",) if unnormed(facts, stream) else (),
         )
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, float) and grown > STARVED:
         message = f"`{stream.name}`: at the start it grows {grown:.3g} times over {depth} blocks, and so do gradients on their way back."
-        return Outcome(
-            "violated", message, site, basis_of(facts, stream, "rms_ratio"), THEOREM, numbers=numbers, remedy="a norm on the branch's input or output"
-        )
+        basis = basis_of(facts, stream, "rms_ratio")
+        return Outcome("violated", message, site, basis, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
     return None
 
 
@@ -316,9 +316,8 @@ def _raw(facts: Facts, stream: Stream, raw: list[tuple[int, Sublayer]]) -> Outco
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, float) and grown > EXPLOSIVE:
         message = f"{what}: at the recorded initialisation it grows {grown:.3g} times over {facts.depth(stream)} blocks, and so do gradients."
-        return Outcome(
-            "violated", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, remedy="a norm on the branch's input or output"
-        )
+        remedy, tries = steadier(facts, stream)
+        return Outcome("violated", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, remedy=remedy, tries=tries)
     if isinstance(ratio, float):
         message = f"{what}; at the start first over last gradient is {ratio:.3g} at {facts.depth(stream)} blocks, which larger weights would change."
         return Outcome("conditional", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, condition=condition)

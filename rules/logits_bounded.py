@@ -12,6 +12,7 @@ Source: Dehghani et al. 2023, section 2; Wortsman et al. 2023; Emadi, theorem 5.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from screen.facts.advice import ONE_KEY, logit_growth, qk_norm_code
 from screen.facts.queries import are_logits_bounded, do_logits_stay, growth_of, has_softmax, reads_grown_state, starts_at_zero
@@ -62,7 +63,7 @@ BOUND = "|logit| ≤ B̄²·‖W_Q‖·‖W_K‖/√d_h, with B̄ the largest no
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer that holds a softmax, or may hold one; one for a softmax that stands in none."""
     sites = [s for s in each_sublayer(facts) if has_softmax(facts, s[2]) is not False]
-    outcomes = [_judge(facts, *site) for site in sites]
+    outcomes = [replace(_judge(facts, *site), tries=() if _single(facts, site[2]) else ("qk-norm",)) for site in sites]
     if not outcomes and (beyond := _outside(facts)) is not None:
         outcomes.append(beyond)
     return or_not_applicable(outcomes, "no values are weighed by a softmax over logits.")

@@ -50,6 +50,7 @@ HOLDS = (Example("a norm on the input of every branch", _block("self.norm(x)", L
 VIOLATES = (Example("no norm, and large weights", _block("x", LARGE)),)
 CANNOT_TELL = (Example("no norm, and weights that nothing fills", _block("x", "linear.weight = nn.Parameter(torch.empty(linear.weight.shape))")),)
 
+REMEDY = "a norm on the branch's input, or on queries and keys"
 THEOREM = "|logit| grows as ‖x_l‖²·‖W_Q‖·‖W_K‖/√d_h where the branch reads the stream itself"
 
 
@@ -77,5 +78,5 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     basis = basis_of(facts, stream, "rms_ratio")
     what = f"{name}: its logits are made of a stream that nothing bounds for them, which grows {grown:.3g} times at the recorded initialisation."
     if grown > EXPLOSIVE:
-        return Outcome("violated", what, site, basis, THEOREM, numbers=numbers, remedy="a norm on the branch's input, or on queries and keys")
+        return Outcome("violated", what, site, basis, THEOREM, numbers=numbers, remedy=REMEDY, tries=("norms-before", "qk-norm"))
     return Outcome("conditional", what, site, basis, THEOREM, numbers=numbers, condition="bounded-logits")

@@ -65,10 +65,12 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return _bounded(facts, sublayer, name, site)
     grows = grows_with_stream(facts, sublayer) and reads_grown_state(facts, stream, kind, sublayer)
     if grows and not starts_at_zero(sublayer) and not _is_held(facts, stream):
-        free = "" if has_no_scale(facts, sublayer) else "is unbounded in its weights and "
-        message = f"{name}: nothing bounds what the branch reads or adds; it {free}grows with the stream."
+        weighted = not has_no_scale(facts, sublayer)
+        grows_in = "is unbounded in its weights and grows with the stream" if weighted else "has no weights and grows with the stream"
+        message = f"{name}: nothing bounds what the branch reads or adds; it {grows_in}."
         remedy = f"`x = x + f(norm(x))` with `norm = {norm_code(stream)}`, or that norm on the branch's output"
-        return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, condition="bounded-weights")
+        condition = "bounded-weights" if weighted else "declared-structure"
+        return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, tries=("norms-before", "norms-behind"), condition=condition)
     return _unbounded(facts, stream, sublayer, name, site)
 
 

@@ -12,6 +12,7 @@ Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq
 
 from __future__ import annotations
 
+from screen.facts.advice import steadier, unnormed
 from screen.facts.queries import MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, normed_total, unproven
 from screen.rule import Example, Facts, Number, Outcome, Result, Rule, Stream, Unknown, at, blame, or_not_applicable, scaled
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
@@ -134,7 +135,8 @@ def _measured(facts: Facts, stream: Stream) -> Outcome:
     message = (
         f"`{stream.name}` grows {grown} over {facts.depth(stream)} blocks at its start, as fast in the second half as in the first: exponentially."
     )
-    return Outcome("violated", message, at(stream, None, stream.kinds[0].sublayers[0]), "measured", remedy="a norm on each branch's input or output")
+    remedy = "a norm on each branch's input or output" if unnormed(facts, stream) else steadier(facts, stream)[0]
+    return Outcome("violated", message, at(stream, None, stream.kinds[0].sublayers[0]), "measured", remedy=remedy)
 
 
 def _unknown(facts: Facts, stream: Stream, why: Unknown) -> Outcome:

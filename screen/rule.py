@@ -109,6 +109,9 @@ class Outcome:
     numbers: tuple[tuple[str, Number], ...] = ()
     remedy: str = ""
     """An option, not yet tried on the rewritten graph. Code stands in backticks, with the numbers of this model where the facts hold them."""
+    tries: tuple[str, ...] | None = None
+    """Ids of the changes (`screen.changes`) that do what the remedy says, one for each of its alternatives that can be made on a graph; None: those
+    of the rule, whatever the remedy is."""
     condition: str = ""
     """Of a `conditional` outcome, the id of what has to hold in training (`screen.verdict.conditions`)."""
     plain: str = ""

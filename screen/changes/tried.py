@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from screen.changes import norms, scales
 from screen.errors import swallowed
@@ -48,7 +49,7 @@ class Change:
     words: str
     """What it is, as the beginning of a line."""
     codes: tuple[str, ...]
-    """Rules whose findings propose it."""
+    """Rules whose findings propose it, where they do not say themselves what does what they propose."""
     make: Callable[[Facts], Edit]
 
 
@@ -69,6 +70,10 @@ class Tried:
     """One change, and what screening the changed graph gave under the same recipe."""
 
     change: Change
+    codes: tuple[str, ...]
+    """Rules whose findings propose it."""
+    remedies: tuple[str, ...]
+    """In the words of these findings."""
     verdict: VerdictName
     closes: tuple[ChannelId, ...]
     """Channels that fail, or may, and no longer do."""
@@ -88,13 +93,13 @@ def tried(
 ) -> tuple[Tried, ...]:
     """What the changes bring that the gravest findings propose, in their order. None where a statement about the model was refuted: of the changed
     one it could not be."""
-    changes = proposed(run)[:MOST]
+    changes = dict(islice(proposed(run).items(), MOST))
     if facts.claims.refuted or facts.graph.failure is not None or not changes:
         return ()
     plain = replace(facts, claims=claims_of(facts))
     derived = fold(plain, run_rules(plain), info, recipe, depth_assumed=depth_assumed)
     found = []
-    for change in changes:
+    for change, findings in changes.items():
         try:
             edited = change.make(facts).graph()
             if edited == facts.graph:
@@ -110,16 +115,21 @@ def tried(
             continue
         rates = _kappas(facts) == _kappas(changed) and verdict.limits == derived.limits
         told = tuple(c for c in CHANNELS if is_told(_grades(c, verdict, derived, after), _known(c, facts, plain, changed)))
-        found.append(_compared(change, verdict, after, told, rates=rates))
+        found.append(_compared(change, findings, verdict, after, told, rates=rates))
     return tuple(found)
 
 
-def proposed(run: RuleRun) -> tuple[Change, ...]:
-    """The changes that findings with a remedy propose: what is violated first, notes only where there is nothing else."""
+def proposed(run: RuleRun) -> dict[Change, list[Finding]]:
+    """The changes that findings with a remedy propose, each with these: what is violated first, notes only where there is nothing else."""
     open_ = [f for f in run.findings if f.outcome.remedy and f.outcome.result in ("violated", "conditional")]
     grave = [f for f in open_ if f.rule.severity != "note"] or open_
-    codes = dict.fromkeys(f.rule.code for f in sorted(grave, key=_gravity))
-    return tuple(dict.fromkeys(change for code in codes for change in CHANGES if code in change.codes))
+    found: dict[Change, list[Finding]] = {}
+    for finding in sorted(grave, key=_gravity):
+        tries = finding.outcome.tries
+        for change in CHANGES:
+            if finding.rule.code in change.codes if tries is None else change.id in tries:
+                found.setdefault(change, []).append(finding)
+    return found
 
 
 def _gravity(finding: Finding) -> tuple[int, int]:
@@ -156,11 +166,13 @@ def is_told(grades: Iterable[int], known: Iterable[Known]) -> bool:
     return after == seen or (after_of <= derived_of if after == OPEN else derived_of <= after_of)
 
 
-def _compared(change: Change, before: Verdict, after: Verdict, told: tuple[ChannelId, ...], *, rates: bool) -> Tried:
+def _compared(change: Change, findings: list[Finding], before: Verdict, after: Verdict, told: tuple[ChannelId, ...], *, rates: bool) -> Tried:
     """The verdict of the changed graph is told where all of its channels are."""
     states = [(c, old, new) for c in told for old, new in [_grades(c, before, after)]]
     return Tried(
         change,
+        tuple(dict.fromkeys(f.rule.code for f in findings)),
+        tuple(dict.fromkeys(f.outcome.remedy for f in findings)),
         after.verdict if len(told) == len(CHANNELS) else before.verdict,
         closes=tuple(c for c, old, new in states if new == CLOSED < old),
         eases=tuple(c for c, old, new in states if CLOSED < new < old),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.queries import branches, claim_of
+from screen.facts.queries import MODEST, branches, claim_of, gain_of, has_softmax, is_input_bounded
 from screen.facts.record import Facts
 from screen.graph import Graph
 from screen.structure.logits import FUSED, compared
@@ -15,7 +15,32 @@ from screen.theorems.depth_scale import deepnorm
 ONE_KEY = 50.0
 """Root mean square of logits at which a softmax holds on one key, however many there are: Gaussian logits do so from √(2·ln n) on, 3.9 for 2,048 keys
 and 6.4 for 10⁹ (random energy model, Derrida 1981). Our own choice, far beyond both."""
+ONCE = "skips that carry the stream on once, by a multiplier of 1"
 MODULES = {"layernorm": "nn.LayerNorm", "rmsnorm": "nn.RMSNorm"}
+
+
+def unnormed(facts: Facts, stream: Stream) -> list[Sublayer]:
+    """Branches that read the stream without a norm, and are not bounded however large it is."""
+    return [s for k in stream.kinds for s in k.sublayers if "A" not in s.positions and is_input_bounded(facts, s) is not True]
+
+
+def steadier(facts: Facts, stream: Stream) -> tuple[str, tuple[str, ...]]:
+    """(what may bring the gradients of the first block and the last one nearer to each other, the changes that are one of it); empty where nothing
+    of it is left to do. What skips multiply over the whole depth is left as it is by norms in branches, and by how weights start; a branch without
+    weights that reads the stream itself is a part of that. Smaller weights make all gradients alike where nothing else multiplies the stream."""
+    raw, gain = unnormed(facts, stream), gain_of(facts, stream)
+    bare = [s for s in raw if s.m.maps == 0]
+    if isinstance(gain, float) and not 1 / MODEST <= gain <= MODEST:
+        return ("a norm on the input of a branch that has no weights", ("norms-before",)) if bare and gain > 1 else (ONCE, ())
+    options = {"a norm on the branch's input": "norms-before"} if raw else {}
+    if any(has_softmax(facts, s) is True and s.qk_norm == "none" for s in raw):
+        options["on queries and keys"] = "qk-norm"
+    said = [", or ".join(options)] if options else []
+    subs = [s for k in stream.kinds for s in k.sublayers]
+    scaled = any(s.m.maps != 0 and ("B" not in s.positions or has_softmax(facts, s) is True) for s in subs)
+    if isinstance(gain, float) and not bare and scaled:
+        said.append("smaller initial weights")
+    return "; or ".join(said), tuple(options.values())
 
 
 def norm_code(stream: Stream) -> str:
@@ -102,4 +127,6 @@ def _short(parameter: str) -> str:
     return ".".join(words[-2:] if words[-1].isdigit() else words[-1:])
 
 
-__all__ = ["ONE_KEY", "deepnorm_code", "depth_scaled", "head_width", "last_map", "logit_growth", "norm_code", "qk_norm_code"]
+__all__ = [
+    "ONCE", "ONE_KEY", "deepnorm_code", "depth_scaled", "head_width", "last_map", "logit_growth", "norm_code", "qk_norm_code", "steadier", "unnormed",
+]  # fmt: skip

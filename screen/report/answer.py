@@ -22,6 +22,8 @@ MOST = 3
 """Changes that are shown."""
 ALIKE = 1.15
 """Ratio of two learning rates up to which they are the same: they are estimated to no more than two digits."""
+ALTERNATIVE = " or "
+"""What an option of several has between them: which of them was tried is said."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Change:
     codes: tuple[str, ...]
     gains: tuple[str, ...] = ()
     """What screening the changed graph gave, for each part of the option that could be tried."""
+    tried: tuple[ChangePart, ...] = ()
+    """These parts."""
 
 
 @dataclass(frozen=True)
@@ -177,21 +181,21 @@ def _changes(report: Report) -> tuple[Change, ...]:
     for f in grave or open_:
         found.setdefault(f.remedy, []).append(f)
     tried = [(same[0], _change(report, what, same)) for what, same in found.items()]
-    changes = [pair for pair in tried if not _only_worse(report, pair[1])]
-    changes.sort(key=lambda pair: (groups.gravity(pair[0]), *_rank(report, pair[1])))
+    changes = [pair for pair in tried if not _only_worse(pair[1])]
+    changes.sort(key=lambda pair: (groups.gravity(pair[0]), *_rank(pair[1])))
     return tuple(change for _, change in changes[:MOST])
 
 
-def _only_worse(report: Report, change: Change) -> bool:
+def _only_worse(change: Change) -> bool:
     """Whether screening the changed graph found all that could be tried of a change to worsen something, and to help nothing."""
-    tried = [c for c in report.changes if set(change.codes) & set(c.codes)]
-    return bool(tried) and all((c.opens or _ratio(c) <= 1 / ALIKE) and not c.closes and not c.eases and _ratio(c) < ALIKE for c in tried)
+    return bool(change.tried) and all(
+        (c.opens or _ratio(c) <= 1 / ALIKE) and not c.closes and not c.eases and _ratio(c) < ALIKE for c in change.tried
+    )
 
 
-def _rank(report: Report, change: Change) -> tuple[int, float]:
+def _rank(change: Change) -> tuple[int, float]:
     """Of changes that are aimed at findings of one gravity, those first that help most channels, and then the learning rate."""
-    tried = [c for c in report.changes if set(change.codes) & set(c.codes)]
-    found = [(len(c.opens) - 2 * len(c.closes) - len(c.eases), -math.log(_ratio(c))) for c in tried]
+    found = [(len(c.opens) - 2 * len(c.closes) - len(c.eases), -math.log(_ratio(c))) for c in change.tried]
     return min(found, default=(0, 0.0))
 
 
@@ -211,11 +215,12 @@ def _change(report: Report, what: str, same: list[FindingPart]) -> Change:
     shown = tuple(f"{file}:{', '.join(numbers)}".rstrip(":") for file, numbers in places.items())
     against = dict.fromkeys(words.RISKS[f.channel] for f in same if f.channel)
     codes = tuple(dict.fromkeys(f.code for f in same))
-    tried = [c for c in report.changes if set(codes) & set(c.codes)]
+    tried = tuple(c for c in report.changes if set(codes) & set(c.codes) and what in c.remedies)
     aims: set[str] = {f.channel for f in same if f.channel}
     nothing = _nothing(report, what, aims)
-    gains = tuple(f"{f'{c.what}: ' if len(tried) > 1 else ''}{_gain(report, c, aims) or nothing}" for c in tried)
-    return Change(_left(report, what), shown, ", ".join(against), codes, gains)
+    left = _left(report, what)
+    gains = tuple(f"{f'{c.what}: ' if len(tried) > 1 or ALTERNATIVE in left else ''}{_gain(report, c, aims) or nothing}" for c in tried)
+    return Change(left, shown, ", ".join(against), codes, gains, tried)
 
 
 def _left(report: Report, what: str) -> str:

@@ -239,7 +239,8 @@ def _finding(finding: Finding, root: str) -> schema.FindingPart:
 def _change(tried: Tried) -> schema.ChangePart:
     change, before, after = tried.change, tried.before, tried.after
     return schema.ChangePart(
-        id=change.id, what=change.words, codes=list(change.codes), verdict=tried.verdict, closes=list(tried.closes), eases=list(tried.eases),
+        id=change.id, what=change.words, codes=list(tried.codes), remedies=list(tried.remedies), verdict=tried.verdict,
+        closes=list(tried.closes), eases=list(tried.eases),
         opens=list(tried.opens), untold=list(tried.untold), lr_before=None if before is None else rate(before.value),
         lr_after=None if after is None else rate(after.value),
     )  # fmt: skip

@@ -281,6 +281,8 @@ class ChangePart(Part):
     what: str
     codes: list[str]
     """Rules whose findings propose it."""
+    remedies: list[str] = Field(default_factory=list)
+    """In the words of these findings, one of whose alternatives it is."""
     verdict: VerdictName
     closes: list[str] = Field(default_factory=list)
     eases: list[str] = Field(default_factory=list)

@@ -86,7 +86,8 @@ def test_what_a_measurement_closed_is_not_worsened_by_what_is_not_measured() -> 
 
 def test_that_a_change_is_not_told_is_said_where_it_is_meant_for_that() -> None:
     found = report(Larger)
-    change = found.changes[0].model_copy(update={"codes": ["D202"], "closes": [], "lr_after": found.changes[0].lr_before})
+    before = found.changes[0].lr_before
+    change = found.changes[0].model_copy(update={"closes": [], "lr_after": before, "codes": ["D202"], "remedies": [f.remedy for f in found.findings]})
     said = [gain for c in answer(found.model_copy(update={"changes": [change]})).changes for gain in c.gains]
     assert set(said) == {"what it does to gradients over depth is not told without a measurement"}
 

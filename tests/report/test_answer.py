@@ -199,10 +199,11 @@ def test_a_z_loss_is_there_or_not() -> None:
 def test_what_a_change_brings_stands_under_it() -> None:
     report = report_of(h.pre())
     what = "norms on queries and keys"
-    tried = ChangePart(id="qk-norm", what=what, codes=["L201"], verdict="conditional", closes=["L"], lr_before=1e-3, lr_after=4e-3)
+    option = next(f.remedy for f in report.findings if f.code == "L201" and f.remedy)
+    tried = ChangePart(id="qk-norm", what=what, codes=["L201"], remedies=[option], verdict="conditional", closes=["L"], lr_before=1e-3, lr_after=4e-3)
     said = answer(report.model_copy(update={"changes": [tried]})).changes
     assert said[0].codes == ("L201",)  # what helps comes first among findings of one gravity
-    assert said[0].gains == ("keeps attention logits in check; learning rate up to about 1e-3 → 4e-3",) and not said[1].gains
+    assert said[0].gains == (f"{what}: keeps attention logits in check; learning rate up to about 1e-3 → 4e-3",) and not said[1].gains
     worse = tried.model_copy(update={"closes": [], "opens": ["I"], "lr_after": None, "verdict": "unstable"})
     said = answer(report.model_copy(update={"changes": [worse, tried]})).changes
     worst = f"{what}: worsens scales at the start; learning rate up to about 1e-3 → none is expected to train; verdict unstable"
@@ -212,15 +213,15 @@ def test_what_a_change_brings_stands_under_it() -> None:
     assert not any("L201" in c.codes for c in answer(report.model_copy(update={"changes": [costs]})).changes)
     rescued = tried.model_copy(update={"closes": [], "lr_before": None})
     said = answer(report.model_copy(update={"changes": [rescued]})).changes
-    assert said[0].gains == ("learning rate up to about 4e-3, where none was found without it",)
+    assert said[0].gains == (f"{what}: learning rate up to about 4e-3, where none was found without it",)
     idle = tried.model_copy(update={"closes": [], "lr_after": 1.1e-3})
     shown = report.model_copy(update={"changes": [idle]})
-    nothing = "the finding goes, and nothing else that is judged here changes"
+    nothing = f"{what}: the finding goes, and nothing else that is judged here changes"
     assert f"predicted: {nothing}" in render(shown, "text")
     assert f"*Predicted:* {nothing}" in render(shown, "markdown") and f"predicted: {nothing}" in render(shown, "html")
     first = next(f for f in shown.findings if f.code == "L201" and f.remedy)
     two = shown.model_copy(update={"findings": [*shown.findings, first.model_copy(update={"message": "another", "remedy": "another"})]})
-    assert answer(two).changes[0].gains == ("alone it changes nothing that is judged here: other findings on attention logits stay",)
+    assert answer(two).changes[0].gains == (f"{what}: alone it changes nothing that is judged here: other findings on attention logits stay",)
 
 
 def test_what_the_recipe_does_already_is_no_option() -> None:
