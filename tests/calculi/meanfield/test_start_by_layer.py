@@ -78,3 +78,32 @@ def test_each_layer_has_its_own_start(name: str) -> None:
     assert isinstance(claims["gradient_ratio"], float) and isinstance(claims["rms_ratio"], float)
     assert math.sqrt(sum(rms) / 4) == pytest.approx(1.0 if name == "post" else 2.0, rel=0.15)
     assert next(c for c in report.channels if c.id == "D").state == ("closed" if name == "pre" else "conditional")
+
+
+class Divided(nn.Module):
+    """Pre-norm whose norms are divided by the root of the layer's number (LayerNorm scaling): logits start at 1 over it."""
+
+    class One(Block):
+        def forward(self, x: Tensor) -> Tensor:
+            one, two = self.norms
+            x = x + self.attend(one(x) * self.scale)
+            return x + self.down(F.relu(self.up(two(x) * self.scale)))  # type: ignore[no-any-return]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(self.One(1, False) for _ in range(DEPTH))
+        for n, block in enumerate(self.blocks, 1):
+            block.scale = n**-0.5
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_logits_of_blocks_that_differ_in_a_number_are_their_own() -> None:
+    report = screen.check(Divided(), example_inputs=(torch.randn(2, TOKENS, WIDTH),), spot_check=False)
+    found = [c.value for c in report.claims if c.claim == "logit_rms"]
+    assert found == pytest.approx([1 / n for n in range(1, DEPTH + 1)], rel=1e-3)
+    [said] = [f.message for f in report.findings if f.code == "I202" and f"of layer {DEPTH - 1}:" in f.message]
+    assert "root mean square of 0.1." in said
