@@ -209,10 +209,7 @@ class Host:
             limit = time.monotonic() + PATIENCE
             while True:
                 source, message = self._next(limit)
-                if message is _LATE:  # what it says of this target later must not be taken for what it says of the next
-                    self._end()
-                    return
-                if message is None and source == self._line:
+                if message is _LATE or (message is None and source == self._line):
                     return
                 if isinstance(message, dict) and message["kind"] == "reaped":
                     return

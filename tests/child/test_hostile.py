@@ -279,17 +279,6 @@ ESCAPES = "os.fork() or (os.setsid(), os.fork() and os._exit(0), time.sleep(1000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a process that adopts orphans")
-def test_one_that_is_ended_late_is_not_taken_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Host() as running:
-        assert running.capture(Request(_write(tmp_path, "init", "pass"))).error is None
-        child = running._child
-        with monkeypatch.context() as patch:
-            patch.setattr("screen.child.host.PATIENCE", -1.0)
-            running.capture(Request(_write(tmp_path, "init", "pass")))
-        assert child is not None and child.poll() is not None
-        assert running.capture(Request(_write(tmp_path, "init", "pass"))).error is None
-
-
 def test_a_child_that_was_killed_leaves_nothing_and_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = f"SCREEN_TEST_MARK={tmp_path}"
     monkeypatch.setenv(*mark.split("=", 1))
