@@ -12,12 +12,12 @@ class Mixer(nn.Module):
     def __init__(self):
         super().__init__()
         self.q, self.k, self.v, self.o = (nn.Linear(16, 16, bias=False) for _ in range(4))
-        self.beta = nn.Linear(16, 1)
+        self.beta, self.first = nn.Linear(16, 1), nn.Parameter(0.02 * torch.randn(16, 16))
 
     def forward(self, x):
         q, k, v = self.q(x), F.normalize(self.k(x), dim=-1), self.v(x)
         beta = self.beta(x).sigmoid()
-        state, outs = x.new_zeros(x.shape[0], 16, 16), []
+        state, outs = {start}, []
         for t in range(x.shape[1]):
             {write}
             outs.append(torch.einsum("bij,bj->bi", state, q[:, t]))
@@ -55,8 +55,10 @@ WRITES = {
 
 
 @pytest.mark.parametrize("tokens", [4, 12])
+@pytest.mark.parametrize("start", ["x.new_zeros(x.shape[0], 16, 16)", "self.first.expand(x.shape[0], -1, -1)"])
 @pytest.mark.parametrize("name", WRITES)
-def test_a_state_of_more_tokens_than_blocks_is_inside_its_branch(name: str, tokens: int) -> None:
-    facts = facts_of(Example("model", SOURCE.replace("{write}", WRITES[name]), inputs=(f"x=float32[2,{tokens},16]",)))
+def test_a_state_of_more_tokens_than_blocks_is_inside_its_branch(name: str, start: str, tokens: int) -> None:
+    """From zeros or from a learned state (a layer that is trained at test time)."""
+    facts = facts_of(Example("model", SOURCE.replace("{write}", WRITES[name]).replace("{start}", start), inputs=(f"x=float32[2,{tokens},16]",)))
     assert [(s.depth, s.role == "inner") for s in facts.streams if s.role != "inner"] == [(3, False)]
     assert [k.count for k in facts.streams[0].kinds] == [3]

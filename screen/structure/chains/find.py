@@ -429,18 +429,20 @@ class Chains:
 
     def _is_carried_over_tokens(self, chain: Chain, chosen: Sequence[Chain]) -> bool:
         """Whether no weight is read on the way from the chain's source to its sink, and all of it lies in one branch of a stream: a state that is
-        written token by token has as many adds as the trace has tokens, which may be more than the stream has blocks."""
+        written token by token has as many adds as the trace has tokens, which may be more than the stream has blocks. It starts from the stream, or
+        from a weight or a number that what the branch reads is added to."""
         source, sink = chain.nodes[0], chain.nodes[-1]
+        read = source if self.flow.from_input[source] else chain.adds[0]
         holds = [
             c for c in chosen
             if c is not chain and len(c.adds) >= 2 and source not in c.nodes and any(
-                e.node in c.adds and self.flow.depends(source, e.source) and any(self.flow.depends(o, sink) for o in self.others(e)) for e in c.edges
+                e.node in c.adds and self.flow.depends(read, e.source) and any(self.flow.depends(o, sink) for o in self.others(e)) for e in c.edges
             )
         ]  # fmt: skip
-        nodes = self.flow.graph.nodes
+        nodes, own = self.flow.graph.nodes, set(chain.nodes)  # a weight that the chain itself is multiplied by is none of a branch
         return bool(holds) and not any(
-            any(nodes[i].op == "parameter" or self.flow.trained[i] for i in nodes[n].inputs)
-            for n in range(source + 1, sink + 1) if self.flow.depends(n, source) and self.flow.depends(sink, n)
+            any((nodes[i].op == "parameter" or self.flow.trained[i]) and i != source and not self.flow.depends(i, source) for i in nodes[n].inputs)
+            for n in range(source + 1, sink + 1) if n not in own and self.flow.depends(n, source) and self.flow.depends(sink, n)
         )  # fmt: skip
 
     def _adds_in_full(self, chain: Chain) -> int:
