@@ -172,3 +172,30 @@ def test_a_command_line_that_knows_most_names_of_a_configuration(write: Any, tmp
     (b,) = built(write(source + "        if configs.b == 3:\n            self.c = nn.Linear(configs.classes, 1)\n"))
     assert b.model.embed.embedding_dim == 32  # type: ignore[union-attr]
     assert "`configs` is the command line of run.py, which does not tell `classes`" in b.info.notes
+
+
+def test_inputs_are_those_above_the_call_in_dictionaries_too(write: Any) -> None:
+    source = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.map, self.words = nn.Linear(16, 24), nn.Linear(24, 24), nn.Linear(40, 24)
+
+        def forward(self, x, conds):
+            b, c, h, w = x.shape
+            x = x.view(b, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+            x = self.first(x) + self.words(conds["a"][0:b]).mean(1, keepdim=True)
+            return x + self.map(x)
+
+    def helper(x):
+        x = x + 1
+        return x
+
+    if __name__ == "__main__":
+        net = Net()
+        x = torch.randn(1, 4, 20, 48)
+        conds = {"a": torch.randn(8, 32, 40), "b": [torch.ones(2)]}
+        net(x, conds)
+    """
+    (b,) = built(write(source))
+    assert runs(b) == "" and any(note.startswith("its inputs are those of model.py:") for note in b.info.notes)

@@ -105,27 +105,44 @@ def usage(entry: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:
         held = {t.id for n in assigned for t in n.targets if isinstance(t, ast.Name)}
         for call in ast.walk(source.tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in held:
+                near = _above(source.tree, call)
                 try:
-                    args = tuple(_input(a, source) for a in call.args)
-                    kwargs = {k.arg: _input(k.value, source) for k in call.keywords if k.arg}
+                    args = tuple(_input(a, source, near) for a in call.args)
+                    kwargs = {k.arg: _input(k.value, source, near) for k in call.keywords if k.arg}
                 except _Open:
                     continue
                 yield args, kwargs, f"{os.path.basename(source.path)}:{source.first + call.lineno}"
 
 
-def _input(node: ast.expr, source: _Source, deep: int = 0) -> Any:
-    """A tensor made of literals, or a literal. Raises `_Open`."""
+def _above(tree: ast.AST, call: ast.Call) -> dict[str, ast.expr]:
+    """What the statements above a call, in the smallest block around it, give to names."""
+    found: list[ast.stmt] = []
+    for node in ast.walk(tree):
+        body: list[ast.stmt] = own if isinstance(own := getattr(node, "body", None), list) else []
+        for place, statement in enumerate(body):
+            if any(inner is call for inner in ast.walk(statement)):
+                found = body[:place]  # of blocks in one another the inner one comes last
+    return {t.id: n.value for n in found if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+
+
+def _input(node: ast.expr, source: _Source, near: dict[str, ast.expr], deep: int = 0) -> Any:
+    """A tensor made of literals, a literal, or a list or dictionary of such. Raises `_Open`."""
     if isinstance(node, ast.Name) and node.id not in source.names and deep < 4:
         assigned = [n for n in ast.walk(source.tree) if isinstance(n, ast.Assign)]
         given = [n.value for n in assigned if any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)]
         if not given:
             raise _Open
-        return _input(given[-1], source, deep + 1)
+        return _input(near.get(node.id, given[-1]), source, near, deep + 1)
+    if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
+        return {key.value: _input(v, source, near, deep) for key, v in zip(node.keys, node.values, strict=True)}  # type: ignore[union-attr]
+    if isinstance(node, ast.List | ast.Tuple):
+        parts = [_input(value, source, near, deep) for value in node.elts]
+        return parts if isinstance(node, ast.List) else tuple(parts)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return _value(node, source.names, source.options, {})
     name = node.func.attr
     if name in _MOVED | {"long", "bool"}:
-        value = _input(node.func.value, source, deep)
+        value = _input(node.func.value, source, near, deep)
         return value.to(torch.long if name == "long" else torch.bool) if isinstance(value, Tensor) and name in ("long", "bool") else value
     if name not in _MADE or ast.unparse(node.func.value) != "torch":
         raise _Open
