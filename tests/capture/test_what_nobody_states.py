@@ -104,3 +104,17 @@ def test_what_an_author_has_without_a_kernel_takes_its_place(write: Any) -> None
     """
     (b,) = built(write(source))
     assert runs(b) == "" and any(note.startswith("its `else` did, line ") for note in b.info.notes)
+
+
+@pytest.mark.parametrize("line", ["from a_package_that_is_not_there import Words", "Words = open('words-that-are-not-there').read()"])
+def test_a_part_stands_for_no_whole_that_says_what_to_give(write: Any, line: str) -> None:
+    source = f"{line}\n\nclass Part(Base):\n    pass\n\nclass Whole(Base):\n    def __init__(self):\n        super().__init__()\n"
+    with pytest.raises((ScreenError, ImportError), match="Words"):
+        built(write(source + "        self.words, self.part = Words(), Part()\n"))
+
+
+def test_a_part_without_weights_stands_for_no_whole(write: Any) -> None:
+    source = "class Part(nn.Module):\n    def forward(self, x):\n        return x\n\n"
+    source += "class Whole(Base):\n    def __init__(self):\n        super().__init__()\n"
+    with pytest.raises(AssertionError, match="no table"):
+        built(write(source + "        self.part = Part()\n        assert self is None, 'no table'\n"))

@@ -184,6 +184,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 told[name].settings |= sizes[name]
                 told[name].notes.append(rows.said(sizes[name], free[name]))
     except Exception as error:
+        if isinstance(error, ScreenError | ImportError):  # it says what to give, or to install
+            raise
         given = {name: _of_one(name, entries, settings) for name in entries}
         command = _filed(spec, entries, given, module, reading) if OPTIONAL not in settings and spec.path is not None else ""
         if command:
@@ -196,6 +198,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
         except Exception:  # nor does anything inside of it
             raise error from None
         made = [max(made, key=lambda one: sum(p.numel() for p in one[1][0].parameters()))]
+        if not any(True for _ in made[0][1][0].parameters()):
+            raise error
         refused = [f"not judged: {_why_not(next(iter(failed)), error)}", f"`{made[0][0]}` is the largest of what it contains"]
     bare = [name for name, (model, *_) in made if not any(True for _ in model.parameters())]
     if 0 < len(bare) < len(made):  # a loss, a schedule
