@@ -234,7 +234,7 @@ class UpdatePlan:
     rate: float | None = None
     """Peak learning rate of the recipe."""
     predicted: float | None = None
-    """κ as it is derived (`screen.tolerance`); None where it is not."""
+    """κ as it is derived (`calculi/meanfield/first_update.py`); None where it is not."""
 
 
 UPDATE, CURVATURE = 0.12, 0.26
