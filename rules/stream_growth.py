@@ -132,9 +132,8 @@ def _measured(facts: Facts, stream: Stream) -> Outcome:
     """No law was derived, and on real tensors the stream exploded."""
     ratio = facts.claims.of("rms_ratio", "start", stream.name).measured
     grown = f"{ratio.value:.3g} times" if ratio is not None and isinstance(ratio.value, float) else "beyond the range of floats"
-    message = (
-        f"`{stream.name}` grows {grown} over {facts.depth(stream)} blocks at its start, as fast in the second half as in the first: exponentially."
-    )
+    blocks = f"{facts.depth(stream)} blocks at its start"
+    message = f"`{stream.name}` grows {grown} over {blocks}, no slower in the second half than in the first: exponentially, or faster."
     remedy = "a norm on each branch's input or output" if unnormed(facts, stream) else steadier(facts, stream)[0]
     return Outcome("violated", message, at(stream, None, stream.kinds[0].sublayers[0]), "measured", remedy=remedy)
 

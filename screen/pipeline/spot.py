@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
@@ -388,8 +389,8 @@ def _law(found: FoundStream, first: int) -> str | None:
 
 
 def _ratio(sizes: tuple[float | None, ...], first: int) -> float | None:
-    """Last over first."""
-    if len(sizes) <= first or not sizes[first] or sizes[-1] is None:
+    """Last over first; nothing where a size has left the range of floats."""
+    if len(sizes) <= first or not sizes[first] or sizes[-1] is None or sizes[-1] >= sys.float_info.max:
         return None
     begin = sizes[first]
     return None if begin is None else sizes[-1] / begin
