@@ -33,7 +33,10 @@ class Block(nn.Module):
         x = x + self.mix(self.n1(x))
         return SECOND
 """
-HOLDS = (Example("two pre-norm sublayers", BLOCK.replace("SECOND", "x + self.feed(self.n2(x))")),)
+HOLDS = (
+    Example("two pre-norm sublayers", BLOCK.replace("SECOND", "x + self.feed(self.n2(x))")),
+    Example("a norm on one branch's input and on the other's output", BLOCK.replace("SECOND", "x + self.n2(self.feed(x))")),
+)
 VIOLATES = (
     Example("a pre-norm sublayer and a post-norm one", BLOCK.replace("SECOND", "self.n2(x + self.feed(x))")),
     Example("the second skip starts behind its norm", BLOCK.replace("SECOND", "(h := self.n2(x)) + self.feed(h)")),
@@ -71,6 +74,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind) -> Outcome:
         plain = f"the skip of `{behind[1].name}` in {layers_text(kind)} starts behind its norm: no skip leads past that norm, as in post-norm."
         remedy = "add to the value before the norm: `x = x + f(norm(x))`, and not `x = norm(x); x = x + f(x)`"
         return Outcome("violated", message, at(stream, kind, behind[1]), remedy=remedy, plain=plain)
+    if len({frozenset(s.positions) for s in kind.sublayers}) > 1:
+        message = f"No sublayer of {layers_text(kind)} of `{stream.name}` has its norm on the sum beside one that has it on the branch's input."
+        return Outcome("holds", message, at(stream, kind))
     return Outcome("holds", f"The sublayers of {layers_text(kind)} of `{stream.name}` agree on the side of their norms.", at(stream, kind))
 
 

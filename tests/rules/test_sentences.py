@@ -231,3 +231,16 @@ def test_of_two_norms_the_one_that_the_stream_carries_on_is_kept() -> None:
     source = TIED.replace("x = self.embed(ids)", "x = self.after(self.embed(ids))")
     [outcome] = said("G104", source.replace("RETURN", "return self.norm(x)"))
     assert outcome.remedy.startswith("remove the second")
+
+
+@pytest.mark.parametrize(("body", "agree"), [
+    ("x = x + self.attention(self.one(x)); x = x + self.mlp(self.two(x))", True),
+    ("x = x + self.attention(self.one(x)); x = x + self.two(self.mlp(x))", False),
+    ("x = x + self.attention(self.one(x)); x = x + self.mlp(x)", False),
+])  # fmt: skip
+def test_sublayers_with_unlike_norms_are_not_said_to_agree(body: str, agree: bool) -> None:
+    """Nothing is wrong that G124 asks about, and the norms do not stand on one side."""
+    source = MODELS["pre"].replace("x = x + self.attention(self.one(x))\n        x = x + self.mlp(self.two(x))", body.replace("; ", "\n        "))
+    assert body.split("; ")[1] in source
+    [outcome] = said("G124", source)
+    assert ("agree" in outcome.message) is agree
