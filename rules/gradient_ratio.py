@@ -43,6 +43,7 @@ from screen.facts.queries import (
     nothing_grows,
     number_of,
     program_doubt,
+    shows_when_deeper,
     starts_at_zero,
     streams_in_sequence,
     when_deeper,
@@ -150,9 +151,8 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
     if isinstance(ratio, float) and not 1 / STARVED <= ratio <= STARVED:
         message = f"`{stream.name}`: at the start the first block gets {ratio:.3g} times the gradient of the last one, over {depth} blocks."
         return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
-    if law == "exponential" and isinstance(ratio, float) and 1 / STEEP <= ratio <= STEEP and (found := _multiplies(facts, stream)) is not None:
-        return found
-    if law == "exponential":
+    moderate = _multiplies(facts, stream) if isinstance(ratio, float) and 1 / STEEP <= ratio <= STEEP else None
+    if law == "exponential" and moderate is None:
         shown = f"first over last gradient {ratio:.3g}" if isinstance(ratio, float) else "the ratio leaves the range of floats"
         message = f"`{stream.name}`: at the recorded initialisation gradients are exponential in depth, {shown} at {depth} blocks."
         return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
@@ -173,7 +173,7 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
         message = f"`{stream.name}`: at the start it grows {grown:.3g} times over {depth} blocks, and so do gradients on their way back."
         basis = basis_of(facts, stream, "rms_ratio")
         return Outcome("violated", message, site, basis, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
-    return None
+    return moderate if law == "exponential" else None
 
 
 def _multiplies(facts: Facts, stream: Stream) -> Outcome | None:
@@ -181,8 +181,10 @@ def _multiplies(facts: Facts, stream: Stream) -> Outcome | None:
     if not (sentence := when_deeper(facts, stream)):
         return None
     numbers = (*_numbers(facts, stream), ("gradient_factor_per_block", float(f"{factor_of(facts, stream):.6g}")))
-    remedy = "an identity path of gain 1 beside branches that read a norm of the stream, `x + f(norm(x))`"
     site = at(stream, None, stream.kinds[0].sublayers[0])
+    if not shows_when_deeper(facts, stream):
+        return Outcome("holds", f"`{stream.name}`: {sentence}.", site, "declared", numbers=numbers)
+    remedy = "an identity path of gain 1 beside branches that read a norm of the stream, `x + f(norm(x))`"
     return Outcome("conditional", f"`{stream.name}`: {sentence}.", site, "declared", numbers=numbers, condition="small-gain", remedy=remedy)
 
 

@@ -87,12 +87,15 @@ def number_of(facts: Facts, stream: Stream, claim: ClaimKind) -> float | Unknown
 
 
 def factor_of(facts: Facts, stream: Stream) -> float | None:
-    """What each block multiplies gradients by on their way back, once that has settled; None where that shows little at `DEEPER` times the depth, or
-    is not known."""
+    """What each block multiplies gradients by on their way back, once that has settled; None where it does not, or is not known."""
     found = facts.recursion(stream)
-    if isinstance(found, Unknown) or isinstance(found.far, Unknown) or found.far.law != "steady" or found.far.factor <= 0:
-        return None
-    return found.far.factor if abs(math.log(found.far.factor)) * DEEPER * found.depth > math.log(FLAT) else None
+    return None if isinstance(found, Unknown) or isinstance(found.far, Unknown) or not found.far.multiplies else found.far.factor
+
+
+def shows_when_deeper(facts: Facts, stream: Stream) -> bool:
+    """Whether that makes gradients unlike at `DEEPER` times the depth."""
+    factor = factor_of(facts, stream)
+    return factor is not None and abs(math.log(factor)) * DEEPER * facts.depth(stream) > math.log(FLAT)
 
 
 def when_deeper(facts: Facts, stream: Stream) -> str:
@@ -102,8 +105,8 @@ def when_deeper(facts: Facts, stream: Stream) -> str:
     if factor is None or isinstance(ratio, Unknown) or ratio <= 0:
         return ""
     log = math.log(ratio) + (DEEPER - 1) * depth * math.log(factor)
-    far = f"{math.exp(log):.2g}" if abs(log) < 700 else f"1e{log / math.log(10):.0f}"
-    here = f"first over last, {ratio:.3g} at {depth} blocks, would be about {far} at {DEEPER * depth} of them"
+    far = f"{math.exp(log):.2g}" if abs(log) < 15 else f"1e{log / math.log(10):.0f}"
+    here = f"first over last, {ratio:.3g} at {depth} blocks, would be about {far} at {DEEPER * depth} of them with the same numbers"
     return f"far behind the first blocks each one multiplies gradients by {factor:.4g} on their way back, so that {here}"
 
 

@@ -109,7 +109,7 @@ def again_request(request: Request, facts: Mapping[str, Facts], plain: Mapping[s
 def with_spot(facts: Facts, found: Found) -> Facts:
     """The claims beside what was measured."""
     if not any(s.rms for s in found.streams):
-        claims = tuple(_of_depths(c, found.depths) for c in facts.claims)
+        claims = tuple(_of_depths(facts, c, found.depths) for c in facts.claims)
         return replace(facts, claims=Claims(claims, found.reason or "nothing was measured", False))
     streams = {s.stream: s for s in found.streams}
     compared = [_compared(facts, claim, streams, found.depths) for claim in facts.claims]
@@ -199,29 +199,27 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
         law = _gradient_law(stream.depth, ratio)
         if law is None and _law(found, first) == "exponential" and _keeps_on(_by_blocks(stream, found)):
             law = "exponential"  # of a stream that grows exponentially, at the same rate in both halves
-        multiplied = isinstance(operator, StreamOperator) and operator.carried == "exponential"
-        if law == "flat" and (multiplied or (found.is_linear and not _is_steady(replace(claim, weights="fixed"), found))):
-            law = None  # it may be the beginning of an exponential: the stream is multiplied, or branches grow with it
-        if law == "flat" and not _keeps_size(operator):
-            law = None  # or of one that each block begins anew
+        if law == "flat" and found.is_linear and not _is_steady(replace(claim, weights="fixed"), found):
+            law = None  # it may be the beginning of an exponential: branches grow with the stream
         if law == "flat" and size_later([s or 0.0 for s in found.rms[first:]], stream.depth) > FLAT:
             law = None  # or of a power: the stream goes on growing
         is_product = any(s.multiplies_norm for k in stream.kinds for s in k.sublayers)
-        carried = (_is_carried(facts, stream, found) and _keeps_size(operator)) or _carried_law(stream, found) == "linear"
+        carried = _is_carried(facts, stream, found) or _carried_law(stream, found) == "linear"
         if law is None and ratio is not None and not is_product and carried and _bends(_by_blocks(stream, found)):
             law = "power"
-        deeper = two_depths.gradients(depths)
-        slow = (deeper == "flat" and multiplied) or (deeper in ("flat", "power") and not _keeps_size(operator))  # an exponential may look so
-        if law is None and claim.status == "unknown" and not slow:
-            law = deeper
+        law = _at_any_depth(facts, stream, law)
+        if law is None and claim.status == "unknown" and (law := _at_any_depth(facts, stream, two_depths.gradients(depths))) is not None:
             ratio = two_depths.ratio(depths) if ratio is None else ratio  # of a shorter stack than the one that is derived
         return _of_gradients(claim, ratio, law, facts.claims.of("gradient_ratio", "start", stream.name))
     return claim
 
 
-def _of_depths(claim: Claim, depths: tuple[FoundDepth, ...]) -> Claim:
+def _of_depths(facts: Facts, claim: Claim, depths: tuple[FoundDepth, ...]) -> Claim:
     """A law of gradients that two depths show, of a model too large for everything else."""
-    law = two_depths.gradients(depths) if claim.claim == "gradient_law" and claim.status == "unknown" else None
+    stream = next((s for s in facts.streams if s.name == claim.stream), None)
+    if stream is None or claim.claim != "gradient_law" or claim.status != "unknown":
+        return claim
+    law = _at_any_depth(facts, stream, two_depths.gradients(depths))
     return claim if law is None else replace(claim, status="measured", value=law, measured=Measured(two_depths.ratio(depths), None))
 
 
@@ -450,15 +448,23 @@ def _of_gradients(claim: Claim, ratio: float | None, law: str | None, derived: C
     if claim.status == "unknown":
         return claim if law is None else replace(claim, status="measured", value=law, measured=Measured(ratio, None))
     beside = _of_number(derived, ratio, True).measured
-    if derived.status == "proved" and beside is not None and beside.agrees is not None:
-        return replace(claim, measured=Measured(ratio, beside.agrees))
+    near = derived.status == "proved" and beside is not None and beside.agrees is True
     exploded = not 1 / EXPLODED <= ratio <= EXPLODED
-    return replace(claim, measured=Measured(ratio, (claim.value == "exponential") == exploded or (claim.value == "exponential" and _is_steep(ratio))))
+    if claim.value != "exponential":
+        return replace(claim, measured=Measured(ratio, near or not exploded))
+    if near or _is_steep(ratio):
+        return replace(claim, measured=Measured(ratio, True))
+    told = derived.status == "proved" and isinstance(derived.value, float) and 1 / EXPLODED <= derived.value <= EXPLODED
+    return replace(claim, measured=Measured(ratio, None if told else False))  # one draw of few blocks does not show it
 
 
-def _keeps_size(operator: StreamOperator | Unknown) -> bool:
-    """Whether nothing brings the stream back to one size in each block: no norm stands on it, and it is not scaled down."""
-    return not isinstance(operator, StreamOperator) or (not operator.breaks and operator.carried != "decaying")
+def _at_any_depth(facts: Facts, stream: Stream, law: str | None) -> str | None:
+    """A law that a measurement shows, where it may be one: what is flat or a power at a few depths may be a slow exponential where each block begins
+    anew (a norm stands on the stream, or it is scaled), and is one where a block is derived to go on multiplying gradients."""
+    operator, recursion = facts.operator(stream), facts.recursion(stream)
+    scaled = isinstance(operator, StreamOperator) and (bool(operator.breaks) or operator.carried in ("decaying", "exponential"))
+    multiplies = not isinstance(recursion, Unknown) and not isinstance(recursion.far, Unknown) and recursion.far.multiplies
+    return None if law in ("flat", "power") and (scaled or multiplies) else law
 
 
 def _gradient_law(depth: int, ratio: float | None) -> str | None:

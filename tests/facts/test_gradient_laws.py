@@ -127,6 +127,19 @@ class ForgetsSlowly(Forgets):
     keeps = 0.95
 
 
+class ForgetsHardly(Forgets):
+    """1.005 a block: 3 over 200 blocks, and nothing that 24 of them show."""
+
+    keeps = 0.995
+
+
+class Grows(Gated):
+    """1.01 on the skip: at few blocks a power."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 1.01 * x + self.body(self.first(x))
+
+
 class Normed(Gated):
     """A norm on the stream."""
 
@@ -190,6 +203,17 @@ def test_what_is_told(block: type[nn.Module], law: str | None, channel: str) -> 
 )
 def test_a_law_is_read_off_what_a_block_does_and_not_off_one_depth(block: type[nn.Module], depth: int, law: str | None, channel: str) -> None:
     assert told(block, depth, spot=False) == (law, channel)
+
+
+@pytest.mark.parametrize(("block", "channel"), [(ForgetsHardly, "closed"), (Grows, "conditional")])
+def test_no_law_that_few_blocks_show_is_measured_of_a_stream_that_is_scaled(block: type[nn.Module], channel: str) -> None:
+    assert told(block) == (None, channel)
+
+
+def test_a_closed_channel_says_what_a_block_does() -> None:
+    report = screen.check(f"{__file__}::ForgetsHardly", depth=DEPTH, isolate=False, spot_check=False)
+    [said] = [f.message for f in report.findings if f.code == "D202"]
+    assert "multiplies gradients by 1.005 on their way back" in said and "power of depth" not in said
 
 
 def test_a_law_of_many_blocks_is_not_refuted_by_the_few_that_were_traced() -> None:

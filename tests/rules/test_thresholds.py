@@ -14,10 +14,11 @@ import torch.nn.functional as F
 from screen.calculi.bounds.expr import num
 from screen.calculi.degrees import _walked
 from screen.calculi.meanfield import Start
+from screen.calculi.meanfield.far import Far
 from screen.facts.claims.claim import ClaimKind
-from screen.facts.claims.derive import gradient_law, output_bounded, rising, size_later, stands_once
+from screen.facts.claims.derive import _may_be_made, gradient_law, output_bounded, rising, size_later, stands_once
 from screen.facts.operator.polynomial import Range
-from screen.facts.operator.recurrence import _of_sequence, _told
+from screen.facts.operator.recurrence import StreamOperator, _of_sequence, _told
 from screen.facts.record import Facts
 from screen.rules import depth_scaled_init, loss_at_start
 from screen.structure.branches.role import Mixer
@@ -28,6 +29,7 @@ from tests.copies import ROOT
 from tests.rows.block import Call
 from tests.rules.test_rules import check, initialised, outcomes
 
+DEPTH = h.pre().streams[0].depth
 CLOSE = 1e-6
 """Relative distance from the number on either side."""
 
@@ -62,6 +64,18 @@ def multiplied(gain: float) -> str:
 def law(**changes: object) -> object:
     found = gradient_law(replace(h.recursion(h.pre().streams[0]), **changes))  # type: ignore[arg-type]
     return "unknown" if isinstance(found, Unknown) else found
+
+
+def steep(ratio: float) -> str:
+    """Of gradients that are exponential in depth."""
+    return one("D202", said(started(h.pre(), far=Far(1.1, "steady"), gradient_ratio=ratio), "gradient_law", "exponential"))
+
+
+def made_for_depth(log: float) -> bool:
+    gain = Range(math.exp(log), math.exp(log))
+    operator = StreamOperator(0, (), gain, gain, (), "constant", False, True, False, False)
+    facts = h.pre()
+    return _may_be_made(replace(facts, operators=(operator,)), facts.streams[0], [], 24)
 
 
 def later(blocks: float) -> float:
@@ -241,6 +255,10 @@ ROWS: tuple[Row, ...] = (
     ("rules.norm_on_stream.UNEVEN", lambda u: uneven((5 / u - 1) / 4), "violated", "conditional"),
     ("rules.norm_on_stream.FEW", collecting, "collects", "other"),
     ("rules.gradient_ratio.FEW", few_raw, True, False),
+    ("rules.gradient_ratio.STEEP", steep, "conditional", "violated"),
+    ("rules.gradient_ratio.STEEP", lambda r: steep(1 / r), "conditional", "violated"),
+    ("facts.queries.DEEPER", lambda d: one("D202", started(h.pre(), far=Far(3.0 ** (1 / (d * DEPTH)), "steady"))), "conditional", "holds"),
+    ("facts.claims.derive.MODERATE", made_for_depth, True, False),
     ("rules.gradient_ratio.STAGES", in_sequence, False, True),
     ("rules.logits_at_start.FROZEN", logits, "holds", "violated"),
     ("rules.loss_at_start.TIMES", loss, "holds", "violated"),
@@ -286,6 +304,9 @@ NUMBERS: dict[str, float] = {
     "rules.norm_on_stream.FEW": 2,
     "rules.gradient_ratio.FEW": 2,
     "rules.gradient_ratio.STAGES": 8,
+    "rules.gradient_ratio.STEEP": 10,
+    "facts.queries.DEEPER": 4,
+    "facts.claims.derive.MODERATE": 4.2,
     "rules.logits_at_start.FROZEN": math.sqrt(2 * math.log(2048)),
     "rules.loss_at_start.TIMES": 1.5,
     "rules.weights_at_start.LARGE": 25,
@@ -326,7 +347,7 @@ ELSEWHERE = {
     "facts.FEW": "tests/capture/test_loops.py", "facts.queries.ROUNDING": "of floats",
     "facts.output_map._LONGEST": "ops that are followed", "facts.operator.recurrence.EVEN": "of floats",
     "facts.operator.whole.EVEN": "of floats",
-    "facts.claims.derive.SLACK": "of floats",
+    "facts.claims.derive.SLACK": "of floats", "facts.claims.derive.EVEN": "of floats",
     "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",
     "facts.operator.steps.FARTHEST": "states that are followed",
     "facts.operator.steps.LOW": "where a slope is read off", "facts.operator.steps.HIGH": "where a slope is read off",

@@ -24,6 +24,8 @@ SETTLED = 0.05
 """Relative difference of the two places up to which what a block does has settled (a power of the depth: a third)."""
 ALONG = 0.1
 """Relative difference up to which gradients change by a steady power of the size of the state."""
+DEEPEST, SHOWN = 1000, 3.0
+"""Blocks of the deepest stacks that are trained, and the gradient ratio from which on it is not called flat (conventions)."""
 NONE = 1e-9
 """Logarithm of a factor per block below which it is rounding."""
 STRAIGHT, FADES = 0.5, -2.0
@@ -39,6 +41,11 @@ class Far:
     """Of the gradient from the end of a block back to its beginning, once that has settled: the mean over the blocks that are repeated."""
     law: Literal["steady", "power", "untold"]
     """Whether that factor is one for all blocks, or falls to 1 as the state grows."""
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether blocks go on multiplying gradients, and the deepest stacks that are trained would show it."""
+        return self.law == "steady" and abs(math.log(self.factor)) * DEEPEST > math.log(SHOWN)
 
 
 class _Place(NamedTuple):

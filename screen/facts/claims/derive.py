@@ -453,7 +453,10 @@ def _by_settled(facts: Facts, stream: Stream, found: Recursion, far: Far, law: s
     rate, ratio = abs(math.log(far.factor)), found.gradient_ratio
     within = isinstance(ratio, float) and 1 / FLAT <= ratio <= FLAT
     subs = [s for k in stream.kinds for s in k.sublayers]
-    if rate * HORIZON <= math.log(FLAT):
+    operator = facts.operator(stream)
+    if not far.multiplies and isinstance(operator, StreamOperator) and (operator.breaks or operator.carried == "decaying"):
+        return Unknown("in mean square over random weights blocks leave gradients as they are, which is no law of one draw: its logarithm may fall")
+    if not far.multiplies:
         return "flat" if within else Unknown("gradients differ between the first blocks and the others, and not between those")
     if _is_for_depth(facts, subs, found.depth) and within and rate * found.depth <= math.log(FLAT):
         return "flat"
