@@ -83,7 +83,8 @@ def _with_stretch(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
     each = [f"{b} (`{k.id}`)" if len(blocks) > 1 else f"{b}" for b, k in zip(blocks, stream.kinds, strict=True)]
     if len(each) > MOST_KINDS:
         return outcome
-    whole = "" if stream.depth == 1 else f", and {stream.depth} blocks by the product of theirs"
+    depth = facts.depth(stream)
+    whole = "" if depth == 1 else f", and {depth} blocks by the product of theirs"
     said = f"one block stretches a change of its input, per token, at most by {' or '.join(each)}{whole}"
     means = "L of the table, globally or at a point" + ("; σ the divisor of the norm on the sum" if "σ" in said else "")
     return replace(outcome, numbers=(*outcome.numbers, ("Emadi, theorems 5.2 and 5.3", f"{said} ({means}).")))
@@ -95,15 +96,15 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         reason = f"Whether an identity path runs through `{stream.name}` is unknown: {path.exists.reason}."
         return Outcome("cannot_tell", reason, blame(facts, site, path.exists.nodes))
     if path.exists and path.gain in ("1", None):
-        return Outcome("holds", f"an identity path of gain 1 runs through all {stream.depth} blocks of `{stream.name}`.", site)
+        return Outcome("holds", f"an identity path of gain 1 runs through all {facts.depth(stream)} blocks of `{stream.name}`.", site)
     if path.exists:
         return Outcome(
             "conditional",
             f"An identity path runs through `{stream.name}` with the gain {path.gain}, not 1: it holds as far as that product is near 1.",
             site,
-            numbers=(("gain", path.gain or "?"), ("depth", stream.depth)),
+            numbers=(("gain", path.gain or "?"), ("depth", facts.depth(stream))),
         )
-    return _mixed(stream) if mixes_copies(facts, stream) else _broken(stream)
+    return _mixed(stream) if mixes_copies(facts, stream) else _broken(stream, facts.depth(stream))
 
 
 def _mixed(stream: Stream) -> Outcome:
@@ -120,19 +121,19 @@ def _mixed(stream: Stream) -> Outcome:
     )
 
 
-def _broken(stream: Stream) -> Outcome:
+def _broken(stream: Stream, depth: int) -> Outcome:
     crossed, breaks = stream.identity.norms_crossed, stream.identity.breaks
     if breaks:
         what = f"it breaks at {breaks[0].words}" + (f" and crosses {crossed} norms" if crossed else "")
     else:
-        what = f"every path crosses {crossed} norm{'' if crossed == 1 else 's'} in {stream.depth} block{'' if stream.depth == 1 else 's'}"
+        what = f"every path crosses {crossed} norm{'' if crossed == 1 else 's'} in {depth} block{'' if depth == 1 else 's'}"
     last = next((s.place for k in stream.kinds for s in k.sublayers if "C" in s.positions), None)
     return Outcome(
         "violated",
         f"No identity path runs through `{stream.name}`: {what}. D201 judges whether scales or initialisation make up for it.",
         at(stream, place=breaks[0] if breaks else last),
         theorem=POST if crossed else "",
-        numbers=(("norms_crossed", crossed), ("depth", stream.depth)),
+        numbers=(("norms_crossed", crossed), ("depth", depth)),
         plain=f"No skip of `{stream.name}` hands gradients on as they are: {what}. D201 judges whether scales or initialisation make up for it.",
         remedy=_remedy(stream),
     )

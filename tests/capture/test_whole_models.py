@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import screen
+from screen.capture.build.block import looks
 from screen.capture.build.build import build_object
 from screen.capture.trace.loop import DEEPEST
 from screen.capture.trace.loop import alone as apart
@@ -231,6 +232,49 @@ def test_a_whole_model(name: str) -> None:
     assert max(s.depth for s in report.streams) == depth
     with pytest.raises(UsageError, match=f"a whole model of depth {depth}"):
         screen.check(make(), example_inputs=_inputs("cpu"), depth=24)
+
+
+class Joined(nn.Module):
+    """A core in a loop: every step reads what the first block made once more, beside a map of the state."""
+
+    def __init__(self, steps: int, core: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.steps, self.first, self.core, self.map = steps, Branch(FFN()), core(), nn.Linear(D, D)
+
+    def forward(self, x: Tensor) -> Tensor:
+        start = self.first(x)
+        state = torch.zeros_like(start)
+        for _ in range(self.steps):
+            state = self.core(self.map(state) + start)
+        return state
+
+
+class Cell(nn.Module):
+    """Run for one token after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.map = nn.LayerNorm(D), Branch(nn.Linear(D, D))
+
+    def forward(self, x: Tensor) -> Tensor:
+        state, found = torch.zeros_like(x[:, 0]), []
+        for token in self.norm(x).unbind(1):
+            state = self.map(state + token)
+            found.append(state)
+        return x + torch.stack(found, 1)
+
+
+@pytest.mark.parametrize(("steps", "core"), [(4, Pre), (7, lambda: Branch(FFN()))])
+def test_a_core_in_a_loop_is_no_block_to_be_stacked(steps: int, core: Callable[[], nn.Module]) -> None:
+    report = screen.check(Joined(steps, core), example_inputs=_inputs("cpu"), spot_check=nightly())
+    assert report.target.depth_from == "model" and not any(c.id == "depth-assumed" for c in report.conditions)
+    assert not any("24 blocks" in f.message for f in report.findings)
+    with pytest.raises(UsageError, match=f"a whole model of depth {steps}"):
+        screen.check(Joined(steps, core), example_inputs=_inputs("cpu"), depth=24)
+
+
+def test_a_recurrence_over_tokens_is_part_of_a_block() -> None:
+    assert looks(Cell(), _inputs(), {}).block
 
 
 @pytest.mark.parametrize("name", BLOCKS)

@@ -31,6 +31,8 @@ _SUMS = _PLAIN | {"sub", "rsub", "stack", "scatter_add", "index_put", "setitem",
 
 MANY = 6
 """Equal blocks in one chain that are no parts of one block."""
+STEPS = 3
+"""Steps of one module with several residual branches in itself that are no part of one block, as many as make a stack (`repetition.MANY`)."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ class Shape:
             if call.parent is not None:
                 calls.setdefault(call.parent, []).append(call.index)
         chains = [self._blocks(below) for above, below in calls.items() if above == 0 or self._is_gate(above)]
-        return max([self._nested(), *chains, *map(self._dependent, calls.values())], default=0)
+        return max([self._nested(), *chains, *map(self._dependent, calls.values()), *map(self._steps, calls.values())], default=0)
 
     def _is_gate(self, call: int) -> bool:
         """Whether every way from the input to an output leads through a call: nothing from before it is read behind it."""
@@ -258,6 +260,25 @@ class Shape:
             if len(own) == len(members) and sum(times) >= MANY and all(self._reads(a, b) for a, b in itertools.pairwise(members)):
                 longest = max(longest, sum(times))
         return longest
+
+    def _steps(self, calls: list[int]) -> int:
+        """How many calls of one module read each other, where each is a block and gives a whole state (a core in a loop, to which the input is joined
+        in every step)."""
+        found: dict[int, list[int]] = {}
+        for call in calls:
+            if self.inside[call] and self._is_block(call) and self._is_whole(call):
+                found.setdefault(self.graph.calls[call].module, []).append(call)
+        longest = 0
+        for module, members in found.items():
+            count = len(members) * self.graph.times.get(module, 1)
+            if count >= (STEPS if self._adds(members[0]) > 1 else MANY) and all(self._reads(a, b) for a, b in itertools.pairwise(members)):
+                longest = max(longest, count)
+        return longest
+
+    def _is_whole(self, call: int) -> bool:
+        """Whether what a call gives has the size of an output: a state of all tokens, and not of one of them."""
+        nodes = self.graph.nodes
+        return nodes[self.inside[call][-1]].shape in {nodes[i].shape for i in self.graph.outputs}
 
     def _reads(self, one: int, other: int) -> bool:
         """Whether a call reads what another gives, and a sum stands in it or on the way."""
