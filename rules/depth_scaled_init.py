@@ -140,9 +140,11 @@ def _fault(parameter: str, law: tuple[float, ...], base: float, depth: int, acts
     if base <= 0 or depth < 2:
         return ""
     now = _scale(law[-1] / base, depth)
-    before = [s for value in law[:-1] if (s := _scale(value / base, depth))]
+    before = [(value, _step(law, k, depth) or s) for k, value in enumerate(law[:-1]) if (s := _scale(value / base, depth))]
     if before and not now and abs(law[-1] / base - 1) < TOLERANCE:
-        return f"`{parameter}` was scaled for depth by {before[-1]:.3g}, and a later call took that back: the scale is declared and not applied"
+        size, factor = before[-1]
+        back = f"a later call took that back (deviation {size:.3g}, then {law[-1]:.3g})"
+        return f"`{parameter}` was scaled for depth by {factor:.3g}, and {back}: the scale is declared and not applied"
     twice = _scale(math.sqrt(law[-1] / base), depth) if law[-1] > 0 else None
     if twice and not now and len(law) > 1 and any(_scale(value / base, depth) for value in law[:-1]):
         return f"`{parameter}` was scaled for depth by {twice:.3g} twice"
@@ -151,6 +153,11 @@ def _fault(parameter: str, law: tuple[float, ...], base: float, depth: int, acts
     if now and not acts:
         return f"`{parameter}` is scaled for depth by {now:.3g}, and the branch's smallest product of weights does not end in it"
     return ""
+
+
+def _step(law: tuple[float, ...], place: int, depth: int) -> float | None:
+    """The factor of one call on what the call before it had left, where it is a scale for depth."""
+    return _scale(law[place] / law[place - 1], depth) if place and law[place - 1] > 0 else None
 
 
 def _scale(factor: float, depth: int) -> float | None:
