@@ -349,6 +349,7 @@ ELSEWHERE = {
     "facts.operator.whole.EVEN": "of floats",
     "facts.claims.derive.SLACK": "of floats", "facts.claims.derive.EVEN": "of floats",
     "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",
+    "facts.operator.shares.DEEPEST": "steps of an iteration that are followed",
     "facts.operator.steps.FARTHEST": "states that are followed",
     "facts.operator.steps.LOW": "where a slope is read off", "facts.operator.steps.HIGH": "where a slope is read off",
     "facts.operator.steps.LARGER": "where a slope is read off", "facts.operator.steps.LARGEST": "where a slope is read off",

@@ -9,7 +9,7 @@ import numpy as np
 from screen.calculi.analysis import analyse
 from screen.calculi.bounds.interpreter import Walk
 from screen.calculi.bounds.mixed_norms import query
-from screen.calculi.meanfield.causal import _branch
+from screen.calculi.meanfield.causal import slots_of
 from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.stop import Stop
@@ -59,7 +59,8 @@ def said(call: Call) -> dict[str, str]:
 
 def by_position(program: Program) -> str:
     """Powers and gaps of three tokens that are not alike, as under a causal mask."""
-    return _told(lambda: _branch(program, (np.array([1.0, 1.5, 0.8]), np.array([[0.0, 0.4, 0.7], [0.4, 0.0, 0.2], [0.7, 0.2, 0.0]]))))
+    state = np.array([1.0, 1.5, 0.8]), np.array([[0.0, 0.4, 0.7], [0.4, 0.0, 0.2], [0.7, 0.2, 0.0]])
+    return _told(lambda: slots_of(program, state)[program.output])
 
 
 def by_use(program: Program) -> str:
