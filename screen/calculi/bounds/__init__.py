@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import overload
 
 from screen.calculi.bounds import rules
-from screen.calculi.bounds.boundedness import boundedness, fixed, held, in_stream, is_proven, place
+from screen.calculi.bounds.boundedness import INPUTS, boundedness, fixed, held, in_stream, is_free, is_proven, place
 from screen.calculi.bounds.expr import ONE, Expr, add, largest, num, sym
 from screen.calculi.bounds.hamiltonian import HamiltonianForm, hamiltonian
 from screen.calculi.bounds.interpreter import Spread, Walk
@@ -79,6 +79,8 @@ class BranchBounds:
     """Whether the output stays bounded, weights fixed, however large the stream is: True by a bound, False by a witness."""
     held: frozenset[str] = frozenset()
     """Parameters that "over all weights" leaves as they are."""
+    free: frozenset[str] = frozenset()
+    """Symbols that "over all weights" may grow without limit: those of inputs, and of parameters that are not held."""
     coarse: Mapping[str, Expr] = field(default_factory=dict)
     """Symbols of norms of folded weights (`arrays`) and of spreads -> a bound in norms of single parameters."""
 
@@ -120,6 +122,7 @@ def bounds_of(branch: Branch) -> BranchBounds:
         unproven=tuple(dict.fromkeys(fixed(walk, s) for s in _used(magnitude) if not is_proven(walk, s))),
         spreads=tuple(s for s in walk.spreads if s.symbol in used), coarse={s: e for s, e in coarse.items() if s in used},
         bounded_in_stream=in_stream(walk, magnitude), held=held(walk),
+        free=frozenset(s for s in (*walk.names.quantities, *walk.names.coarse, *INPUTS) if is_free(walk, s)),
     )
 
 

@@ -34,6 +34,11 @@ def fixed(walk: Walk, symbol: str) -> str:
     return "frozen" if quantity.parameter in walk.graph.frozen else "a buffer"
 
 
+def is_free(walk: Walk, symbol: str) -> bool:
+    """Whether "over all weights" leaves a symbol no bound."""
+    return not symbol.startswith(("sigma_", "theta_")) and not fixed(walk, symbol)
+
+
 def is_proven(walk: Walk, symbol: str) -> bool:
     """Whether the graph shows that it stays; else training has to."""
     quantity = walk.names.quantities.get(symbol)
@@ -47,7 +52,7 @@ def is_finite(walk: Walk, bound: Expr | Unknown, given: frozenset[str] = frozens
     values: dict[str, float] = {}
     for name in bound.symbols():
         quantity = walk.names.quantities.get(name)
-        held = name.startswith(("sigma_", "theta_")) or fixed(walk, name) or (quantity is not None and quantity.parameter in given)
+        held = not is_free(walk, name) or (quantity is not None and quantity.parameter in given)
         values[name] = 1.0 if held else inputs if name in INPUTS else math.inf
     return bound.log(values) < math.inf
 

@@ -28,6 +28,8 @@ class SoftmaxBound:
     """Over all weights given the norms' gains and temperatures: True by a finite bound, False by a witness."""
     breaker: int | None = None
     """Where it breaks."""
+    held: frozenset[str] = frozenset()
+    """Parameters that are held fixed as temperatures."""
 
 
 def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
@@ -66,7 +68,7 @@ def _bounded(walk: Walk, softmax: Softmax, role: SoftmaxRole) -> SoftmaxBound:
             bounded, breaker = boundedness(walk, bound, _unmasked(walk, softmax.logits), besides=held)
         if not isinstance(bounded, Unknown):
             break
-    return SoftmaxBound(softmax.node, role, bound, bounded, breaker.node if breaker is not None and breaker.proven else None)
+    return SoftmaxBound(softmax.node, role, bound, bounded, breaker.node if breaker is not None and breaker.proven else None, held)
 
 
 def _unmasked(walk: Walk, index: int) -> int:

@@ -256,7 +256,7 @@ def output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
     if bounds.bounded is not True or bounds.bound is None:
         return bounds.bounded
     width = next((s.width for s in facts.streams for k in s.kinds if sublayer in k.sublayers), None)
-    size = _size(bounds.bound, width or 1)
+    size = _size(bounds, bounds.bound, width or 1)
     if size is not None and size <= USEFUL:
         return True
     return Unknown(f"its bound is {'1e300' if size is None else format(size, '.2g')} in rms, which bounds nothing in practice", (sublayer.output,))
@@ -294,14 +294,14 @@ def _of_sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -
 
     bounds = _bounds(facts, sublayer)
     output = _tri(facts, claim("output_bounded"), output_bounded(facts, sublayer))
-    yield output if output.value is not True or isinstance(bounds, Unknown) else replace(output, high=_size(bounds.bound, stream.width or 1))
+    yield output if output.value is not True or isinstance(bounds, Unknown) else replace(output, high=_size(bounds, bounds.bound, stream.width or 1))
     softmax = softmax_in(facts, sublayer)
     yield _tri(facts, claim("softmax"), softmax)
     if softmax is not False:
         logits = _tri(facts, claim("logits_bounded"), logits_bounded(facts, sublayer))
-        sizes = [] if isinstance(bounds, Unknown) or logits.value is not True else [s.logits for s in weighing(bounds)]
-        known = [u for u in sizes if isinstance(u, Expr)]
-        yield replace(logits, high=max((size for u in known if (size := _size(u, 1)) is not None), default=None))
+        found = [] if isinstance(bounds, Unknown) or logits.value is not True else weighing(bounds)
+        sizes = [_size(bounds, f.logits, 1, f.held) for f in found if isinstance(f.logits, Expr) and not isinstance(bounds, Unknown)]
+        yield replace(logits, high=max((size for size in sizes if size is not None), default=None))
     yield _step(facts, stream, sublayer, claim("step_bound", "start"))
     recursion = facts.recursion(stream)
     if softmax is True:
@@ -311,11 +311,12 @@ def _of_sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -
         yield replace(claim("degree"), value=degree.predicted, group=degree.group, reason=degree.status)
 
 
-def _size(bound: Expr | None, width: int) -> float | None:
-    """A bound with every symbol that is left in it at one, in rms; None where it leaves the range of floats."""
+def _size(bounds: BranchBounds, bound: Expr | None, width: int, held: frozenset[str] = frozenset()) -> float | None:
+    """A bound over all weights, with what is held (gains, and the parameters `held`) at one, in rms; None where it leaves the range of floats."""
     if bound is None:
         return None
-    log = bound.log(dict.fromkeys(bound.symbols(), 1.0))
+    kept = {q.symbol for q in bounds.quantities if q.parameter in held}
+    log = bound.log({name: math.inf if name in bounds.free - kept else 1.0 for name in bound.symbols()})
     return math.exp(log) / math.sqrt(width) if log < 700 else None
 
 
