@@ -130,10 +130,9 @@ def symbol_parts(facts: Facts, s: Sublayer) -> dict[str, str]:
     for q in bounds.quantities:
         if q.symbol not in used:
             continue
-        rows = f"[{q.rows[0]}:{q.rows[1]}]" if q.rows else ""
         made = "" if q.part.fold is None else f" {q.part.fold.told}"
         plus = f" + {q.part.shift:g}" if q.part.fold is None and q.part.shift else ""
-        found[q.symbol] = f"{KINDS.get(q.kind, q.kind)} of {q.parameter}{rows}{made}{plus}"
+        found[q.symbol] = f"{KINDS.get(q.kind, q.kind)} of {q.parameter}{q.slices}{made}{plus}"
     found |= {name: meaning for name, meaning in INPUTS.items() if name in used}
     found |= {s.symbol: SPREAD for s in bounds.spreads if s.symbol in used}
     found |= {name: "smallest divisor of the norm over the tokens, ε included" for name, _, _ in bounds.norms if name in used}

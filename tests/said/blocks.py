@@ -49,7 +49,7 @@ def weights_of(model: nn.Module) -> Weights:
 def numbers(found: BranchBounds, weights: Mapping[str, np.ndarray]) -> str:
     """What every bound of a branch comes to: 1 for what is no parameter."""
     values = values_of(tuple(q for q in found.quantities if q.parameter in weights), dict(weights))
-    told = [(said(q.part), q.rows, q.heads) for q in found.quantities]
+    told = [(said(q.part), q.slices, q.heads) for q in found.quantities]
     shown = []
     for bound in (found.magnitude, found.lipschitz, found.lipschitz_local, *found.logits):
         if isinstance(bound, Expr):

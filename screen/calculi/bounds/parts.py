@@ -44,6 +44,11 @@ class Part:
         part = np.lib.stride_tricks.as_strided(dense[self.offset :], self.sizes, tuple(s * dense.itemsize for s in self.strides))
         return part + self.shift
 
+    @property
+    def last(self) -> int:
+        """The place of its last entry in the parameter."""
+        return self.offset + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True))
+
     def permuted(self, order: tuple[int, ...]) -> Part:
         """Axes in another order."""
         return replace(self, sizes=tuple(self.sizes[i] for i in order), strides=tuple(self.strides[i] for i in order))

@@ -51,13 +51,18 @@ class Quantity:
         return found if "h" in self.roles else None
 
     @property
-    def rows(self) -> tuple[int, int] | None:
-        """First and last-but-one row where the part is a run of rows of a matrix and not all of it."""
+    def slices(self) -> str:
+        """Where the part stands in a matrix of which it is not all: `[0:8]` rows, `[:, 0:8]` columns, `[0:8, 4:8]`; `[…]` where it is no block."""
         part = self.part
         if len(part.whole) != 2 or math.prod(part.sizes) == math.prod(part.whole):
-            return None
-        first = part.offset // part.whole[1]
-        return first, first + math.prod(part.sizes) // part.whole[1]
+            return ""
+        (top, left), (bottom, right) = (divmod(i, part.whole[1]) for i in (part.offset, part.last))
+        if (bottom - top + 1) * (right - left + 1) != math.prod(part.sizes):
+            return "[…]"
+        rows, columns = f"{top}:{bottom + 1}", f"{left}:{right + 1}"
+        if (left, right + 1) == (0, part.whole[1]):
+            return f"[{rows}]"
+        return f"[{':' if (top, bottom + 1) == (0, part.whole[0]) else rows}, {columns}]"
 
     def measure(self, weight: numpy.ndarray) -> float:
         """The number, from the parameter's value, for a quantity of one parameter."""

@@ -370,7 +370,7 @@ def test_quantities_are_norms_of_the_parts_that_they_name() -> None:
     assert found[symbols["row"]] == pytest.approx(np.linalg.norm(weight, axis=1).max()) and found[symbols["abs"]] == pytest.approx(abs(weight).max())
     assert found[symbols["sum"]] == pytest.approx(abs(weight).sum(1).max())
     assert np.allclose(replace(whole.sliced(1, 0, 8, 2), shift=3.0).read({"w": weight}), weight[:, ::2] + 3.0)
-    assert names.quantities[symbols["heads"]].rows == (4, 12) and names.quantities[symbols["heads"]].heads == 2
+    assert names.quantities[symbols["heads"]].slices == "[4:12]" and names.quantities[symbols["heads"]].heads == 2
 
 
 # -- rotary positions -----------------------------------------------------------------------------------------------------------------
