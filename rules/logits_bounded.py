@@ -124,7 +124,7 @@ def _in_words(facts: Facts, sublayer: Sublayer, name: str) -> str:
     """How far the weights have to grow, where that is known."""
     by, single = _scaled_by(facts, sublayer), _single(facts, sublayer)
     message = f"{name}: {_logits(facts, sublayer) if single else 'attention logits'} grow with {by}, and nothing in the code limits them"
-    found = None if single else logit_growth(facts, sublayer)
+    found = None if single or _beside_norms(facts, sublayer) else logit_growth(facts, sublayer)
     if found is None:
         return f"{message}."
     start, basis, factor = found
@@ -153,6 +153,8 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     """What the logits scale with: W_Q and W_K, or the gains alone where these are divided by their norms (σReparam); of a router its map."""
     if _single(facts, sublayer):
         return "the map that makes them"
+    if beside := _beside_norms(facts, sublayer):
+        return " and ".join(f"`{name}`" for name in beside)
     analysis = facts.analysis(sublayer)
     groups = () if isinstance(analysis, Unknown) else analysis.degrees.groups
     names = [d.parameters[0] for d in groups if d.status == "bound" and d.predicted > 0]
@@ -161,8 +163,21 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     return " and ".join(gains) if gains and len(gains) == len(names) else "W_Q and W_K"
 
 
+def _beside_norms(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
+    """Of an attention with normed queries and keys the parameters that lift the bound of its logits, each by itself: of what is added there."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown) or sublayer.qk_norm == "none" or isinstance(sublayer.qk_norm, Unknown):
+        return ()
+    bounds = analysis.bounds
+    free = [s.logits for s in bounds.softmaxes if s.role == "attention" and s.bounded is not True and not isinstance(s.logits, Unknown)]
+    lifting = {s for e in free for s in bounds.free.intersection(e.symbols()) if e.log({**dict.fromkeys(e.symbols(), 1.0), s: math.inf}) == math.inf}
+    return tuple(dict.fromkeys(q.parameter for q in bounds.quantities if q.symbol in lifting))
+
+
 def _remedy(facts: Facts, sublayer: Sublayer) -> str:
     """Norms on what the logits are made of, of an attention."""
+    if _beside_norms(facts, sublayer):
+        return "a bound on what is added to the logits"
     return ROUTED if _single(facts, sublayer) else qk_norm_code(facts, sublayer)
 
 

@@ -43,7 +43,7 @@ def number(value: float) -> str:
         return str(int(value))
     if not math.isfinite(value):
         return "oo"
-    if abs(1 / value - round(1 / value)) < 1e-15 and value > 1e-6:
+    if 1e-6 < value < 1.0 and abs(1 / value - round(1 / value)) < 1e-15:
         return f"1/{round(1 / value)}"
     for sign in (1, -1):
         square = value ** (2 * sign)
