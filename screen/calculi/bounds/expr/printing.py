@@ -45,7 +45,7 @@ def number(value: float) -> str:
         return "oo"
     if 1e-6 < value < 1.0 and abs(1 / value - round(1 / value)) < 1e-15:
         return f"1/{round(1 / value)}"
-    for sign in (1, -1):
+    for sign in (1, -1) if 1e-4 < abs(value) < 1e4 else ():
         square = value ** (2 * sign)
         if 1 < square < 1e7 and abs(square - round(square)) < 1e-12 * square:
             return f"sqrt({round(square)})" if sign == 1 else f"1/sqrt({round(square)})"
