@@ -16,7 +16,7 @@ from tests.adversary.rounds import _measure, _streams
 from tests.adversary.rounds._measure import hook_outputs
 from tests.adversary.rounds._streams import features, listed, lowest_is_mask, run, single
 
-FILES = ["language", "fields", "stacks", "tokens"]
+FILES = ["language", "fields", "stacks", "tokens", "kin"]
 HERE = str(Path(__file__).parent)
 _measure.GAINS = re.compile(r"(^|\.)(gain\w*|tau|logit_scale|\w*(norm|ln|n[12alf])\w*\.(gamma|weight|beta|bias)|lr_[am]|alpha)$")
 lowest_is_mask()
@@ -113,6 +113,9 @@ BRANCH = {
 BRANCH.update(dict.fromkeys((
     "LatentKeys", "SigmoidWeights", "StickBreaking", "ForgetGateLogits", "TemperatureByPlace", "ClippedProjections", "ClippedCopyUnused", "ScaleForgotten",
     "NormOverPlaces", "SquashInPlaceOfNorm"), single("n1:attn", "n2:ff")))
+BRANCH.update(dict.fromkeys(("ForgetSlowly", "ForgetFast"), hook_outputs("norm_b")))
+BRANCH["LerpBySlip"] = hook_outputs("norm")
+BRANCH.update(dict.fromkeys(("LargerBehindNorm", "SmallerBehindNorm"), hook_outputs("attn", "ff")))
 BRANCH.update(dict.fromkeys(("AcrossChannels", "AcrossChannelsWrongAxis", "ReluAttention", "TokenMeanRemoved"), single("norm1:attn", "norm2:mlp")))
 ZEROED = {"OutputNormUnused", "ChannelMixShiftedRaw", "SnakeUnit", "BackcastRaw", "CrossLayer", "TanhGates", "OneInFourRaw", "SecondHalfReadsRawMemory"}
 _measure.FAR.update(dict.fromkeys(("HalfPowerSums", "RootOfTwoSums", "GateOnWholeSum", "PathsByHalves", "SkipScaleHalf", "LowRankBeside"), 1e16))
@@ -123,6 +126,7 @@ DEPTHS = dict.fromkeys(("GatesPastOne", "Propagation", "TowardsSphereStaysOff", 
                         "OneInFour", "RootOfTwoSums"), (24, 48, 96, 192))
 DEPTHS.update(dict.fromkeys(("TowardsSphereStaysOff", "SquashInPlaceOfNorm"), (48, 96, 192, 384)))
 
+DEPTHS.update(dict.fromkeys(("ForgetSlowly", "LerpBySlip", "GatedPost"), (24, 48, 96, 192)))
 DEPTHS["GatesPastOne"] = (384, 768, 1536, 3072)
 DEPTHS.update(dict.fromkeys(("SmallOutputs", "PlainTied", "NoFinalNorm", "TunedWidth", "ExitEverywhere", "TokenAhead", "TwoTowers"), (24, 48, 96, 192)))
 
