@@ -642,7 +642,7 @@ TRUTH = {
     "OneInFour": dict(_M, identity_gain=1.0, growth_fixed="linear", softmax=True, depth=12, why="pre-norm."),
     "OneInFourRaw": dict(_M, identity_gain=1.0, growth_fixed="exponential", softmax=True, why="raw branches of degree two."),
     "NormedTwiceInTheMiddle": dict(_M, identity_gain=None, growth_fixed="linear", softmax=True, **_F, why="pre-norm behind one norm."),
-    "BottomToTop": dict(_ON, depth=12, **_F, why="post-norm."),
+    "BottomToTop": dict(_ON, gradient_law="exponential", depth=12, **_F, why="post-norm."),
     "TwoAccumulators": dict(_M, identity_gain=None, growth_fixed="bounded", growth_all="bounded", softmax=False, why="two normed states are added."),
     "Hourglass": dict(_M, identity_gain=2.0, growth_fixed="linear", softmax=True, **_F, why="what pairs share is there twice."),
     "RegistersInside": dict(_PRE, depth=8, why="pre-norm."),
