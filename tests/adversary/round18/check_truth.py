@@ -127,7 +127,7 @@ DEPTHS = dict.fromkeys(("GatesPastOne", "Propagation", "TowardsSphereStaysOff", 
 DEPTHS.update(dict.fromkeys(("TowardsSphereStaysOff", "SquashInPlaceOfNorm"), (48, 96, 192, 384)))
 
 DEPTHS.update(dict.fromkeys(("ForgetSlowly", "LerpBySlip", "GatedPost"), (24, 48, 96, 192)))
-DEPTHS.update(LowRankBeside=(24, 48, 96, 192), SecondSkipNormed=(48, 96, 192, 384), LargerBehindNorm=(12, 24, 48, 96), BottomToTop=(48, 96, 192, 384))
+DEPTHS.update(LowRankBeside=(24, 48, 96, 192), SecondSkipNormed=(48, 96, 192, 384), BottomToTop=(48, 96, 192, 384))
 DEPTHS["GatesPastOne"] = (384, 768, 1536, 3072)
 DEPTHS.update(dict.fromkeys(("SmallOutputs", "PlainTied", "NoFinalNorm", "TunedWidth", "ExitEverywhere", "TokenAhead", "TwoTowers"), (24, 48, 96, 192)))
 

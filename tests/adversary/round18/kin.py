@@ -122,7 +122,7 @@ TRUTH = {
     "ForgetSlowly": dict(kind="block", identity_gain=0.95 ** 24, growth_fixed="bounded", growth_all="bounded", gradient_law="exponential", softmax=False, output_bounded={0: True}, why="a gated net has twice the slope of its size."),
     "ForgetFast": dict(kind="block", identity_gain=0.8 ** 24, growth_fixed="bounded", growth_all="bounded", gradient_law="exponential", softmax=False, output_bounded={0: True}, why="the same, faster."),
     "GatedPost": dict(kind="block", identity_gain=None, growth_fixed="bounded", growth_all="bounded", gradient_law="exponential", softmax=False, why="the same, on a normed stream."),
-    "LargerBehindNorm": dict(_PRE, gradient_law="power", output_bounded={0: False, 1: False}, logits_bounded={0: False}, why="pre-norm."),
+    "LargerBehindNorm": dict(_PRE, output_bounded={0: False, 1: False}, logits_bounded={0: False}, why="pre-norm."),
     "SmallerBehindNorm": dict(_PRE, output_bounded={0: False, 1: False}, logits_bounded={0: False}, why="pre-norm."),
     "KeysSharedByTwo": dict(_PRE, logits_bounded={0: False, 1: False}, why="all that is read is normed."),
     "NormedKeysGateLogits": dict(_PRE, output_bounded={0: False}, logits_bounded={0: False}, why="a free number for each key."),
