@@ -12,8 +12,10 @@ Source: Dehghani et al. 2023, section 2; Wortsman et al. 2023; Emadi, theorem 5.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
+from screen.calculi.bounds.boundedness import INPUTS
 from screen.facts.advice import ONE_KEY, logit_growth, qk_norm_code
 from screen.facts.queries import are_logits_bounded, do_logits_stay, growth_of, has_softmax, reads_grown_state, starts_at_zero
 from screen.rule import (
@@ -110,7 +112,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = f"{name}: the logits are made of a stream that no norm bounds, and to which every branch adds nothing at the start."
         return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition="learned-scale")
     if raw:
-        grow = "it over depth, and with the map that makes them" if _single(facts, sublayer) else "its square over depth, and with W_Q and W_K"
+        single = _single(facts, sublayer)
+        power = "it" if single or _is_linear(facts, sublayer) else "its square"
+        grow = f"{power} over depth, and with {'the map that makes them' if single else 'W_Q and W_K'}"
         message = f"{name}: {_logits(facts, sublayer)} are made of a stream that no norm bounds: they grow with {grow}."
     else:
         message = f"{name}: {_logits(facts, sublayer)} still scale with {_scaled_by(facts, sublayer)}; nothing in the structure bounds them."
@@ -118,6 +122,22 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     result: Result = "violated" if raw else "conditional"
     plain = "" if raw else _in_words(facts, sublayer, name)
     return Outcome(result, message, site, theorem=bound, numbers=numbers, remedy=remedy, condition="bounded-logits", plain=plain)
+
+
+def _is_linear(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether the bound of the logits grows with the stream and not with its square: one of queries and keys is made of a norm."""
+    analysis = facts.analysis(sublayer)
+    bounds = [] if isinstance(analysis, Unknown) else [b for b in analysis.bounds.logits if not isinstance(b, Unknown)]
+    rises = [b.log(_at(b.symbols(), HUGE**2)) - b.log(_at(b.symbols(), HUGE)) for b in bounds]
+    return bool(rises) and max(rises) < 1.5 * math.log(HUGE)
+
+
+HUGE = 1e8
+"""A size of inputs beside weights of one."""
+
+
+def _at(symbols: Iterable[str], size: float) -> dict[str, float]:
+    return {s: size if s in INPUTS else 1.0 for s in symbols}
 
 
 def _in_words(facts: Facts, sublayer: Sublayer, name: str) -> str:

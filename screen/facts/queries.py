@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.facts.claims.claim import Claim, ClaimKind, Weights
 from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, survives, weighing
-from screen.facts.claims.states_read import reads_grown_state
+from screen.facts.claims.states_read import moving_inputs, reads_grown_state
 from screen.facts.operator import StreamOperator
 from screen.facts.record import Facts
 from screen.structure.streams.reader import Reader
@@ -169,11 +168,6 @@ def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
     return held if held is True or reads_grown_state(facts, stream, kind, sublayer) else True
 
 
-def _inputs(facts: Facts, sublayer: Sublayer) -> frozenset[str]:
-    """Sizes that may grow without limit."""
-    return INPUTS if where(facts, sublayer)[0].name in facts.growing else INPUTS - {"B_memory"}
-
-
 def do_logits_stay(facts: Facts, sublayer: Sublayer) -> Tri:
     """Whether the bounds of all its logits stay finite when the stream grows without limit; Unknown where one has no bound."""
     analysis = facts.analysis(sublayer)
@@ -183,7 +177,7 @@ def do_logits_stay(facts: Facts, sublayer: Sublayer) -> Tri:
     lost = next((u for u in logits if isinstance(u, Unknown)), None)
     if lost is not None:
         return lost
-    return all(survives(u, _inputs(facts, sublayer)) for u in logits if isinstance(u, Expr))
+    return all(survives(u, moving_inputs(facts, where(facts, sublayer)[0], sublayer)) for u in logits if isinstance(u, Expr))
 
 
 def grows_with_stream(facts: Facts, sublayer: Sublayer) -> bool:

@@ -14,7 +14,7 @@ from screen.calculi.meanfield import Recursion
 from screen.calculi.meanfield.far import Far
 from screen.facts.beyond import WRITTEN
 from screen.facts.claims.claim import Claim, ClaimKind, Claims, Weights, linked, numbered
-from screen.facts.claims.states_read import reads_grown_state
+from screen.facts.claims.states_read import moving_inputs, reads_grown_state
 from screen.facts.operator import StreamOperator
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.steps import StateBound
@@ -272,8 +272,7 @@ def is_held(facts: Facts, stream: Stream, sublayer: Sublayer) -> Tri:
         return True
     if isinstance(bounds.magnitude, Unknown):
         return False if bounds.bounded_in_stream is False else bounds.magnitude
-    free = INPUTS if stream.name in facts.growing else INPUTS - {"B_memory"}
-    if survives(bounds.magnitude, free):
+    if survives(bounds.magnitude, moving_inputs(facts, stream, sublayer)):
         return True
     return False if bounds.bounded_in_stream is False else Unknown("the bound grows with the stream, and the branch need not", (sublayer.output,))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from screen.calculi.bounds.boundedness import INPUTS
 from screen.facts.record import Facts
 from screen.structure.branches.region import Region
 from screen.structure.dataflow import strip
@@ -28,6 +29,34 @@ def reads_first_state(facts: Facts, stream: Stream) -> bool:
     return any(not reads_grown_state(facts, stream, k, s) for k in stream.kinds for s in k.sublayers)
 
 
+def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset[str]:
+    """Sizes of inputs of a branch that may grow without limit at fixed weights: those of what an earlier block made only where it made that of a
+    state without a norm; those of other streams where some stream grows."""
+    still = frozenset() if stream.name in facts.growing else frozenset({"B_memory"})
+    reader = next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
+    branch = None if reader is None else next((b for _, b in reader.branches if (b.add, b.output) == (sublayer.add, sublayer.output)), None)
+    if reader is not None and branch is not None:
+        earlier = {i for n in branch.region for i in reader.flow.counting[n] if branch.border(i) == "earlier"}
+        if earlier and all(_is_made_of_norms(reader, i) for i in earlier):
+            still |= {"B_earlier"}
+    return INPUTS - still
+
+
+def _is_made_of_norms(reader: Reader, node: int) -> bool:
+    """Whether a value is made of norms of the stream by maps, sums, views and functions without a pole (keys and values of another block)."""
+    flow, norms, stack, seen = reader.flow, reader.chains.edges.norms.by_node, [node], set[int]()
+    while stack:
+        here = stack.pop()
+        if here in seen or not flow.data[here] or (here in norms and norms[here].of_tokens):
+            continue
+        seen.add(here)
+        kept = flow.classes[here] in ("weighted", "view", "part", "join", "activation") or flow.graph.nodes[here].op in ("add", "sub", "mul", "neg")
+        if here in reader.states or not kept or not flow.graph.nodes[here].inputs:
+            return False
+        stack.extend(flow.counting[here])
+    return True
+
+
 def _met(reader: Reader, branch: Region) -> set[int]:
     """The states where a walk up from what a branch adds first meets the stream; the one that it is added to where it meets none."""
     states, found, seen, stack = set(reader.chain.nodes), set[int](), set[int](), [branch.output]
@@ -41,4 +70,4 @@ def _met(reader: Reader, branch: Region) -> set[int]:
     return found or {branch.state}
 
 
-__all__ = ["reads_first_state", "reads_grown_state"]
+__all__ = ["moving_inputs", "reads_first_state", "reads_grown_state"]
