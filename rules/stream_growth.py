@@ -13,8 +13,8 @@ Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq
 from __future__ import annotations
 
 from screen.facts.advice import steadier, unnormed
-from screen.facts.queries import MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, normed_total, unproven
-from screen.rule import Example, Facts, Number, Outcome, Result, Rule, Stream, Unknown, at, blame, or_not_applicable, scaled
+from screen.facts.queries import MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, normed_total, reads_grown_state, unproven
+from screen.rule import Example, Facts, Number, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable, scaled
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
 
 RULE = Rule("R301", "stream-growth", "forward", "R", "error", ("streams", "claims"), "docs/theory.md, growth")
@@ -88,13 +88,20 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if law == "exponential":
         size = f"{gain:.3g}" if isinstance(gain, float) else "a number that is not known"
         depth = facts.depth(stream)
-        message = f"`{stream.name}` grows with its multipliers, by {size} over its {depth} blocks at fixed weights, and linearly beside them."
+        held = "at fixed weights" if _of_first(facts, stream) is None else "behind a given input"
+        message = f"`{stream.name}` grows with its multipliers, by {size} over its {depth} blocks {held}, and linearly beside them."
         kept: Result = "holds" if isinstance(gain, float) else "conditional"
         return Outcome(kept, message, site, theorem="‖x_{l+1}‖ ≤ α·‖x_l‖ + s·b per token", numbers=numbers, condition="stream-gain")
     if law == "polynomial":
         message = f"What a branch adds to `{stream.name}` is carried on more than once: it grows with depth faster than linearly, as a power."
         return Outcome("conditional", message, site, theorem="‖x_N‖ ≤ ‖R_0‖·‖x_0‖ + Σ ‖R_l‖·b_l", numbers=numbers, condition="stream-gain")
     return _kept(facts, stream, law, numbers)
+
+
+def _of_first(facts: Facts, stream: Stream) -> Sublayer | None:
+    """A branch that reads no state without a norm but the first one: it grows with the input, and not over depth."""
+    every = ((k, s) for k in stream.kinds for s in k.sublayers)
+    return next((s for k, s in every if is_input_bounded(facts, s) is not True and not reads_grown_state(facts, stream, k, s)), None)
 
 
 def _words(law: str) -> str:
@@ -119,6 +126,12 @@ def _kept(facts: Facts, stream: Stream, law: str, numbers: tuple[tuple[str, Numb
         lines = () if total is None else (*growth(total), *(growth_of_kan(total, stream.width) if stream.width else ()))
         theorem = "‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token" if total is None else "‖x_N‖ ≤ ‖x_0‖ + Σ s·(max|γ| + rms β) per token, in rms"
         return Outcome("holds", message, site, theorem=theorem, numbers=(*numbers, *lines))
+    if (first := _of_first(facts, stream)) is not None:
+        message = (
+            f"`{stream.name}` grows at most linearly with depth behind a given input: what `{first.name}` reads un-normed is its first state, which "
+            "is the same for every block."
+        )
+        return Outcome("holds", message, at(stream, None, first), theorem="‖x_N‖ ≤ ‖x_0‖ + Σ b_l(x_0) per token", numbers=numbers)
     if all(is_input_bounded(facts, s) is True for s in subs):
         because = "every branch reads a bounded input"
     else:

@@ -161,15 +161,16 @@ def _probe(wanted: dict[str, Any], request: Request, send: Send, build: Callable
     from screen.probe.plan.types import Options, from_json
     from screen.probe.run import experiments
 
+    read = {name: from_json(plan) for name, plan in wanted["plans"].items()}
     with Watch() as watch:
         models = build(request)
     for built in models:
-        if (plan := wanted["plans"].get(built.name)) is None:
+        if (plan := read.get(built.name)) is None:
             continue
         send(frame("target", name=built.name, info=asdict(built.info)))
         phase.enter("probe")
         with as_traced(request.trained, built.name):
-            for found in experiments(from_json(plan), built, watch, Options(**wanted["options"]), partial(real, request, built)):
+            for found in experiments(plan, built, watch, Options(**wanted["options"]), partial(real, request, built)):
                 send(frame("experiment", found=found))
 
 
@@ -183,12 +184,12 @@ def _spot(plans: dict[str, Any], request: Request, send: Send, build: Callable[[
     from screen.probe.plan.spot_types import plan_from_json
     from screen.probe.spot import spot_check
 
+    read = {name: plan_from_json(plan) for name, plan in plans.items()}  # before any file of the user's could stand for a package of ours
     with Watch() as watch:
         models = build(request)
     for built in models:
-        if (plan := plans.get(built.name)) is None:
+        if (asked := read.get(built.name)) is None:
             continue
-        asked = plan_from_json(plan)
         built = built if asked.loop else alone(built)
         built = with_values(request, built) if built.name in request.beside else built
         send(frame("target", name=built.name, info=asdict(built.info)))

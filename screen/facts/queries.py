@@ -163,9 +163,7 @@ def is_input_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
         return analysis
     if is_output_bounded(facts, sublayer) is True and has_softmax(facts, sublayer) is True:
         return do_logits_stay(facts, sublayer)
-    stream, kind = where(facts, sublayer)
-    held = is_held(facts, stream, sublayer)
-    return held if held is True or reads_grown_state(facts, stream, kind, sublayer) else True
+    return is_held(facts, where(facts, sublayer)[0], sublayer)
 
 
 def do_logits_stay(facts: Facts, sublayer: Sublayer) -> Tri:

@@ -1,4 +1,4 @@
-"""Copies of a stream that are mixed by a matrix, trained or made from them, as a product or written out as a sum of products."""
+"""Copies of a stream that are mixed by a matrix made from them, as a product or written out as a sum of products."""
 
 from __future__ import annotations
 
@@ -27,20 +27,12 @@ def mixing_of(flow: Flow, node: Node) -> Mixing | None:
     """What a product or a sum mixes; None where it mixes no copies, or keeps not as many."""
     if node.op == "sum":
         return _summed(flow, node)
-    copies = _of_trained(flow, node) if (given := flow.copies_mixed(node)) is None else given
-    if node.shape is None or len(node.inputs) != 2 or copies is None or flow.graph.nodes[copies].shape != node.shape:
+    if node.shape is None or len(node.inputs) != 2 or (copies := flow.copies_mixed(node)) is None or flow.graph.nodes[copies].shape != node.shape:
         return None
     first = node.inputs[0] == copies
     matrix = node.inputs[1] if first else node.inputs[0]
     rank = len(flow.graph.nodes[matrix].shape or ())
     return Mixing(copies, matrix, *((rank - 2, rank - 1) if first else (rank - 1, rank - 2)))
-
-
-def _of_trained(flow: Flow, node: Node) -> int | None:
-    """The copies that a product with a small trained matrix mixes."""
-    data = [i for i in node.inputs if flow.data[i]]
-    one = len(data) == 1 and flow.classes[node.index] in ("product", "weighted") and not flow.weighted[node.index]
-    return data[0] if one and flow.mixes_copies(node) else None
 
 
 def _summed(flow: Flow, node: Node) -> Mixing | None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from screen.capture.build.build import build
-from screen.capture.build.configs import Needs
+from screen.capture.build.needs import Needs
 from screen.capture.trace.tracer import trace
 from screen.errors import ScreenError, UsageError
 from screen.graph.target import parse

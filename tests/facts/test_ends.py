@@ -403,7 +403,7 @@ def test_a_stream_ends_at_the_output_of_the_model(name: str, gain: float) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "gain", "channel"), [("Filled", 1.0, "closed"), ("FilledHalf", 0.5**8, "closed"), ("FilledWithOther", None, "conditional")]
+    ("name", "gain", "channel"), [("Filled", 1.0, "closed"), ("FilledHalf", 0.5**8, "conditional"), ("FilledWithOther", None, "conditional")]
 )
 def test_what_is_copied_is_what_is_carried(name: str, gain: float | None, channel: str) -> None:
     found = report(name, 8)

@@ -342,13 +342,14 @@ WHOLE = (
 """Numbers of things: at most so many, and one more."""
 ELSEWHERE = {
     "facts.advice.ONE_KEY": "a number that advice speaks of, no threshold",
-    "rules.logits_at_start.KEYS": "FROZEN is made of it",
+    "rules.logits_at_start.KEYS": "FROZEN is made of it", "rules.logits_bounded.HUGE": "where a power is read off",
     "rules.identity_path.MOST_KINDS": "a matter of length", "rules.softmax_over_summed_axis.MOST": "ops that are followed",
     "facts.FEW": "tests/capture/test_loops.py", "facts.queries.ROUNDING": "of floats",
     "facts.output_map._LONGEST": "ops that are followed", "facts.operator.recurrence.EVEN": "of floats",
     "facts.operator.whole.EVEN": "of floats",
     "facts.claims.derive.SLACK": "of floats", "facts.claims.derive.EVEN": "of floats",
     "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",
+    "facts.claims.states_read.FEW": "tests/facts/test_keys_of_another_block.py",
     "facts.operator.shares.DEEPEST": "steps of an iteration that are followed",
     "facts.operator.steps.FARTHEST": "states that are followed",
     "facts.operator.steps.LOW": "where a slope is read off", "facts.operator.steps.HIGH": "where a slope is read off",

@@ -67,7 +67,7 @@ MUTATIONS = (
     Mutation("parts side by side count as the largest", "calculi/bounds/rules/join.py",
              "return add(*found) if p == 1 else rss(*found)", "return largest(*found)"),
     Mutation("free weights are held fixed", "calculi/bounds/boundedness.py",
-             'held = name.startswith(("sigma_", "theta_")) or fixed(walk, name)', "held = True or fixed(walk, name)"),
+             'return not symbol.startswith(("sigma_", "theta_")) and not fixed(walk, symbol)', "return False"),
     Mutation("every norm centres", "calculi/bounds/rules/norm.py", "Normed(radius, slope, norm.centred)", "Normed(radius, slope, True)"),
     Mutation("a gain is not folded into the map after it", "calculi/bounds/pointwise.py", "replace(known, gain=flat)", "known"),
     Mutation("values move attention by half of their spread", "calculi/bounds/rules/linear.py",

@@ -51,8 +51,11 @@ def attack_sentences(design: Design, seed: str, record: Record) -> None:
     if len(streams) == 1 and branches(facts, streams[0]) >= design.depth * len(design.parts):  # it is that of the model, and all of it was found
         (outcome,) = stream_growth.check(facts)
         if outcome.result == "holds":
-            about = next(kind for words, kind in SENTENCES.items() if words in outcome.message)
-            _grow(design, about, sample, record)
+            about = next((kind for words, kind in SENTENCES.items() if words in outcome.message), None)
+            if about is None:
+                assert "behind a given input" in outcome.message  # nothing is said of other inputs
+            else:
+                _grow(design, about, sample, record)
         (outcome,) = gradient_ratio.check(facts)
         alike = (
             design.alpha != "constant" and not design.stream_norm and not design.carry and not design.end

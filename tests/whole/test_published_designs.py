@@ -170,8 +170,8 @@ def test_a_stream_that_collects_branches_of_another_one_does_not_grow_exponentia
     normed = next(c for c in report.claims if c.stream == "stream2" and c.claim == "gradient_ratio")
     assert normed.status == "measured", "gradients of its branches come back through the other stream as well"
     norms = next(c for c in report.changes if c.id == "norms-behind")
-    assert isinstance(norms.lr_after, float) and isinstance(norms.lr_before, float)
-    assert norms.lr_after >= norms.lr_before, "a branch with a norm of its own for each stream is added to both all the same"
+    rates = norms.lr_before, norms.lr_after  # none where a channel is untold on one side
+    assert None in rates or rates[1] >= rates[0], "a branch with a norm of its own for each stream is added to both all the same"  # type: ignore[operator]
 
 
 class Fused(nn.Module):
@@ -275,7 +275,7 @@ def test_matrices_from_the_data_that_mix_copies_of_a_stream_carry_it() -> None:
     assert any("matrices made from the data" in c.reason for c in report.channels)
 
 
-@pytest.mark.parametrize(("factor", "answer"), [(1.0, "conditional"), (16.0, "unknown")])
+@pytest.mark.parametrize(("factor", "answer"), [(1.0, "conditional"), (16.0, "open")])
 def test_trained_matrices_that_mix_copies_are_judged_by_where_they_start(factor: float, answer: str) -> None:
     """Static hyper-connections: with matrices that start at the identity, and at sixteen times that."""
     torch.manual_seed(0)

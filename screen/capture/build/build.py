@@ -27,11 +27,13 @@ from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up, waits
 from screen.capture.build.construct import Told, Values, attempted, construct, workshop
-from screen.capture.build.configs import Missing, Needs, needs, settings_of
+from screen.capture.build.configs import Missing, settings_of
+from screen.capture.build.needs import Needs, needs
+from screen.capture.build.unbuilt import explained, none_builds, why_not
 from screen.capture.build.examples import usage
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
-from screen.capture.build.piecewise import Reading, replaced
+from screen.capture.build.piecewise import Reading
 from screen.capture.inputs.missing import frames, parts_of, statement
 from screen.capture.inputs.search import infer, required
 from screen.capture.inputs.trial import outcome
@@ -200,7 +202,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
         made = [max(made, key=lambda one: sum(p.numel() for p in one[1][0].parameters()))]
         if not any(True for _ in made[0][1][0].parameters()):
             raise error
-        refused = [f"not judged: {_why_not(next(iter(failed)), error)}", f"`{made[0][0]}` is the largest of what it contains"]
+        refused = [f"not judged: {why_not(next(iter(failed)), error)}", f"`{made[0][0]}` is the largest of what it contains"]
     bare = [name for name, (model, *_) in made if not any(True for _ in model.parameters())]
     if 0 < len(bare) < len(made):  # a loss, a schedule
         made = [one for one in made if one[0] not in bare]
@@ -335,7 +337,7 @@ def _made(
         try:
             made.append((name, _one(name, entries[name], given[name], module, reading, told[name], choose)))
         except NameError as error:
-            errors[name] = _explained(name, error, reading)
+            errors[name] = explained(name, error, reading)
         except Exception as error:
             errors[name] = error
         for maker in python_file.makers(module, entries[name]) if name in errors else ():
@@ -354,9 +356,9 @@ def _made(
         made.clear()  # a loss, a schedule: the models of the file are those that need something
     if not made:
         lacking = {name: error for name, error in makers.items() if isinstance(error, Needs)}
-        raise next(iter(lacking.values()), None) or _none(errors, module)
+        raise next(iter(lacking.values()), None) or none_builds(errors, module)
     inside = {type(m).__name__ for _, (model, *_) in made for m in model.modules()}
-    return made, [f"not judged: {_why_not(name, error)}" for name, error in errors.items() if name not in inside]
+    return made, [f"not judged: {why_not(name, error)}" for name, error in errors.items() if name not in inside]
 
 
 def _one(
@@ -388,41 +390,6 @@ def _takes(entry: Any, key: str) -> bool:
         return key in inspect.signature(entry).parameters
     except (TypeError, ValueError):
         return False
-
-
-def _none(errors: Mapping[str, Exception], module: ModuleType) -> Exception:
-    """The error where no model of a file builds: the one there is, or all of them, with the functions that could be named."""
-    first = next(iter(errors.values()))
-    if len(errors) == 1 and not isinstance(first, Needs):
-        return first
-    makers = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__ and not n.startswith("_")]
-    listed = ", ".join(f"`{n}`" for n in makers[:8])
-    if isinstance(first, Needs) and len(errors) == 1:
-        if not makers:
-            return first
-        told = Needs(first.required, first.found, f"{first.try_}; or name a function that makes a model: {listed}")
-        told.lacking = first.lacking
-        return told
-    required = "a model of the file must build without arguments, or with those of `--set`"
-    advice = f"Name one with what it needs, or a function that makes a model ({listed})" if makers else ""
-    several = Needs if all(isinstance(e, Needs | Missing) for e in errors.values()) else UsageError
-    return several(required, "; ".join(_why_not(n, e) for n, e in errors.items()), advice)
-
-
-def _why_not(name: str, error: Exception) -> str:
-    if isinstance(error, Needs):
-        return f"`{name}` needs {', '.join(f'`{m}`' for m in error.lacking)}: " + " ".join(f"`--set {name}.{m}=…`" for m in error.lacking)
-    return f"`{name}`: {error.found if isinstance(error, ScreenError) else f'{type(error).__name__}: {error}'.splitlines()[0]}"
-
-
-def _explained(name: str, error: NameError, reading: Reading) -> Exception:
-    """A name that is missing because the statement that makes it did not run is an error of its own."""
-    why = replaced(error, reading)
-    if not why:
-        return error
-    package = re.search(r"No module named '(\w+)", why)
-    advice = f"Install `{package[1]}`, or run `screen` where it can be imported" if package else f"Give it: `--set {error.name}=…`"
-    return LoadError(f"`{name}` must build from what stands in its file", f"it reads `{error.name}`, but {why}", advice)
 
 
 def _load(spec: TargetSpec) -> ModuleType:

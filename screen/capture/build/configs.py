@@ -26,6 +26,7 @@ import torch
 from torch import nn
 
 from screen.capture.build.examples import example, literals_of, tables
+from screen.capture.build.needs import Needs, needs
 from screen.capture.build.overrides import changes, plain, unknown
 from screen.capture.build.reads import NOT_ATTRIBUTES, asked_for, below, is_read_by_name, reads, tree_of
 from screen.capture.inputs.missing import condition, frames, parts_of, statement
@@ -565,36 +566,9 @@ def _copied(config: Any, holder: Any, key: str) -> bool:
     return own is stated and (own is None or (type(own) is int and own < 0))
 
 
-class Needs(UsageError):
-    """Arguments that nobody gave."""
-
-    lacking: tuple[str, ...] = ()
-
-
-def needs(name: str, lacking: list[str], place: str = "") -> Needs:
-    """The error for arguments that nobody gave; `place`: a call of the author's that gives the others."""
-    error = Needs(
-        f"`{name}` must build without arguments, or with those of `--set`",
-        f"it needs {', '.join(f'`{m}`' for m in lacking)}{f', which {place} does not tell' if place else ''}",
-        f"Add {' '.join(f'`--set {m}=…`' for m in lacking)}, or a function `build_model()` to the file",
-    )
-    error.lacking = tuple(lacking)
-    return error
-
-
-def refuses(name: str, lacking: Mapping[str, Any], place: str) -> Needs:
-    """The error for settings that a constructor refuses as they are."""
-    now = {f"`{path}`": "None" if value is None else f"`{value!r}`" for path, value in lacking.items()}
-    error = needs(name, list(lacking))
-    told = Needs(error.required, f"{place} cannot do with {', '.join(f'{path} as {value}' for path, value in now.items())}", error.try_)
-    told.lacking = error.lacking
-    return told
-
-
 __all__ = [
     "Given",
     "Missing",
-    "Needs",
     "as_table",
     "build_config",
     "config_of",
@@ -604,9 +578,7 @@ __all__ = [
     "given_config",
     "globals_of",
     "is_config",
-    "needs",
     "offered_names",
     "refused",
-    "refuses",
     "settings_of",
 ]

@@ -39,11 +39,10 @@ from screen.capture.build.configs import (
     given_config,
     globals_of,
     is_config,
-    needs,
     offered_names,
     refused,
-    refuses,
 )
+from screen.capture.build.needs import needs, refuses
 from screen.capture.build.examples import example
 from screen.capture.build.launcher import launched
 from screen.capture.build.libraries import lacks_torchvision

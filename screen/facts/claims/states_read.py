@@ -29,6 +29,10 @@ def reads_first_state(facts: Facts, stream: Stream) -> bool:
     return any(not reads_grown_state(facts, stream, k, s) for k in stream.kinds for s in k.sublayers)
 
 
+FEW = 4
+"""Values of earlier blocks that one branch reads: keys and values are two; a sum over all blocks before grows with their number."""
+
+
 def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset[str]:
     """Sizes of inputs of a branch that may grow without limit at fixed weights: those of what an earlier block made only where it made that of a
     state without a norm; those of other streams where some stream grows."""
@@ -36,8 +40,10 @@ def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset
     reader = next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
     branch = None if reader is None else next((b for _, b in reader.branches if (b.add, b.output) == (sublayer.add, sublayer.output)), None)
     if reader is not None and branch is not None:
-        earlier = {i for n in branch.region for i in reader.flow.counting[n] if branch.border(i) == "earlier"}
-        if earlier and all(_is_made_of_norms(reader, i) for i in earlier):
+        read = {i: branch.border(i) for n in branch.region for i in reader.flow.counting[n]}
+        others = {strip(reader.flow, i) for i, border in read.items() if border == "raw"} - {strip(reader.flow, branch.state)}
+        earlier = {i for i, border in read.items() if border == "earlier"}
+        if not others and 0 < len(earlier) <= FEW and all(_is_made_of_norms(reader, i) for i in earlier):
             still |= {"B_earlier"}
     return INPUTS - still
 
