@@ -8,10 +8,9 @@ from typing import Literal
 from screen.calculi.bounds.expr import Expr
 from screen.facts.claims.claim import Claim, ClaimKind, Weights
 from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, survives, weighing
-from screen.facts.claims.states_read import moving_inputs, reads_grown_state
+from screen.facts.claims.states_read import moving_inputs, reader_of, reads_grown_state
 from screen.facts.operator import StreamOperator
 from screen.facts.record import Facts
-from screen.structure.streams.reader import Reader
 from screen.structure.types import Kind, Norm, Stream, Sublayer, Tri, Unknown
 
 MODEST = 2.0
@@ -257,11 +256,6 @@ def twins(facts: Facts, stream: Stream) -> tuple[Stream, ...]:
         return all(not made.isdisjoint(one) for one in own)
 
     return tuple(o for o in facts.streams if o is not stream and takes(o))
-
-
-def reader_of(facts: Facts, stream: Stream) -> Reader | None:
-    """What read a stream, where it is at hand."""
-    return next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
 
 
 def shares_weights(facts: Facts, stream: Stream) -> bool:

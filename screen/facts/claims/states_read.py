@@ -10,12 +10,17 @@ from screen.structure.streams.reader import Reader
 from screen.structure.types import Kind, Stream, Sublayer
 
 
+def reader_of(facts: Facts, stream: Stream) -> Reader | None:
+    """What read a stream, where it is at hand."""
+    return next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
+
+
 def reads_grown_state(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> bool:
     """Whether in some block it reads a state that other blocks have added to and no norm has just given: not only the first one. True where
     nothing is known of it."""
     place = kind.sublayers.index(sublayer)
     ran = {b.branches[place] for b in stream.traced if b.kind == kind.id and place < len(b.branches)}
-    reader = next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
+    reader = reader_of(facts, stream)
     if reader is None or not ran:
         return True
     norms = reader.chains.edges.norms.by_node
@@ -37,7 +42,7 @@ def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset
     """Sizes of inputs of a branch that may grow without limit at fixed weights: those of what an earlier block made only where it made that of a
     state without a norm; those of other streams where some stream grows."""
     still = frozenset() if stream.name in facts.growing else frozenset({"B_memory"})
-    reader = next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
+    reader = reader_of(facts, stream)
     branch = None if reader is None else next((b for _, b in reader.branches if (b.add, b.output) == (sublayer.add, sublayer.output)), None)
     if reader is not None and branch is not None:
         read = {i: branch.border(i) for n in branch.region for i in reader.flow.counting[n]}
@@ -76,4 +81,4 @@ def _met(reader: Reader, branch: Region) -> set[int]:
     return found or {branch.state}
 
 
-__all__ = ["moving_inputs", "reads_first_state", "reads_grown_state"]
+__all__ = ["moving_inputs", "reader_of", "reads_first_state", "reads_grown_state"]

@@ -22,6 +22,7 @@ from screen.facts.operator.polynomial import Atom, Polynomial, of_atom
 from screen.graph import Node, Ref
 from screen.structure.copies import is_plain_view, mixing_of
 from screen.structure.dataflow import Flow, axes_of, number, one_behind, strip
+from screen.structure.shares import sum_below
 
 Side = Literal["read", "written"]
 """Over which copies the shares sum to one: those that a product reads, or those that it writes."""
@@ -62,12 +63,10 @@ def _sums_to_one(flow: Flow, matrix: int, axis: int) -> bool | None:
         return False if axes_of(flow.operand(node, 1, "dim"), rank) == (along - rank,) else None
     if node.op == "exp":
         return False if _is_log_share(flow, strip(flow, node.inputs[0]), along - rank) else None
-    if node.op not in ("div", "true_divide") or node.kwarg("rounding_mode") is not None or len(node.inputs) != 2:
+    if node.op not in ("div", "true_divide") or node.kwarg("rounding_mode") is not None or (found := sum_below(flow, node)) is None:
         return None
-    raised, below = False, flow.graph.nodes[strip(flow, node.inputs[1])]
-    while below.op in ("add", "clamp_min", "clamp") and _is_raised(flow, below):
-        raised, below = True, flow.graph.nodes[strip(flow, below.inputs[0])]
-    if below.op != "sum" or flow.operand(below, 2, "keepdim") is not True or axes_of(flow.operand(below, 1, "dim", "axis"), rank) != (along - rank,):
+    below, raised = found
+    if axes_of(flow.operand(below, 1, "dim", "axis"), rank) != (along - rank,):
         return None
     same = strip(flow, below.inputs[0]) == strip(flow, node.inputs[0])
     return raised if same and _is_nonnegative(flow, node.inputs[0]) else None
@@ -109,13 +108,6 @@ def _is_log_share(flow: Flow, index: int, axis: int) -> bool:
     if total.op != "logsumexp" or flow.operand(total, 2, "keepdim") is not True:
         return False
     return strip(flow, total.inputs[0]) == strip(flow, node.inputs[0]) and axes_of(flow.operand(total, 1, "dim"), rank) == (axis,)
-
-
-def _is_raised(flow: Flow, node: Node) -> bool:
-    """A sum plus ε, or no less than ε."""
-    value = number(flow.operand(node, 1, "other", "min"))
-    plain = len(node.inputs) == 1 and node.kwarg("alpha") in (None, 1) and flow.operand(node, 2, "max") is None
-    return plain and value is not None and value >= 0
 
 
 def _is_nonnegative(flow: Flow, index: int) -> bool:

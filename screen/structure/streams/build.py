@@ -144,7 +144,8 @@ def _final_norm(ends: Ends) -> Tri:
 
 def _long_skips(reader: Reader) -> tuple[LongSkip, ...]:
     """Adds on the stream of one of its own earlier states; one that a branch alone has been added to since is a part of the scale of that sum."""
-    counted = {n for position in range(len(reader.chain.adds)) for n in Scales(reader, reader.stream_norms).around(position)}
+    scales = Scales(reader, reader.stream_norms)
+    counted = {s for position in range(len(reader.chain.adds)) for s in scales.around(position)}
     return tuple(LongSkip(s.add, s.state, place_of(reader.flow.graph, s.add)) for s in reader.skips if s not in counted)
 
 

@@ -16,6 +16,7 @@ from screen.calculi.bounds.rules.self_normed_weight import over_its_size
 from screen.calculi.bounds.value import Value
 from screen.graph import Node, Ref
 from screen.structure.dataflow import axes_of, number, strip
+from screen.structure.shares import sum_below
 from screen.structure.types import Unknown
 
 
@@ -47,13 +48,9 @@ def _inverted(walk: Walk, node: Node, right: Value) -> Value:
 def _share(walk: Walk, node: Node) -> Value | None:
     """y / Σm for |y| <= c·m, as x / Σx for x >= 0: shares of at most c that sum to at most c (where the sum is not 0). Their slope has no bound of
     this form."""
-    if len(node.inputs) != 2:
+    if (found := sum_below(walk.flow, node)) is None:
         return None
-    below = walk.graph.nodes[strip(walk.flow, node.inputs[1])]
-    while below.op in ("add", "clamp_min", "clamp") and _is_raised(walk, below):
-        below = walk.graph.nodes[strip(walk.flow, below.inputs[0])]
-    if below.op != "sum" or walk.flow.operand(below, 2, "keepdim") is not True:
-        return None
+    below, _ = found
     x, mass = walk.one(node.inputs[0]), walk.one(below.inputs[0])
     times = None if mass.low < 0 or mass.holes or x.holes or mass.shape != x.shape else _most(walk, node.inputs[0], below.inputs[0], FACTORS)
     if times is None or not math.isfinite(times):
@@ -108,13 +105,6 @@ def _is_same(walk: Walk, one: Node, other: Node) -> bool:
     plain = not any(isinstance(a, Ref) for a in (*one.args[1:], *other.args[1:])) and one.args[1:] == other.args[1:]
     alike = one.op == other.op and one.op in ("square", "pow", "exp", "relu", "sigmoid", "softplus", "abs") and one.kwargs == other.kwargs
     return alike and plain and strip(walk.flow, one.inputs[0]) == strip(walk.flow, other.inputs[0])
-
-
-def _is_raised(walk: Walk, node: Node) -> bool:
-    """A sum plus ε, or no less than ε: what is divided by it sums to at most 1."""
-    value = number(walk.flow.operand(node, 1, "other", "min"))
-    plain = len(node.inputs) == 1 and node.kwarg("alpha") in (None, 1) and walk.flow.operand(node, 2, "max") is None
-    return plain and value is not None and value >= 0
 
 
 def _chosen_again(walk: Walk, index: int, along: Atoms) -> Bound | None:
