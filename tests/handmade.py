@@ -124,7 +124,7 @@ def recursion(stream: Stream) -> Recursion:
     bare = all(not set(s.positions) - {"A2"} for k in stream.kinds for s in k.sublayers)
     rms = (1.0, 1e9) if bare else (1.0, 3.0)
     return Recursion(
-        stream.depth, rms, 0.5, 0.5, 0.5, 3.0, "polynomial", 0.5, rms[-1], -0.5, 1.0, {}, ("written by hand",), rms_read=rms[-1],
+        stream.depth, rms, 0.5, 0.5, 0.5, 3.0, "polynomial", 0.5, rms[-1], -0.5, 1.0, {}, ("written by hand",), tokens=64, rms_read=rms[-1],
     )  # fmt: skip
 
 

@@ -155,6 +155,7 @@ def initialisation_part(found: Recursion | Unknown) -> schema.Initialisation | N
         predicted_ratio=_digits(found.predicted_ratio) or 0.0,
         last_gradient_exponent=_digits(known(found.last_gradient_exponent)),
         deepnorm_number=_digits(known(found.deepnorm_number)),
+        tokens=found.tokens or None,
         assumptions=list(found.assumptions),
     )
 

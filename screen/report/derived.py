@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from screen.calculi.meanfield import TOKENS
 from screen.report.numbers import number
 from screen.report.schema import FindingPart, Initialisation, MapsPart, Report, SublayerPart
 
@@ -72,7 +71,7 @@ def start(part: Initialisation | None) -> str:
     pieces = [f"rms {number(part.rms_first, 3)} → {number(part.rms_last, 3)} over {part.depth} blocks"]
     pieces += [f"1 − cos {number(part.one_minus_cos, 3)}"] if part.one_minus_cos is not None else []
     pieces += [f"first over last gradient {number(part.gradient_ratio, 3)}"] if part.gradient_ratio is not None else []
-    return f"{', '.join(pieces)} ({TOKENS} tokens)"
+    return ", ".join(pieces) + (f" ({part.tokens} tokens)" if part.tokens else "")
 
 
 __all__ = ["adds", "expressions", "orders", "start", "steps"]

@@ -123,6 +123,8 @@ class Initialisation(Part):
     predicted_ratio: Real
     last_gradient_exponent: Real | None
     deepnorm_number: Real | None
+    tokens: int | None = None
+    """How many tokens of a sequence the numbers are of."""
     assumptions: list[str] = []
 
 

@@ -61,6 +61,8 @@ class Recursion:
     gains: Mapping[str, tuple[float, ...]]
     """Sublayer -> σ²·√(in·out) of its weights along the value path, output last."""
     assumptions: tuple[str, ...]
+    tokens: int = 0
+    """How many tokens of a sequence it stands for."""
     tied: bool = False
     """Whether weights serve at several depths."""
     ratio_without_logits: float | Unknown = NOT_COMPUTED
@@ -134,6 +136,7 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         deepnorm_number=_deepnorm(stack),
         gains=MappingProxyType(dict(gains)),
         assumptions=(*assumptions, *more),
+        tokens=stack.tokens,
         tied=bool(stack.tied),
         logit_rms=MappingProxyType({name: (sizes[min(sizes)], sizes[max(sizes)]) for name, sizes in logits.items()}),
         logits=MappingProxyType(logits),
