@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from screen.calculi.meanfield.propagate import Block, Forward, Stack, backward, forward
 
 TIMES, LEAST = 4, 192
-"""Blocks of the longer stack: so many times those of the stack, and at least so many."""
+"""Blocks of the longer stack: so many times those of the stack, and at least so many; but no more than `DEEPEST`, beyond which a stack is its own."""
 FEW = 3
 """How often blocks that repeat stand in a stack, at least."""
 SETTLED = 0.05
@@ -57,16 +57,17 @@ class _Place(NamedTuple):
     power: float
 
 
-def far(stack: Stack) -> Far | None:
-    """What the last blocks of a stack come to when they are repeated; None where they do not repeat, or nothing is seen of it."""
+def far(stack: Stack, run: Forward) -> Far | None:
+    """What the last blocks of a stack, whose forward pass is `run`, come to when they are repeated; None where they do not repeat, or nothing is seen
+    of it."""
     own = stack.blocks if period_of(stack.blocks) is not None else stack.blocks[:-1]  # the last block may be like no other
     period, count = period_of(own), len(stack.blocks)
     if period is None or period * FEW > count:
         return None
-    blocks = max(TIMES * count, LEAST)
+    blocks = max(LEAST, min(TIMES * count, DEEPEST), count)
     while blocks >= count:
         longer = replace(stack, blocks=own + own[-period:] * ((blocks - count) // period) + stack.blocks[len(own) :])
-        if (found := _read(longer, forward(longer), period)) is not None:
+        if (found := _read(longer, forward(longer) if len(longer.blocks) > count else run, period)) is not None:
             return found
         blocks //= 2
     return None
@@ -82,8 +83,10 @@ def period_of(blocks: Sequence[Block]) -> int | None:
 def _read(stack: Stack, run: Forward, period: int) -> Far | None:
     if len(run.states) < len(stack.blocks):
         return None
-    weights = backward(stack, run, len(stack.blocks)).weights
-    one, two = (_place(run, weights, period, len(weights) * k // 4) for k in (2, 3))
+    places = [len(stack.blocks) * k // 4 for k in (2, 3)]
+    nearest = places[0] - period
+    weights = backward(stack, run, len(stack.blocks), nearest).weights
+    one, two = (_place(run, weights, period, nearest, block) for block in places)
     if one is None or two is None:
         return None
     factor = math.exp(two.fall / 2)
@@ -92,8 +95,10 @@ def _read(stack: Stack, run: Forward, period: int) -> Far | None:
     return Far(factor, "steady" if abs(one.fall - two.fall) <= max(SETTLED * abs(two.fall), NONE) else "untold")
 
 
-def _place(run: Forward, weights: Sequence[float], period: int, block: int) -> _Place | None:
-    first, last, power, later = weights[block - period], weights[block], run.states[block - period].power, run.states[block].power
+def _place(run: Forward, weights: Sequence[float], period: int, nearest: int, block: int) -> _Place | None:
+    """Of one block; `weights` begin with those of block `nearest`."""
+    first, last = weights[block - period - nearest], weights[block - nearest]
+    power, later = run.states[block - period].power, run.states[block].power
     if min(first, last, power, later) <= 0 or not math.isfinite(first + last):
         return None
     return _Place(math.log(first / last) / period, math.log(later / power) / period, power)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -208,19 +208,22 @@ def _crossed(step: Step, own: Slots, slots: Slots, places: Container[int]) -> Mo
     if isinstance(step, Begin):
         return own[step.target] if step.target in places else in_common(own[step.target])
     if isinstance(step, Attend):
-        pairs = {s: (np.array([x.power]), np.array([x.power - x.gap])) for s, x in enumerate(slots)}
+        read = ((s, slots[s]) for s in (*_sources(step), *(s for s, _ in step.places)))
+        pairs = {s: (np.array([x.power]), np.array([x.power - x.gap])) for s, x in read}
         same, other = (float(found[0]) for found in attended(step, pairs, own, [own]))
         return Moments(same, same - other, own[step.target].mean)
     if isinstance(step, Entrywise | Mix | Normalise | Within):  # they depend on the size of what they read
-        same, other = (_shared(step, own, [x.power - x.gap * part for x in slots]) for part in (0.0, 1.0))
+        same, other = (_shared(step, own, {s: slots[s].power - slots[s].gap * part for s in _sources(step)}) for part in (0.0, 1.0))
         return Moments(same, same - other, own[step.target].mean)
     step.forward(slots)
     return slots[step.target]
 
 
-def _shared(step: Step, own: Slots, shares: Sequence[float]) -> float:
-    """What two tokens share of the value that a step makes, from what they share of all others."""
-    slots = [Moments(x.power, x.power - share, x.mean) for x, share in zip(own, shares, strict=True)]
+def _shared(step: Step, own: Slots, shares: Mapping[int, float]) -> float:
+    """What two tokens share of the value that a step makes, from what they share of those that it reads."""
+    slots = list(own)
+    for slot, share in shares.items():
+        slots[slot] = own[slot]._replace(gap=own[slot].power - share)
     step.forward(slots)
     return slots[step.target].power - slots[step.target].gap
 
@@ -261,8 +264,7 @@ def _apart(own: Moments, between: Moments, tokens: int) -> Moments:
 def _backward(program: Program, slots: Slots, gradient: float) -> list[float]:
     """At every slot what the gradients of two sequences share, when they share `gradient` at the output. Rows of an attention sum to one: values
     have as much of it as what they make."""
-    steps = tuple(Stretch(s.value, s.target, 1.0) if isinstance(s, Attend) else s for s in program.steps)
-    return [back.shared for back in replace(program, steps=steps).backward(slots, Gradient(gradient, gradient))]
+    return [back.shared for back in program.of_values.backward(slots, Gradient(gradient, gradient))]
 
 
 # -- one add -----------------------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from screen.calculi.meanfield import forms
 from screen.calculi.meanfield.moments import Gradient, Moments
-from screen.calculi.meanfield.transfer import Attend, Backs, Linear, Slots, Step
+from screen.calculi.meanfield.transfer import Attend, Backs, Linear, Slots, Step, Stretch
 
 ZERO = Moments(0.0, 0.0)
 
@@ -57,6 +57,11 @@ class Program:
     def silenced(self) -> Program:
         """The same branch with no gradient through the logits."""
         return replace(self, steps=tuple(replace(s, core=replace(s.core, silent=True)) if isinstance(s, Attend) else s for s in self.steps))
+
+    @cached_property
+    def of_values(self) -> Program:
+        """The same branch with what attention picks in place of what it makes of it."""
+        return replace(self, steps=tuple(Stretch(s.value, s.target, 1.0) if isinstance(s, Attend) else s for s in self.steps))
 
     @cached_property
     def last(self) -> Linear | None:

@@ -182,13 +182,13 @@ def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
         each, still = [backward(stack, run, n) for n in depths], backward(stack, quiet, depth)
     backs = dict(zip(depths, each, strict=True))
     whole = backs[depth]
-    found = _ratio(whole), _ratio(still), *_law(backs, depth), _slope(ends, depth), _root(whole.lasts), _root(still.lasts), _far(stack)
+    found = _ratio(whole), _ratio(still), *_law(backs, depth), _slope(ends, depth), _root(whole.lasts), _root(still.lasts), _far(stack, run)
     return dict(zip(GRADIENTS, found, strict=True))
 
 
-def _far(stack: Stack) -> Far | Unknown:
+def _far(stack: Stack, run: Forward) -> Far | Unknown:
     few = Unknown(f"{len(stack.blocks)} blocks are too few for a law of depth")
-    return few if len(stack.blocks) < FEWEST else far(stack) or Unknown("its blocks do not repeat, or what they do leaves the range of floats")
+    return few if len(stack.blocks) < FEWEST else far(stack, run) or Unknown("its blocks do not repeat, or what they do leaves the range of floats")
 
 
 def silent(stack: Stack, run: Forward) -> Unknown | None:
