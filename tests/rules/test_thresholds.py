@@ -126,7 +126,7 @@ def collecting(times: float) -> str:
 
 
 def logits(size: float) -> str:
-    return one("I202", started(h.pre(), logit_rms={"attention": (size, size)}))
+    return one("I202", started(h.pre(), logits={"attention": {0: size}}))
 
 
 def loss(times: float) -> str:

@@ -73,10 +73,8 @@ class Recursion:
     """Geometric mean of the rms of the states that the blocks start from; inf where one leaves the range of floats."""
     last_weight_ratio: float | Unknown = NOT_COMPUTED
     """As `gradient_ratio`, of one weight alone, the one nearest to the output of a block's last branch: T3's, and what a probe measures."""
-    logit_rms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Sublayer -> √(E u²) of its attention logits in its first and its last block, before any mask; of several attentions the largest."""
     logits: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    """The same by block."""
+    """Sublayer -> block -> √(E u²) of its attention logits, before any mask; of several attentions the largest."""
     words: Start | Unknown = NOT_COMPUTED
     """The loss at the start of a model of words."""
     last_weight_without_logits: float | Unknown = NOT_COMPUTED
@@ -85,6 +83,11 @@ class Recursion:
     """What a block does to gradients where its like are repeated."""
     first_update: FirstUpdate | Unknown = NOT_COMPUTED
     """κ, how far Adam's first step moves the last normed state."""
+
+    @property
+    def logit_rms(self) -> dict[str, tuple[float, float]]:
+        """The first and the last of every sublayer's `logits`."""
+        return {name: (sizes[min(sizes)], sizes[max(sizes)]) for name, sizes in self.logits.items()}
 
     def logits_in(self, sublayer: str, layers: Sequence[tuple[int, int]]) -> tuple[float, float] | None:
         """√(E u²) of a sublayer in the first and the last of some blocks."""
@@ -138,7 +141,6 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         assumptions=(*assumptions, *more),
         tokens=stack.tokens,
         tied=bool(stack.tied),
-        logit_rms=MappingProxyType({name: (sizes[min(sizes)], sizes[max(sizes)]) for name, sizes in logits.items()}),
         logits=MappingProxyType(logits),
         **(_gradients(stack, run, depth) if mute is None else dict.fromkeys(GRADIENTS, mute)),
     )
