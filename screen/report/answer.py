@@ -292,10 +292,11 @@ def _by_recipe(channel: Channel) -> bool:
 
 
 def _rates(report: Report) -> tuple[str, ...]:
-    """What the claims on learning rates say, the smallest first: an interval, and what limits it in words."""
+    """What the claims on learning rates say, the smallest first: an interval, and what limits it in words. The whole bears less than each channel
+    alone: their risks add up."""
     free = _at_all_rates(report)
     known = enumerate((name, text) for name, text in rates_by_channel(report) if name not in free)
-    said = [f"{f'{words.RISKS[name]}: ' if place and name in words.RISKS else ''}{text}" for place, (name, text) in known]
+    said = [f"{f'{words.RISKS[name]} alone: ' if place and name in words.RISKS else ''}{text}" for place, (name, text) in known]
     stated = _too_large(report)
     if said and stated is not None:
         said[0] += f"; the recipe's {rate(stated)} is above that{', where runs went both ways' if report.verdict == 'stable' else ''}"
@@ -351,7 +352,12 @@ def rates_by_channel(report: Report) -> tuple[tuple[str, str], ...]:
     known.sort(key=lambda pair: pair[0])
     groups = [c.group for _, c in known]
     known = [pair for place, pair in enumerate(known) if pair[1].group not in groups[:place]]  # of several streams the one that bears least
-    return tuple((c.group or "", f"up to {_interval(c, most)}{f' ({c.reason})' if c.reason else ''}") for most, c in known)
+    return tuple((c.group or "", f"up to {_interval(c, most)}{_limited_by(c)}") for most, c in known)
+
+
+def _limited_by(claim: ClaimPart) -> str:
+    first = "largest risk: " if claim.group == "all" and claim.value != LARGEST else ""
+    return f" ({first}{claim.reason})" if claim.reason else ""
 
 
 def _estimate(claim: ClaimPart) -> float | None:

@@ -129,8 +129,13 @@ def test_tolerated_rates_are_told_smallest_first_and_only_where_they_are_known()
         _rate("R", 1e-9, 1e-9).model_copy(update={"status": "unknown"}),
     ]
     report = report.model_copy(update={"claims": claims})
-    rates = ("up to about 3e-3, between 1e-3 and 9e-3 (first update, 24 blocks)", "attention logits: up to about 8e-3 (logit growth)")
+    rates = ("up to about 3e-3, between 1e-3 and 9e-3 (first update, 24 blocks)", "attention logits alone: up to about 8e-3 (logit growth)")
     assert answer(report).rates == rates
+    whole = [_rate("all", 5e-4, 8e-3, value=2e-3, reason="logit growth"), *claims]
+    first, *others = answer(report.model_copy(update={"claims": whole})).rates
+    assert first == "up to about 2e-3, between 5e-4 and 8e-3 (largest risk: logit growth)" and len(others) == len(rates)
+    (free,) = answer(report.model_copy(update={"claims": [_rate("all", LARGEST, LARGEST, value=LARGEST, reason="none")]})).rates
+    assert free == "up to about 3e-1 (none)"
     nowhere = [_rate("all", 1e-8, 8e-3, value=2e-3)]
     (said,) = answer(report.model_copy(update={"claims": nowhere})).rates
     assert said == "up to about 2e-3, at most 8e-3, and none where all that is not stated is at its harshest"
