@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from screen.calculi.bounds.boundedness import INPUTS
-from screen.facts.advice import ONE_KEY, logit_growth, qk_norm_code
-from screen.facts.queries import are_logits_bounded, do_logits_stay, growth_of, has_softmax, reads_grown_state, starts_at_zero
+from screen.facts.advice import ONE_KEY, condition_on_logits, logit_growth, qk_norm_code
+from screen.facts.queries import are_logits_bounded, do_logits_stay, growth_of, has_softmax, reads_grown_state, starts_at_zero, unbounded_softmax
 from screen.rule import (
     GAINS_HELD, Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )
@@ -92,7 +92,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome(
             "cannot_tell", f"{name}: whether its logits are bounded is unknown: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=BOUND
         )
-    numbers = _numbers(facts, sublayer)
+    numbers, condition = _numbers(facts, sublayer), condition_on_logits(facts, sublayer)
     if bounded:
         cap = _cap(facts, sublayer)
         if cap is not None:
@@ -107,7 +107,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = (
             f"{name}: the logits scale with {_scaled_by(facts, sublayer)}, and with the first state of the stream where no norm stands before it."
         )
-        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition="bounded-logits")
+        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
     if raw and _is_silent(facts, stream):
         message = f"{name}: the logits are made of a stream that no norm bounds, and to which every branch adds nothing at the start."
         return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition="learned-scale")
@@ -121,7 +121,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     remedy, bound = _remedy(facts, sublayer) + ("" if raw else "; or a logit cap"), BY_ONE_MAP if _single(facts, sublayer) else BOUND
     result: Result = "violated" if raw else "conditional"
     plain = "" if raw else _in_words(facts, sublayer, name)
-    return Outcome(result, message, site, theorem=bound, numbers=numbers, remedy=remedy, condition="bounded-logits", plain=plain)
+    return Outcome(result, message, site, theorem=bound, numbers=numbers, remedy=remedy, condition=condition, plain=plain)
 
 
 def _is_linear(facts: Facts, sublayer: Sublayer) -> bool:
@@ -152,15 +152,13 @@ def _in_words(facts: Facts, sublayer: Sublayer, name: str) -> str:
     return f"{message}: they start at {size} and reach {ONE_KEY:.0f} when {by} have each grown about {factor:.2g} times."
 
 
-def _single(facts: Facts, sublayer: Sublayer) -> str:
-    """What makes the logits that nothing bounds, where none of them compares queries with keys; else nothing."""
-    analysis = facts.analysis(sublayer)
-    free = [] if isinstance(analysis, Unknown) else [s.role for s in analysis.bounds.softmaxes if s.role != "other" and s.bounded is not True]
-    return SINGLE[free[0]] if free and "attention" not in free else ""
+def _single(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether no query is compared with keys in the logits that nothing bounds: one map makes them."""
+    return unbounded_softmax(facts, sublayer) in SINGLE
 
 
 def _logits(facts: Facts, sublayer: Sublayer) -> str:
-    made_by = _single(facts, sublayer)
+    made_by = SINGLE.get(unbounded_softmax(facts, sublayer))
     return f"the logits of {made_by}" if made_by else "the logits"
 
 

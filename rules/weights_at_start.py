@@ -56,10 +56,10 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if gain <= LARGE:
         return Outcome("holds", f"`{stream.name}`: no map of its blocks starts with a gain σ²·√(in·out) above {gain:.3g}.", site, "declared", THEOREM,
                        numbers=numbers)  # fmt: skip
-    message = f"`{name}` starts with a gain σ²·√(in·out) of {gain:.3g}, where 1 keeps the size of what it maps."
+    message = f"`{name}` starts with a gain σ²·√(in·out) of {gain:.3g}, where 1 keeps values and gradients of their size."
     shape = graph.parameters[name].shape or ()
     linear = len(shape) == 2 and all(graph.nodes[user].op == "linear" for user in graph.users[graph.parameters[name].index])
     remedy = f"entries of deviation 1/√{shape[1]} = {shape[1] ** -0.5:.3g}" if linear else "entries of deviation 1/√fan_in"
     blamed = at(stream, place=place_of(facts, graph.parameters[name].index))
-    plain = f"`{name}` starts so large that what it maps grows about {gain**0.5:.3g} times."
+    plain = f"`{name}` starts so large that values through it and gradients back through it grow about {gain**0.5:.3g} times (mean of both)."
     return Outcome("violated", message, blamed, "declared", THEOREM, numbers=numbers, remedy=remedy, plain=plain)

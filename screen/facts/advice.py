@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.queries import MODEST, branches, claim_of, gain_of, has_softmax, is_input_bounded
+from screen.facts.queries import MODEST, branches, claim_of, gain_of, has_softmax, is_input_bounded, unbounded_softmax
 from screen.facts.record import Facts
 from screen.graph import Graph
 from screen.structure.logits import FUSED, compared
@@ -16,7 +16,14 @@ ONE_KEY = 50.0
 """Root mean square of logits at which a softmax holds on one key, however many there are: Gaussian logits do so from √(2·ln n) on, 3.9 for 2,048 keys
 and 6.4 for 10⁹ (random energy model, Derrida 1981). Our own choice, far beyond both."""
 ONCE = "skips that carry the stream on once, by a multiplier of 1"
+LOGITS_STAY = {"attention": "bounded-logits", "router": "bounded-router", "pooling": "bounded-pooling"}
+"""What logits are for -> the condition under which they do no harm."""
 MODULES = {"layernorm": "nn.LayerNorm", "rmsnorm": "nn.RMSNorm"}
+
+
+def condition_on_logits(facts: Facts, sublayer: Sublayer) -> str:
+    """The condition under which logits do no harm that nothing bounds (`screen.verdict.conditions`)."""
+    return LOGITS_STAY[unbounded_softmax(facts, sublayer)]
 
 
 def unnormed(facts: Facts, stream: Stream) -> list[Sublayer]:

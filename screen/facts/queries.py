@@ -64,6 +64,14 @@ def are_logits_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
     return _tri(claim_of(facts, sublayer, "logits_bounded"))
 
 
+def unbounded_softmax(facts: Facts, sublayer: Sublayer) -> Literal["attention", "router", "pooling"]:
+    """What the softmaxes are for whose logits are not known to be bounded: attention where one of them is, or none is known."""
+    analysis = facts.analysis(sublayer)
+    free = [] if isinstance(analysis, Unknown) else [s.role for s in analysis.bounds.softmaxes if s.role != "other" and s.bounded is not True]
+    single: tuple[Literal["router", "pooling"], ...] = ("router", "pooling")
+    return next((role for role in single if role in free), "attention") if "attention" not in free else "attention"
+
+
 def growth_of(facts: Facts, stream: Stream, weights: Weights) -> str | Unknown:
     """Size of the stream against depth: `bounded`, `linear`, `polynomial`, `exponential`. What was only seen to hold at some inputs is no law."""
     claim = facts.claims.of("growth", weights, stream.name)
@@ -352,5 +360,5 @@ __all__ = [
     "claim_of", "do_logits_stay", "free_weight", "gain_of", "grows_with_stream", "growth_of", "has_identity_path", "has_no_scale", "has_softmax",
     "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies", "normed_total",
     "nothing_grows", "number_of", "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero", "state_is_bounded",
-    "streams_in_sequence", "twins", "unproven", "where",
+    "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "where",
 ]  # fmt: skip

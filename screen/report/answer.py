@@ -144,15 +144,15 @@ def _reason(report: Report) -> str:
     if slip:
         return slip
     if report.verdict == "conditional":
-        left = [words.FAILURES[c.id] for c in report.channels if c.state == "conditional"]
+        left = [words.failure(report, c.id) for c in report.channels if c.state == "conditional"]
         return f"Nothing in the code rules out that {words.listed(left, ', or that ', ', that ')}." if left else ""
-    held = [words.FAILURES[c.id] for c in report.channels if c.state in ("closed", "guarded")]
+    held = [words.failure(report, c.id) for c in report.channels if c.state in ("closed", "guarded")]
     return f"Nothing was found by which {words.listed(held, ', or ', ', ')}." if held else ""
 
 
 def _under_recipe(report: Report, channel: Channel) -> str:
     """Of a channel that the recipe opens, and no finding: what fails, how likely it is, and up to which rate all is expected to train."""
-    fails, most = words.FAILURES[channel.id], _most(report)
+    fails, most = words.failure(report, channel.id), _most(report)
     risk = "" if channel.risk is None else f" (risk {channel.risk:.2g})"
     other = f"; a learning rate up to {rate(most)} is expected to train" if most is not None else ""
     return f"{fails[:1].upper()}{fails[1:]} under this recipe{risk}{other}."
@@ -213,7 +213,7 @@ def _change(report: Report, what: str, same: list[FindingPart]) -> Change:
         file, _, number = at.rpartition(":") if at[-1].isdigit() and ":" in at else (at, "", "")
         places.setdefault(file, []).append(number)
     shown = tuple(f"{file}:{', '.join(numbers)}".rstrip(":") for file, numbers in places.items())
-    against = dict.fromkeys(words.RISKS[f.channel] for f in same if f.channel)
+    against = dict.fromkeys(words.risk(report, f.channel) for f in same if f.channel)
     codes = tuple(dict.fromkeys(f.code for f in same))
     tried = tuple(c for c in report.changes if set(codes) & set(c.codes) and what in c.remedies)
     aims: set[str] = {f.channel for f in same if f.channel}
@@ -234,7 +234,7 @@ def _left(report: Report, what: str) -> str:
 def _nothing(report: Report, what: str, channels: set[str]) -> str:
     """Why a change is proposed of which nothing is predicted, and of which nothing is left untold."""
     told = (g.first for g in worth_reading(report))
-    left = dict.fromkeys(words.RISKS[f.channel] for f in told if f.channel in channels and f.remedy != what and f.outcome != "cannot_tell")
+    left = dict.fromkeys(words.risk(report, f.channel) for f in told if f.channel in channels and f.remedy != what and f.outcome != "cannot_tell")
     if left:
         return f"alone it changes nothing that is judged here: other findings on {words.listed(list(left))} stay"
     return "the finding goes, and nothing else that is judged here changes"
@@ -243,16 +243,16 @@ def _nothing(report: Report, what: str, channels: set[str]) -> str:
 def _gain(report: Report, change: ChangePart, aims: set[str]) -> str:
     """What a change brings, in words: channels that close or open, the learning rate, a verdict that is another one, and of what that it is meant for
     it is not told; empty where nothing."""
-    said = [f"keeps {words.listed([words.RISKS[c] for c in change.closes])} in check"] if change.closes else []
-    said += [f"helps {words.listed([words.RISKS[c] for c in change.eases])}"] if change.eases else []
-    said += [f"{'but ' if said else ''}worsens {words.listed([words.RISKS[c] for c in change.opens])}"] if change.opens else []
+    said = [f"keeps {words.listed([words.risk(report, c) for c in change.closes])} in check"] if change.closes else []
+    said += [f"helps {words.listed([words.risk(report, c) for c in change.eases])}"] if change.eases else []
+    said += [f"{'but ' if said else ''}worsens {words.listed([words.risk(report, c) for c in change.opens])}"] if change.opens else []
     before, after = change.lr_before, change.lr_after
     if before is None and isinstance(after, float):
         said.append(f"learning rate up to about {rate(after)}, where none was found without it")
     if isinstance(before, float) and not 1 / ALIKE < _ratio(change) < ALIKE:
         said.append(f"learning rate up to about {rate(before)} → {rate(after) if isinstance(after, float) else 'none is expected to train'}")
     said += [f"verdict {change.verdict}"] if change.verdict != report.verdict else []
-    untold = [words.RISKS[c] for c in change.untold if c in aims or not said]
+    untold = [words.risk(report, c) for c in change.untold if c in aims or not said]
     return "; ".join([*said, *([f"what it does to {words.listed(untold)} is not told without a measurement"] if untold else [])])
 
 
@@ -262,7 +262,7 @@ def _risks(report: Report) -> tuple[Risk, ...]:
     for channel in report.channels:
         found.setdefault((channel.state, _because(report, channel)), []).append(channel)
     return tuple(
-        Risk(tuple(c.id for c in same), ", ".join(words.RISKS[c.id] for c in same), state, words.RISK_STATES[state] + (f": {why}" if why else ""))
+        Risk(tuple(c.id for c in same), ", ".join(words.risk(report, c.id) for c in same), state, f"{words.RISK_STATES[state]}{why and f': {why}'}")
         for (state, why), same in found.items()
     )
 
@@ -296,14 +296,14 @@ def _rates(report: Report) -> tuple[str, ...]:
     alone: their risks add up."""
     free = _at_all_rates(report)
     known = enumerate((name, text) for name, text in rates_by_channel(report) if name not in free)
-    said = [f"{f'{words.RISKS[name]} alone: ' if place and name in words.RISKS else ''}{text}" for place, (name, text) in known]
+    said = [f"{f'{words.risk(report, name)} alone: ' if place and name in words.RISKS else ''}{text}" for place, (name, text) in known]
     stated = _too_large(report)
     if said and stated is not None:
         said[0] += f"; the recipe's {rate(stated)} is above that{', where runs went both ways' if report.verdict == 'stable' else ''}"
     if said and report.verdict == "unstable" and any(c.state == "open" and not _by_recipe(c) for c in report.channels):
         said[0] += "; the verdict does not hang on the rate"
     if said and free:
-        said.append(f"no limit up to {rate(LARGEST)}, the largest rate that was tried: {words.listed([words.RISKS[name] for name in free])}")
+        said.append(f"no limit up to {rate(LARGEST)}, the largest rate that was tried: {words.listed([words.risk(report, name) for name in free])}")
     return tuple(said)
 
 

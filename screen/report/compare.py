@@ -77,7 +77,7 @@ def _rows(report: Report) -> Iterator[tuple[tuple[str, str], str]]:
     yield ("verdict", "verdict"), words.headline(report)
     yield ("verdict", "summary"), clean(report.summary)
     for name, said in answer.rates_by_channel(report):
-        yield ("learning rate", words.RISKS.get(name, "expected to train")), said
+        yield ("learning rate", words.risk(report, name) if name in words.RISKS else "expected to train"), said
     for channel in report.channels:
         yield ("channels", f"{channel.id} {CHANNELS[channel.id]}"), _channel(channel)
     yield ("structure", "parameters"), words.count(report.target.parameters)

@@ -49,6 +49,12 @@ FAILURES = {
     "S": "the first updates are too large",
 }
 """Channel -> what happens when it fails, as a clause."""
+LOGITS = {
+    "bounded-logits": ("attention logits", "attention logits grow until each token attends to one other alone"),
+    "bounded-router": ("router logits", "router logits grow until one expert alone has each token"),
+    "bounded-pooling": ("pooling logits", "the logits of a pooling grow until one value alone is read"),
+}
+"""Condition of channel L -> the logits that it is about, and what happens when they grow."""
 RISK_STATES = {
     "closed": "kept in check by the code",
     "guarded": "kept in check by the recipe",
@@ -61,6 +67,8 @@ RISK_STATES = {
 CONDITIONS = {
     "bounded-weights": "the weights stay bounded",
     "bounded-logits": "the attention logits stay bounded",
+    "bounded-router": "the router's logits stay bounded",
+    "bounded-pooling": "the logits of the pooling stay bounded",
     "warm-up": "the learning rate warms up to a low value",
     "initialisation": "it starts from the recorded initialisation",
     "run-time-scale": "the scale that is set at run time fits the depth",
@@ -83,6 +91,21 @@ STEPS = {
     "backward": "Step 3, backward",
     "uncertainty": "Step 4, uncertainty",
 }
+
+
+def risk(report: Report, channel: str) -> str:
+    """What a channel of a report is about: L of those logits that nothing bounds, where it says of which."""
+    return " and ".join(name for name, _ in _logits(report, channel)) or RISKS[channel]
+
+
+def failure(report: Report, channel: str) -> str:
+    """What happens when a channel of a report fails."""
+    return ", or ".join(what for _, what in _logits(report, channel)) or FAILURES[channel]
+
+
+def _logits(report: Report, channel: str) -> list[tuple[str, str]]:
+    named = next((c.conditions for c in report.channels if c.id == channel == "L"), [])
+    return [LOGITS[name] for name in named if name in LOGITS]
 
 
 def count(value: int | None) -> str:

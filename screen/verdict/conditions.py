@@ -16,6 +16,8 @@ Met = Literal["met", "not_met", "not_stated"]
 CONDITIONS = {
     "bounded-weights": "the weights stay bounded in training: decoupled weight decay on the maps of the branches, or small and few updates",
     "bounded-logits": "the attention logits stay bounded: a learning rate below the onset of logit growth, weight decay on Q and K, or σReparam",
+    "bounded-router": "the router's logits stay bounded: a z-loss on them, or weight decay on the map that makes them",
+    "bounded-pooling": "the logits of the softmax that pools stay bounded: weight decay on the map that makes them",
     "warm-up": "learning-rate warm-up and a lower learning rate than an identity path allows",
     "initialisation": "training starts from the initialisation that was recorded",
     "run-time-scale": "the scale that is set when the model runs compensates for depth (2N(v² + w²)/α² at most about 1)",
@@ -93,6 +95,8 @@ def _range(recipe: Recipe) -> Answer:
 JUDGES: dict[str, Callable[[Recipe], Answer]] = {
     "bounded-weights": _decay,
     "bounded-logits": _logits,
+    "bounded-router": _decay,
+    "bounded-pooling": _decay,
     "warm-up": _warm_up,
     "learned-scale": _decay,
     "float16-range": _range,

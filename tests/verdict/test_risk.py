@@ -22,7 +22,7 @@ from screen.verdict.risk.setting import ITEMS, burst, moved, persistence, settin
 PRE = Features(
     stream="stream", depth=12, branches=24, width=768, identity=True, crossed=0, bounded=False, normed=True, raw_inputs=False, renewed=True,
     scaled=False, branch_scale=1.0, alpha=1.0, softmax=True, logits_bounded=False, gain=0.6, side=1536.0, mean_gain=0.6, mean_side=1536.0,
-    rms_first=0.02, rms_read=0.3, one_minus_cos=0.45, gradient_ratio=3.6, exponential=False, update=11.5, logit_rms=0.3, kappa=None,
+    rms_first=0.02, rms_read=0.3, one_minus_cos=0.45, gradient_ratio=3.6, exponential=False, update=11.5, logit_rms=0.3, kappa=None, routed=False,
     dtype="float32", gated=False, has_final_norm=True, words=50304,
 )  # fmt: skip
 DESIGNS = {

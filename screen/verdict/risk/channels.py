@@ -144,11 +144,12 @@ def _residual(f: Features, q: Quantities, scale: float, c: Mapping[str, float]) 
 
 def _logits(f: Features, s: Setting, q: Quantities, c: Mapping[str, float]) -> float:
     """rms of q·k/√d_h after all steps: of normed inputs g + d·Δw², of raw ones times their mean square. That of the block in the middle, in the
-    geometric mean: one in which the softmax holds a single key leaves the others, and a raw stream is largest in the last block alone."""
-    if f.softmax is False or f.logits_bounded is True or s.qk_clip:
+    geometric mean: one in which the softmax holds a single key leaves the others, and a raw stream is largest in the last block alone. Of a router's
+    no runs of ours tell: they are taken for as large."""
+    if f.softmax is False or f.logits_bounded is True or (s.qk_clip and not f.routed):
         return 0.0
     square = 1.0 if not f.raw_inputs or f.rms_read is None else max(f.rms_read**2, TINY)
-    start = q.start if f.logit_rms is None else f.logit_rms / square
+    start = q.start if f.logit_rms is None or f.routed else f.logit_rms / square
     return _logistic(c["L_slope"] * (_log(square * (start + q.drift)) - c["L_drift"]))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from screen.calculi.meanfield import FirstUpdate, first_update_of
 from screen.facts.queries import (
-    are_logits_bounded, branches, has_identity_path, has_softmax, is_output_bounded, is_sum_normed, number_of, twins,
+    are_logits_bounded, branches, has_identity_path, has_softmax, is_output_bounded, is_sum_normed, number_of, twins, unbounded_softmax,
 )  # fmt: skip
 from screen.facts.record import Facts
 from screen.facts.weight_gains import through_decoder
@@ -50,6 +50,8 @@ class Features:
     softmax: bool | None
     logits_bounded: bool | None
     """Over all weights, of every branch with a softmax."""
+    routed: bool
+    """Whether those of its logits that nothing bounds are of routers or poolings alone, which compare no queries with keys."""
     gain: float | None
     """Largest σ²·√(in·out) of a map of its blocks: 1 keeps sizes."""
     side: float | None
@@ -94,6 +96,7 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
     beside = twins(facts, stream)
     found = facts.recursion(stream)
     softmax = [s for s in subs if has_softmax(facts, s) is not False]
+    free = [s for s in softmax if are_logits_bounded(facts, s) is not True]
     recursion = None if isinstance(found, Unknown) else found
     updates = [u for s in (stream, *beside) if isinstance(u := first_update_of(facts.recursion(s)), FirstUpdate)]
     maps, words = _gains(facts, stream), None if recursion is None else recursion.words
@@ -118,6 +121,7 @@ def _of_stream(facts: Facts, stream: Stream) -> Features:
         alpha=min(_size(s.alpha.value, s.alpha.init) for s in subs),
         softmax=True if any(has_softmax(facts, s) is True for s in subs) else None if softmax else False,
         logits_bounded=_all([_answer(are_logits_bounded(facts, s)) for s in softmax]) if softmax else True,
+        routed=bool(free) and all(unbounded_softmax(facts, s) != "attention" for s in free),
         gain=gain,
         side=side,
         mean_gain=_geometric([g for g, _ in grown]),

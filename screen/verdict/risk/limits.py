@@ -27,6 +27,7 @@ LIMITED_BY: Mapping[ChannelId, str] = {
     "S": "first update",
 }
 """Channel -> what limits the rate. The start alone (I) holds at all rates or at none."""
+ROUTED = "the logits of routers or poolings grow"
 BEYOND = "no larger rate was tried in the runs that this rests on"
 
 
@@ -87,6 +88,9 @@ def _largest(channel: ChannelId | None, streams: Sequence[Features], settings: S
 
 def _said(channel: ChannelId, streams: Sequence[Features], settings: Sequence[Setting]) -> str:
     known = [f for f in streams if f.kappa is not None]
+    free = [f.routed for f in streams if f.softmax is not False and f.logits_bounded is not True]
+    if channel == "L" and free and all(free):
+        return ROUTED
     if channel != "S" or not known:
         return LIMITED_BY[channel]
     worst = max(known, key=lambda f: f.kappa or 0.0)
