@@ -18,15 +18,20 @@ def reader_of(facts: Facts, stream: Stream) -> Reader | None:
 def reads_grown_state(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> bool:
     """Whether in some block it reads a state that other blocks have added to and no norm has just given: not only the first one. True where
     nothing is known of it."""
-    place = kind.sublayers.index(sublayer)
-    ran = {b.branches[place] for b in stream.traced if b.kind == kind.id and place < len(b.branches)}
     reader = reader_of(facts, stream)
-    if reader is None or not ran:
+    read = set() if reader is None else _states_read(reader, stream, kind, sublayer)
+    if reader is None or not read:
         return True
     norms = reader.chains.edges.norms.by_node
     first = min((b.add for _, b in reader.branches), default=0)
-    read = {n for _, b in reader.branches if (b.add, b.output) in ran for n in _met(reader, b)}
     return any(n >= first and strip(reader.flow, n) not in norms for n in read)
+
+
+def _states_read(reader: Reader, stream: Stream, kind: Kind, sublayer: Sublayer) -> set[int]:
+    """The states that a sublayer reads, in all blocks of its kind that ran."""
+    place = kind.sublayers.index(sublayer)
+    ran = {b.branches[place] for b in stream.traced if b.kind == kind.id and place < len(b.branches)}
+    return {n for _, b in reader.branches if (b.add, b.output) in ran for n in _met(reader, b)}
 
 
 def reads_first_state(facts: Facts, stream: Stream) -> bool:
@@ -39,10 +44,13 @@ FEW = 4
 
 
 def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset[str]:
-    """Sizes of inputs of a branch that may grow without limit at fixed weights: those of what an earlier block made only where it made that of a
-    state without a norm; those of other streams where some stream grows."""
-    still = frozenset() if stream.name in facts.growing else frozenset({"B_memory"})
-    reader = reader_of(facts, stream)
+    """Sizes of inputs of a branch that may grow without limit at fixed weights: that of the stream unless a norm stands on it wherever it is
+    read; those of what an earlier block made only where it made that of a state without a norm; those of other streams where some stream grows."""
+    still = frozenset[str]() if stream.name in facts.growing else frozenset({"B_memory"})
+    reader, kind = reader_of(facts, stream), next((k for k in stream.kinds if sublayer in k.sublayers), None)
+    if reader is not None and kind is not None and (states := _states_read(reader, stream, kind, sublayer)):
+        norms = reader.chains.edges.norms.by_node
+        still |= {"B"} if all((norm := norms.get(strip(reader.flow, n))) is not None and norm.of_tokens for n in states) else set()
     branch = None if reader is None else next((b for _, b in reader.branches if (b.add, b.output) == (sublayer.add, sublayer.output)), None)
     if reader is not None and branch is not None:
         read = {i: branch.border(i) for n in branch.region for i in reader.flow.counting[n]}
