@@ -12,10 +12,12 @@ import torch
 pytest.importorskip("transformers", reason="targets of transformers need it")
 
 from screen.capture.build.build import Built, build
+from screen.capture.build.transformers import real
 from screen.capture.trace.tracer import trace
 from screen.errors import LoadError, ScreenError, UsageError
 from screen.facts import derive
 from screen.graph.target import parse
+from screen.structure.initial.laws import deviation
 from screen.structure.types import Unknown
 
 SMALL = {"num_hidden_layers": 2}
@@ -220,6 +222,22 @@ def test_a_twin_takes_no_more_than_its_own_call_did() -> None:
             attention = f"{stack}.block.{layer}.layer.0.SelfAttention"
             assert [i.args[1] for i in record[f"{attention}.k.weight"] if i.op == "normal_"] == [1.0, 128**-0.5]
             assert [i.args[1] for i in record[f"{attention}.q.weight"] if i.op == "normal_"] == [1.0, (128 * 32) ** -0.5]
+
+
+def test_a_head_that_becomes_the_embedding_leaves_the_embedding_as_it_was() -> None:
+    """Transformers fills all weights and ties then. ModernBERT fills its head by the depth, from the model that holds it; the order of the two in
+    time decides nothing."""
+    sizes = {"num_hidden_layers": 8, "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 2, "vocab_size": 500, "pad_token_id": 0}
+    for tied in (True, False):
+        settings = {**sizes, "cls_token_id": 1, "sep_token_id": 2, "tie_word_embeddings": tied}
+        b = built("hf:modernbert", **settings)
+        torch.manual_seed(0)
+        weights = dict(real(parse("hf:modernbert"), settings).named_parameters())
+        heads = {"model.embeddings.tok_embeddings.weight", *(() if tied else ("decoder.weight",))}
+        for name in heads:
+            found = deviation(dict(b.initialisers)[name], *weights[name].shape)
+            assert found == pytest.approx(float(weights[name].detach().std()), rel=0.05), (tied, name)
+        assert b.model.decoder.weight is b.model.model.embeddings.tok_embeddings.weight or not tied
 
 
 def test_kernels_are_those_of_transformers_and_code_of_a_hub_is_none() -> None:

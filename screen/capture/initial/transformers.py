@@ -7,6 +7,7 @@ layers cost little more than one.
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +27,7 @@ def initialise(model: nn.Module, recorder: Recorder) -> None:
     from transformers import initialization
 
     calls = list(_calls(model, model))
-    with torch.no_grad(), torch.device("meta"), initialization.guard_torch_init_functions(), recorder.patched(), recorder:
+    with _untied(model), torch.no_grad(), torch.device("meta"), initialization.guard_torch_init_functions(), recorder.patched(), recorder:
         seen: dict[Any, dict[str, tuple[Initialiser, ...]]] = {}
         for module, owner, key in calls:
             twin = seen.get(key) if key is not None else None
@@ -38,6 +39,33 @@ def initialise(model: nn.Module, recorder: Recorder) -> None:
             _call(module, owner, recorder)
             if key is not None:
                 seen[key] = {n: recorder.so_far(p) for n, p in module._parameters.items() if p is not None}
+
+
+@contextlib.contextmanager
+def _untied(model: nn.Module) -> Iterator[None]:
+    """While each weight that is tied to another one has a tensor of its own: transformers ties when all are initialised, and what was done to a
+    head is lost where it becomes the embedding."""
+    kept = []
+    for part in model.modules():
+        for target, source in (getattr(part, "all_tied_weights_keys", None) or {}).items():
+            path, _, name = target.rpartition(".")
+            module = part.get_submodule(path)
+            parameter = module._parameters.get(name)
+            if parameter is not None and parameter is _named(part, source):
+                kept.append((module, name, parameter))
+                module._parameters[name] = nn.Parameter(torch.empty_like(parameter), parameter.requires_grad)
+    try:
+        yield
+    finally:
+        for module, name, parameter in reversed(kept):
+            module._parameters[name] = parameter
+
+
+def _named(model: nn.Module, name: str) -> nn.Parameter | None:
+    try:
+        return model.get_parameter(name)
+    except AttributeError:
+        return None
 
 
 def _calls(module: nn.Module, owner: Any) -> Iterator[tuple[nn.Module, Any, Any]]:
