@@ -4,8 +4,9 @@ Why: a logit is the product of a query and a key. With both normalised it is at 
 grows with that side's weights like before, so the norm costs and bounds nothing. Usually it is a slip (the same norm written twice, or
 a cache that skips it). In a loss curve: the spikes of growing attention logits that QK-norm was meant to prevent, late in training and
 at high learning rates.
-Assumes: norm, then no weighted op before the logits; rotary, per-channel gains and scales do not count. Where the logits are bounded all the same
-(keys divided by their deviation over places, a cap behind the product) nothing is missing.
+Assumes: a norm over the axis that the product of queries and keys sums over, then no weighted op before the logits; rotary, per-channel gains and
+scales do not count. Where the logits are bounded all the same (keys divided by their deviation over places, a cap behind the product) nothing is
+missing: a norm over another axis bounds entries, and the sum of their products.
 Cannot tell: when an op without a row lies between a projection and the logits.
 Source: Dehghani et al. 2023 (ViT-22B), section 2.
 """
@@ -13,7 +14,9 @@ Source: Dehghani et al. 2023 (ViT-22B), section 2.
 from __future__ import annotations
 
 from screen.facts.queries import are_logits_bounded
-from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+from screen.rule import (
+    Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
+)  # fmt: skip
 
 RULE = Rule("L101", "both-sided-qk-norm", "forward", "L", "warning", ("streams.kinds.sublayers",), "Dehghani et al. 2023, section 2")
 
@@ -39,8 +42,12 @@ HOLDS = (
         "keys over their deviation over places",
         BLOCK.replace("QUERY", "self.q_norm(q)").replace("KEY", "(k - k.mean(-2, keepdim=True)) / (k.std(-2, keepdim=True) + 1e-6)"),
     ),
+    Example("both over places", BLOCK.replace("QUERY", "F.normalize(q, dim=-2)").replace("KEY", "F.normalize(k, dim=-2)")),
 )
-VIOLATES = (Example("only the queries", BLOCK.replace("QUERY", "self.q_norm(q)").replace("KEY", "k")),)
+VIOLATES = (
+    Example("only the queries", BLOCK.replace("QUERY", "self.q_norm(q)").replace("KEY", "k")),
+    Example("only the queries, and over places", BLOCK.replace("QUERY", "F.normalize(q, dim=-2)").replace("KEY", "k")),
+)
 CANNOT_TELL = (
     Example(
         "an op without a row between the keys' projection and the logits",
@@ -64,7 +71,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         if isinstance(norm, Unknown):
             return Outcome("cannot_tell", f"Whether the {side} of {name} are normalised is unknown: {norm.reason}.", blame(facts, site, norm.nodes))
     if q == k == "none":
-        return None
+        return _across(facts, site, name, sublayer) if sublayer.norms_across else None
     if "none" not in (q, k):
         return Outcome("holds", f"{name} normalises queries and keys.", site)
     normed, bare = ("queries", "keys") if k == "none" else ("keys", "queries")
@@ -77,3 +84,18 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         theorem="|q·k| ≤ ‖q‖‖k‖: one bounded factor bounds no product",
         remedy=f"normalise the {bare} in the same way",
     )
+
+
+def _across(facts: Facts, site: Site, name: str, sublayer: Sublayer) -> Outcome:
+    """Norms over another axis than the one that is summed over stand before the logits, and no others."""
+    where = " and ".join(dict.fromkeys(norm.place.words for norm in sublayer.norms_across))
+    message = f"{name}: what is normalised before its logits (at {where}) is so over another axis than the one that queries are multiplied by keys along"
+    bounded = are_logits_bounded(facts, sublayer)
+    if isinstance(bounded, Unknown):
+        return Outcome("cannot_tell", f"{message}: whether its logits are bounded is unknown: {bounded.reason}.", blame(facts, site, bounded.nodes))
+    if bounded:
+        return Outcome("holds", f"{message}: each entry is bounded, and so is their product, by as many times as entries are summed.", site)
+    return Outcome(
+        "violated", f"{message}: the logits still grow with the weights.", site, theorem="|q·k| ≤ ‖q‖‖k‖, both lengths over the axis of the sum",
+        remedy="normalise queries and keys over the axis that their product sums over",
+    )  # fmt: skip

@@ -14,7 +14,7 @@ from __future__ import annotations
 from screen.rule import Example, Facts, Outcome, Rule, Site, place_of
 from screen.structure.logits import uses_of
 
-NEEDS = ("norms", "doubled", "graph")
+NEEDS = ("norms", "doubled", "graph", "readers")
 RULE = Rule("G128", "qk-norm-behind-projection", "structure", None, "warning", NEEDS, "Dehghani et al. 2023, section 2")
 
 BLOCK = """
@@ -45,6 +45,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per norm that queries or keys alone are made from; one for the whole model where there is none."""
     states = {n for stream in facts.streams for n in stream.states}
     second = {pair.second.node for pair in facts.doubled}
+    across = {norm.node for reader in facts.readers for sublayer in reader.sublayers for norm in sublayer.norms_across}
     found: list[Outcome] = []
     for norm in facts.norms:
         uses = uses_of(facts.graph, norm.node, states)
@@ -56,7 +57,8 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
         elif not uses.logits or uses.others or uses.unread is not None:
             continue
         elif not uses.weights:
-            found.append(Outcome("holds", f"The norm at {norm.place.words} stands behind the projection, right before the logits.", site))
+            aside = ", and runs over another axis than the one that queries are multiplied by keys along" if norm.node in across else ""
+            found.append(Outcome("holds", f"The norm at {norm.place.words} stands behind the projection, right before the logits{aside}.", site))
         elif norm.node in second:
             message = (
                 f"The norm at {norm.place.words} stands before a projection of queries or keys and reads what a norm gave: it changes nothing, "

@@ -157,6 +157,8 @@ class Sublayer:
     """It multiplies the stream itself by what it makes from it, x ⊙ F(A(x)): such branches do not add up like independent ones."""
     multiplies_norm: bool = False
     """The same of a norm of the stream, A(x) ⊙ F(A(x))."""
+    norms_across: tuple[Norm, ...] = ()
+    """Norms of queries or keys over another axis than the one that their product sums over: they bound entries, not what is compared."""
 
 
 @dataclass(frozen=True)

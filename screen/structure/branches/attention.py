@@ -8,6 +8,7 @@ from functools import cached_property
 
 from screen.graph import numel
 from screen.structure.branches.branch import Branch
+from screen.structure.branches.compared import compared_axes, runs_over
 from screen.structure.dataflow import strip
 from screen.structure.types import Norm, QKNorm, Unknown
 
@@ -23,6 +24,8 @@ class Core:
     k: int
     v: int | None
     softmax: bool
+    axes: tuple[int, int] | None = None
+    """Of q and of k the axis (negative) that their product sums over; None where that is not read."""
 
 @dataclass(frozen=True)
 class Attention:
@@ -47,7 +50,7 @@ class Attention:
             if node.op in ("scaled_dot_product_attention", "flex_attention"):
                 q, k, v = (flow.ref(node, p, name) for p, name in enumerate(("query", "key", "value")))
                 if q is not None and k is not None:
-                    yield Core(index, q, k, v, True)
+                    yield Core(index, q, k, v, True, compared_axes(flow, node, k))
             elif flow.classes[index] == "softmax" or node.op in ("sigmoid", "relu", "exp"):
                 out = self._weighs(index)
                 pair = self._logits_of(index)
@@ -56,13 +59,14 @@ class Attention:
                 if pair is None:
                     continue
                 if out is not None or node.op == "softmax":
-                    yield Core(index, *pair, out, flow.classes[index] == "softmax")
+                    product, q, k = pair
+                    yield Core(index, q, k, out, flow.classes[index] == "softmax", compared_axes(flow, flow.graph.nodes[product], k))
 
-    def _logits_of(self, softmax: int) -> tuple[int, int] | None:
-        """The two data operands of the product under a softmax; of several that are summed, one whose keys are no argument (relative places)."""
+    def _logits_of(self, softmax: int) -> tuple[int, int, int] | None:
+        """The product under a softmax and its two data operands; of several that are summed, one whose keys are no argument (relative places)."""
         flow = self.branch.flow
         seen: set[int] = set()
-        second: tuple[int, int] | None = None
+        second: tuple[int, int, int] | None = None
         stack = list(flow.graph.nodes[softmax].inputs[:1])
         while stack:
             node = stack.pop()
@@ -75,9 +79,9 @@ class Attention:
                 if len(data) == 3:
                     data = data[1:]
                 if stack and self._from_memory(data[1]) and not self._from_memory(data[0]):
-                    second = second or (data[0], data[1])
+                    second = second or (node, data[0], data[1])
                     continue
-                return data[0], data[1]
+                return node, data[0], data[1]
             if flow.classes[node] in _SKIM or here.op in ("tanh", "clamp", "maximum", "minimum") or self._picks(node):
                 stack.extend(i for i in here.inputs if flow.data[i])
             elif flow.classes[node] == "product" and len(data := [i for i in here.inputs if flow.data[i]]) == 1 and self._keeps_places(data[0], node):
@@ -85,14 +89,14 @@ class Attention:
             elif here.op in ("sum", "mean"):
                 pair = self._manual_product(node)
                 if pair is not None:
-                    return pair
+                    return node, *pair
                 stack.extend(i for i in here.inputs if flow.data[i])
         if second is None:
             self._barren.update(seen)
         return second
 
-    def _compared(self, softmax: int) -> tuple[int, int] | None:
-        """The two values that the logits compare, whatever is done between: a product that is mixed by weights, normed or convolved afterwards,
+    def _compared(self, softmax: int) -> tuple[int, int, int] | None:
+        """Where the logits compare two values, and these, whatever is done between: a product that is mixed by weights, normed or convolved afterwards,
         distances, a sum in which both are spread over an axis of the other. One of its axes is as long as that of the softmax."""
         flow = self.branch.flow
         length = (flow.graph.nodes[softmax].shape or (0,))[-1]
@@ -108,7 +112,7 @@ class Attention:
             shapes = [flow.graph.nodes[i].shape for i in data]
             spread = node.op in ("add", "sub") and len(data) == 2 and node.shape not in shapes
             if len(data) == 2 and length in (node.shape or ()) and (spread or node.op == "cdist" or self._is_product(index)):
-                return data[0], data[1]
+                return index, data[0], data[1]
             stack.extend(data)
         return None
 
@@ -164,13 +168,30 @@ class Attention:
 
     # -- norms on q and k -------------------------------------------------------------------------------------------------------------
 
-    def norms_before(self, node: int) -> tuple[tuple[Norm, ...], bool]:
-        """Norms between a value and the weighted op that it comes from, and whether some path passes none.
+    def norms_before(self, node: int, axis: int | None = None) -> tuple[tuple[Norm, ...], bool]:
+        """Norms between a value and the weighted op that it comes from, and whether some path passes none. `axis`: they run over it, else over the
+        features of tokens.
 
         A norm that reads the stream itself (no weighted op before it) is an A, not a QK-norm. Learned keys have norms as others have."""
+        found, _, bare = self._norms_before(node, axis)
+        return found, bare
+
+    @cached_property
+    def norms_across(self) -> tuple[Norm, ...]:
+        """Norms of queries or keys that run over another axis than the one that their product sums over: they bound entries, not lengths."""
+        found = {n.node: n for value, axis in self.sides if axis is not None for n in self._norms_before(value, axis)[1]}
+        return tuple(found[n] for n in sorted(found))
+
+    @cached_property
+    def sides(self) -> tuple[tuple[int, int | None], ...]:
+        """Queries and keys of every core, each with the axis that their product sums over."""
+        return tuple((v, a) for c in self.cores for v, a in zip((c.q, c.k), c.axes or (None, None), strict=True))
+
+    def _norms_before(self, node: int, axis: int | None) -> tuple[tuple[Norm, ...], tuple[Norm, ...], bool]:
+        """As `norms_before`; second, those that are passed, since they run over another axis."""
         flow = self.branch.flow
         learned = not flow.data[node]
-        found: dict[int, Norm] = {}
+        found, passed = dict[int, Norm](), dict[int, Norm]()
         bare = False
         seen: set[int] = set()
         stack = [node]
@@ -181,16 +202,20 @@ class Attention:
             seen.add(here)
             norm = self.branch.norms.by_node.get(here)
             inside = learned or here in self.branch.members
-            if norm is not None and norm.of_tokens and inside and not self.branch.way(norm.source) - {"earlier"}:
-                found[here] = norm
-                continue
+            if norm is not None and inside and not norm.put_back and not self.branch.way(norm.source) - {"earlier"}:
+                over = None if axis is None else runs_over(flow, norm, node, axis)
+                if over or (over is None and norm.of_tokens):
+                    found[here] = norm
+                    continue
+                if over is False:
+                    passed[here] = norm
             if flow.key[here] or not inside or not flow.graph.nodes[here].inputs:
                 bare = True
                 continue
             carried = [i for i in flow.graph.nodes[here].inputs if flow.data[i] is not learned and (learned or self._same_rank(i, here))]
             made = [i for i in carried if flow.keys[i]]  # beside tables of angles that are arguments
             stack.extend(made or carried)
-        return tuple(found[n] for n in sorted(found)), bare
+        return tuple(found[n] for n in sorted(found)), tuple(passed[n] for n in sorted(passed)), bare
 
     def _same_rank(self, source: int, node: int) -> bool:
         """Leave out per-token scalars (temperatures, statistics), not a view that puts an axis of one behind the features."""
@@ -200,20 +225,22 @@ class Attention:
             return True
         return shape is None or len(shape) == 0 or shape[-1] != 1 or (self.branch.flow.graph.nodes[node].shape or (0,))[-1] == 1
 
-    def norm_kind(self, node: int, head: int) -> QKNorm | Unknown:
-        """Kind of norm on q or k. `head`: features of one head."""
-        norms, bare = self.norms_before(node)
+    def norm_kind(self, node: int, axis: int | None, head: int) -> QKNorm | Unknown:
+        """Kind of norm on q or k. `axis`: what their product sums over; `head`: how many entries it has."""
+        norms, bare = self.norms_before(node, axis)
         if not norms or bare:
             unread = self._unread_before(node)
             return Unknown("an op without a row stands between a projection and the logits", unread) if unread else "none"
         norm = norms[-1]
         if norm.name == "l2":
-            return "cosine" if norm.axes == (-1,) else "l2"
+            return "cosine" if (norm.axes == (-1,) if axis is None else norm.size == head) else "l2"
         return "per_head" if norm.size <= head else "full"
 
     def _head(self, core: Core) -> int:
-        """Features of one head: the axis that queries and keys, perhaps transposed, have in common."""
+        """Features of one head: the axis that is summed over; where that is not read, the one that queries and keys, perhaps transposed, share."""
         q, k = (self.branch.flow.graph.nodes[i].shape or (0,) for i in (core.q, core.k))
+        if core.axes is not None and len(q) >= -core.axes[0]:
+            return q[core.axes[0]]
         return q[-1] if q[-1] in k[-2:] or len(q) < 2 else q[-2]
 
     def _unread_before(self, node: int) -> tuple[int, ...]:
@@ -231,7 +258,9 @@ class Attention:
     @cached_property
     def qk(self) -> tuple[QKNorm | Unknown, QKNorm | Unknown, QKNorm | Unknown, bool | Unknown]:
         """(qk, q, k, v normed) over all cores: what every core has."""
-        kinds = [(self.norm_kind(c.q, self._head(c)), self.norm_kind(c.k, self._head(c))) for c in self.cores]
+        kinds = [
+            (self.norm_kind(c.q, a, self._head(c)), self.norm_kind(c.k, b, self._head(c))) for c in self.cores for a, b in [c.axes or (None, None)]
+        ]
         if not kinds:
             return "none", "none", "none", False
         q, k = (kinds[0][i] if all(p[i] == kinds[0][i] for p in kinds) else "none" for i in (0, 1))

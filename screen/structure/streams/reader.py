@@ -54,6 +54,7 @@ class Reader(ChainReader):
             q_norm=q,
             k_norm=k,
             v_norm=v,
+            norms_across=mixer.attention.norms_across,
             parallel_group=self._parallel(number),
             alpha=Scales(self, self.stream_norms).of_stream(position),
             branch=Scales(self, self.stream_norms).of_branch(position, branch),
@@ -94,7 +95,7 @@ class Reader(ChainReader):
                 unknown.append(answer)
         if at_input is True or at_input == "partly":
             found += [("A", n) for n in branch.input_norms]
-        between = [n for c in mixer.attention.cores for i in (c.q, c.k) for n in mixer.attention.norms_before(i)[0]]
+        between = [n for value, axis in mixer.attention.sides for n in mixer.attention.norms_before(value, axis)[0]]
         if mixer.attention.qk[0] != "none" and not isinstance(mixer.attention.qk[0], Unknown):
             found += [("A2", n) for n in dict.fromkeys(between)]
         last = branch.exit.norm if at_output is True else None
