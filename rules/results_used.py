@@ -3,8 +3,10 @@
 Why: a branch or block whose result is overwritten or not handed on (`h = x + attention(x)` and then `x` again, `y = block(x)` in a loop) costs time
 and memory and changes nothing: its weights get no gradient, and distributed training fails or waits for them. No shape tells of it. In a loss
 curve: that of a model without the part; without attention, that of a model that sees each token alone.
+The same slip without weights is a call whose result is not assigned: `qkv.clamp(-8, 8)` on a line of its own, for `clamp_`, cuts nothing.
 Assumes: the tensors that forward returned are all that counts; a value that is stored on the side (a cache, a list for hooks) is no output. A head
-behind the last block that another task would use (a pooler) is not judged.
+behind the last block that another task would use (a pooler) is not judged. Of ops without weights those are judged that stand for their operand (functions entry
+by entry, norms) where it goes on without them: shares, statistics and copies of a value are kept for what they say; dropout is none in evaluation.
 Cannot tell: when the forward pass failed before its end, or returned no tensor.
 Source: ∂L/∂W = 0 for weights that no path leads from to the loss.
 """
@@ -13,8 +15,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from screen.graph import Node
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Site, place_of
+from screen.structure.dataflow import FLOATS
 from screen.structure.reach import used
 
 RULE = Rule("G123", "results-used", "structure", None, "warning", ("graph.nodes", "graph.outputs", "streams.states"), "∂L/∂W = 0")
@@ -32,9 +36,11 @@ class Block(nn.Module):
 """
 HOLDS = (Example("each sublayer reads the one before it", BLOCK.replace("CARRIED", "h")),)
 THROWN = BLOCK.replace("h = x + self.mix(self.n1(x))", "h = x + self.mix(self.n1(x))\n        self.n2(h)").replace("self.n2(CARRIED)", "self.n1(h)")
+LOST = BLOCK.replace("h = x + self.mix(self.n1(x))", "h = self.mix(self.n1(x))\n        h.clamp(-8, 8)\n        h = x + h").replace("CARRIED", "h")
 VIOLATES = (
     Example("the second sublayer goes on with the block's input", BLOCK.replace("CARRIED", "x")),
     Example("the result of a norm is thrown away", THROWN.replace("CARRIED", "h")),
+    Example("the result of a clamp is thrown away", LOST),
 )
 FAILS = """
 class Model(nn.Module):
@@ -48,6 +54,8 @@ class Model(nn.Module):
 CANNOT_TELL = (Example("the forward pass fails before its end", FAILS),)
 
 WEIGHTED = ("weighted", "product")
+SAME_SHAPE = ("activation", "linear", "norm")
+"""Ops whose result stands for their operand, entry by entry."""
 REMEDY = "hand its result on, or remove it"
 
 
@@ -68,7 +76,27 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     for path, first in lost.items():
         message = f"`{path}` runs, and no output of the model depends on what it computes: its weights get no gradient."
         found.append(Outcome("violated", message, Site(place=replace(place_of(facts, first), module=path)), remedy=REMEDY))
+    found += [_thrown(facts, facts.graph.nodes[n]) for n in _results_thrown(facts, alive, end)]
     return tuple(found) or (Outcome("holds", "what every map and norm with weights makes reaches an output."),)
+
+
+def _results_thrown(facts: Facts, alive: frozenset[int], end: int) -> list[int]:
+    """Results that nothing reads, one for each line, of ops that stand for their operand, which is made with weights and goes on without them."""
+    nodes, made, lines = facts.graph.nodes, set[int](), dict[tuple[str, int, str], int]()
+    for node in nodes[:end]:
+        if any(i in made or nodes[i].op == "parameter" for i in node.inputs):
+            made.add(node.index)
+        if node.index in alive or facts.graph.users[node.index] or CLASSES.get(node.op) not in SAME_SHAPE:
+            continue
+        if node.inputs and node.inputs[0] in made & alive and nodes[node.inputs[0]].shape == node.shape and node.dtype in FLOATS:
+            lines.setdefault((node.file, node.line, node.op), node.index)
+    return list(lines.values())
+
+
+def _thrown(facts: Facts, node: Node) -> Outcome:
+    place = place_of(facts, node.index)
+    message = f"Nothing reads the result of `{node.op}` at line {node.line}: what it is made of goes on without it."
+    return Outcome("violated", message, Site(place=place), remedy=f"assign it (`x = x.{node.op}(…)`), or remove it")
 
 
 def _whole(facts: Facts, node: int, alive: frozenset[int]) -> str:

@@ -1,0 +1,48 @@
+"""Results that nothing reads, of ops without weights: a mask or a clamp that is not assigned, beside what is written in place or kept on the side."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import screen
+
+WIDTH, PLACES = 32, 8
+
+
+class Block(nn.Module):
+    """Attention over scores that something is done with."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.norm, self.project, self.out = how, nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("later", torch.ones(PLACES, PLACES, dtype=torch.bool).triu(1))
+        self.register_buffer("mean", torch.zeros(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.project(self.norm(x)).chunk(3, -1)
+        scores = q @ k.mT / WIDTH**0.5
+        match self.how:
+            case "mask is not assigned":
+                scores.masked_fill(self.later, -1e9)
+            case "norm is not assigned":
+                F.layer_norm(v, (WIDTH,))
+            case "written in place":
+                scores.masked_fill_(self.later, -1e9)
+                v[..., :8].clamp_(-1, 1)
+            case "kept":
+                self.shares, self.size, self.copy = scores.softmax(-1), scores.abs().mean(), v.detach().clone()
+            case "running mean":
+                self.mean.mul_(0.9).add_(v.detach().mean((0, 1)), alpha=0.1)
+        return x + self.out(scores.softmax(-1) @ v)
+
+
+@pytest.mark.parametrize("how", ["mask is not assigned", "norm is not assigned", "written in place", "kept", "running mean"])
+def test_what_is_thrown_away_is_named(how: str) -> None:
+    report = screen.check(nn.Sequential(Block(how), Block(how)), example_inputs=torch.randn(2, PLACES, WIDTH))
+    [found] = [f for f in report.findings if f.code == "G123"]
+    lost = {"mask is not assigned": "`masked_fill`", "norm is not assigned": "`layer_norm`"}.get(how, "")
+    assert found.outcome == ("violated" if lost else "holds"), found.message
+    assert lost in found.message
