@@ -3,6 +3,7 @@
 Why: softmax attention has a sensitivity that grows with its logits, which are a product of two trained maps: with a high learning rate they
 grow, the attention entropy collapses, and the loss spikes or diverges. A norm on queries and keys, cosine attention or a cap bounds them by the
 gains alone. Where only the branch's output is normed, what it reads grows with depth, and the logits with the square of it.
+Shares of trained numbers alone (`mix.softmax(0)` over paths or kernels) are no logits that data move: they are weights, as gates are.
 Assumes: gains of the norms on queries and keys, and learned temperatures, are fixed; full-width norms bound all heads together, which is
 weaker by the number of heads than a norm per head.
 Cannot tell: when an op without a row stands between a projection and the logits.
@@ -17,10 +18,15 @@ from dataclasses import replace
 
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.facts.advice import ONE_KEY, condition_on_logits, logit_growth, qk_norm_code
-from screen.facts.queries import are_logits_bounded, do_logits_stay, growth_of, has_softmax, reads_grown_state, starts_at_zero, unbounded_softmax
+from screen.facts.claims.derive import weighing
+from screen.facts.queries import (
+    are_logits_bounded, do_logits_stay, free_softmaxes, growth_of, has_softmax, reads_grown_state, starts_at_zero, unbounded_softmax,
+)  # fmt: skip
 from screen.rule import (
     GAINS_HELD, Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )
+from screen.structure.dataflow import Flow
+from screen.structure.softmaxes import softmaxes_of
 
 RULE = Rule("L201", "logits-bounded", "forward", "L", "warning", ("streams.kinds.sublayers", "analyses"), "Dehghani et al. 2023, section 2")
 
@@ -65,10 +71,10 @@ BOUND = "|logit| ≤ B̄²·‖W_Q‖·‖W_K‖/√d_h, with B̄ the largest no
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer that holds a softmax, or may hold one; one for a softmax that stands in none."""
     sites = [s for s in each_sublayer(facts) if has_softmax(facts, s[2]) is not False]
-    outcomes = [replace(_judge(facts, *site), tries=() if _single(facts, site[2]) else ("qk-norm",)) for site in sites]
-    if not outcomes and (beyond := _outside(facts)) is not None:
+    outcomes = [replace(_judge(facts, *s), tries=() if _single(facts, s[2]) else ("qk-norm",)) for s in sites if not _shares_paths(facts, s[2])]
+    if not sites and (beyond := _outside(facts)) is not None:
         outcomes.append(beyond)
-    return or_not_applicable(outcomes, "no values are weighed by a softmax over logits.")
+    return or_not_applicable(outcomes, f"no values are weighed by a softmax over logits{' that are made of data' if sites else ''}.")
 
 
 def _outside(facts: Facts) -> Outcome | None:
@@ -76,7 +82,9 @@ def _outside(facts: Facts) -> Outcome | None:
     anywhere = facts.claims.of("softmax", "all").known
     if isinstance(anywhere, Unknown):
         return Outcome("cannot_tell", f"Whether values are weighed by a softmax is unknown: {anywhere.reason}.", blame(facts, at(), anywhere.nodes))
-    if anywhere is True:
+    flow = facts.readers[0].flow if facts.readers else Flow(facts.graph)
+    found = softmaxes_of(flow, range(len(facts.graph.nodes)))
+    if anywhere is True and not all(flow.trained[s.node if s.logits is None else s.logits] for s in found):
         message = "A softmax outside of the residual branches weighs values, and nothing that was derived bounds its logits."
         return Outcome("conditional", message, condition="bounded-logits")
     return None
@@ -102,6 +110,10 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = f"{name}: the logits are bounded by {how}, given {_gains(facts, sublayer)}."
         assumes = (GAINS_HELD,)
         return Outcome("holds", message, site, theorem=NORMED.get(str(sublayer.qk_norm), ""), assumptions=assumes, numbers=numbers)
+    if table := _table(facts, sublayer):
+        names = " and ".join(f"`{name}`" for name in table)
+        message = f"{name}: the shares of its softmax are made of {names} alone, whatever it reads, and nothing in the structure bounds them."
+        return Outcome("conditional", message, site, numbers=numbers, remedy=f"decoupled weight decay on {names}", condition="bounded-weights")
     raw = do_logits_stay(facts, sublayer) is False and growth_of(facts, stream, "fixed") != "bounded"
     if raw and not reads_grown_state(facts, stream, kind, sublayer):
         message = (
@@ -150,6 +162,19 @@ def _in_words(facts: Facts, sublayer: Sublayer, name: str) -> str:
     start, basis, factor = found
     size = f"{start:.3g} (root mean square, {basis}, in the block where they are largest)"
     return f"{message}: they start at {size} and reach {ONE_KEY:.0f} when {by} have each grown about {factor:.2g} times."
+
+
+def _shares_paths(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether all that its softmaxes do is to share paths, kernels or maps out by trained numbers."""
+    analysis = facts.analysis(sublayer)
+    found = [] if isinstance(analysis, Unknown) or analysis.bounds.opaque else weighing(analysis.bounds)
+    return bool(found) and all(s.role == "router" and s.table for s in found)
+
+
+def _table(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
+    """The parameters that all logits that nothing bounds are made of, where these read no data."""
+    free = free_softmaxes(facts, sublayer) if unbounded_softmax(facts, sublayer) == "table" else []
+    return tuple(dict.fromkeys(name for softmax in free for name in softmax.table))
 
 
 def _single(facts: Facts, sublayer: Sublayer) -> bool:

@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.softmax import SoftmaxBound
 from screen.facts.claims.claim import Claim, ClaimKind, Weights
 from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, survives, weighing
 from screen.facts.claims.states_read import moving_inputs, reader_of, reads_grown_state
@@ -64,12 +65,21 @@ def are_logits_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
     return _tri(claim_of(facts, sublayer, "logits_bounded"))
 
 
-def unbounded_softmax(facts: Facts, sublayer: Sublayer) -> Literal["attention", "router", "pooling"]:
-    """What the softmaxes are for whose logits are not known to be bounded: attention where one of them is, or none is known."""
+def free_softmaxes(facts: Facts, sublayer: Sublayer) -> list[SoftmaxBound]:
+    """The softmaxes that weigh or choose something by logits that are not known to be bounded."""
     analysis = facts.analysis(sublayer)
-    free = [] if isinstance(analysis, Unknown) else [s.role for s in analysis.bounds.softmaxes if s.role != "other" and s.bounded is not True]
+    return [] if isinstance(analysis, Unknown) else [s for s in weighing(analysis.bounds) if s.bounded is not True]
+
+
+def unbounded_softmax(facts: Facts, sublayer: Sublayer) -> Literal["attention", "router", "pooling", "table"]:
+    """What the softmaxes are for whose logits are not known to be bounded: attention where one of them is, or none is known; `table` where all share
+    out by trained numbers, whatever is read."""
+    free = free_softmaxes(facts, sublayer)
+    if free and all(s.table for s in free):
+        return "table"
+    roles = {s.role for s in free if not s.table}
     single: tuple[Literal["router", "pooling"], ...] = ("router", "pooling")
-    return next((role for role in single if role in free), "attention") if "attention" not in free else "attention"
+    return "attention" if "attention" in roles else next((role for role in single if role in roles), "attention")
 
 
 def growth_of(facts: Facts, stream: Stream, weights: Weights) -> str | Unknown:
@@ -356,9 +366,9 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
 
 
 __all__ = [
-    "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
-    "claim_of", "do_logits_stay", "free_weight", "gain_of", "grows_with_stream", "growth_of", "has_identity_path", "has_no_scale", "has_softmax",
-    "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies", "normed_total",
-    "nothing_grows", "number_of", "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero", "state_is_bounded",
-    "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "where",
+    "COLLAPSED", "EXPLOSIVE", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches", "claim_of",
+    "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream", "growth_of", "has_identity_path", "has_no_scale",
+    "has_softmax", "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies",
+    "normed_total", "nothing_grows", "number_of", "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero",
+    "state_is_bounded", "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "where",
 ]  # fmt: skip

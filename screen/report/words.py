@@ -53,6 +53,7 @@ LOGITS = {
     "bounded-logits": ("attention logits", "attention logits grow until each token attends to one other alone"),
     "bounded-router": ("router logits", "router logits grow until one expert alone has each token"),
     "bounded-pooling": ("pooling logits", "the logits of a pooling grow until one value alone is read"),
+    "bounded-weights": ("trained shares", "trained shares grow until one of them is all"),
 }
 """Condition of channel L -> the logits that it is about, and what happens when they grow."""
 RISK_STATES = {

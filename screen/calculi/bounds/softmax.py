@@ -12,6 +12,7 @@ from screen.calculi.bounds.interpreter import Walk
 from screen.calculi.bounds.value import Value
 from screen.graph import numel
 from screen.structure.branches.attention import Attention
+from screen.structure.dataflow import nodes_of
 from screen.structure.softmaxes import FUSED, Softmax, SoftmaxRole, role_of, softmaxes_of
 from screen.structure.types import Tri, Unknown
 
@@ -30,6 +31,8 @@ class SoftmaxBound:
     """Where it breaks."""
     held: frozenset[str] = frozenset()
     """Parameters that are held fixed as temperatures."""
+    table: tuple[str, ...] = ()
+    """Parameters that its logits are made of, where they read no data: shares that are the same whatever is read."""
 
 
 def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
@@ -68,7 +71,16 @@ def _bounded(walk: Walk, softmax: Softmax, role: SoftmaxRole) -> SoftmaxBound:
             bounded, breaker = boundedness(walk, bound, _unmasked(walk, softmax.logits), besides=held)
         if not isinstance(bounded, Unknown):
             break
-    return SoftmaxBound(softmax.node, role, bound, bounded, breaker.node if breaker is not None and breaker.proven else None, held)
+    proven = breaker.node if breaker is not None and breaker.proven else None
+    return SoftmaxBound(softmax.node, role, bound, bounded, proven, held, _table(walk, softmax))
+
+
+def _table(walk: Walk, softmax: Softmax) -> tuple[str, ...]:
+    """The parameters that logits are made of, where they are made of parameters alone."""
+    above = softmax.logits if softmax.logits is not None else softmax.node
+    if not walk.flow.trained[above]:
+        return ()
+    return tuple(dict.fromkeys(node.name for i in nodes_of(walk.flow.ancestors[above]) if (node := walk.graph.nodes[i]).op == "parameter"))
 
 
 def _unmasked(walk: Walk, index: int) -> int:

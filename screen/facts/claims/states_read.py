@@ -54,11 +54,18 @@ def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset
     branch = None if reader is None else next((b for _, b in reader.branches if (b.add, b.output) == (sublayer.add, sublayer.output)), None)
     if reader is not None and branch is not None:
         read = {i: branch.border(i) for n in branch.region for i in reader.flow.counting[n]}
-        others = {strip(reader.flow, i) for i, border in read.items() if border == "raw"} - {strip(reader.flow, branch.state)}
+        others = {strip(reader.flow, i) for i in _read_bare(reader, branch) if read[i] == "raw"} - {strip(reader.flow, branch.state)}
         earlier = {i for i, border in read.items() if border == "earlier"}
         if not others and 0 < len(earlier) <= FEW and all(_is_made_of_norms(reader, i) for i in earlier):
             still |= {"B_earlier"}
     return INPUTS - still
+
+
+def _read_bare(reader: Reader, branch: Region) -> set[int]:
+    """What a branch reads otherwise than by a norm: a block's own norm, which its second branch reads as well, says nothing of how large its state is."""
+    norms = branch.norms.by_node
+    bare = (n for n in branch.region if (norm := norms.get(n)) is None or not norm.of_tokens)
+    return {i for n in bare for i in reader.flow.counting[n]}
 
 
 def _is_made_of_norms(reader: Reader, node: int) -> bool:
@@ -69,7 +76,7 @@ def _is_made_of_norms(reader: Reader, node: int) -> bool:
         if here in seen or not flow.data[here] or (here in norms and norms[here].of_tokens):
             continue
         seen.add(here)
-        kept = flow.classes[here] in ("weighted", "view", "part", "join", "activation") or flow.graph.nodes[here].op in ("add", "sub", "mul", "neg")
+        kept = flow.classes[here] in ("weighted", "view", "part", "join", "activation", "softmax") or flow.graph.nodes[here].op in ("add", "sub", "mul", "neg")
         if here in reader.states or not kept or not flow.graph.nodes[here].inputs:
             return False
         stack.extend(flow.counting[here])

@@ -51,7 +51,7 @@ class Features:
     logits_bounded: bool | None
     """Over all weights, of every branch with a softmax."""
     routed: bool
-    """Whether those of its logits that nothing bounds are of routers or poolings alone, which compare no queries with keys."""
+    """Whether those of its logits that nothing bounds compare no queries with keys: of routers, poolings, trained shares."""
     gain: float | None
     """Largest σ²·√(in·out) of a map of its blocks: 1 keeps sizes."""
     side: float | None
