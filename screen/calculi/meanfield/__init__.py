@@ -21,7 +21,7 @@ from screen.calculi.meanfield.result import NOT_COMPUTED, Law, Recursion, read, 
 from screen.calculi.meanfield.second_stream import Two, carried_by_two, first_update_of_two, second_of
 from screen.calculi.meanfield.stack_of_stream import DIFFERENT, Builder, layer_by_layer
 from screen.calculi.meanfield.start import Start
-from screen.calculi.meanfield.transfer import Begin, Stretch
+from screen.calculi.meanfield.transfer import Attend, Begin, Stretch
 from screen.calculi.meanfield.values import Stop
 from screen.graph import Graph
 from screen.structure.types import Norm, Stream, Unknown
@@ -60,6 +60,8 @@ def recursion_of(
     two: Two | None = None
     try:
         stack = builder.stack(depth or stream.depth)
+        if (window := _window(stack)) not in (0, tokens):
+            return recursion_of(stream, graph, depth, tokens=window, streams=streams, norms=norms)
         run = None if stack.tied else forward(stack)
         if run is not None and is_causal(stack):
             alone = Builder(stream, graph, 1, others=others, norms=norms).stack(depth or stream.depth)
@@ -187,6 +189,12 @@ def _places(builder: Builder) -> int:
         if len(tables) == 1 and len(here) == 2 and not any(graph.nodes[n].op == "input" for n in above):
             found += [t[-2] for t in tables if len(t) > 1 and t[-1] == here[-1] == width and t[-2] >= here[0] > 1]
     return min(found)
+
+
+def _window(stack: Stack) -> int:
+    """How many tokens one window of all its attentions holds, where they have windows of one size; else 0."""
+    sizes = {step.window for block in stack.blocks for add in block for i in add.inlets for step in i.program.steps if isinstance(step, Attend)}
+    return sizes.pop() if len(sizes) == 1 else 0
 
 
 def _uneven(stack: Stack, run: Forward, alone: Stack) -> Unknown | None:

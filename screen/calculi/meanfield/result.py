@@ -28,6 +28,7 @@ FEWEST = 8
 
 FIRST = "gradients count tokens as exchangeable under a causal mask, so that an exponential ratio is too large"
 EXCHANGEABLE = "tokens count as exchangeable under a causal mask, so that 1 - cos may be a third off, and below 0.02 is too small"
+WINDOWS = "attention is within windows: the tokens told of are those of one window, which is taken to hold the same ones in every block"
 
 DEPENDENT = Unknown("the same weights serve at several depths, so that gradients of layers are not independent")
 MIRRORED = Unknown("gradients through a Fourier mixing depend on what a state has in common with its mirror image")
@@ -123,7 +124,7 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
     rms += [math.inf] * (depth - len(rms))
     blame, mute = _blame(rms[-1]), silent(stack, run)
     last = run.states[-1]
-    apart, more = _apart(stack, last) if blame is None else (0.0, ())
+    apart, more = (blame, ()) if blame is not None else _apart(stack, last)
     if mute is None and is_causal(stack) and not causal_gradients.is_read(stack):
         more = (*more, FIRST)
     whole = math.isfinite(rms[-1]) and min(rms) > 0
@@ -132,8 +133,8 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         depth=depth,
         rms=tuple(rms),
         rms_exponent=_slope(sizes, depth) if whole else Unknown("the stream is zero, or leaves the range of floats"),
-        cosine=1.0 - apart if blame is None else blame,
-        one_minus_cos=apart if blame is None else blame,
+        cosine=apart if isinstance(apart, Unknown) else 1.0 - apart,
+        one_minus_cos=apart,
         predicted_ratio=rms[-1] / rms[0] if rms[0] > 0 else math.inf,
         rms_read=_geometric([math.sqrt(stack.start.power), *rms[:-1]]),
         deepnorm_number=_deepnorm(stack),
@@ -161,9 +162,13 @@ def _logits(run: Forward) -> dict[str, dict[int, float]]:
     return found
 
 
-def _apart(stack: Stack, last: Moments) -> tuple[float, tuple[str, ...]]:
-    """1 − cos after the last block; under a causal mask position by position, and what is assumed if that fails."""
+def _apart(stack: Stack, last: Moments) -> tuple[float | Unknown, tuple[str, ...]]:
+    """1 − cos after the last block; under a causal mask position by position, and what is assumed if that fails. Of tokens in windows nothing is told
+    of those that do not meet: the recursion stands for one window."""
     apart = last.gap / last.power
+    attentions = [s for b in {id(b): b for b in stack.blocks}.values() for a in b for i in a.inlets for s in i.program.steps if isinstance(s, Attend)]
+    if (within := next((s for s in attentions if s.window), None)) is not None:
+        return Unknown("attention is within windows, and tokens of different windows do not meet in it", (within.node,)), (WINDOWS,)
     if not is_causal(stack):
         return apart, ()
     if any(i.program.tokens for b in stack.blocks for a in b for i in a.inlets):

@@ -133,6 +133,8 @@ class Attend:
     """The op of the graph that weighs the values."""
     places: tuple[tuple[int, float], ...] = ()
     """Queries of relative positions, each with τ²·d_h·δ of the rows that it meets."""
+    window: int = 0
+    """How many tokens of a sample one of its windows holds, each with keys of its own; 0 where all tokens have the same keys."""
 
     def variance(self, slots: Mapping[int, Moments] | Slots) -> float:
         """What relative positions add to the variance of the logits."""

@@ -149,9 +149,15 @@ class Maps(Tables):
             self.assumptions.add(MASKED)
         core = Softmax(rows.width, rows.scale, rows.masked, self.tokens, rows.heads, cap=rows.cap, within=rows.within)
         slot, places = self.writer.slot(), tuple((p.query.slot, p.square) for p in rows.places)
-        self.writer.steps.append(Attend(rows.query.slot, rows.key.slot, value.slot, slot, core, node.index, places))
+        self.writer.steps.append(Attend(rows.query.slot, rows.key.slot, value.slot, slot, core, node.index, places, self._window(rows.query.layout)))
         layout = (*rows.query.layout[:-1], value.layout[-1])
         return Value(slot, layout, value.roots | {slot}, bent=value.roots)
+
+    def _window(self, layout: Layout) -> int:
+        """Tokens of a window, where tokens of a sample stand on the axes before those of queries and features: more of them than there are samples."""
+        samples = max((self.graph.nodes[leaf].shape or (1,))[0] for leaf in self.leaves) if self.leaves else 1
+        apart, each = (math.prod(n for axis in axes for n, label in axis if label == "t") for axes in (layout[:-2], layout[-2:-1]))
+        return each if samples < apart else 0
 
     def fused(self, node: Node) -> Value:
         names = ("query", "key", "value")
