@@ -215,8 +215,9 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
         if all_weights and any(s.normed_skip for s, _ in known):
             return Unknown("what a branch adds behind the norm on the stream is free", (known[0][0].add,))
         every = not all_weights or all(a is True or b.any_weights for a, (_, b) in zip(answers, known, strict=True))
-        ends = all_weights and answers[-1] is True and all(b.held is True or b.slope is not None for _, b in known)  # whatever stands inside
-        if all(a is True for a in answers) or (every and _resets(known, all_weights)) or ends:
+        past = any(b.past for _, b in known)
+        whole = answers[-1] is True and all(b.held is True or b.slope is not None for _, b in known)  # whatever stands inside
+        if all(a is True for a in answers) or (every and not past and _resets(known, all_weights)) or (whole and (past or all_weights)):
             slopes.append(0.0)
             continue
         if not all_weights and stands_once(stream, kind) and all(a is True or b.slope is not None for a, (_, b) in zip(answers, known, strict=True)):
@@ -224,7 +225,7 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
         lost = next((a for a in answers if isinstance(a, Unknown)), None)
         if lost is not None:
             return lost
-        if not every or any(b.slope is None for _, b in known):
+        if not every or past or any(b.slope is None for _, b in known):
             return Unknown(
                 "no bound of the stream holds over all weights" if all_weights else "what stands on the stream has no bound", operator.breaks
             )

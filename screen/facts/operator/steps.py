@@ -38,6 +38,8 @@ class StateBound:
     """The slope is what free weights make it; else it is a number."""
     any_weights: bool = False
     """The bound is finite over all weights but gains of norms for every finite state before, with the same slope."""
+    past: bool = False
+    """It is the bound from a state before one that is bounded: what bounds that one does not bound this one."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,15 @@ def _bound_at(reader: Reader, nodes: list[int], place: int) -> StateBound:
     """The bound of one state from the one before it; where it reads earlier ones too, from the nearest that all of it is made of."""
     found, alone = _between(reader, nodes[place - 1], nodes[place])
     for back in range(2, min(place, FARTHEST) + 1):
-        if alone or _between(reader, nodes[place - back], nodes[place - back + 1])[0].held is True:
-            break  # from before a state that is bounded nothing more is told
+        if alone:
+            break
         earlier, alone = _between(reader, nodes[place - back], nodes[place])
-        found = replace(earlier, weighed=True, any_weights=False) if alone else found
+        if earlier.held is True:
+            return earlier  # however large the state is that all of it is made of
+        past = _between(reader, nodes[place - back], nodes[place - back + 1])[0].held is True
+        found = replace(earlier, weighed=True, any_weights=False, past=past) if alone else found
+        if past:
+            break
     return found
 
 
