@@ -20,7 +20,7 @@ DRAWN = {"DepthTokensWeighed", "LatentReader"}
 """Whose growth is asked of independent draws alone: layers that choose alike tokens each time leave the others as they are."""
 
 _measure.ZEROED.update(("ValuesRaw", "StandardisedNoBeta", "SharedExpertRaw", "EquivariantRaw"))      # raw branches of degree one
-BOUND = {"SandwichFromNormed": 2.0, "PostThenPre": 8.0, "HighwayRight": 8.0, "DepthTokensWeighed": 8.0}
+BOUND = {"SandwichFromNormed": 2.0, "PostThenPre": 8.0, "HighwayRight": 8.0, "DepthTokensWeighed": 8.0, "SkipInitOnSkip": 8.0}
 """What a stream is at most, where what is drawn hides that it is level."""
 
 
