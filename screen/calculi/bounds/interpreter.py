@@ -20,13 +20,17 @@ from screen.calculi.bounds.value import Value, constant, of_part, unknown
 from screen.errors import swallowed
 from screen.graph import Node, Ref
 from screen.structure.branches.branch import Branch
-from screen.structure.dataflow import number, one_behind, strip
+from screen.structure.dataflow import SAME_SHAPE, number, one_behind, strip
 from screen.structure.types import Norm
 
 Multi = tuple[Value, ...]
 Row = Callable[["Walk", Node], "Value | Multi"]
 ROWS: dict[str, Row] = {}
 """Op -> its rule."""
+SEQUENCES = frozenset({"conv1d", "conv_transpose1d", "batch_norm", "group_norm", "instance_norm"})
+"""Ops that take the second axis of what has three for its channels."""
+FEATURES_LAST = frozenset({"linear", "matmul", "layer_norm", "rms_norm", "scaled_dot_product_attention"})
+"""Ops that take the last axis for them."""
 
 
 @dataclass
@@ -198,14 +202,33 @@ class Walk:
         return frozenset(c for call in calls for c in self.graph.call_path(call))
 
     def feature_axis(self, index: int) -> int:
-        """The axis that norms of this value run over; the last when none reads it (the second for images that a convolution reads)."""
+        """The axis that norms of this value run over; without one that of the channels, the second, where a convolution or a norm of channels reads
+        it (sequences of rank three: and nothing that maps its last axis), else the last."""
         shape = self.graph.nodes[index].shape or ()
-        axes = {n.axes for n in self.branch.norms.by_node.values() if strip(self.flow, n.source) == strip(self.flow, index)}
+        norms = [n for n in self.branch.norms.by_node.values() if strip(self.flow, n.source) == strip(self.flow, index)]
+        axes = {n.axes for n in norms if n.type != "batchnorm" and self.graph.nodes[n.node].op not in SEQUENCES}
         single = {a[0] for a in axes if len(a) == 1}
         if len(single) == 1:
             return single.pop()
-        reads = {self.graph.nodes[u].op for u in self.graph.users[index]}
-        return 1 - len(shape) if len(shape) >= 4 and reads & {"conv2d", "conv3d", "convolution", "group_norm", "batch_norm"} else -1
+        if len(shape) < 3:
+            return -1
+        reads = self._readers(index) if len(shape) == 3 else {self.graph.nodes[u].op for u in self.graph.users[index]}
+        by_channel = reads & (SEQUENCES if len(shape) == 3 else {"conv2d", "conv3d", "convolution", "group_norm", "batch_norm"})
+        return 1 - len(shape) if by_channel and not (len(shape) == 3 and reads & FEATURES_LAST) else -1
+
+    def _readers(self, index: int) -> set[str]:
+        """The ops that read a value, behind functions of its entries."""
+        found: set[str] = set()
+        todo, seen = [index], {index}
+        while todo:
+            for user in self.graph.users[todo.pop()]:
+                entry_wise = self.flow.classes[user] == "activation" or self.graph.nodes[user].op in SAME_SHAPE
+                if not entry_wise:
+                    found.add(self.graph.nodes[user].op)
+                elif user not in seen:
+                    seen.add(user)
+                    todo.append(user)
+        return found
 
     def _source(self, node: Node) -> Value:
         shape = node.shape or ()
