@@ -139,7 +139,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if isinstance(found, Unknown) and isinstance(apart, Unknown):
         return _untold(facts, stream, f"{name} has no identity path, and how fast its tokens grow alike is not known:", found)
     if scaled and not isinstance(found, Unknown):
-        return _compensated(facts, stream, found.deepnorm_number)
+        return _compensated(facts, stream, found.deepnorm_number, apart, found.tied)
     return _collapse(facts, stream, apart, shares_weights(facts, stream) if isinstance(found, Unknown) else found.tied)
 
 
@@ -168,7 +168,7 @@ def _untold(facts: Facts, stream: Stream, what: str, why: Unknown) -> Outcome:
     return Outcome("cannot_tell", f"{what} {why.reason}.", blame(facts, at(stream, place=_last(stream).place), why.nodes))
 
 
-def _compensated(facts: Facts, stream: Stream, number: float | Unknown) -> Outcome:
+def _compensated(facts: Facts, stream: Stream, number: float | Unknown, apart: float | Unknown, tied: bool) -> Outcome:
     site, depth, name = at(stream, place=_last(stream).place), facts.depth(stream), f"`{stream.name}`"
     if isinstance(number, Unknown):
         return _untold(facts, stream, f"{name} is multiplied by α, and whether its weights fit is unknown:", number)
@@ -178,9 +178,13 @@ def _compensated(facts: Facts, stream: Stream, number: float | Unknown) -> Outco
     if number <= UPDATE_LIMIT:
         message = f"{name}: α and the recorded weights compensate for {depth} blocks: {what} = {number:.3g}."
         return Outcome("holds", message, site, "declared", UPDATE, numbers=numbers)
+    if isinstance(apart, float) and apart < COLLAPSED:  # an α that is too small for these weights, below 1 for one
+        return _collapse(facts, stream, apart, tied)
     message = f"{name} is multiplied by α without weights that start smaller: {what} = {number:.3g} over {depth} blocks, not about 1."
     constants = deepnorm_code(facts, stream)
     remedy = f"scale V and O, and both maps of the FFN, by β = {constants[1] if constants else '(8N)^(-1/4)'}"
+    if number * deepnorm(depth)[1] ** 2 > UPDATE_LIMIT:
+        remedy = f"α = {constants[0] if constants else '(2N)^(1/4)'} on the stream; and {remedy}"
     return Outcome("conditional", message, site, "declared", UPDATE, numbers=numbers, condition="warm-up", remedy=remedy)
 
 
@@ -203,7 +207,7 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
         return Outcome("conditional", message, site, basis, theorem, numbers=numbers, condition="warm-up")
     if apart < COLLAPSED:
         message = f"At the recorded initialisation {where}, and {size}: tokens are nearly the same."
-        remedy = "smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches"
+        remedy = "smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches and none on the sums"
         return Outcome("violated", message, site, basis, theorem, numbers=numbers, remedy=remedy)
     middle = "" if apart > APART else ", which is little" if apart >= BAND else f", so little (below {BAND}) that hardly a run says if it trains"
     told = facts.claims.of("gradient_law", "start", stream.name).known == "exponential" and when_deeper(facts, stream)
