@@ -117,7 +117,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("holds", f"`{stream.name}` is normalised after its last add.", site)
     if _is_pooled_and_normed(facts, stream):
         return Outcome("holds", f"`{stream.name}` is averaged after its last add, and normalised then.", site)
-    if stream.states[-1] in facts.graph.outputs:
+    if _leaves(facts, stream):
         message = f"`{stream.name}` leaves the model without a final norm: whatever reads it has to normalise it."
         numbers = (("depth", stream.depth),)
         return Outcome("conditional", message, at(stream, place=last.place), numbers=numbers, remedy=_remedy(stream), condition="final-norm")
@@ -130,6 +130,19 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         remedy=_remedy(stream),
         condition="final-norm",
     )
+
+
+def _leaves(facts: Facts, stream: Stream) -> bool:
+    """Whether the end of a stream is what the model gives: itself, or sums and means of its lanes, of its places."""
+    graph, behind = facts.graph, {stream.states[-1]}
+    for node in graph.nodes[stream.states[-1] + 1 :]:
+        if behind.isdisjoint(node.inputs):
+            continue
+        averages = node.op in ("mean", "sum") and len(node.inputs) == 1
+        if not (averages or CLASSES.get(node.op) in ("view", "part")):
+            return False
+        behind.add(node.index)
+    return not behind.isdisjoint(graph.outputs)
 
 
 def _is_pooled_and_normed(facts: Facts, stream: Stream) -> bool:

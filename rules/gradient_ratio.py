@@ -18,6 +18,7 @@ Source: docs/theory.md, gradient ratio; Kim et al. 2025, table 5; Groeneveld et 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from screen.facts.advice import steadier, unnormed
@@ -226,7 +227,8 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("conditional", message, at(stream, None, product), theorem=THEOREM, numbers=_numbers(facts, stream), condition="small-gain")
     if not raw:
         if fixed := [s for _, s in placed if s.m.maps == 0]:
-            message = f"`{fixed[0].name}` has no weights: what it adds to `{stream.name}` is not independent of it, and no law of depth is derived."
+            what = f"`{fixed[0].name}` has no matrix of weights"
+            message = f"{what}: what it adds to `{stream.name}` is not independent of it, and no law of depth is derived."
             return Outcome("conditional", message, at(stream, None, fixed[0]), theorem=THEOREM, condition="small-gain")
         if gated is not None:
             return scaled(stream, gated, "gradients change over depth with their product", THEOREM)
@@ -234,7 +236,16 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
         if isinstance(operator, StreamOperator) and operator.carried == "decaying" and not operator.is_chain:
             message = f"what a branch adds to `{stream.name}` fades over depth, though the first state does not: gradients of early blocks do too."
             return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=_numbers(facts, stream), condition="stream-gain")
+        if isinstance(operator, StreamOperator) and isinstance(operator.carried, Unknown):
+            what = f"how far what a branch adds to `{stream.name}` is carried on is unknown, and so are gradients on that way"
+            message = f"{what}: {operator.carried.reason}."
+            where = blame(facts, at(stream), operator.carried.nodes)
+            return Outcome("conditional", message, where, theorem=THEOREM, numbers=_numbers(facts, stream), condition="stream-gain")
         if isinstance(operator, StreamOperator) and operator.carried not in ("constant", "decaying"):
+            if (factor := next((s for _, s in placed if s.alpha.kind != "none" and s.alpha.value is None), None)) is not None:
+                message = f"`{stream.name}` is multiplied at `{factor.name}` by numbers that are not known, and so are gradients on the way back."
+                site, numbers = at(stream, None, factor), _numbers(facts, stream)
+                return Outcome("conditional", message, site, theorem=THEOREM, numbers=numbers, condition="stream-gain")
             message = f"what a branch adds to `{stream.name}` is carried on more than once: gradients of early blocks grow with depth as that does."
             return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=_numbers(facts, stream), condition="stream-gain")
         if (number := streams_in_sequence(facts)) > STAGES:
@@ -266,7 +277,11 @@ def _stationary(facts: Facts, stream: Stream, gain: float, raw: bool) -> Outcome
 
 def _multiplied(facts: Facts, stream: Stream, gain: float) -> Outcome:
     """The ratio is the stream's own, which its multipliers alone make large or small; R301 says whether growth opens a channel."""
-    message = f"the identity path of `{stream.name}` is multiplied by {gain:.3g} over its depth, and so are gradients on the way back."
+    ratio = number_of(facts, stream, "gradient_ratio")
+    back = "and so are gradients that come back by it alone"
+    if isinstance(ratio, float) and abs(math.log(ratio)) < abs(math.log(gain)) / 2:  # made up for by branches, or by weights that see a larger stream
+        back = f"and gradients of weights are not: first over last is {ratio:.3g} at the start"
+    message = f"the identity path of `{stream.name}` is multiplied by {gain:.3g} over its depth, {back}."
     operator = facts.operator(stream)
     first = operator.carried_first if isinstance(operator, StreamOperator) else None
     if first is not None and 1 / MODEST <= first.low <= first.high <= MODEST < gain:
@@ -317,7 +332,11 @@ def _raw(facts: Facts, stream: Stream, raw: list[tuple[int, Sublayer]]) -> Outco
         return Outcome("conditional", f"{what}, {often} over the whole depth.", at(stream, None, sub), numbers=numbers, condition=condition)
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, float) and grown > EXPLOSIVE:
-        message = f"{what}: at the recorded initialisation it grows {grown:.3g} times over {facts.depth(stream)} blocks, and so do gradients."
+        over = f"at the recorded initialisation it grows {grown:.3g} times over {facts.depth(stream)} blocks"
+        if isinstance(ratio, float) and 1 / STEEP <= ratio <= STEEP and growth_of(facts, stream, "fixed") == "exponential":  # R301 opens for it
+            message = f"{what}: {over}, and so do gradients on the way back to its input; those of weights, first over last, are {ratio:.3g}."
+            return Outcome("conditional", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, condition=condition)
+        message = f"{what}: {over}, and so do gradients on the way back to its input."
         remedy, tries = steadier(facts, stream)
         return Outcome("violated", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, remedy=remedy, tries=tries)
     if isinstance(ratio, float):

@@ -18,7 +18,7 @@ from screen.facts.lipschitz_product import block_stretch
 from screen.facts.queries import mixes_copies
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame, or_not_applicable
 
-RULE = Rule("D101", "identity-path", "backward", "D", "note", ("streams.identity",), "Xiong et al. 2020, theorem 1")
+RULE = Rule("D101", "identity-path", "backward", "D", "note", ("streams.identity", "claims"), "Xiong et al. 2020, theorem 1")
 
 MOST_KINDS = 3
 """Kinds of blocks whose factors are written out; nobody reads more."""
@@ -104,12 +104,13 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
             site,
             numbers=(("gain", path.gain or "?"), ("depth", facts.depth(stream))),
         )
-    return _mixed(stream) if mixes_copies(facts, stream) else _broken(stream, facts.depth(stream))
+    return _mixed(facts, stream) if mixes_copies(facts, stream) else _broken(stream, facts.depth(stream))
 
 
-def _mixed(stream: Stream) -> Outcome:
+def _mixed(facts: Facts, stream: Stream) -> Outcome:
     """Hyper-connections: what hands gradients on is a product of trained matrices."""
     first = stream.identity.breaks[0]
+    kept = isinstance(facts.claims.of("identity_gain", "start", stream.name).known, float)  # measured: they hand the stream on as they start
     what = f"passes trained matrices that mix its copies, first at {first.words}: gradients arrive as these leave them"
     return Outcome(
         "violated",
@@ -117,7 +118,7 @@ def _mixed(stream: Stream) -> Outcome:
         at(stream, place=first),
         numbers=(("norms_crossed", 0), ("depth", stream.depth)),
         plain=f"Every skip of `{stream.name}` {what}. D201 judges what they start as.",
-        remedy="start these matrices at the identity, or near it",
+        remedy="keep these matrices near what they start as" if kept else "start these matrices at the identity, or near it",
     )
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.advice import head_width, qk_norm_code
-from screen.facts.queries import has_softmax
+from screen.facts.advice import head_width, is_divided_by_root, qk_norm_code
+from screen.facts.queries import are_logits_bounded, has_softmax
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("I202", "logits-at-start", "forward", "I", "warning", ("streams.kinds.sublayers", "recursions"), "Vaswani et al. 2017, section 3.2.1")
@@ -71,7 +71,10 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("holds", f"{name}: its logits start with a root mean square of {large:.3g}.", site, "declared", THEOREM, numbers=numbers)
     message = f"{name}: its logits start with a root mean square of {large:.3g}, where a few of {KEYS} keys hold the softmax from {FROZEN:.3g} on."
     head = head_width(facts, sublayer)
-    remedy = f"logits divided by √d_h{f' = {math.sqrt(head):.3g}' if head else ''}, smaller initial Q and K, or {qk_norm_code(facts, sublayer)}"
+    capped = sublayer.qk_norm == "none" and are_logits_bounded(facts, sublayer) is True  # norms before the cap leave logits as they are
+    options = [] if is_divided_by_root(facts, stream, sublayer, head) else [f"logits divided by √d_h{f' = {math.sqrt(head):.3g}' if head else ''}"]
+    options += ["smaller initial Q and K", "a cap that divides by itself, `c * tanh(logits / c)`" if capped else qk_norm_code(facts, sublayer)]
+    remedy = f"{', '.join(options[:-1])}, or {options[-1]}"
     few = f"from {FROZEN:.3g} on, a softmax over {KEYS} keys rests on a few of them and hands on next to no gradient"
     plain = f"{name}: its logits start at {large:.3g} (root mean square); {few}."
     return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy=remedy, plain=plain)

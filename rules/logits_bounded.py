@@ -22,6 +22,7 @@ from screen.facts.claims.derive import weighing
 from screen.facts.queries import (
     are_logits_bounded, do_logits_stay, free_softmaxes, growth_of, has_softmax, reads_grown_state, starts_at_zero, unbounded_softmax,
 )  # fmt: skip
+from screen.facts.self_division import divides
 from screen.rule import (
     GAINS_HELD, Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )
@@ -120,6 +121,10 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
             f"{name}: the logits scale with {_scaled_by(facts, sublayer)}, and with the first state of the stream where no norm stands before it."
         )
         return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
+    if raw and divides(facts, stream, sublayer, at_end=False):
+        by = _scaled_by(facts, sublayer)
+        message = f"{name}: {_logits(facts, sublayer)} scale with {by}, and what the stream is divided by before it is not shown to bound them."
+        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
     if raw and _is_silent(facts, stream):
         message = f"{name}: the logits are made of a stream that no norm bounds, and to which every branch adds nothing at the start."
         return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition="learned-scale")
@@ -156,7 +161,7 @@ def _in_words(facts: Facts, sublayer: Sublayer, name: str) -> str:
     """How far the weights have to grow, where that is known."""
     by, single = _scaled_by(facts, sublayer), _single(facts, sublayer)
     message = f"{name}: {_logits(facts, sublayer) if single else 'attention logits'} grow with {by}, and nothing in the code limits them"
-    found = None if single or _beside_norms(facts, sublayer) else logit_growth(facts, sublayer)
+    found = None if single or _beside_norms(facts, sublayer) or _lifting(facts, sublayer) else logit_growth(facts, sublayer)
     if found is None:
         return f"{message}."
     start, basis, factor = found
@@ -196,7 +201,7 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     """What the logits scale with: W_Q and W_K, or the gains alone where these are divided by their norms (σReparam); of a router its map."""
     if _single(facts, sublayer):
         return "the map that makes them"
-    if beside := _beside_norms(facts, sublayer):
+    if beside := _beside_norms(facts, sublayer) or _lifting(facts, sublayer):
         return " and ".join(f"`{name}`" for name in beside)
     analysis = facts.analysis(sublayer)
     groups = () if isinstance(analysis, Unknown) else analysis.degrees.groups
@@ -204,6 +209,29 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     known = facts.graph.parameters
     gains = [f"`{n}`" for n in names if n in known and sum(size > 1 for size in known[n].shape or ()) < 2]
     return " and ".join(gains) if gains and len(gains) == len(names) else "W_Q and W_K"
+
+
+def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
+    """The parts of parameters that lift the bound of an attention's logits, where others of their weights do not: a cap or a bounded function stands
+    behind these. Nothing where all do, or none by itself."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return ()
+    bounds = analysis.bounds
+    free = [s.logits for s in bounds.softmaxes if s.role == "attention" and s.bounded is not True and not isinstance(s.logits, Unknown)]
+    parts: dict[str, set[str]] = {}
+    for q in bounds.quantities:
+        if q.symbol in bounds.free:
+            parts.setdefault(f"{q.parameter}{q.slices}", set()).add(q.symbol)
+    lifted, held = dict[str, None](), False
+    for bound in free:
+        for name, symbols in parts.items():
+            if here := symbols.intersection(bound.symbols()):
+                if bound.log({**dict.fromkeys(bound.symbols(), 1.0), **dict.fromkeys(here, math.inf)}) == math.inf:
+                    lifted[name] = None
+                else:
+                    held = True
+    return tuple(lifted) if held else ()
 
 
 def _beside_norms(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from screen.facts.advice import condition_on_logits
 from screen.facts.queries import EXPLOSIVE, are_logits_bounded, basis_of, do_logits_stay, growth_of, has_softmax, number_of
+from screen.facts.self_division import divides
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("L202", "logits-growth", "forward", "L", "error", ("streams.kinds.sublayers", "recursions"), "Emadi, section 5.2")
@@ -69,7 +70,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if growth_of(facts, stream, "fixed") == "bounded":
         return Outcome("holds", f"{name}: the stream that its logits are made of does not grow with depth.", site, theorem=THEOREM)
     if isinstance(stay, Unknown) and "A" in sublayer.positions:
-        message = f"{name}: what it reads of the stream is normed, and what becomes of that up to its logits has no bound: {stay.reason}."
+        message = f"{name}: what it reads of the stream is normed, and what becomes of that up to its logits has no known bound: {stay.reason}."
         return Outcome("conditional", message, blame(facts, site, stay.nodes), theorem=THEOREM, condition=condition_on_logits(facts, sublayer))
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, Unknown):
@@ -78,6 +79,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     numbers = (("rms_last_over_first", grown), ("depth", facts.depth(stream)))
     basis = basis_of(facts, stream, "rms_ratio")
     what = f"{name}: its logits are made of a stream that nothing bounds for them, which grows {grown:.3g} times at the recorded initialisation."
+    if divides(facts, stream, sublayer, at_end=False):
+        what = f"{name}: what the stream is divided by before its logits is not shown to bound them; it grows {grown:.3g} times at the start."
+        return Outcome("conditional", what, site, basis, THEOREM, numbers=numbers, condition=condition_on_logits(facts, sublayer))
     if grown > EXPLOSIVE:
         return Outcome("violated", what, site, basis, THEOREM, numbers=numbers, remedy=REMEDY, tries=("norms-before", "qk-norm"))
     return Outcome("conditional", what, site, basis, THEOREM, numbers=numbers, condition=condition_on_logits(facts, sublayer))

@@ -66,7 +66,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     grows = grows_with_stream(facts, sublayer) and reads_grown_state(facts, stream, kind, sublayer)
     if grows and not starts_at_zero(sublayer) and not _is_held(facts, stream):
         weighted = not has_no_scale(facts, sublayer)
-        grows_in = "is unbounded in its weights and grows with the stream" if weighted else "has no weights and grows with the stream"
+        fixed = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
+        grows_in = f"{'is unbounded in its weights' if weighted else fixed} and grows with the stream"
         message = f"{name}: nothing bounds what the branch reads or adds; it {grows_in}."
         remedy = f"`x = x + f(norm(x))` with `norm = {norm_code(stream)}`, or that norm on the branch's output"
         condition = "bounded-weights" if weighted else "declared-structure"

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.queries import MODEST, branches, claim_of, gain_of, has_softmax, is_input_bounded, unbounded_softmax
+from screen.facts.queries import MODEST, branches, claim_of, do_logits_stay, gain_of, has_softmax, is_input_bounded, unbounded_softmax
 from screen.facts.record import Facts
+from screen.facts.self_division import cone
 from screen.graph import Graph
 from screen.structure.logits import FUSED, compared
 from screen.structure.types import Stream, Sublayer, Unknown
@@ -40,7 +41,7 @@ def steadier(facts: Facts, stream: Stream) -> tuple[str, tuple[str, ...]]:
     if isinstance(gain, float) and not 1 / MODEST <= gain <= MODEST:
         return ("a norm on the input of a branch that has no weights", ("norms-before",)) if bare and gain > 1 else (ONCE, ())
     options = {"a norm on the branch's input": "norms-before"} if raw else {}
-    if any(has_softmax(facts, s) is True and s.qk_norm == "none" for s in raw):
+    if any(has_softmax(facts, s) is True and s.qk_norm == "none" and do_logits_stay(facts, s) is not True for s in raw):
         options["on queries and keys"] = "qk-norm"
     said = [", or ".join(options)] if options else []
     subs = [s for k in stream.kinds for s in k.sublayers]
@@ -78,6 +79,23 @@ def qk_norm_code(facts: Facts, sublayer: Sublayer) -> str:
     """`q, k = norm_q(q), norm_k(k)` with the norm over a head where that is known."""
     width = head_width(facts, sublayer)
     return f"norms on queries and keys, `q, k = norm_q(q), norm_k(k)`{f' with `nn.RMSNorm({width})` each' if width else ''}"
+
+
+def is_divided_by_root(facts: Facts, stream: Stream, sublayer: Sublayer, head: int | None) -> bool:
+    """Whether the root of the head's width divides the logits: by a fused call's own scale, or by a number in the branch."""
+
+    def is_root(value: object) -> bool:
+        known = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        return bool(head) and known and abs(abs(math.log(float(value))) - math.log(head or 1) / 2) < 0.01  # type: ignore[arg-type]
+
+    for index in cone(facts, sublayer.output, set(stream.states)):
+        node = facts.graph.nodes[index]
+        scale = node.kwarg("scale")
+        if node.op in FUSED and (is_root(scale) if scale is not None else len(node.args) < 7):
+            return True
+        if node.op in ("mul", "div", "baddbmm") and any(map(is_root, (*node.args[:2], node.kwarg("alpha")))):
+            return True
+    return False
 
 
 def logit_growth(facts: Facts, sublayer: Sublayer) -> tuple[float, str, float] | None:
@@ -135,5 +153,6 @@ def _short(parameter: str) -> str:
 
 
 __all__ = [
-    "ONCE", "ONE_KEY", "deepnorm_code", "depth_scaled", "head_width", "last_map", "logit_growth", "norm_code", "qk_norm_code", "steadier", "unnormed",
+    "ONCE", "ONE_KEY", "deepnorm_code", "depth_scaled", "head_width", "is_divided_by_root", "last_map", "logit_growth", "norm_code", "qk_norm_code",
+    "steadier", "unnormed",
 ]  # fmt: skip

@@ -10,9 +10,9 @@ from screen.structure.types import Stream, Sublayer
 _MAPS = ("weighted", "product", "mixing")
 
 
-def divides(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
-    """Whether the branch divides by a function of what it reads before its first map, or of its own value behind its last one: it then need not
-    grow with the stream."""
+def divides(facts: Facts, stream: Stream, sublayer: Sublayer, *, at_end: bool = True) -> bool:
+    """Whether the branch divides by a function of what it reads before its first map, or (`at_end`) of its own value behind its last one: it then
+    need not grow with the stream."""
     graph, states = facts.graph, set(stream.states)
     inside = cone(facts, sublayer.output, states)
     raw: set[int] = set()
@@ -20,13 +20,13 @@ def divides(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
     for index in inside:
         if any(i in states or i in raw for i in graph.nodes[index].inputs) and index not in made:
             raw.add(index)
-    behind, todo = set[int](), [sublayer.output]
+    behind, todo = set[int](), [sublayer.output] if at_end else []
     while todo:
         index = todo.pop()
         if index not in made and index in inside and index not in behind:
             behind.add(index)
             todo.extend(graph.nodes[index].inputs)
-    return any(_is_quotient(facts, i, raw | made | behind) for i in raw | behind)
+    return any(_is_quotient(facts, i, raw | made | behind if at_end else raw) for i in raw | behind)
 
 
 def _is_quotient(facts: Facts, index: int, data: set[int]) -> bool:

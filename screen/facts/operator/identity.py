@@ -57,7 +57,7 @@ def gain_text(gain: Range) -> str:
     """`1`, `0.00636`, `0 to 1`."""
     if gain.number is not None:
         return f"{gain.number:.4g}"
-    return f"{gain.low:.4g} to {gain.high:.4g}" if math.isfinite(gain.high) else "product of gates without a bound"
+    return f"{gain.low:.4g} to {gain.high:.4g}" if math.isfinite(gain.high) else "product of factors without a known bound"
 
 
 __all__ = ["gain_text", "identity_of"]
