@@ -161,6 +161,36 @@ def shape_of(graph: Graph) -> tuple[object, ...]:
     return tuple((n.op, n.inputs, n.call) for n in graph.nodes)
 
 
+SIZED = {"zeros", "ones", "empty", "rand", "randn", "new_zeros", "new_ones", "new_empty"}
+"""Ops that read nothing but sizes."""
+
+
+def floats_of(graph: Graph) -> tuple[object, ...]:
+    """Which ops ran on which floats: equal for two runs that differ only in integers that are places and counts (`x[places]`, `zeros(count)`,
+    `repeat_interleave(x, counts)`). What truth values are made of counts in full, since they may be masks, and so do integers in arithmetic."""
+    made: list[object] = []
+    floats: list[object] = []
+    for node in graph.nodes:
+        beside = any(isinstance(made[i], int) for i in node.inputs)
+        places = node.op in SIZED or (beside and (node.op == "embedding" or ops.CLASSES.get(node.op) in ("view", "part", "write")))
+        sources = [made[i] for i in node.inputs]
+        floating = node.dtype.startswith(("float", "bfloat", "complex")) if node.dtype is not None else beside  # several results are as what is read
+        if floating:
+            counted = ["places" if places and _counts(graph, i) else made[i] for i in node.inputs]
+            floats.append((node.op, tuple(counted), node.call))
+            made.append(len(floats))
+        else:
+            made.append((node.op, hash(tuple(sources)), node.call))
+    return tuple(floats)
+
+
+def _counts(graph: Graph, node: int) -> bool:
+    """Whether a node holds integers."""
+    while (kind := graph.nodes[node].dtype) is None and graph.nodes[node].inputs:
+        node = graph.nodes[node].inputs[0]
+    return kind is not None and kind.startswith(("int", "uint"))
+
+
 def mark_harmless(graph: Graph, sites: set[tuple[str, int, str]]) -> Graph:
     """Guesses whose other answer gave the same program, or none, are said to decide nothing."""
     guesses = tuple(replace(g, decides=False) if (g.file, g.line, g.assumed.rpartition(" = ")[0]) in sites else g for g in graph.guesses)

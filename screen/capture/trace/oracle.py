@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_map
 
 from screen.capture.trace.recorder import tensors
 from screen.capture.trace.source_lines import no_modes
+from screen.capture.trace.supposed import Supposed
 
 SMALL = 1 << 20
 """Largest number of elements that is computed a second time."""
@@ -65,6 +66,8 @@ class Oracle:
     """Entries of a tensor whose value is computed."""
     drawn: set[int] | None = None
     """Where weights and float arguments have values: those, and the tensors made of them. What is read of one is a guess as good as its draw."""
+    supposed: Supposed = field(default_factory=Supposed)
+    """How integers and truth values were made, so that guesses about them agree."""
 
     def learn(self, meta: Tensor, real: Tensor) -> None:
         """From now on `meta` has the value `real`."""
@@ -173,6 +176,10 @@ class Oracle:
         if real is not None:
             base = real.untyped_storage().data_ptr()
             self.known = {k: v for k, v in self.known.items() if v.untyped_storage().data_ptr() != base}
+
+    def taken_for(self, tensor: Tensor) -> Tensor:
+        """What an unknown tensor of integers or truth values is taken for: ones, and what follows where it was made of other integers."""
+        return self.supposed.value(tensor, self.value)
 
     def guess(self, default: Any, what: str, site: Site) -> Any:
         """Answer a read of an unknown value, and remember that it was a guess."""

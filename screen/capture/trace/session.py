@@ -181,6 +181,7 @@ class Session:
                 if self.oracle.drawn is not None:
                     self._drawn(args, kwargs)
                     self.oracle.follow(func, args, kwargs, answer)
+                self.oracle.supposed.note(func, args, kwargs, answer, self.oracle.value)
                 self._note(func, args, kwargs, answer)
                 return answer
         try:
@@ -192,6 +193,7 @@ class Session:
                 raise
             result = meta_fallback.run(func, args, kwargs, error)
         self.oracle.follow(func, args, kwargs, result)
+        self.oracle.supposed.note(func, args, kwargs, result, self.oracle.value)
         self._note(func, args, kwargs, result)
         return result
 

@@ -109,7 +109,7 @@ def _other(answer: Any) -> Any:
 
 
 def _settled(result: Trace, oracle: Oracle, model: nn.Module, args: Any, kwargs: Any, answers: dict[Site, Any]) -> Trace:
-    """Tell guesses that decide something from guesses that do not: run again with other answers and compare the programs.
+    """Tell guesses that decide something from guesses that do not: run again with other answers and compare what is computed of floats.
 
     A mask that selects everything decides nothing: what it selects goes the same way, however much of it there is. Neither does a guess whose
     other answer ended in an exception: the program that goes on is the only one."""
@@ -118,7 +118,7 @@ def _settled(result: Trace, oracle: Oracle, model: nn.Module, args: Any, kwargs:
     trials = [turned] if len(turned) == 1 else [turned, *({s: v} for s, v in list(turned.items())[:MAX_TRIALS])]
     for trial in trials if turned else []:
         other, _ = _once(model, args, kwargs, (), answers | trial)
-        if other.graph.failure is None and convert.shape_of(other.graph) == convert.shape_of(result.graph):
+        if other.graph.failure is None and convert.floats_of(other.graph) == convert.floats_of(result.graph):
             harmless |= set(trial)
         if trial is turned and harmless >= set(turned):
             break

@@ -37,7 +37,13 @@ def _read_scalar(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         return session.guess(False, "a truth value")
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
         return session.guess(1.0, "a number")
-    return session.guess(1, "an integer")
+    return session.guess(int(session.oracle.taken_for(tensor)), "an integer")
+
+
+def _selected(session: Session, mask: Tensor, call: str) -> Tensor:
+    """A mask that is not known: it selects everything, unless it was made of others, as what they leave out. [as the mask] bool"""
+    session.guess(True, f"a mask selects everything, so `{call}`")
+    return session.oracle.taken_for(mask) != 0
 
 
 def _read_nonzero(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
@@ -46,8 +52,7 @@ def _read_nonzero(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         return NotImplemented
     real = session.oracle.value(tensor)
     if real is None:
-        session.guess(True, "a mask selects everything, so `nonzero`")
-        real = torch.ones(tensor.shape, dtype=torch.bool, device="cpu")
+        real = _selected(session, tensor, "nonzero")
     with no_modes():
         indices = real.nonzero()
         result = indices.to("meta")
@@ -61,11 +66,8 @@ def _read_masked_select(session: Session, func: Any, args: Any, kwargs: Any) -> 
     mask = session.oracle.value(args[1])
     shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
     if mask is None:
-        session.guess(True, "a mask selects everything, so `masked_select`")
-        count = shape.numel()
-    else:
-        count = int(mask.expand(shape).sum())
-    return args[0].new_empty((count,))
+        mask = _selected(session, args[1], "masked_select")
+    return args[0].new_empty((int(mask.expand(shape).sum()),))
 
 
 def _read_index(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
@@ -79,8 +81,7 @@ def _read_index(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
         if index in masks if index is None else any(index is m for m in masks):
             real = session.oracle.value(index)
             if real is None:
-                session.guess(True, "a mask selects everything, so `x[mask]`")
-                real = torch.ones(index.shape, dtype=torch.bool, device="cpu")
+                real = _selected(session, index, "x[mask]")
             replaced.extend(part.to("meta") for part in real.nonzero(as_tuple=True))
         else:
             replaced.append(index)
@@ -96,7 +97,7 @@ def _read_repeat(session: Session, func: Any, args: Any, kwargs: Any) -> Any:
     real = session.oracle.value(tensor)
     if real is None:
         session.guess(1, "repeats of `repeat_interleave`")
-        real = torch.ones(tensor.shape, dtype=torch.long, device="cpu")
+        real = session.oracle.taken_for(tensor)
     with no_modes():
         indices = torch.repeat_interleave(real)
         result = indices.to("meta")
