@@ -11,8 +11,8 @@ from types import FrameType
 
 from torch import nn
 
-from screen.capture.inputs.context import forward_parameters
-from screen.capture.trace.source_lines import TORCH
+from screen.capture.inputs.context import forward_parameters, forward_signature
+from screen.capture.trace.source_lines import HERE, TORCH
 
 
 def missing(model: nn.Module, error: BaseException) -> tuple[str, ...]:
@@ -20,17 +20,11 @@ def missing(model: nn.Module, error: BaseException) -> tuple[str, ...]:
 
     From the innermost call outwards: the variables of the failing statement that are `None`, then the variables that the caller passed for
     them. A frame that passes on `**kwargs` changes nothing."""
-    text = str(error)
-    refused = _refuses(error)
-    if not refused and ("None" not in text or "not callable" in text):  # a part of the model that is not there
-        return ()
-    own = getattr(inspect.unwrap(getattr(model.forward, "__func__", model.forward)), "__code__", None)
-    calls = list(frames(error))
-    start = next((n for n, (frame, _) in enumerate(calls) if frame.f_code is own), None)
-    if start is None:
+    calls = _calls(model, error)
+    if not calls:
         return ()
     culprits: set[str] = set()
-    for frame, line in reversed(calls[start:]):
+    for frame, line in reversed(calls):
         said = statement(frame.f_code.co_filename, line)
         if isinstance(said, ast.Raise):
             said = condition(frame.f_code.co_filename, line)
@@ -38,8 +32,40 @@ def missing(model: nn.Module, error: BaseException) -> tuple[str, ...]:
             nothing = {n.id for n in parts_of(said) if isinstance(n, ast.Name) and frame.f_locals.get(n.id, 0) is None}
             culprits = _passed(said, culprits) & nothing or nothing or culprits
     known = forward_parameters(model)
-    given = calls[start][0].f_locals
+    given = calls[0][0].f_locals
     return tuple(n for n in known if n in culprits and given.get(n, 0) is None)
+
+
+def handed_on(model: nn.Module, error: BaseException) -> tuple[str, ...]:
+    """The arguments of a part of the model that were `None` where something else was needed, which forward takes as `**kwargs` and hands on."""
+    if all(p.kind is not p.VAR_KEYWORD for p in forward_signature(model)):
+        return ()
+    culprits: set[str] = set()
+    through = False
+    for frame, line in reversed([c for c in _calls(model, error) if not c[0].f_code.co_filename.startswith((TORCH, HERE))]):
+        said = statement(frame.f_code.co_filename, line)
+        if isinstance(said, ast.Raise):
+            said = condition(frame.f_code.co_filename, line)
+        if said is None:
+            continue
+        nothing = {n.id for n in parts_of(said) if isinstance(n, ast.Name) and frame.f_locals.get(n.id, 0) is None}
+        named = {k.arg for n in parts_of(said) if isinstance(n, ast.Call) for k in n.keywords}
+        passed = _passed(said, culprits) & nothing
+        through = bool(culprits) and not passed and None in named and not culprits & named
+        culprits = culprits if through else passed or nothing
+    known = {n for m in model.modules() for n in forward_parameters(m)} - set(forward_parameters(model))
+    return tuple(sorted(culprits & known)) if through else ()
+
+
+def _calls(model: nn.Module, error: BaseException) -> list[tuple[FrameType, int]]:
+    """The calls that an exception passed from the model's own forward on; none when it does not speak of `None`."""
+    text = str(error)
+    if not _refuses(error) and ("None" not in text or "not callable" in text):  # a part of the model that is not there
+        return []
+    own = getattr(inspect.unwrap(getattr(model.forward, "__func__", model.forward)), "__code__", None)
+    calls = list(frames(error))
+    start = next((n for n, (frame, _) in enumerate(calls) if frame.f_code is own), None)
+    return calls[start:] if start is not None else []
 
 
 def frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
@@ -94,4 +120,4 @@ def parts_of(statement: ast.stmt) -> Iterator[ast.AST]:
         waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
 
 
-__all__ = ["condition", "frames", "missing", "parts_of", "statement"]
+__all__ = ["condition", "frames", "handed_on", "missing", "parts_of", "statement"]

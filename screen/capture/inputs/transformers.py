@@ -35,6 +35,11 @@ TRACED, WHOLE = 4, 30
 """Trials for one plan; what a traced one and one of the whole model count for. No clock: the same model must always get the same inputs."""
 REPEATED = 8
 """So often may one failure that does not speak of forms come back: then no other form helps (a part of the model is not there)."""
+FURTHEST = 4
+"""Choices that came furthest on the shortened model, to be tried on the whole one where none runs: what a layer in the middle of the stack gives to a
+later part (features of several depths) is not there on two."""
+SPARES, FORMS = 4, 16
+"""Optional arguments that may make an idle part of the model run, and values of each."""
 MAX_PLACES = 4096
 _FORM = re.compile(r"shape|size|dim|unpack|broadcast|match|channel|divisible|multiple|expected|missing|specif", re.IGNORECASE)
 """What a failure says that comes from the form of the inputs."""
@@ -58,7 +63,9 @@ def arguments(look: Lookup, fixed: dict[str, Any] | None = None, held: Held = no
     runs = _first_that_runs(look, found, {**constant, **fixed})
     if runs is None and not fixed and (arrived := held()) is not None:
         return arrived
-    return (), runs or {**constant, **next(combinations(found[0]), {}), **fixed}
+    if runs is not None:
+        return (), _fuller(look, runs)
+    return (), {**constant, **next(combinations(found[0]), {}), **fixed}
 
 
 def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) -> dict[str, Any] | None:
@@ -68,6 +75,8 @@ def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) 
     to be one too many is not given again."""
     trials = _Trials(look.model)
     second: dict[str, Any] | None = None
+    furthest: list[dict[str, Any]] = []
+    reached: tuple[int, ...] = ()
     for plan in [*found, *map(single, found[:1])]:
         waiting, spent = combinations(plan), 0
         spares: set[str] = set()
@@ -81,6 +90,8 @@ def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) 
                 second = second or kwargs
                 break
             spent += cost
+            if cost < WHOLE and result.reached >= reached:
+                furthest, reached = [*(furthest if result.reached == reached else []), kwargs][:FURTHEST], result.reached
             told[str(result.error)] += 1
             if told[str(result.error)] > REPEATED and _FORM.search(str(result.error)) is None:
                 break
@@ -91,7 +102,40 @@ def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) 
             elif more := _places(look, result.error, values) or _named(look, result, {*plan, *constant, *spares}):
                 plan = {**plan, **more}
                 waiting = combinations(plan)
+    if second is None and trials.shortened:
+        second = next((kwargs for kwargs in furthest if _runs(trials.whole(kwargs))), None)
     return second
+
+
+def _fuller(look: Lookup, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, with optional tensors that no row makes and without which a part of the model never runs (a prompt, for cross-attention)."""
+    twin = _Trials(look.model).short or on_meta(look.model)
+    spares = [n for n, p in look.parameters.items() if p.default is None and n not in kwargs and n not in ROWS and "Tensor" in str(p.annotation)]
+    idle = _idle(twin, kwargs) if spares else None
+    for name in spares[:SPARES]:
+        if not idle:
+            break
+        for value in itertools.islice((v for v in seconds(name, look.model, look, look.widths, None) if isinstance(v, Tensor)), FORMS):
+            left = _idle(twin, {**kwargs, name: value})
+            if left is not None and left < idle:
+                kwargs, idle = {**kwargs, name: value}, left
+                break
+    return kwargs
+
+
+def _idle(twin: nn.Module, kwargs: dict[str, Any]) -> set[str] | None:
+    """The parts of a model with weights of which nothing runs; None where the forward does not run to its end without a value that it reads."""
+    weighted = {name: {n for n, m in part.named_modules(prefix=name) if next(m.parameters(recurse=False), None) is not None}
+                for name, part in twin.named_children()}  # fmt: skip
+    ran: set[str] = set()
+    own = [(n, m) for n, m in twin.named_modules() if not isinstance(m, torch.jit.ScriptModule)]
+    hooks = [m.register_forward_pre_hook(lambda *_, name=name: ran.add(name)) for name, m in own]
+    try:
+        found = outcome(twin, (), kwargs, tracing=False)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return None if found.error is not None or found.output is None else {name for name, inside in weighted.items() if inside and not inside & ran}
 
 
 class _Trials:
@@ -102,19 +146,36 @@ class _Trials:
         self.short = short_twin(model)
 
     def quick(self, kwargs: dict[str, Any]) -> Outcome:
-        """What came of it on the shortened model, up to the first read of a value: every model takes this, so it has to cost little."""
-        return outcome(on_meta(self.model) if self.short is None else self.short, (), kwargs, tracing=False)
+        """What came of it on the shortened model, which is traced where it reads values; up to the first read, where there is none. Every model takes
+        this, so it has to cost little."""
+        if self.short is None:
+            return outcome(on_meta(self.model), (), kwargs, tracing=False)
+        return outcome(self.short, (), kwargs)
+
+    @property
+    def shortened(self) -> bool:
+        """Whether the model has stacks that were cut."""
+        return self.short is not None
+
+    def whole(self, kwargs: dict[str, Any]) -> Outcome:
+        """What comes of it on the whole model."""
+        return outcome(on_meta(self.model), (), kwargs)
 
     def run(self, kwargs: dict[str, Any]) -> tuple[Outcome, int]:
         """What came of it, and the cost. A choice that fails on the shortened model for its form fails on the whole one; any other failure may
         come from a missing layer, and what runs on the shortened one has to run on the whole one."""
         if self.short is None:
-            found = outcome(on_meta(self.model), (), kwargs)
+            found = self.whole(kwargs)
             return found, TRACED if found.traced else 1
         found = outcome(self.short, (), kwargs)
         if found.error is not None and _FORM.search(str(found.error)) is not None:
             return found, TRACED if found.traced else 1
-        return outcome(on_meta(self.model), (), kwargs), WHOLE
+        return self.whole(kwargs), WHOLE
+
+
+def _runs(found: Outcome) -> bool:
+    """Whether a forward ran to its end, and by no guess."""
+    return found.error is None and not found.guessed
 
 
 def _spare(look: Lookup, error: BaseException, plan: Plan) -> str | None:
@@ -143,7 +204,16 @@ def _named(look: Lookup, result: Outcome, given: set[str]) -> Plan:
         return {}
     words = set(re.findall(r"\w+", str(result.error)))
     wanted = [p for n, p in look.parameters.items() if n not in given and ((n in words and n in ROWS) or (n in result.missing and _makeable(p)))]
-    return {p.name: values for p in wanted if (values := alternatives(look, p, needed=True))}
+    found = {p.name: values for p in wanted if (values := alternatives(look, p, needed=True))}
+    return found or {n: list(_handed_on(look)) for n in result.inner if n not in given}
+
+
+def _handed_on(look: Lookup) -> Iterator[Tensor]:
+    """A condition that parts of the model take: one vector for each text, or for each token."""
+    for width in dict.fromkeys([look.width, *look.widths[:2]]):
+        yield look.floats(BATCH, 1, width)
+        yield look.floats(BATCH, width)
+        yield look.floats(BATCH, look.tokens, width)
 
 
 def _makeable(parameter: inspect.Parameter) -> bool:

@@ -13,7 +13,7 @@ from screen.capture.build.construct import reads_a_value
 from screen.capture.build.launcher import launched
 from screen.capture.devices import OnMeta
 from screen.capture.kernels.older import leave_out
-from screen.capture.inputs.missing import missing
+from screen.capture.inputs.missing import handed_on, missing
 from screen.capture.trace import flex
 from screen.capture.trace.nested import mapped
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -35,6 +35,8 @@ class Outcome:
     """It ran by guesses that decided something."""
     missing: tuple[str, ...] = ()
     """Arguments of forward that were `None` where it failed for that."""
+    inner: tuple[str, ...] = ()
+    """Arguments of a part of the model, handed on by forward as `**kwargs`, that were `None` where it failed for that."""
     reached: tuple[int, ...] = ()
     """Where it failed: the lines of the calls from the model's own forward inwards."""
     traced: bool = False
@@ -51,15 +53,15 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
         if leave_out(error) or launched(error):
             return outcome(model, args, kwargs, tracing=tracing)
         if not reads_a_value(error):
-            return Outcome(error, missing=missing(model, error), reached=_reached(error))
+            return Outcome(error, missing=missing(model, error), inner=handed_on(model, error), reached=_reached(error))
         if not tracing:
             return Outcome(None)
         from screen.capture.trace.tracer import run
 
         found = run(model, args, kwargs)
         failed = RuntimeError(found.graph.failure.message) if found.graph.failure is not None else None
-        names = missing(model, found.error) if found.error is not None else ()
-        return Outcome(failed, guessed=any(g.decides for g in found.graph.guesses), missing=names, traced=True)
+        names, inner = (missing(model, found.error), handed_on(model, found.error)) if found.error is not None else ((), ())
+        return Outcome(failed, guessed=any(g.decides for g in found.graph.guesses), missing=names, inner=inner, traced=True)
 
 
 def _reached(error: BaseException) -> tuple[int, ...]:
