@@ -260,7 +260,7 @@ def test_a_library_of_model_parallelism_divides_among_one_process(write: Any) ->
 
 
 def test_what_a_neighbour_lacks_for_a_package_is_missed_where_it_is_asked(write: Any) -> None:
-    write("import nowhere_at_all\n\nclass First:\n    pass\n\nSIZE = [0][nowhere_at_all]\nLAST = 3\n", "beside.py", head="")
+    write("import nowhere_at_all\n\nclass First:\n    pass\n\nSIZE = [0][nowhere_at_all]\nLAST = SIZE\n", "beside.py", head="")
     write("import beside\n\nTYPES = dict[str, beside.LAST]\n", "near.py", head="")
     (b,) = built(write("import near\n\nclass Net(Base):\n    pass\n"))
     assert runs(b) == "" and any(note.startswith("near.py:3") for note in b.info.notes)

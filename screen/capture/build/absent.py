@@ -20,7 +20,9 @@ from screen.capture.kernels.stand_in import NotInstalled
 
 _NAME = "__screen_absent__"
 _TOLD = "__screen_told__"
-"""Where such a name keeps how it is called in full, and the list of what was left out for it."""
+_WHY = "__screen_why__"
+"""Where such a name keeps how it is called in full, the list of what was left out for it, and why it is not there."""
+WHY = "is not there, and nothing stands in for it"
 
 
 class _Absent(abc.ABCMeta):
@@ -31,7 +33,7 @@ class _Absent(abc.ABCMeta):
             _refuse(cls)
         if name.startswith("__") or _NAME not in vars(cls):
             raise AttributeError(name)
-        return absent(f"{vars(cls)[_NAME]}.{name}", vars(cls)[_TOLD])
+        return absent(f"{vars(cls)[_NAME]}.{name}", vars(cls)[_TOLD], vars(cls)[_WHY])
 
     @property
     def register(cls) -> Any:
@@ -50,8 +52,9 @@ class _Absent(abc.ABCMeta):
 
 def _refuse(cls: Any, *_: Any, **__: Any) -> NoReturn:
     """The error of whatever else a name, or an object of a class that it is a base of, is asked for."""
-    full = next(vars(c)[_NAME] for c in (cls if isinstance(cls, type) else type(cls)).__mro__ if _NAME in vars(c))
-    raise NotInstalled(f"`{full}` is not there, and nothing stands in for it", name=full.partition(".")[0])
+    found = next(vars(c) for c in (cls if isinstance(cls, type) else type(cls)).__mro__ if _NAME in vars(c))
+    full, why = found[_NAME], found[_WHY]
+    raise NotInstalled(f"`{full}` {why}", name=full.partition(".")[0] if why == WHY else None)
 
 
 for _asked in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "lt", "le", "gt", "ge", "iter", "len", "contains", "enter"):
@@ -74,9 +77,9 @@ def _new(cls: type[Any], *args: Any, **kwargs: Any) -> Any:
     return absent(f"{full}(…)" if args or kwargs else f"{full}()", told)
 
 
-def absent(full: str, told: list[str]) -> type[Any]:
-    """Such a name; `told` is filled with what was left out for it."""
-    rows = {_NAME: full, _TOLD: told, "__new__": _new, "__init__": _refuse, "__class_getitem__": classmethod(lambda cls, _: cls)}
+def absent(full: str, told: list[str], why: str = WHY) -> type[Any]:
+    """Such a name; `told` is filled with what was left out for it, `why` is what is said where anything is asked of it."""
+    rows = {_NAME: full, _TOLD: told, _WHY: why, "__new__": _new, "__init__": _refuse, "__class_getitem__": classmethod(lambda cls, _: cls)}
     return _Absent(full.rpartition(".")[2], (), {**rows, "__module__": full.rpartition(".")[0]})
 
 

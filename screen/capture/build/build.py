@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import launcher, libraries, python_file, rows, settings_files, usual
+from screen.capture.build import launcher, libraries, offline, python_file, rows, settings_files, usual
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
@@ -229,7 +229,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 told[name].settings |= sizes
                 told[name].notes.append(rows.said(sizes, []))
                 ready = _ready(shown, model, spec.kind, stated, inputs, depth, own, changed, known, author=entries[name])
-            given_back = (*stand_in.notes(), *older.notes(), *launcher.notes())
+            given_back = (*stand_in.notes(), *older.notes(), *launcher.notes(), *offline.notes())
             info = replace(ready.info, notes=(*given_back, *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
             whole_numbers = of_entry(entries[name], given[name], module)
             built.append(replace(ready, info=info, integers=whole_numbers, entry=name, part=part, supplied=told[name].settings))

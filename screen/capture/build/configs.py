@@ -28,7 +28,23 @@ from torch import nn
 from screen.capture.build.examples import example, literals_of, tables
 from screen.capture.build.needs import Needs, needs
 from screen.capture.build.overrides import changes, plain, unknown
-from screen.capture.build.reads import NOT_ATTRIBUTES, asked_for, below, is_read_by_name, reads, tree_of
+from screen.capture.build.reads import (
+    HANDED,
+    NOT_ATTRIBUTES,
+    asked_for,
+    below,
+    choices,
+    globals_of,
+    handed_on,
+    is_read_by_name,
+    is_set,
+    reads,
+    reads_below,
+    tree_of,
+    with_defaults,
+    written,
+)
+from screen.capture.inputs.context import entries_of
 from screen.capture.inputs.missing import condition, frames, parts_of, statement
 from screen.capture.trace.source_lines import HERE, TORCH
 from screen.errors import UsageError
@@ -92,9 +108,6 @@ class Given(dict[str, Any]):
         return Given, (dict(self), vars(self)["_path"])
 
 
-# -- what the code reads -------------------------------------------------------------------------------------------------------------------
-
-
 # -- which configuration -------------------------------------------------------------------------------------------------------------------
 
 
@@ -114,7 +127,7 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
     stated = getattr(entry, "config_class", None)
     if isinstance(stated, type) and _is_settings(stated):  # as models of transformers name theirs
         return stated
-    wanted = set(reads(entry, parameter.name)) if entry is not None else set()
+    wanted = set(reads_below(entry, parameter.name)) if entry is not None else set()
     if not wanted and not _is_alone(parameter, entry):
         return None
     inside = {id(v): v for v in names.values() if isinstance(v, type) and dataclasses.is_dataclass(v)}.values()
@@ -131,12 +144,6 @@ def _is_alone(parameter: inspect.Parameter, entry: Any) -> bool:
     except (TypeError, ValueError):
         return True
     return needed in ([], [parameter.name])
-
-
-def globals_of(entry: Any) -> dict[str, Any]:
-    """The names that the code of a class or function sees."""
-    code = inspect.unwrap(entry.__init__ if isinstance(entry, type) else entry) if entry is not None else None  # type: ignore[misc]
-    return dict(getattr(code, "__globals__", {}))
 
 
 def _annotated(note: Any, names: Mapping[str, Any]) -> type[Any] | None:
@@ -161,8 +168,9 @@ def _says_nothing(parameter: inspect.Parameter) -> bool:
     return bool(re.fullmatch(r"(typing\.)?(Dict|dict|Mapping|Any|object|DictConfig|OmegaConf|ConfigDict|Namespace|SimpleNamespace)(\[.*\])?", text))
 
 
-def is_config(parameter: inspect.Parameter, entry: Any) -> bool:
-    """Is an argument without a class of its own read as a configuration: asked for names, and (almost) never told to do anything?"""
+def is_config(parameter: inspect.Parameter, entry: Any, deep: int = HANDED) -> bool:
+    """Is an argument without a class of its own read as a configuration: asked for names, and (almost) never told to do anything, here or where it is
+    handed on?"""
     if parameter.default not in (parameter.empty, None) or not _says_nothing(parameter):
         return False
     tree, name, asked, told = tree_of(entry), parameter.name, 0, 0
@@ -174,7 +182,10 @@ def is_config(parameter: inspect.Parameter, entry: Any) -> bool:
             told += own is not node and isinstance(own, ast.Attribute) and own.attr not in NOT_ATTRIBUTES  # `encoder.embed(x)`: a part
             asked += own is node
         asked += isinstance(node, ast.Call) and bool(asked_for(node, name))
-    return asked > 1 + 3 * told
+    if asked or told or not deep:
+        return asked > 1 + 3 * told
+    places = [(other, inspect.signature(other).parameters.get(key), key) for other, key in handed_on(entry, name)]
+    return any(not key or (place is not None and is_config(place, other, deep - 1)) for other, place, key in places)
 
 
 def _names(outer: type[Any], inner: type[Any]) -> bool:
@@ -186,7 +197,7 @@ def _is_settings(cls: type[Any]) -> bool:
     """A plain class of settings: a dataclass or pydantic model, or another class whose arguments all have defaults."""
     if cls.__module__ == "builtins" or issubclass(cls, nn.Module | torch.Tensor) or not fields_of(cls):
         return False
-    if dataclasses.is_dataclass(cls) or hasattr(cls, "model_fields"):
+    if dataclasses.is_dataclass(cls) or hasattr(cls, "model_fields") or (issubclass(cls, tuple) and hasattr(cls, "_fields")):
         return True
     return not _unset(cls)
 
@@ -221,7 +232,9 @@ def _taken(cls: type[Any]) -> list[str]:
 
 def defaults_of(cls: type[Any]) -> dict[str, Any]:
     """The settings of a config class that have defaults, with these."""
-    return vars(cls()) if not _unset(cls) else {p.name: p.default for p in inspect.signature(cls).parameters.values() if p.default is not p.empty}
+    if not _unset(cls):
+        return entries_of(cls())
+    return {p.name: p.default for p in inspect.signature(cls).parameters.values() if p.default is not p.empty}
 
 
 def settings_of(entry: Any, module: ModuleType | None) -> tuple[str, ...]:
@@ -252,7 +265,7 @@ def build_config(
     told = [] if told is None else told
     known = fields_of(cls)
     late = {key: value for key, value in settings.items() if key not in known}
-    own = vars(cls()) if late and not _unset(cls) and hasattr(cls, "__dict__") else {}  # `self.patch_size = -1` of a plain class
+    own = entries_of(cls()) if late and not _unset(cls) else {}  # `self.patch_size = -1` of a plain class
     for key in late:
         if key not in own and not is_read_by_name(key, sys.modules.get(cls.__module__), sys.modules.get(getattr(entry, "__module__", ""))):
             raise unknown(key, cls.__name__, known)
@@ -299,22 +312,22 @@ def given_config(parameter: inspect.Parameter, entry: Any, settings: Any, told: 
     name = parameter.name
     if not isinstance(settings, str) and (offer := _offer(entry)) is not None:
         return _default_config(offer, name, entry, settings)
-    own = _tables(entry)
+    own, read = _tables(entry), reads_below(entry, name)
     if isinstance(settings, str):
         if settings not in own:
             raise UsageError(f"`--set {name}=…` must name a table of the file", f"there is no `{settings}`", f"It has {_listed(own)}")
         chosen, settings = settings, {}
     else:
-        must = {key for key, required in reads(entry, name).items() if required and not _is_set(entry, name, key)}
+        must = {key for key, required in read.items() if required and not is_set(entry, name, key)}
         chosen = next((n for n, table in sorted(own.items(), key=lambda one: one[0] != name) if must and must <= {*table, *settings}), "")
     entries = {**own.get(chosen, {}), **settings}
-    lacking = [key for key, required in reads(entry, name).items() if required and key not in entries and not _is_set(entry, name, key)]
+    lacking = [key for key, required in read.items() if required and key not in entries and not is_set(entry, name, key)]
     if lacking and not chosen:
         chosen, table = _fullest(_elsewhere(entry), lacking)
         entries, lacking = {**table, **settings}, [key for key in lacking if key not in table]
         if told is not None and chosen:
             told.append(f"`{name}` is {chosen}" + (f", which does not tell {_listed(dict.fromkeys(lacking))}" if lacking else ""))
-    if lacking and not chosen and (cls := _beside(entry, reads(entry, name))) is not None:
+    if lacking and not chosen and (cls := _beside(entry, read)) is not None:
         if told is not None:
             told.append(f"`{name}` is `{cls.__name__}` of {os.path.basename(inspect.getsourcefile(cls) or '')}")
         return build_config(cls, settings, name, entry, told)
@@ -349,7 +362,7 @@ def _fullest(tables: Iterator[tuple[str, dict[str, Any]]], wanted: list[str]) ->
 
 
 def _beside(entry: Any, asked: Mapping[str, bool]) -> type[Any] | None:
-    """The one dataclass in a file beside that of a class that has all names which its code must find, and defaults for all that it has."""
+    """The one class of settings in a file beside that of a class that has all names which its code must find, and defaults for all that it has."""
     try:
         own = os.path.abspath(inspect.getsourcefile(entry) or "")
     except TypeError:
@@ -357,8 +370,7 @@ def _beside(entry: Any, asked: Mapping[str, bool]) -> type[Any] | None:
     must, found = {key for key, required in asked.items() if required}, []
     for path in sorted(glob.glob(os.path.join(glob.escape(os.path.dirname(own)), "*.py")))[:BESIDE] if must else []:
         for node in [n for n in ast.walk(_parsed(path)) if isinstance(n, ast.ClassDef)] if path != own else ():
-            fields = [n for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
-            if must <= {ast.unparse(n.target) for n in fields} and all(n.value is not None for n in fields):
+            if must <= {*with_defaults(node)}:
                 found.append((path, node.name))
     if len(found) != 1:
         return None
@@ -371,7 +383,7 @@ def _beside(entry: Any, asked: Mapping[str, bool]) -> type[Any] | None:
     except Exception:  # a file of its own trouble: it says nothing
         return None
     cls = getattr(module, name, None)
-    return cls if isinstance(cls, type) and dataclasses.is_dataclass(cls) and not _unset(cls) else None
+    return cls if isinstance(cls, type) and not issubclass(cls, nn.Module) and _is_settings(cls) and not _unset(cls) else None
 
 
 def _parsed(path: str) -> ast.AST:
@@ -408,15 +420,15 @@ def _default_config(offer: Any, name: str, entry: Any, settings: Mapping[str, An
             raise unknown(key, f"{entry.__name__}.{OFFER}()", _names_of(config, read))
     before = {key: _entry(config, key) for key in settings}
     _set_over(config, settings)
-    chosen = {key: rows for key, rows in _choices(entry, name).items() if _entry(config, key) is not None}
+    chosen = {key: rows for key, rows in choices(entry, name).items() if _entry(config, key) is not None}
     filled = {key for rows in chosen.values() for row in rows.values() for key in row}
     filled = filled if not filled & {*settings} else set()
     unset = [key for key, must in read.items() if must and key not in {*chosen, *filled, *settings} and _entry(config, key) is None]
-    lacking = [key for key in unset if not _is_set(entry, name, key)]
+    lacking = [key for key in unset if not is_set(entry, name, key)]
     open_ = {key: rows for key, rows in chosen.items() if _entry(config, key) not in rows}
-    written = _written(entry)
-    if all(key in written for key in lacking):
-        more = {key: written[key] for key in unset if key in written}
+    own = written(entry)
+    if all(key in own for key in lacking):
+        more = {key: own[key] for key in unset if key in own}
         more |= {key: next(iter(rows)) for key, rows in open_.items() if key not in settings and rows}
         before |= {key: _entry(config, key) for key in more}
         _set_over(config, more)
@@ -430,18 +442,6 @@ def _default_config(offer: Any, name: str, entry: Any, settings: Mapping[str, An
         told.lacking = error.lacking
         raise told
     return config, {name: [None, f"{entry.__name__}.{OFFER}()"], **changes(before, dict(settings), name)}
-
-
-def _written(entry: Any) -> dict[str, Any]:
-    """What the code of a class writes to a configuration itself, `config.vocab_size = 50257` (in another method, for published weights)."""
-    found: dict[str, Any] = {}
-    tree = tree_of(entry)
-    for node in ast.walk(tree) if tree is not None else ():
-        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-        value = node.value if isinstance(node, ast.Assign) else None
-        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and isinstance(value, ast.Constant) and value.value is not None:
-            found.setdefault(target.attr, value.value)
-    return found
 
 
 def _entry(config: Any, key: str) -> Any:
@@ -459,37 +459,6 @@ def _set_over(config: Any, settings: Mapping[str, Any]) -> None:
             config[key] = value
         else:
             setattr(config, key, value)
-
-
-def _choices(entry: Any, name: str) -> dict[str, dict[str, list[str]]]:
-    """Tables in the code that a name of its configuration looks up, `{"small": dict(depth=6), …}[cfg.size]`: `{"size": {"small": ["depth"], …}}`."""
-    found: dict[str, dict[str, list[str]]] = {}
-    tree = tree_of(entry)
-    for node in ast.walk(tree) if tree is not None else ():
-        if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Dict):
-            continue
-        asked = node.slice
-        if isinstance(asked, ast.Attribute) and isinstance(asked.value, ast.Name) and asked.value.id == name:
-            rows = zip(node.value.keys, node.value.values, strict=True)
-            found[asked.attr] = {key.value: _names_in(row) for key, row in rows if isinstance(key, ast.Constant) and isinstance(key.value, str)}
-    return found
-
-
-def _names_in(row: ast.expr) -> list[str]:
-    """The names in a row of settings, `dict(depth=6)` or `{"depth": 6}`."""
-    if isinstance(row, ast.Call):
-        return [k.arg for k in row.keywords if k.arg]
-    keys = row.keys if isinstance(row, ast.Dict) else []
-    return [k.value for k in keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
-
-
-def _is_set(entry: Any, name: str, key: str) -> bool:
-    """Does the code write this name of its configuration itself, `cfg.x = …`?"""
-    tree = tree_of(entry)
-    return any(
-        isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name) and n.value.id == name and n.attr == key
-        for n in (ast.walk(tree) if tree is not None else ())
-    )
 
 
 def _tables(entry: Any) -> dict[str, dict[str, Any]]:

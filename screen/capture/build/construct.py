@@ -45,6 +45,7 @@ from screen.capture.build.configs import (
 from screen.capture.build.needs import needs, refuses
 from screen.capture.build.examples import example
 from screen.capture.build.launcher import launched
+from screen.capture.build.offline import do_without
 from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.overrides import nest, plain, unknown
 from screen.capture.initial.buffers import buffers
@@ -196,7 +197,7 @@ def attempted(run: Callable[[Values], _T]) -> _T:
         except Exception as error:
             if reads_a_value(error) and values is not Values.ALL:
                 values = Values.FEW if values is Values.NONE else Values.ALL
-            elif not (lacks_torchvision(error) or kernels.stand_in(error) or leave_out(error) or launched(error)):
+            elif not (lacks_torchvision(error) or kernels.stand_in(error) or leave_out(error) or launched(error) or do_without(error)):
                 raise
 
 
@@ -245,6 +246,12 @@ def construct(
         lacking = refused(error, kwargs)
         if isinstance(error, ScreenError):
             raise
+        if (unseen := _unseen(error, entry)) is not None and not {*unseen[1]} & {*settings}:
+            stated, place = example(unseen[0], unseen[1], globals_of(unseen[0]))
+            if left := [key for key in unseen[1] if key not in stated]:
+                raise needs(name, left, place) from None
+            told.notes.append(f"`{name}` has the arguments of {place}")
+            return construct(name, entry, {**stated, **settings}, module, told)
         if not lacking:
             stated, place = ({}, "") if kwargs or settings else example(entry, [], globals_of(entry))
             if not stated:
@@ -269,6 +276,21 @@ def construct(
     record = recorder.of(model)
     stray = any(t.device.type != "meta" and not has_values(t) for t in [*model.parameters(), *model.buffers()])
     return (on_meta(model) if stray else model).eval(), record, changed
+
+
+_UNSEEN = re.compile(r"(?:(?:.*\.)?(\w+)\.)?\w+\(\) missing \d+ required (?:positional|keyword-only) arguments?: (.*)")
+"""Python's own words."""
+
+
+def _unseen(error: BaseException, entry: Any) -> tuple[Any, list[str]] | None:
+    """The class below one whose constructor only passes arguments on, `def __init__(self, *args, **kwargs)`, and what it lacks; None elsewhere."""
+    said = _UNSEEN.fullmatch(str(error)) if isinstance(error, TypeError) and isinstance(entry, type) else None
+    below = next((cls for cls in entry.__mro__ if said is not None and cls.__name__ == said[1] and "__init__" in vars(cls)), None)
+    found = [p for p in inspect.signature(entry).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)] if below is not None else []
+    if said is None or below is None or found or below.__module__.startswith("torch."):
+        return None
+    own = [c for c in entry.__mro__ if "__init__" in vars(c) and c.__name__ == below.__name__]
+    return own[-1], re.findall(r"'(\w+)'", said[2])
 
 
 def _stated(lacking: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import doctest
+import enum
 import functools
 import inspect
 import itertools
@@ -69,9 +70,10 @@ def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None) -
         return {}, ""
     best: tuple[dict[str, Any], str] = {}, ""
     name = getattr(entry, "__name__", "")
+    enumerations = {k: v for k, v in (seen or {}).items() if isinstance(v, type) and issubclass(v, enum.Enum)}
     for source in itertools.chain(_sources(file, name), [_Source(f"the docstring of {name}", ast.Module(documented(entry), []))]):
         for call in _calls(source.tree, name):
-            found = _arguments(call, signature, source, seen or {} if source.path == file else {})
+            found = _arguments(call, signature, source, seen or {} if source.path == file else enumerations)
             place = f"{os.path.basename(source.path)}:{source.first + call.lineno}"
             if found and all(name in found for name in wanted):
                 return found, place
@@ -371,6 +373,12 @@ def _value(node: ast.expr, names: dict[str, Any], options: dict[str, Any], seen:
         return names[node.id]
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in options:
         return options[node.attr]
+    kind = seen.get(ast.unparse(node.value).rpartition(".")[2]) if isinstance(node, ast.Attribute) else None
+    if isinstance(node, ast.Attribute) and isinstance(kind, enum.EnumMeta) and node.attr in kind.__members__:
+        return kind[node.attr]  # `Kind.RECURRENT`, by whichever way it is imported
+    if isinstance(node, ast.Tuple | ast.List) and not any(isinstance(entry, ast.Starred) for entry in node.elts):
+        entries = [_value(entry, names, options, seen) for entry in node.elts]
+        return entries if isinstance(node, ast.List) else tuple(entries)
     if isinstance(node, ast.Call) and ast.unparse(node.func) in ("torch.device", "device"):
         return "cpu"  # where this is built, a device is meta in any case
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:

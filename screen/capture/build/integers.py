@@ -10,14 +10,14 @@ from typing import Any
 from torch import nn
 
 from screen.capture.build.configs import config_of, defaults_of
-from screen.capture.inputs.context import config_parts
+from screen.capture.inputs.context import config_parts, entries_of
 
 
 def of_config(config: Any) -> dict[str, int]:
     """Fields of a config of transformers and of the configs below it, outer ones first."""
     found: dict[str, int] = {}
     for key, part in config_parts(config):
-        entries = part if isinstance(part, dict) else vars(part)
+        entries = entries_of(part)
         found.update(_whole((f"{key}.{name}".removeprefix("."), value) for name, value in entries.items() if not str(name).startswith("_")))
     return found
 

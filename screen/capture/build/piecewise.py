@@ -23,7 +23,9 @@ from types import CodeType, ModuleType
 
 from screen.capture.build.absent import imported
 from screen.capture.build.launcher import launched
+from screen.capture.inputs.missing import frames
 from screen.capture.kernels.stand_in import stand_in
+from screen.capture.trace.source_lines import HERE
 
 LEFT_OUT = (OSError, ImportError)
 """What is not there on this machine: later statements may do without."""
@@ -44,6 +46,8 @@ class Reading:
     """One sentence for each statement."""
     lost: dict[str, str] = field(default_factory=dict)
     """Names that the statements left out would have made, and where."""
+    target: str = ""
+    """The file that was asked for; the others are its neighbours."""
 
 
 def trains(path: str) -> bool:
@@ -79,8 +83,9 @@ def _is_guard(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
 
 
-def execute(path: str, module: ModuleType, reading: Reading) -> None:
-    """Run a file in a module, statement by statement. Raises `SyntaxError`, and what the file raises before it defines anything."""
+def execute(path: str, module: ModuleType, reading: Reading, *, neighbour: bool = False) -> None:
+    """Run a file in a module, statement by statement. Raises `SyntaxError`, and what the target's own file raises before it defines anything; of a
+    `neighbour` every statement that fails is left out, and missed where it is asked for."""
     with open(path, encoding="utf-8") as file:
         tree = ast.parse(file.read(), path)
     flags = 0
@@ -100,7 +105,7 @@ def execute(path: str, module: ModuleType, reading: Reading) -> None:
                 reading.lines.append(f"{os.path.basename(path)}:{node.lineno} did not run ({why}): what it imports is there by name only")
                 continue
             full = isinstance(error, OSError) and error.errno in FULL
-            missing = (isinstance(error, LEFT_OUT) and not full) or _asks_for(error, reading.lost)
+            missing = (neighbour or isinstance(error, LEFT_OUT) or _asks_for(error, reading.lost)) and not full
             if not missing and not any(isinstance(v, type) and v.__module__ == module.__name__ for v in vars(module).values()):
                 if full or not _sets_up(node):
                     raise
@@ -142,21 +147,41 @@ def _execute(code: CodeType, module: ModuleType, path: str) -> None:
         try:
             return exec(code, vars(module))
         except Exception as error:
-            if isinstance(error, ModuleNotFoundError) and (folder := above(path, error.name or "")) is not None:
+            if isinstance(error, ModuleNotFoundError) and (folder := above(importing(error), error.name or "")) is not None:
                 sys.path.append(folder)
             elif not (launched(error) or stand_in(error)):
                 raise
 
 
+def importing(error: ImportError) -> str:
+    """The file whose import failed: the target, a neighbour, or one of another package that it imports."""
+    files = [frame.f_code.co_filename for frame, _ in frames(error)]
+    return next((file for file in reversed(files) if not file.startswith(("<", HERE))), "")
+
+
 def above(path: str, name: str) -> str | None:
-    """The folder above a file from which its author runs it: the nearest one that has the module or package of this name, and is no place of
-    imports yet."""
+    """The folder above a file from which its author runs it: the nearest one that has the module or package of this name, with all that the file
+    imports of it, and is no place of imports yet."""
     folder, root = os.path.dirname(os.path.abspath(path)), name.partition(".")[0]
+    wanted = _imported_of(path, root)
     for _ in range(LEVELS):
         folder = os.path.dirname(folder)
         if root and (os.path.isdir(os.path.join(folder, root)) or os.path.isfile(os.path.join(folder, f"{root}.py"))):
-            return folder if folder not in sys.path else None
+            there = all(os.path.exists(place) or os.path.isfile(f"{place}.py") for place in (os.path.join(folder, *m.split(".")) for m in wanted))
+            return folder if there and folder not in sys.path else None
     return None
+
+
+def _imported_of(path: str, root: str) -> set[str]:
+    """The modules of one package that a file imports, `import jax.numpy`, by their dotted names."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return set()
+    names = {alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names}
+    names |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module and not n.level}
+    return {name for name in names if name.partition(".")[0] == root}
 
 
 def _leave_out(node: ast.stmt, path: str, why: str, reading: Reading) -> None:
@@ -219,13 +244,13 @@ class _Loader(importlib.machinery.SourceFileLoader):
         except Exception:  # whatever it was, it comes again, or is left out
             vars(module).clear()
             vars(module).update(before)
-            execute(self.path, module, self.reading)
+            execute(self.path, module, self.reading, neighbour=os.path.realpath(self.path) != self.reading.target)
 
 
 @contextlib.contextmanager
-def reading(folders: Sequence[str]) -> Iterator[Reading]:
-    """For the time of an import, files below `folders` that fail are read statement by statement."""
-    found = Reading()
+def reading(folders: Sequence[str], target: str = "") -> Iterator[Reading]:
+    """For the time of an import, files below `folders` that fail are read statement by statement; `target` is the one that was asked for."""
+    found = Reading(target=os.path.realpath(target))
     finder = _Files(folders, found)
     sys.meta_path.insert(0, finder)
     try:
@@ -240,4 +265,4 @@ def replaced(error: NameError, found: Reading) -> str:
     return next((t for t in found.lines if t.startswith(f"{place} ")), f"{place} did not run") if place else ""
 
 
-__all__ = ["GUARD", "Reading", "above", "execute", "reading", "replaced", "trains"]
+__all__ = ["GUARD", "Reading", "above", "execute", "importing", "reading", "replaced", "trains"]

@@ -54,7 +54,10 @@ def load_after(spec: TargetSpec, error: BaseException) -> ModuleType:
     """What can be read of a target that ended with `error`; raises that where there is no model in it."""
     if isinstance(error, SyntaxError | LoadError):
         raise error
-    if isinstance(error, ModuleNotFoundError) and spec.path is not None and (above := piecewise.above(spec.path, error.name or "")) is not None:
+    above = None
+    if isinstance(error, ModuleNotFoundError) and spec.path is not None:
+        above = piecewise.above(piecewise.importing(error) or spec.path, error.name or "")
+    if above is not None:
         sys.path.append(above)
         try:
             return load_at_once(spec)
@@ -91,7 +94,7 @@ def load_piecewise(spec: TargetSpec) -> ModuleType:
     folders = [_root(path), os.getcwd()] if path else [os.getcwd()]
     if spec.module is not None and (found := importlib.util.find_spec(spec.module.partition(".")[0])) is not None:
         folders += list(found.submodule_search_locations or ())
-    with piecewise.reading(folders) as reading:
+    with piecewise.reading(folders, path) as reading:
         module = load_whole(spec, reading)
     vars(module)[READING] = reading
     return module

@@ -6,9 +6,14 @@ import ast
 import functools
 import inspect
 import re
+import sys
 import tokenize
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
+HANDED = 8
+"""Calls through which an argument is followed."""
 NOT_ATTRIBUTES = frozenset(vars(dict)) | {"to_dict", "merge_from_dict"}
 
 
@@ -44,6 +49,124 @@ def reads(entry: Any, name: str) -> dict[str, bool]:
         elif isinstance(node, ast.Call) and (key := asked_for(node, name)):
             found.setdefault(key, False)
     return found
+
+
+def reads_below(entry: Any, name: str, seen: frozenset[tuple[Any, str]] = frozenset()) -> dict[str, bool]:
+    """As `reads`; where `entry` itself reads nothing, what is read by the classes and functions to which it hands the argument on, `Encoder(cfg)`, or
+    by one that takes its entries as arguments, `Settings(**cfg)`."""
+    found = reads(entry, name)
+    if found or (entry, name) in seen or len(seen) > HANDED:
+        return found
+    for other, key in handed_on(entry, name):
+        more = reads_below(other, key, seen | {(entry, name)}) if key else _taken(other)
+        found |= {one: must or found.get(one, False) for one, must in more.items()}
+    return found
+
+
+def handed_on(entry: Any, name: str) -> Iterator[tuple[Any, str]]:
+    """The classes and functions to which the code of `entry` hands its argument `name` whole, each with the name that it has there: an empty one
+    where its entries become the arguments, `Settings(**cfg)`."""
+    tree, names = tree_of(entry), globals_of(entry)
+    held = {name, *_kept_as(tree, name)}
+    for node in ast.walk(tree) if tree is not None else ():
+        other = _called(node.func, names) if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or not (isinstance(other, type) or inspect.isfunction(other)) or _is_of_torch(other):
+            continue
+        try:
+            known = inspect.signature(other).parameters.values()
+        except (TypeError, ValueError):
+            continue
+        places = [p.name for p in known if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        pairs = [*zip(places, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
+        yield from ((other, key or "") for key, value in pairs if ast.unparse(value) in held)
+
+
+def _is_of_torch(other: Any) -> bool:
+    return str(getattr(other, "__module__", "")).partition(".")[0] in ("torch", "builtins")
+
+
+def _kept_as(tree: ast.AST | None, name: str) -> Iterator[str]:
+    """Other names of an argument, `self.cfg = cfg`."""
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == name:
+            yield from (ast.unparse(target) for target in node.targets if isinstance(target, ast.Attribute))
+
+
+def _called(node: ast.expr, names: dict[str, Any]) -> Any:
+    """What a call names, `Encoder` or `parts.Encoder`, among the names of its file; None where it is none of them."""
+    path = ast.unparse(node).split(".") if isinstance(node, ast.Name | ast.Attribute) else [""]
+    found = names.get(path[0])
+    for part in path[1:]:
+        found = vars(found).get(part) if isinstance(found, ModuleType) else None
+    return found
+
+
+def _taken(other: Any) -> dict[str, bool]:
+    """The arguments of a class or function, with whether each must be there."""
+    known = inspect.signature(other).parameters.values()
+    return {p.name: p.default is p.empty for p in known if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+
+
+def globals_of(entry: Any) -> dict[str, Any]:
+    """The names that the code of a class or function sees."""
+    code = inspect.unwrap(entry.__init__ if isinstance(entry, type) else entry) if entry is not None else None  # type: ignore[misc]
+    module = sys.modules.get(str(getattr(entry, "__module__", "")))
+    return dict(getattr(code, "__globals__", vars(module) if module is not None and isinstance(entry, type) else {}))
+
+
+def written(entry: Any) -> dict[str, Any]:
+    """What the code of a class writes to a configuration itself, `config.vocab_size = 50257` (in another method, for published weights)."""
+    found: dict[str, Any] = {}
+    tree = tree_of(entry)
+    for node in ast.walk(tree) if tree is not None else ():
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        value = node.value if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and isinstance(value, ast.Constant) and value.value is not None:
+            found.setdefault(target.attr, value.value)
+    return found
+
+
+def choices(entry: Any, name: str) -> dict[str, dict[str, list[str]]]:
+    """Tables in the code that a name of its configuration looks up, `{"small": dict(depth=6), …}[cfg.size]`: `{"size": {"small": ["depth"], …}}`."""
+    found: dict[str, dict[str, list[str]]] = {}
+    tree = tree_of(entry)
+    for node in ast.walk(tree) if tree is not None else ():
+        if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Dict):
+            continue
+        asked = node.slice
+        if isinstance(asked, ast.Attribute) and isinstance(asked.value, ast.Name) and asked.value.id == name:
+            rows = zip(node.value.keys, node.value.values, strict=True)
+            found[asked.attr] = {key.value: _names_in(row) for key, row in rows if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+    return found
+
+
+def _names_in(row: ast.expr) -> list[str]:
+    """The names in a row of settings, `dict(depth=6)` or `{"depth": 6}`."""
+    if isinstance(row, ast.Call):
+        return [k.arg for k in row.keywords if k.arg]
+    keys = row.keys if isinstance(row, ast.Dict) else []
+    return [k.value for k in keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
+
+
+def is_set(entry: Any, name: str, key: str) -> bool:
+    """Does the code write this name of its configuration itself, `cfg.x = …`?"""
+    tree = tree_of(entry)
+    return any(
+        isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name) and n.value.id == name and n.attr == key
+        for n in (ast.walk(tree) if tree is not None else ())
+    )
+
+
+def with_defaults(node: ast.ClassDef) -> list[str]:
+    """The names that an object of a class has where all have defaults: fields of a dataclass, or what its constructor keeps; none elsewhere."""
+    fields = [n for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+    init = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None)
+    if init is None:
+        return [ast.unparse(n.target) for n in fields] if all(n.value is not None for n in fields) else []
+    taken = [*init.args.posonlyargs, *init.args.args]
+    kept = [n for n in ast.walk(init) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+    own = [n.attr for n in kept if taken and isinstance(n.value, ast.Name) and n.value.id == taken[0].arg]
+    return own if len(init.args.defaults) == len(taken) - 1 and None not in init.args.kw_defaults else []
 
 
 def below(entry: Any, name: str, key: str) -> list[str]:
@@ -101,4 +224,22 @@ def is_read_by_name(key: str, *sources: Any) -> bool:
     return any(source is not None and pattern.search(source_of(source) or "") for source in sources)
 
 
-__all__ = ["NOT_ATTRIBUTES", "asked_for", "below", "entries_offered", "entries_read", "is_read_by_name", "reads", "source_of", "tree_of"]
+__all__ = [
+    "HANDED",
+    "NOT_ATTRIBUTES",
+    "asked_for",
+    "below",
+    "choices",
+    "entries_offered",
+    "entries_read",
+    "globals_of",
+    "handed_on",
+    "is_read_by_name",
+    "is_set",
+    "reads",
+    "reads_below",
+    "source_of",
+    "tree_of",
+    "with_defaults",
+    "written",
+]

@@ -92,7 +92,7 @@ def proposed(advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any
     target = spec.text if spec.name is not None else f"{spec.text}::{name}"
     words = [f"--set {key}={word(value)}" for key, value in chosen.items()]
     command = " ".join(["screen check", shlex.quote(target), *words])
-    return f"{advice}. With the sizes of a usual base model: `{command}`"
+    return f"{advice}{'. ' if advice else ''}With the sizes of a usual base model: `{command}`"
 
 
 def word(size: Any) -> str:

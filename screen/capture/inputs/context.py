@@ -115,8 +115,7 @@ class Lookup:
         """Token ids that mean something (padding, image place holders)."""
         found: set[int] = set()
         for _, config in config_parts(self.config):
-            entries = config.items() if isinstance(config, dict) else vars(config).items()
-            for key, value in entries:
+            for key, value in entries_of(config).items():
                 if "token" in key and ("id" in key or "index" in key):
                     found.update(v for v in (value if isinstance(value, list | tuple) else [value]) if isinstance(v, int))
         return found
@@ -143,6 +142,13 @@ class Lookup:
         return found if isinstance(found, int) else self.widths[0]
 
 
+def entries_of(config: Any) -> dict[str, Any]:
+    """The entries of a configuration of any kind: a dictionary, a named tuple, or an object."""
+    if isinstance(config, dict):
+        return config
+    return dict(config._asdict()) if hasattr(config, "_asdict") else dict(getattr(config, "__dict__", {}))
+
+
 def config_parts(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """(key, config) of a config and all configs below it, breadth first; plain dictionaries of fields count as configs."""
     level = [(key, config)] if config is not None else []
@@ -151,7 +157,7 @@ def config_parts(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         level = [
             (f"{above}.{name}", value)
             for above, part in level
-            for name, value in (part.items() if isinstance(part, dict) else vars(part).items())
+            for name, value in entries_of(part).items()
             if hasattr(value, "to_diff_dict") or (isinstance(value, dict) and str(name).endswith("config"))
         ]
 
@@ -172,4 +178,4 @@ def forward_parameters(model: nn.Module) -> dict[str, inspect.Parameter]:
     return {p.name: p for p in forward_signature(model) if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
-__all__ = ["BATCH", "LENGTHS", "Lookup", "config_parts", "forward_parameters", "forward_signature", "free_lengths", "sizes_of"]
+__all__ = ["BATCH", "LENGTHS", "Lookup", "config_parts", "entries_of", "forward_parameters", "forward_signature", "free_lengths", "sizes_of"]

@@ -1,0 +1,110 @@
+"""What a file asks the network for and a model can do without: a tokenizer, a list of words.
+
+The network is never used. Where a call of a library ends because it cannot be reached, the call gives a name that can be kept and of which nothing
+can be asked (`absent`); a report says so. What reads weights or the settings of a model is not stood in for: a model is made of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import socket
+import sys
+from collections.abc import Iterator
+from types import FrameType, ModuleType
+from typing import Any
+from urllib.error import URLError
+
+from torch import nn
+
+from screen.capture.build.absent import absent
+from screen.capture.inputs.missing import frames, parts_of, statement
+from screen.capture.makeshift import Makeshift
+from screen.capture.trace.source_lines import HERE, TORCH
+from screen.errors import chain
+
+_NAMES = {"ConnectionError", "ConnectError", "MaxRetryError", "LocalEntryNotFoundError", "OfflineModeIsEnabled"}
+"""Errors of `requests`, `httpx`, `urllib3` and `huggingface_hub` where there is no network."""
+_OF_MODELS = ("from_config", "for_model", "to_diff_dict")
+"""Methods of classes of `transformers` that read weights, or the settings of a model."""
+WHY = "asks the network for it, which is never used"
+_made = Makeshift()
+notes, taken_back = _made.notes, _made.taken_back
+
+
+def do_without(error: BaseException) -> bool:
+    """Make the call of a library that could not reach the network give a name alone; False where it is another error, or makes a part of a model."""
+    if not any(isinstance(e, ConnectionError | socket.gaierror | URLError) or type(e).__name__ in _NAMES for e in chain(error)):
+        return False
+    trail = list(frames(error))
+    own = next((n for n, (frame, _) in reversed([*enumerate(trail)]) if _is_of_project(frame)), None)
+    if own is None:
+        return False
+    frame, line = trail[own]
+    for call in _calls(frame, line):
+        found = _callee(call.func, frame)
+        if found is None:
+            continue
+        holder, name, function = found
+        if not _is_of_library(function) or any(hasattr(holder, method) for method in _OF_MODELS):
+            continue
+        if isinstance(holder, type) and issubclass(holder, nn.Module):
+            continue
+        full = f"{getattr(holder, '__name__', '')}.{name}(…)".removeprefix(".") if not isinstance(holder, dict) else f"{name}(…)"
+        _put(holder, name, lambda *_, full=full, **__: absent(full, [], WHY))
+        _made.tell(f"`{full}` asks the network, which is never used: what it gives is there by name only")
+        return True
+    return False
+
+
+def _put(holder: Any, name: str, value: Any) -> None:
+    """Put a value under a name of a module, a class or the names of a file, to be taken back."""
+    if isinstance(holder, dict):
+        _made.undone_by(functools.partial(holder.__setitem__, name, holder[name]))
+        holder[name] = value
+    else:
+        own = name in vars(holder)
+        _made.undone_by(functools.partial(setattr, holder, name, vars(holder)[name]) if own else functools.partial(delattr, holder, name))
+        setattr(holder, name, staticmethod(value) if isinstance(holder, type) else value)
+
+
+def _calls(frame: FrameType, line: int) -> Iterator[ast.Call]:
+    said = statement(frame.f_code.co_filename, line)
+    yield from (node for node in parts_of(said) if isinstance(node, ast.Call)) if said is not None else ()
+
+
+def _callee(node: ast.expr, frame: FrameType) -> tuple[Any, str, Any] | None:
+    """What a call names, `library.make` or `make`: where it is held, under which name, and itself; None for anything else."""
+    if isinstance(node, ast.Name) and node.id in frame.f_globals:
+        return frame.f_globals, node.id, frame.f_globals[node.id]
+    if not isinstance(node, ast.Attribute):
+        return None
+    holder = _named(node.value, frame)
+    if not isinstance(holder, ModuleType | type) or not hasattr(holder, node.attr):
+        return None
+    return holder, node.attr, getattr(holder, node.attr)
+
+
+def _named(node: ast.expr, frame: FrameType) -> Any:
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
+    return getattr(_named(node.value, frame), node.attr, None) if isinstance(node, ast.Attribute) else None
+
+
+def _is_of_project(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return not file.startswith((TORCH, HERE, "<", *_PATHS)) and "site-packages" not in file
+
+
+def _is_of_library(function: Any) -> bool:
+    """Is it a function of an installed package?"""
+    found = sys.modules.get(str(getattr(function, "__module__", "")))
+    file = getattr(found, "__file__", None) or ""
+    return callable(function) and "site-packages" in file and not file.startswith(TORCH)
+
+
+_PATHS = (inspect.__file__.rpartition("/")[0] + "/",)
+"""The standard library."""
+
+__all__ = ["WHY", "do_without", "notes", "taken_back"]

@@ -1,0 +1,225 @@
+"""What files of public models asked for at their first try: settings that are handed on, neighbours that do not run, settings without values."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from screen.capture.build import offline
+from screen.errors import ScreenError
+
+from tests.capture.first_try import built, runs, writing
+
+write = pytest.fixture(writing)
+
+HANDED = """
+class Options(dict):
+    __getattr__ = dict.get
+
+USUAL = Options(breadth=40, tall=4)
+
+class Trunk(Base):
+    def __init__(self, opts):
+        super().__init__(opts.breadth, opts.tall)
+
+class Head(nn.Module):
+    def __init__(self, trunk, opts):
+        super().__init__()
+        self.trunk, self.out = trunk, nn.Linear(opts.breadth, 7)
+
+    def forward(self, ids):
+        return self.out(self.trunk(ids))
+
+class Tagger(nn.Module):
+    def __init__(self, opts):
+        super().__init__()
+        self.head = Head(Trunk(opts), opts)
+
+    def forward(self, ids):
+        return self.head(ids)
+"""
+
+
+def test_settings_that_are_only_handed_on_are_those_of_the_file(write: Any) -> None:
+    (b,) = built(write(HANDED))
+    assert runs(b) == "" and b.info.model_class == "Tagger"
+    assert (b.model.head.trunk.embed.embedding_dim, len(b.model.head.trunk.maps)) == (40, 4)  # type: ignore[union-attr]
+
+
+def test_settings_that_are_only_handed_on_are_asked_for_by_their_names(write: Any) -> None:
+    with pytest.raises(ScreenError, match=r"`--set opts.breadth=…` `--set opts.tall=…`"):
+        built(write(HANDED.replace("USUAL = Options(breadth=40, tall=4)", "")))
+
+
+UNPACKED = """
+from pydantic import BaseModel
+
+class Plan(BaseModel):
+    width: int
+    steps: int = 3
+
+class Net(Base):
+    def __init__(self, table: dict):
+        plan = Plan(**table)
+        super().__init__(plan.width, plan.steps)
+"""
+
+
+def test_entries_that_become_arguments_are_asked_for_by_their_names(write: Any) -> None:
+    path = write(UNPACKED)
+    with pytest.raises(ScreenError, match=r"`--set table.width=…`, or a function .*`screen check model.py::Net --set table.width=512`"):
+        built(path)
+    assert built(path, **{"table.width": 40})[0].model.embed.embedding_dim == 40  # type: ignore[union-attr]
+
+
+TUPLE = """
+import enum
+from typing import NamedTuple
+
+class Kind(enum.Enum):
+    PLAIN = 1
+    OTHER = 2
+
+class Shape(NamedTuple):
+    d: int
+    kinds: tuple[Kind, ...]
+
+class Net(Base):
+    def __init__(self, shape: Shape):
+        super().__init__(shape.d, sum(kind is Kind.PLAIN for kind in shape.kinds))
+        self.config = shape
+"""
+
+
+def test_a_named_tuple_is_asked_for_by_its_names(write: Any) -> None:
+    with pytest.raises(ScreenError, match=r"it needs `shape.d`, `shape.kinds`"):
+        built(write(TUPLE))
+
+
+def test_a_named_tuple_is_that_of_the_author_with_members_of_enumerations(write: Any) -> None:
+    path = write(TUPLE)
+    write("import model\n\nnet = model.Net(model.Shape(40, (model.Kind.PLAIN, model.Kind.OTHER, model.Kind.PLAIN)))\n", "train.py", head="")
+    (b,) = built(path)
+    assert runs(b) == "" and (b.model.embed.embedding_dim, len(b.model.maps)) == (40, 2)  # type: ignore[union-attr, arg-type]
+
+
+def test_a_plain_class_of_settings_in_the_file_beside_it(write: Any) -> None:
+    source = "class Sizes:\n    def __init__(self, width=40, rows_or_file=50):\n        self.width, self.rows = width, rows_or_file\n"
+    write(source + "\n\nclass Half:\n    def __init__(self, width):\n        self.width, self.rows = width, 9\n", "sizes.py", head="")
+    (b,) = built(write("class Net(Base):\n    def __init__(self, cfg):\n        super().__init__(cfg.width, vocab=cfg.rows)\n"))
+    assert tuple(b.model.embed.weight.shape) == (50, 40) and "`cfg` is `Sizes` of sizes.py" in b.info.notes  # type: ignore[union-attr]
+
+
+KEPT = """
+def kept(cls):
+    class Kept(cls):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.told = args, kwargs
+
+    Kept.__name__, Kept.__qualname__ = cls.__name__, cls.__qualname__
+    return Kept
+
+@kept
+class Net(Base):
+    def __init__(self, dim, rows=50):
+        super().__init__(dim, vocab=rows)
+"""
+
+
+def test_what_a_decorated_class_lacks_is_asked_for_by_its_names(write: Any) -> None:
+    path = write(KEPT)
+    with pytest.raises(ScreenError, match=r"it needs `dim`.*`screen check model.py::Net --set dim=512`"):
+        built(path)
+    assert built(path, dim=40)[0].model.embed.embedding_dim == 40  # type: ignore[union-attr]
+
+
+def test_what_a_decorated_class_lacks_is_that_of_the_author(write: Any) -> None:
+    path = write(KEPT)
+    write("from model import Net\n\nnet = Net(dim=32, rows=70)\n", "train.py", head="")
+    assert tuple(built(path)[0].model.embed.weight.shape) == (70, 32)  # type: ignore[union-attr]
+
+
+def test_a_neighbour_whose_statements_fail_is_missed_where_it_is_asked(write: Any) -> None:
+    write("import no_such_package_at_all\n\nSIZE = 1 / 0\nWIDTH = 32\n", "beside.py", head="")
+    (b,) = built(write("from beside import WIDTH\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__(WIDTH)\n"))
+    assert b.model.embed.embedding_dim == 32  # type: ignore[union-attr]
+    assert any(note.startswith("beside.py:3 did not run (ZeroDivisionError") for note in b.info.notes)
+
+
+def test_a_folder_of_the_project_is_not_taken_for_a_package_of_its_name(write: Any, tmp_path: Path) -> None:
+    (tmp_path / "zoo_of_first_try" / "absent_of_first_try").mkdir(parents=True)
+    (tmp_path / "zoo_of_first_try" / "nets").mkdir()
+    for place in ("", "absent_of_first_try/", "nets/"):
+        write("", f"zoo_of_first_try/{place}__init__.py", head="")
+    write("import absent_of_first_try.numpy\n\nD = 32\n", "zoo_of_first_try/nets/sizes.py", head="")
+    source = "from zoo_of_first_try.nets.sizes import D\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__(D)\n"
+    (b,) = built(write(source, "zoo_of_first_try/nets/net.py"))
+    assert b.model.embed.embedding_dim == 32  # type: ignore[union-attr]
+    assert str(tmp_path / "zoo_of_first_try") not in sys.path
+
+FETCHES = """
+import fetcher_of_first_try
+from fetcher_of_first_try import Words
+
+SPLIT = fetcher_of_first_try.splitter("base")
+
+class Net(Base):
+    def __init__(self):
+        super().__init__(32)
+        self.words = Words.from_pretrained("base")
+
+    def extra(self, x):
+        return LINE
+"""
+FETCHER = """
+def splitter(name):
+    raise ConnectionError("no route to the splitter")
+
+class Words:
+    @classmethod
+    def from_pretrained(cls, name):
+        try:
+            raise ConnectionError("no route to the words")
+        except ConnectionError as error:
+            raise OSError("could not connect") from error
+
+class Weights(Words):
+    @classmethod
+    def from_config(cls, config):
+        return cls()
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "fetcher_of_first_try.py").write_text(FETCHER)
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+
+
+@pytest.mark.usefixtures("library")
+def test_what_the_network_gives_and_no_weight_is_made_of_is_done_without(write: Any) -> None:
+    with offline.taken_back():
+        (b,) = built(write(FETCHES.replace("LINE", "x")))
+        assert runs(b) == "" and b.model.embed.embedding_dim == 32  # type: ignore[union-attr]
+        said = [n for n in b.info.notes if n.endswith("asks the network, which is never used: what it gives is there by name only")]
+        assert [n.partition(" ")[0] for n in said] == ["`fetcher_of_first_try.splitter(…)`", "`Words.from_pretrained(…)`"]
+    with pytest.raises(ConnectionError):
+        sys.modules["fetcher_of_first_try"].splitter("base")
+
+
+@pytest.mark.usefixtures("library")
+def test_what_the_network_would_have_given_is_named_where_it_is_asked(write: Any) -> None:
+    with offline.taken_back():
+        (b,) = built(write(FETCHES.replace("LINE", "x * SPLIT.size")))
+        assert "`fetcher_of_first_try.splitter(…).size` asks the network for it, which is never used" in runs(b)
+
+
+@pytest.mark.usefixtures("library")
+def test_weights_from_the_network_are_not_done_without(write: Any) -> None:
+    with offline.taken_back(), pytest.raises(OSError, match="could not connect"):
+        built(write(FETCHES.replace("Words", "Weights").replace("LINE", "x")))
