@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from screen.capture.build import offline
 from screen.errors import ScreenError
@@ -223,3 +224,103 @@ def test_what_the_network_would_have_given_is_named_where_it_is_asked(write: Any
 def test_weights_from_the_network_are_not_done_without(write: Any) -> None:
     with offline.taken_back(), pytest.raises(OSError, match="could not connect"):
         built(write(FETCHES.replace("Words", "Weights").replace("LINE", "x")))
+
+
+CARRY = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from base_of_first_try import Base
+
+@dataclass
+class Memory:
+    left: torch.Tensor
+    done: torch.Tensor
+
+class Core(Base):
+    def forward(self, memory: Memory, sample: dict[str, torch.Tensor]):
+        x = torch.cat((self.embed(sample["task"]).unsqueeze(1), self.embed(sample["words"])[:, 1:]), 1)
+        return self.body(x + torch.where(memory.done.view(-1, 1, 1), 0, memory.left))
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.core = Core()
+
+    def begin(self, sample: dict[str, torch.Tensor]) -> Memory:
+        count = len(sample["words"])
+        return Memory(torch.empty(*sample["words"].shape, 24), torch.ones(count, dtype=torch.bool))
+
+    def forward(self, memory: Memory, sample: dict[str, torch.Tensor]):
+        out = self.core(memory, sample)
+        return Memory(out.detach(), memory.done), out
+"""
+
+
+def test_a_state_that_a_method_makes_is_an_argument(write: Any) -> None:
+    (b,) = built(write(CARRY, head=""))
+    assert runs(b) == "" and type(b.kwargs["memory"]).__name__ == "Memory"
+    assert {key: value.dim() for key, value in b.kwargs["sample"].items()} == {"words": 2, "task": 1}
+
+
+HIDDEN = """
+class Net(Base):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTM(24, 40, 2)
+
+    def fresh(self, count):
+        w = self.embed.weight
+        return w.new_zeros(2, count, 40), w.new_zeros(2, count, 40)
+
+    def forward(self, ids, state):
+        out, state = self.cell(self.embed(ids).transpose(0, 1), (state[0], state[1]))
+        return out, state
+"""
+
+
+def test_a_state_that_a_method_makes_of_a_size_is_an_argument(write: Any) -> None:
+    (b,) = built(write(HIDDEN))
+    assert runs(b) == "" and [tuple(t.shape) for t in b.kwargs["state"]] == [(2, 2, 40)] * 2
+
+
+PAIRS = """
+def hidden(pairs, keep):
+    return pairs * keep.view(*keep.shape, 1, 1) * keep.view(keep.shape[0], 1, keep.shape[1], 1)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.nodes, self.edges, self.whole, self.out = nn.Linear(5, 24), nn.Linear(7, 40), nn.Linear(11, 24), nn.Linear(40, 24)
+
+    def forward(self, nodes, edges, whole, keep):
+        others = ~torch.eye(nodes.shape[1]).bool().view(1, nodes.shape[1], nodes.shape[1], 1)
+        pairs = self.edges(edges)
+        pairs = hidden((pairs + pairs.transpose(1, 2)) / 2, keep)
+        x = (self.nodes(nodes) + self.whole(whole).unsqueeze(1)) * keep.unsqueeze(-1)
+        return x + (self.out(pairs) * others).sum(2)
+"""
+
+
+def test_features_of_pairs_have_one_axis_more_than_those_of_places(write: Any) -> None:
+    (b,) = built(write(PAIRS))
+    assert runs(b) == "" and [v.dim() for v in b.kwargs.values()] == [3, 4, 2, 2]
+    assert b.kwargs["edges"].shape == (*b.kwargs["nodes"].shape[:2], b.kwargs["nodes"].shape[1], 7)
+
+
+def test_what_all_configurations_of_a_class_lack_is_asked_for_at_once(write: Any) -> None:
+    source = """
+    class Net(Base):
+        def __init__(self, n: int, sizes: dict, tables: dict, act: nn.GELU()):
+            super().__init__(sizes["d"] + sizes["more"], n, tables["w"] * tables["h"])
+            self.act = act
+    """
+    sizes = " ".join(f"`--set {name}=…`" for name in ("sizes.d", "sizes.more", "tables.w", "tables.h", "n"))
+    path = write(source)
+    with pytest.raises(ScreenError, match=sizes):
+        built(path)
+    found = built(path, **{"sizes.d": 20, "sizes.more": 4, "tables.w": 5, "tables.h": 9, "n": 2})[0].model
+    assert isinstance(found, torch.nn.Module) and isinstance(found.act, torch.nn.GELU)

@@ -41,6 +41,7 @@ from screen.capture.build.reads import (
     reads,
     reads_below,
     tree_of,
+    unpacked,
     with_defaults,
     written,
 )
@@ -334,6 +335,8 @@ def given_config(parameter: inspect.Parameter, entry: Any, settings: Any, told: 
     if lacking and not settings and not chosen:
         paths = [path for key in lacking for path in below(entry, name, key)]
         raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{path}" for path in paths])
+    if silent := [key for key in unpacked(entry, name) if key not in entries]:
+        raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in silent])
     changed: dict[str, list[Any]] = {name: [None, chosen]} if chosen else {}
     return _container(parameter, entries) or Given(entries, name), {**changed, **changes({}, dict(settings), name)}
 

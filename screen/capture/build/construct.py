@@ -42,7 +42,7 @@ from screen.capture.build.configs import (
     offered_names,
     refused,
 )
-from screen.capture.build.needs import needs, refuses
+from screen.capture.build.needs import Needs, needs, refuses
 from screen.capture.build.examples import example
 from screen.capture.build.launcher import launched
 from screen.capture.build.offline import do_without
@@ -340,20 +340,28 @@ def arguments(
         else:
             raise unknown(key, name, [*known, *(f for c in classes.values() for f in fields_of(c))])
     changed = {k: [_default(known.get(k)), settings[k]] for k in given}
+    open_needs: dict[str, Needs] = {}
     for key, value in inner.items():
         if known[key].default is inspect.Parameter.empty or value or key in loose:
-            made = build_config(classes[key], value, key, entry, told) if key in classes else given_config(known[key], entry, value, told)
+            try:
+                made = build_config(classes[key], value, key, entry, told) if key in classes else given_config(known[key], entry, value, told)
+            except Needs as error:
+                open_needs[key] = error
+                continue
             given[key], more = made
             said = {*own.get(key, ()), *settings}
             if key in loose and file is not None and isinstance(value, dict) and {*value} - said:  # it says much else
                 more = {key: [None, file], **{k: v for k, v in more.items() if k.partition(".")[2] in said}}
             changed.update(more)
     given |= {p.name: made for p in known.values() if p.name not in given and (made := _here(p)) is not None}
-    missing = [p.name for p in known.values() if p.default is p.empty and p.name not in given]
+    missing = [p.name for p in known.values() if p.default is p.empty and p.name not in {*given, *open_needs}]
+    stated, place = example(entry, missing, globals_of(entry)) if missing else ({}, "")
+    lacking = [key for key in missing if key not in stated]
+    if open_needs and not lacking and len(open_needs) == 1:
+        raise next(iter(open_needs.values()))
+    if lacking or open_needs:
+        raise needs(name, [*(path for error in open_needs.values() for path in error.lacking), *lacking], place if lacking else "")
     if missing:
-        stated, place = example(entry, missing, globals_of(entry))
-        if lacking := [key for key in missing if key not in stated]:
-            raise needs(name, lacking, place)
         if told is not None:
             told.append(f"`{name}` has the arguments of {place}")
         given = {**{key: Given(value, key) if isinstance(value, dict) else value for key, value in stated.items() if key not in inner}, **given}
@@ -363,8 +371,8 @@ def arguments(
 
 def _here(parameter: inspect.Parameter) -> Any:
     """Where and in which precision a model is made, for an argument without default that asks for nothing else: what is made here is on meta."""
-    if parameter.default is not parameter.empty:
-        return None
+    if parameter.default is not parameter.empty or isinstance(parameter.annotation, nn.Module):
+        return parameter.annotation if parameter.default is parameter.empty else None  # `act: nn.ReLU()`, which says what is meant
     note = str(getattr(parameter.annotation, "__name__", parameter.annotation)).removeprefix("torch.")
     return {"device": torch.device("cpu"), "dtype": torch.float32}.get(note)
 

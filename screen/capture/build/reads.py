@@ -63,6 +63,11 @@ def reads_below(entry: Any, name: str, seen: frozenset[tuple[Any, str]] = frozen
     return found
 
 
+def unpacked(entry: Any, name: str) -> list[str]:
+    """What `Settings(**cfg)` must find in the argument `name`: no access by a name tells there that it is missing."""
+    return [key for other, at in handed_on(entry, name) if not at for key, must in _taken(other).items() if must]
+
+
 def handed_on(entry: Any, name: str) -> Iterator[tuple[Any, str]]:
     """The classes and functions to which the code of `entry` hands its argument `name` whole, each with the name that it has there: an empty one
     where its entries become the arguments, `Settings(**cfg)`."""
@@ -240,6 +245,7 @@ __all__ = [
     "reads_below",
     "source_of",
     "tree_of",
+    "unpacked",
     "with_defaults",
     "written",
 ]

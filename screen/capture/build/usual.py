@@ -18,12 +18,13 @@ from screen.graph.target import TargetSpec
 
 _DEVICE = r"^device$"
 _INDEX = r"(pad(ding)?|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$"
-_TOKENS = r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size"
+_TOKENS = r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size|identifiers$|^voc$"
 _CLASSES = r"(class(es)?|labels)($|_)"
-_LENGTH = r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)steps?$|horizon"
+_LENGTH = r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)(time)?steps?$|horizon|^n_data$"
 ROWS: tuple[tuple[str, int | float | str], ...] = (
     (r"(^|_)(dropout|drop|p|prob|droprate|dropping)($|_)|dropout|drop_?(rate|prob|path)|drop$", 0.1),
     (_DEVICE, "cpu"),
+    (r"batch(_?size)?$", 2),
     (r"eps(ilon)?$", 1e-5),
     (r"(^|_)seed$", 0),
     (_INDEX, 1),
@@ -42,7 +43,7 @@ ROWS: tuple[tuple[str, int | float | str], ...] = (
     (r"mels?($|_)", 80),
     (r"kernel", 3),
     (_LENGTH, 512),
-    (r"dim($|_)|_dim|width|model|emb(d|ed|edding)?|hidden|state|features|[a-z]_size$|units|^(c|enc|dec)_(in|out)$|(^|_)n_in$|channels", 512),
+    (r"dims?($|_)|_dim|width|model|emb(d|ed|edding)?|hidden|state|features|[a-z]_size$|units|^(c|enc|dec)_(in|out)$|(^|_)n_in$|channels", 512),
     (r"^(is|use|do|with|has|add|enable|share|tie|scale)_|_by_|bias$|causal|flash|checkpoint", False),
 )
 """Words to sizes, the more special ones first."""
@@ -67,6 +68,15 @@ def _fits(word: str, name: str) -> bool:
     return re.search(word, last if len(last) == 1 else last.casefold()) is not None
 
 
+def _size(name: str) -> Any:
+    """The size that the words of a dotted name say, of its last part or else of the one that holds it, `hidden_dims.X`; None for none."""
+    for part in (name, name.rpartition(".")[0]):
+        found = next((value for word, value in ROWS if _fits(word, part)), None)
+        if found is not None:
+            return found
+    return None
+
+
 def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
     """A size for each name that is lacking, by its dotted name as of `--set`; nothing where one of them is no size."""
     try:
@@ -76,7 +86,7 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in lacking:
         note = known[name].annotation if name in known else inspect.Parameter.empty
-        size = next((value for word, value in ROWS if _fits(word, name)), None)
+        size = _size(name)
         size = False if size is None and note in (bool, "bool") else size
         if size is None or not (isinstance(size, str) or any(one in NUMBERS for one in (note, *typing.get_args(note)))):
             return {}

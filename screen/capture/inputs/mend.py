@@ -294,6 +294,9 @@ def _resized(value: Tensor, axis: int, size: int) -> Tensor:
 
 def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:
     """Two tensors whose axes do not meet: an argument of one of them is given the length of the other."""
+    if a.dim() == b.dim() == 3 and a.shape == b.mT.shape:  # a tensor beside its own transpose
+        for name in [n for n in _sources(found, values, a) if n in found.origins(b)]:
+            yield from ((name, v) for v in _pairs(values[name], a, a.unsqueeze(1)))
     inplace = found.name.startswith("__i") or re.fullmatch(r"[a-z]+_", found.name) is not None  # where a length of 1 does not spread
     for one, other in ((a, b), (b, a)):
         for back in range(1, min(one.dim(), other.dim()) + 1):
@@ -312,6 +315,13 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[
                 yield name, torch.empty(high.shape, dtype=kind, device="meta")
                 if low.dim() + 1 == high.dim():
                     yield name, torch.empty([*low.shape, high.shape[-1]], dtype=kind, device="meta")
+            yield from ((name, v) for v in _pairs(values[name], low, high))
+
+
+def _pairs(value: Tensor, low: Tensor, high: Tensor) -> Iterator[Tensor]:
+    """Features of pairs, [batch, length, length, width], in the place of those of single tokens."""
+    if value.dtype.is_floating_point and value.dim() + 1 == high.dim() == 4 and value.shape[:-1] == low.shape[:-1]:
+        yield torch.empty([*value.shape[:2], *value.shape[1:]], dtype=value.dtype, device="meta")
 
 
 def _lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:

@@ -18,12 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture import phase
-from screen.capture.build.reads import entries_offered, entries_read
 from screen.capture.build.meta_copy import on_meta
+from screen.capture.inputs.containers import dictionaries, keys_of, lists, tables
 from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, forward_signature, widths_of
 from screen.capture.inputs.explicit import Inputs
 from screen.capture.inputs.mend import mend
 from screen.capture.inputs.patterns import patterned
+from screen.capture.inputs.states import is_state, states
 from screen.capture.inputs.trial import first_tensor, outcome, short_twin
 from screen.capture.kernels.stand_in import NotInstalled
 from screen.capture.trace import flex
@@ -43,8 +44,6 @@ LONGEST = 4096
 """Length of a mask: it is square, and has values."""
 SHOWN = 12
 """Inputs that did not run, as far as they are told."""
-MOST_KEYS = 4
-"""Of a dictionary whose entries are made."""
 FEW = 6
 """Values of an optional argument that may make a part of the model run."""
 MORE = 4
@@ -327,7 +326,7 @@ def required(model: nn.Module, fixed: Inputs) -> list[inspect.Parameter]:
         wanted = [p for p in open_ if not (packed and p.kind is p.KEYWORD_ONLY)][:1]
         if not wanted and packed:
             wanted = [inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)]
-    return wanted
+    return sorted(wanted, key=lambda p: is_state(model, p))  # what is made of the others comes behind them
 
 
 # -- what to try -----------------------------------------------------------------------------------------------------------------------
@@ -381,29 +380,12 @@ def _kinds(model: nn.Module, look: Lookup, widths: list[int], name: str) -> list
         first.append("image")
     if any(word in name.casefold() for word in ("ids", "idx", "token", "input_ids")):
         first.append("tokens")
-    keys = entries_read(getattr(model.forward, "__func__", model.forward), name)
     annotation = str(getattr(forward_parameters(model).get(name), "annotation", ""))
-    if not keys and "dict" in annotation.casefold():
-        keys = list(look.first(nn.ModuleDict) or ())
+    keys = keys_of(model, name, annotation)
     chosen = [kinds[k] for k in dict.fromkeys([*first, *kinds])]
     if "list[tensor" in annotation.replace("torch.", "").casefold():
-        chosen = [*(functools.partial(_lists, kind) for kind in chosen), *chosen]
-    return [functools.partial(_dictionaries, keys, kind) for kind in chosen] if keys else chosen
-
-
-def _lists(kind: Callable[[], Iterator[Any]]) -> Iterator[list[Tensor]]:
-    """The samples of a batch one by one, then two inputs."""
-    for main in kind():
-        if main.dim() > 1:
-            yield list(main.unbind(0))
-        yield [main, main]
-
-
-def _dictionaries(keys: list[str], kind: Callable[[], Iterator[Any]]) -> Iterator[dict[str, Any]]:
-    """A dictionary with these keys: every entry the same input, masks of ones over its first two axes."""
-    for main in kind():
-        mask = torch.ones(main.shape[:2], dtype=torch.bool)
-        yield {key: mask if "mask" in key.casefold() else main for key in keys}
+        chosen = [*(functools.partial(lists, kind) for kind in chosen), *chosen]
+    return [functools.partial(dictionaries, keys, kind) for kind in chosen] if keys else chosen
 
 
 def leading_kind(model: nn.Module) -> str:
@@ -522,7 +504,9 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
     word = name.casefold()
     if getattr(forward_parameters(model).get(name), "annotation", None) in (int, "int"):
         yield 0
-    yield from _tables(name, model, look, widths)
+    if (parameter := forward_parameters(model).get(name)) is not None and is_state(model, parameter):
+        yield from states(model, name, {next(iter(n for n in forward_parameters(model) if n != name), ""): main})
+    yield from tables(name, model, look, widths)
     length = main.shape[1] if isinstance(main, Tensor) and main.dim() > 1 else look.tokens
     if _INTEGERS.search(str(getattr(forward_parameters(model).get(name), "annotation", ""))) is not None and isinstance(main, Tensor):
         yield [main.shape[0]] if main.dim() < 2 else [length] * main.shape[0]  # of one sequence behind another: their lengths
@@ -556,19 +540,7 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
         yield look.floats(BATCH, look.targets, w)
         yield look.floats(BATCH, w)
     yield from (torch.arange(1, BATCH + 1), look.floats(BATCH), None, 0, torch.ones(BATCH, length, dtype=torch.bool))
-
-
-def _tables(name: str, model: nn.Module, look: Lookup, widths: list[int]) -> Iterator[dict[str, Tensor]]:
-    """Of an argument that is a dictionary: those with every key that the model, or a part that the argument is passed to, asks it for."""
-    annotation = str(getattr(forward_parameters(model).get(name), "annotation", ""))
-    if "dict" not in annotation.casefold():
-        return
-    parts = {type(m): m.forward for m in model.modules() if name in forward_parameters(m)}
-    asked = [tuple(entries_offered(getattr(f, "__func__", f), name)) for f in parts.values()]
-    forms = [(2,), (1,), (), *((w,) for w in widths[:2]), *((look.targets, w) for w in widths[:1])]
-    for keys in dict.fromkeys(keys for keys in [*asked, tuple(dict.fromkeys(itertools.chain(*asked)))] if 0 < len(keys) <= MOST_KEYS):
-        for chosen in itertools.islice(itertools.product(forms, repeat=len(keys)), WIDE):
-            yield {key: look.floats(BATCH, *form) for key, form in zip(keys, chosen, strict=True)}
+    yield from states(model, name, {})
 
 
 def _like(main: Tensor, look: Lookup) -> Iterator[Tensor]:
