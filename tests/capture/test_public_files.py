@@ -324,3 +324,54 @@ def test_what_all_configurations_of_a_class_lack_is_asked_for_at_once(write: Any
         built(path)
     found = built(path, **{"sizes.d": 20, "sizes.more": 4, "tables.w": 5, "tables.h": 9, "n": 2})[0].model
     assert isinstance(found, torch.nn.Module) and isinstance(found.act, torch.nn.GELU)
+
+
+def test_a_package_that_is_needed_behind_the_sizes_is_named_with_them(write: Any) -> None:
+    source = "from nowhere_at_all import Rotary\n\nclass Net(Base):\n    def __init__(self, width):\n        super().__init__(width)\n"
+    with pytest.raises(ScreenError, match=r"needs `width`.*It then needs `nowhere_at_all`: install that"):
+        built(write(source + "        self.turn = Rotary(width)\n"))
+
+
+def test_a_name_that_only_an_optional_package_gives_names_the_package(write: Any) -> None:
+    source = "try:\n    from nowhere_at_all.parts import Turn\nexcept ImportError:\n    pass\n\nclass Net(Base):\n    def __init__(self):\n"
+    with pytest.raises(ScreenError, match=r"reads `Turn`, which its file imports from `nowhere_at_all`.*Install `nowhere_at_all`"):
+        built(write(source + "        super().__init__()\n        self.turn = Turn()\n"))
+
+
+def test_of_several_classes_a_package_that_one_needs_is_named(write: Any) -> None:
+    source = "from nowhere_at_all import Turn\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__()\n        self.turn = Turn()\n"
+    with pytest.raises(ScreenError, match=r"Or install `nowhere_at_all`"):
+        built(write(source + "\nclass Other(Base):\n    def __init__(self, table):\n        super().__init__(table.whole(3))\n"))
+
+
+def test_settings_that_another_file_makes_and_hands_on_say_most(write: Any) -> None:
+    plan = "class Plan:\n    drop = 0.25\n\n    def __init__(self, vocab_size, **more):\n        vars(self).update(more, vocab_size=vocab_size)\n\n"
+    net = "class Net(Base):\n    def __init__(self, plan):\n        super().__init__(plan.d, plan.n, plan.vocab_size)\n"
+    net += "        self.drop = plan.drop\n"
+    write("from model import Net, Plan\n\nplan = Plan(len(words), d=40, n=4)\nnet = Net(plan)\n", "train.py", head="")
+    (b,) = built(write(plan + net))
+    assert tuple(b.model.embed.weight.shape) == (37000, 40) and len(b.model.maps) == 4  # type: ignore[union-attr, arg-type]
+    assert b.model.drop == 0.25
+    assert "`plan` is the `Plan` of train.py:3" in b.info.notes
+
+
+def test_a_proposed_command_keeps_what_was_said(write: Any) -> None:
+    path = write("class Net(Base):\n    def __init__(self, width, layers, table):\n        super().__init__(width, layers)\n")
+    with pytest.raises(ScreenError, match=r"`screen check model.py::Net --set 'table=\[1, 2\]' --set width=512 --set layers=6`"):
+        built(path, table=[1, 2])
+
+
+def test_what_is_cut_into_pieces_is_as_wide_as_they_are(write: Any) -> None:
+    source = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.eye, self.act, self.out = nn.Conv2d(3, 8, 5, 5), nn.Embedding(6, 24), nn.Linear(8, 24)
+
+        def forward(self, frames, acts):
+            b, n = frames.shape[:2]
+            seen = self.eye(frames.reshape(-1, 3, 20, 20)).mean((2, 3)).view(b, n, 8)
+            return self.out(seen) + self.act(acts)
+    """
+    (b,) = built(write(source))
+    assert runs(b) == "" and b.kwargs["frames"].shape[2:] == (1200,) and not b.kwargs["acts"].dtype.is_floating_point

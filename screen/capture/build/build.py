@@ -29,7 +29,7 @@ from screen.capture.build.caches import set_up, waits
 from screen.capture.build.construct import Told, Values, attempted, construct, workshop
 from screen.capture.build.configs import Missing, settings_of
 from screen.capture.build.needs import Needs, needs
-from screen.capture.build.unbuilt import explained, none_builds, why_not
+from screen.capture.build.unbuilt import explained, later, none_builds, why_not
 from screen.capture.build.examples import usage
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
@@ -163,23 +163,21 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             made, refused, given = making()
         except (Needs, Missing) as error:
             command = _filed(spec, entries, given, module, reading) if OPTIONAL not in settings and spec.path is not None else ""
+            asked = error if isinstance(error, Needs) else needs(next(iter(entries)), [error.path])
             if command:
-                asked = error if isinstance(error, Needs) else needs(next(iter(entries)), [error.path])
                 asked.try_ = f"A file of the project has them: `{command}`. {asked.try_}"
                 raise asked from None
-            if not isinstance(error, Needs):
-                raise
             chosen: list[_Made] = []
             sizes: dict[str, dict[str, Any]] = {}
             weights: dict[str, int] = {}
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), later(asked):
                 chosen, _, given = making(choose=True)
                 weights = {name: sum(p.numel() for p in model.parameters()) for name, (model, *_) in chosen}
                 sizes = {name: told[name].chosen for name, _ in chosen}
-                error.try_ = usual.proposed(error.try_, spec, sizes, weights)
+                asked.try_ = usual.proposed(asked.try_, spec, sizes, weights, _stated(settings))
             free = _free(entries, chosen, given, module, reading, told) if chosen else {}
             if not free or usual.largest(sizes, weights) not in free:
-                raise
+                raise (asked if chosen else error) from None
             settings = {**settings, **{f"{name}.{key}": value for name in free for key, value in sizes[name].items()}}
             made, refused, given = making()
             for name in {*free} & {*told}:
@@ -256,10 +254,16 @@ def _filed(
                 model = _filled_up(name, entry, {**given[name], **found.settings}, module, reading, sizes)
                 target = spec.text if spec.name is not None else f"{spec.text}::{name}"
                 more = [f"--set {key}={usual.word(size)}" for key, size in sizes.items()]
-                words = ["screen check", shlex.quote(target), "--config", shlex.quote(found.text), *more]
+                words = ["screen check", shlex.quote(target), "--config", shlex.quote(found.text), *_stated(given[name]), *more]
                 commands.append((sum(p.numel() for p in model.parameters()), " ".join(words)))
                 break
     return max(commands, default=(0, ""))[1]
+
+
+def _stated(settings: Mapping[str, Any]) -> list[str]:
+    """What the command line said, as words of it."""
+    file = [f"--config {shlex.quote(settings[OPTIONAL])}"] if OPTIONAL in settings else []
+    return [*file, *(f"--set {shlex.quote(f'{key}={usual.word(value)}')}" for key, value in settings.items() if not key.startswith(OPTIONAL))]
 
 
 def _filled_up(name: str, entry: Any, settings: dict[str, Any], module: ModuleType, reading: Reading, sizes: dict[str, Any]) -> nn.Module:

@@ -83,8 +83,9 @@ def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None) -
 
 
 def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Tables of literals, and the defaults of command lines, in the files of a project that import `name`, with their places."""
+    """Tables of literals, objects of settings and the defaults of command lines in the files of a project that import `name`, with their places."""
     for source in _sources(os.path.abspath(file), name):
+        yield from _made_for(source, name, os.path.abspath(file))
         if source.options:
             yield f"the command line of {os.path.basename(source.path)}", source.options
         for key, value in source.names.items():
@@ -93,6 +94,38 @@ def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for path in _project(os.path.abspath(file)):  # a script that hands its command line on: what knows all names that are read is meant
         if path.endswith(".py") and (found := _parsed(path)) is not None and len(found.options) >= MANY:
             yield f"the command line of {os.path.basename(path)}", found.options
+
+
+def _made_for(source: _Source, name: str, file: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What is said to the settings that a file makes and hands to `name`, `plan = Plan(rows, depth=6)`, `Net(plan)`: keywords, over the entries of
+    their class where it stands in `file`."""
+    handed = {a.id for call in _calls(source.tree, name) for a in (*call.args, *(k.value for k in call.keywords)) if isinstance(a, ast.Name)}
+    for node in ast.walk(source.tree):
+        made = node.value if isinstance(node, ast.Assign) else None
+        if not isinstance(made, ast.Call) or not isinstance(node, ast.Assign) or not {ast.unparse(t) for t in node.targets} & handed:
+            continue
+        found = _entries_of_class(file, ast.unparse(made.func).rpartition(".")[2])
+        for keyword in made.keywords:
+            with contextlib.suppress(_Open):
+                found |= {keyword.arg: _value(keyword.value, source.names, source.options, {})} if keyword.arg else {}
+        if found:
+            yield f"the `{ast.unparse(made.func)}` of {os.path.basename(source.path)}:{source.first + made.lineno}", found
+
+
+def _entries_of_class(file: str, name: str, deep: int = 4) -> dict[str, Any]:
+    """The literals that a class of a file and its bases there have as attributes of their own, `class Plan: depth = 6`."""
+    own = _parsed(file)
+    node = next((n for n in ast.walk(own.tree) if isinstance(n, ast.ClassDef) and n.name == name), None) if own is not None else None
+    found: dict[str, Any] = {}
+    for base in node.bases if node is not None and deep else ():
+        found |= _entries_of_class(file, ast.unparse(base), deep - 1)
+    for statement in node.body if node is not None else ():
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+        value = getattr(statement, "value", None)
+        if isinstance(target, ast.Name) and isinstance(value, ast.expr):
+            with contextlib.suppress(_Open):
+                found[target.id] = _value(value, {}, {}, {})
+    return found
 
 
 def usage(entry: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:

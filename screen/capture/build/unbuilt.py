@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import importlib.util
 import inspect
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 
 from screen.capture.build.configs import Missing
 from screen.capture.build.needs import Needs
 from screen.capture.build.piecewise import Reading, replaced
+from screen.capture.build.reads import source_of
+from screen.capture.inputs.missing import frames
+from screen.capture.kernels.stand_in import PACKAGES
 from screen.errors import LoadError, ScreenError, UsageError
 
 
@@ -28,6 +35,9 @@ def none_builds(errors: Mapping[str, Exception], module: ModuleType) -> Exceptio
         return told
     required = "a model of the file must build without arguments, or with those of `--set`"
     advice = f"Name one with what it needs, or a function that makes a model ({listed})" if makers else ""
+    packages = dict.fromkeys(e.name.partition(".")[0] for e in errors.values() if isinstance(e, ImportError) and e.name)
+    if packages:
+        advice = f"{advice}{'. ' if advice else ''}Or install {', '.join(f'`{p}`' for p in packages)}"
     several = Needs if all(isinstance(e, Needs | Missing) for e in errors.values()) else UsageError
     return several(required, "; ".join(why_not(n, e) for n, e in errors.items()), advice)
 
@@ -39,14 +49,53 @@ def why_not(name: str, error: Exception) -> str:
     return f"`{name}`: {error.found if isinstance(error, ScreenError) else f'{type(error).__name__}: {error}'.splitlines()[0]}"
 
 
+@contextlib.contextmanager
+def later(error: Needs) -> Iterator[None]:
+    """What a class asks for once it has sizes, told with those: a package that is not installed."""
+    try:
+        yield
+    except ImportError as lacks:
+        if lacks.name:
+            error.try_ = f"{error.try_}. It then needs `{lacks.name.partition('.')[0]}`: install that, or run `screen` where it can be imported"
+        raise
+
+
 def explained(name: str, error: NameError, reading: Reading) -> Exception:
     """A name that is missing because the statement that makes it did not run is an error of its own."""
     why = replaced(error, reading)
+    if not why and (package := _optional(error)):
+        found = f"it reads `{error.name}`, which its file imports from `{package}` where that is there, and it is not"
+        advice = f"Install `{package}`, or choose what does without it by `--set`"
+        return LoadError(f"`{name}` must build from what stands in its file", found, advice)
     if not why:
         return error
     package = re.search(r"No module named '(\w+)", why)
     advice = f"Install `{package[1]}`, or run `screen` where it can be imported" if package else f"Give it: `--set {error.name}=…`"
     return LoadError(f"`{name}` must build from what stands in its file", f"it reads `{error.name}`, but {why}", advice)
+
+
+def _optional(error: NameError) -> str:
+    """The package that is not installed and from which the file of a name that is missing imports it, `try: from package import name`; empty for
+    none."""
+    frame = next(reversed(list(frames(error))), (None, 0))[0]
+    try:
+        tree = ast.parse(source_of(sys.modules[frame.f_globals["__name__"]]) or "") if frame is not None else ast.Module([], [])
+    except (KeyError, SyntaxError, ValueError):
+        return ""
+    for node in [n for t in ast.walk(tree) if isinstance(t, ast.Try) for n in ast.walk(t)]:
+        made = {a.asname or a.name: a.name for a in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else {}
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) and not node.level else made.get(error.name, "")
+        root = module.partition(".")[0]
+        if error.name in made and root and not _is_there(root):
+            return root
+    return ""
+
+
+def _is_there(root: str) -> bool:
+    try:
+        return importlib.util.find_spec(root) is not None and root not in PACKAGES
+    except (ImportError, ValueError):
+        return False
 
 
 __all__ = ["explained", "none_builds", "why_not"]

@@ -8,10 +8,11 @@ message that asks for the numbers, and nothing is judged with them before somebo
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import shlex
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from screen.graph.target import TargetSpec
@@ -94,20 +95,22 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def proposed(advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> str:
+def proposed(
+    advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int], stated: Iterable[str] = ()
+) -> str:
     """The advice of an error, with a command by which a model builds: the one with most weights, which holds the others or does most. `sizes`: of
-    each that builds, with what was chosen for it; `weights`: how many it has."""
+    each that builds, with what was chosen for it; `weights`: how many it has; `stated`: words of the command line that there was."""
     name = largest(sizes, weights)
     chosen = sizes[name]
     target = spec.text if spec.name is not None else f"{spec.text}::{name}"
     words = [f"--set {key}={word(value)}" for key, value in chosen.items()]
-    command = " ".join(["screen check", shlex.quote(target), *words])
+    command = " ".join(["screen check", shlex.quote(target), *stated, *words])
     return f"{advice}{'. ' if advice else ''}With the sizes of a usual base model: `{command}`"
 
 
 def word(size: Any) -> str:
     """A size as `--set` takes it."""
-    return "false" if size is False else str(size)
+    return size if isinstance(size, str) else json.dumps(size)
 
 
 def largest(sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> str:

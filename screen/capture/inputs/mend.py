@@ -206,6 +206,8 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         for name in _sources(found, values, operands[1]):
             yield from ((name, other.clone()) for other in _tensors(values.values()) if not other.dtype.is_floating_point and other.numel() == len(x))
             yield name, look.ids(len(x), batch=1)[0]
+    elif found.name in ("reshape", "view"):
+        yield from _pieces(found, values, x, look)
     elif found.name in _CONVOLUTIONS:
         yield from _channels(found, values, x, operands[1], look)
     elif found.name in ("cat", "stack", "concat"):
@@ -250,6 +252,18 @@ def _last(found: Failed, values: Values, x: Tensor, wanted: int, look: Lookup) -
             yield name, look.floats(*value.shape, wanted)
             yield name, look.floats(BATCH, wanted)
             yield name, look.floats(BATCH, look.targets, wanted)
+
+
+def _pieces(found: Failed, values: Values, x: Tensor, look: Lookup) -> Iterator[tuple[str, Any]]:
+    """What is cut into pieces, `frames.reshape(-1, 3, 64, 64)`, holds whole ones in its last axis."""
+    sizes = [n for part in found.args[1:] for n in (part if isinstance(part, tuple | list) else [part])]
+    if -1 not in sizes or not all(type(n) is int for n in sizes):
+        return
+    wanted = math.prod(sizes[sizes.index(-1) + 1 :])
+    for name in _sources(found, values, x):
+        value = values[name]
+        if wanted > 1 and value.dim() and value.shape[-1] != wanted:
+            yield name, look.floats(*(value.shape[:-1] if value.dtype.is_floating_point and value.dim() > 1 else value.shape), wanted)
 
 
 def _channels(found: Failed, values: Values, x: Tensor, weight: Tensor, look: Lookup) -> Iterator[tuple[str, Any]]:
