@@ -213,7 +213,7 @@ def _change(report: Report, what: str, same: list[FindingPart]) -> Change:
         file, _, number = at.rpartition(":") if at[-1].isdigit() and ":" in at else (at, "", "")
         places.setdefault(file, []).append(number)
     shown = tuple(f"{file}:{', '.join(numbers)}".rstrip(":") for file, numbers in places.items())
-    against = dict.fromkeys(words.risk(report, f.channel) for f in same if f.channel)
+    against = dict.fromkeys(words.risk_of(report, f) for f in same if f.channel)
     codes = tuple(dict.fromkeys(f.code for f in same))
     tried = tuple(c for c in report.changes if set(codes) & set(c.codes) and what in c.remedies)
     aims: set[str] = {f.channel for f in same if f.channel}
@@ -234,7 +234,7 @@ def _left(report: Report, what: str) -> str:
 def _nothing(report: Report, what: str, channels: set[str]) -> str:
     """Why a change is proposed of which nothing is predicted, and of which nothing is left untold."""
     told = (g.first for g in worth_reading(report))
-    left = dict.fromkeys(words.risk(report, f.channel) for f in told if f.channel in channels and f.remedy != what and f.outcome != "cannot_tell")
+    left = dict.fromkeys(words.risk_of(report, f) for f in told if f.channel in channels and f.remedy != what and f.outcome != "cannot_tell")
     if left:
         return f"alone it changes nothing that is judged here: other findings on {words.listed(list(left))} stay"
     return "the finding goes, and nothing else that is judged here changes"

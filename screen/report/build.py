@@ -231,6 +231,7 @@ def _finding(finding: Finding, root: str) -> schema.FindingPart:
         assumptions=list(outcome.assumptions),
         numbers=dict(outcome.numbers),
         remedy=outcome.remedy,
+        condition=outcome.condition,
         plain=_one_stop(outcome.plain),
         excerpt=excerpt(place.file, place.line, root) if place and outcome.result in TELLING else [],
     )

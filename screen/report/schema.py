@@ -159,6 +159,8 @@ class FindingPart(Part):
     assumptions: list[str] = Field(default_factory=list)
     numbers: dict[str, Value] = Field(default_factory=dict)
     remedy: str = ""
+    condition: str = ""
+    """Under which it does no harm (`conditions`); empty where there is none."""
     plain: str = ""
     """The message for somebody who has trained one transformer; empty where it needs no other words."""
 

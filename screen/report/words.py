@@ -96,7 +96,13 @@ STEPS = {
 
 def risk(report: Report, channel: str) -> str:
     """What a channel of a report is about: L of those logits that nothing bounds, where it says of which."""
-    return " and ".join(name for name, _ in _logits(report, channel)) or RISKS[channel]
+    return " and ".join(name for name, _ in _logits(report, channel)) or RISKS.get(channel, "")
+
+
+def risk_of(report: Report, finding: FindingPart) -> str:
+    """What a finding is about: the risk of its channel, or that of its own logits."""
+    own = LOGITS.get(finding.condition) if finding.channel == "L" else None
+    return own[0] if own is not None else risk(report, finding.channel or "")
 
 
 def failure(report: Report, channel: str) -> str:

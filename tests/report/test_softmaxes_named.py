@@ -96,6 +96,7 @@ def test_logits_are_named_by_what_their_softmax_is_for(tmp_path: Path, rest: str
     text = " ".join([said.reason, said.verdict, *said.rates, *(r.name for r in said.risks)])
     for name, what in (ROUTER, POOLING, ATTENTION):
         assert (name in text) is ((name, what) in told) and (what in text) is ((name, what) in told), (name, text)
+    assert {c.against for c in said.changes} >= {name for name, _ in told}
     [channel] = [c for c in found.channels if c.id == "L"]
     assert channel.state == "conditional" and len(channel.conditions) == len(told)
 
