@@ -106,6 +106,18 @@ def test_words_that_are_looked_up_are_no_table() -> None:
     assert outcome.result == "not_applicable"
 
 
+def test_a_padding_row_of_a_tied_head_does_not_hide_the_loss_at_the_start() -> None:
+    """One logit of a thousand is zero; half of a head is not one row."""
+    source = TIED.replace("RETURN", "return F.linear(self.norm(x), self.embed.weight)")
+    padded = source.replace("nn.Embedding(1000, 64)", "nn.Embedding(1000, 64, padding_idx=0)")
+    filled = "nn.init.normal_(self.embed.weight, std=0.02)"
+    assert filled in padded
+    zeroed = padded.replace(filled, f"{filled}\n        with torch.no_grad():\n            self.embed.weight[0].zero_()")
+    [plain], [found], [none] = (said("I201", s) for s in (source, zeroed, zeroed.replace(", padding_idx=0", "")))
+    assert plain.result == found.result == "holds" and none.result == "cannot_tell"
+    assert dict(plain.numbers)["loss_at_start"] == dict(found.numbers)["loss_at_start"]
+
+
 def test_an_encoder_has_no_loss_of_its_own() -> None:
     [outcome] = said("I201", TIED.replace("RETURN", DECODE))
     assert outcome.result == "holds"

@@ -52,14 +52,14 @@ class Weights:
     def mean_square(self, node: int, *, row: bool = False) -> float | Unknown:
         """E W² of the entries behind a node: of constants their square, of random ones σ² (mean zero).
 
-        `row`: one row (the padding of a table) was set to zero after the rest, which is left out."""
+        `row`: one row (the padding of a table) was set to zero after the rest, which is left out; of a head that is such a table too."""
         found = self.parameter(self._normed(node))
         if found is None:
             constant = self.constant(node)
             return constant**2 if constant is not None else Unknown("a weight is computed from others", (node,))
         here = self.graph.nodes[found]
         history, shape = self.histories.get(here.name, ()), here.shape or ()
-        history = without_zeroed_rows(history) if row else history
+        history = without_zeroed_rows(history) if row or self._has_padding(found) else history
         if not history:
             return Unknown(f"no initialiser of `{here.name}` was recorded", (found,))
         if (call := partly(history)) is not None:
@@ -69,6 +69,11 @@ class Weights:
             return value**2
         law = deviation(history, *fans(shape))
         return Unknown(f"{law.reason} (`{here.name}`)", (found,)) if isinstance(law, Unknown) else law**2
+
+    def _has_padding(self, parameter: int) -> bool:
+        """Whether a parameter is a table with a padding row."""
+        users = (self.graph.nodes[i] for i in self.graph.users[parameter])
+        return any(user.op == "embedding" and isinstance(user.kwarg("padding_idx"), int) for user in users)
 
     def _normed(self, node: int) -> int:
         """w = g·v/‖v‖ with g = ‖v‖ at the start is v."""
