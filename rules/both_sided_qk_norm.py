@@ -89,7 +89,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
 def _across(facts: Facts, site: Site, name: str, sublayer: Sublayer) -> Outcome:
     """Norms over another axis than the one that is summed over stand before the logits, and no others."""
     where = " and ".join(dict.fromkeys(norm.place.words for norm in sublayer.norms_across))
-    message = f"{name}: what is normalised before its logits (at {where}) is so over another axis than the one that queries are multiplied by keys along"
+    message = f"{name}: what is normalised before its logits (at {where}) is so over another axis than the one that is multiplied and summed over"
     bounded = are_logits_bounded(facts, sublayer)
     if isinstance(bounded, Unknown):
         return Outcome("cannot_tell", f"{message}: whether its logits are bounded is unknown: {bounded.reason}.", blame(facts, site, bounded.nodes))

@@ -57,7 +57,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
         elif not uses.logits or uses.others or uses.unread is not None:
             continue
         elif not uses.weights:
-            aside = ", and runs over another axis than the one that queries are multiplied by keys along" if norm.node in across else ""
+            aside = ", and runs over another axis than the one that is multiplied and summed over" if norm.node in across else ""
             found.append(Outcome("holds", f"The norm at {norm.place.words} stands behind the projection, right before the logits{aside}.", site))
         elif norm.node in second:
             message = (

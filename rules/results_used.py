@@ -6,8 +6,8 @@ curve: that of a model without the part; without attention, that of a model that
 The same slip without weights is a call whose result is not assigned: `qkv.clamp(-8, 8)` on a line of its own, for `clamp_`, cuts nothing.
 Assumes: the tensors that forward returned are all that counts; a value that is stored on the side (a cache, a list for hooks) is no output. A head
 behind the last block that another task would use (a pooler) is not judged. Of ops without weights those are judged that stand for their operand
-(functions entry by entry, norms) where it goes on without them: shares, statistics and copies of a value are kept for what they say; dropout is none in
-evaluation.
+(functions entry by entry, norms) where it goes on without them: shares, statistics and copies of a value are kept for what they say; dropout is none
+in evaluation.
 Cannot tell: when the forward pass failed before its end, or returned no tensor.
 Source: ∂L/∂W = 0 for weights that no path leads from to the loss.
 """

@@ -7,6 +7,7 @@ import importlib
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 import torch.nn.functional as F
@@ -20,7 +21,9 @@ from screen.facts.claims.derive import _may_be_made, gradient_law, output_bounde
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.recurrence import StreamOperator, _of_sequence, _told
 from screen.facts.record import Facts
-from screen.rules import depth_scaled_init, loss_at_start
+from screen.facts.queries import STARVED
+from screen.rule import Outcome
+from screen.rules import depth_scaled_init, gradient_ratio, loss_at_start
 from screen.structure.branches.role import Mixer
 from screen.structure.types import MapCount, Port, Scale, Unknown
 from screen.verdict.summary import summarise
@@ -69,6 +72,18 @@ def law(**changes: object) -> object:
 def steep(ratio: float) -> str:
     """Of gradients that are exponential in depth."""
     return one("D202", said(started(h.pre(), far=Far(1.1, "steady"), gradient_ratio=ratio), "gradient_law", "exponential"))
+
+
+def drawn(ratio: float, known: Literal["proved", "measured"] = "measured") -> str:
+    """Of a ratio that one draw of the weights gave, and that nothing else contradicts."""
+    facts = said(h.pre(), "gradient_ratio", ratio)
+    changed = [replace(c, status=known) if c.claim == "gradient_ratio" else c for c in facts.claims.all]
+    facts = replace(facts, claims=facts.claims.with_all(changed))
+    return gradient_ratio._of_one_draw(facts, facts.streams[0], ratio, Outcome("holds", "it holds.")).result
+
+
+def test_a_derived_ratio_is_of_all_draws() -> None:
+    assert (drawn(900.0, "proved"), drawn(900.0), drawn(1 / 900)) == ("holds", "conditional", "conditional")
 
 
 def made_for_depth(log: float) -> bool:
@@ -254,6 +269,8 @@ ROWS: tuple[Row, ...] = (
     ("rules.norm_on_stream.USUAL_GAIN", lambda g: one("R101", unnormed(0.9 * g * 4, 4)), "conditional", "violated"),
     ("rules.norm_on_stream.UNEVEN", lambda u: uneven((5 / u - 1) / 4), "violated", "conditional"),
     ("rules.norm_on_stream.FEW", collecting, "collects", "other"),
+    ("rules.gradient_ratio.DRAWS", lambda r: drawn(STARVED / r), "conditional", "holds"),
+    ("rules.gradient_ratio.DRAWS", lambda r: drawn(r / STARVED), "conditional", "holds"),
     ("rules.gradient_ratio.FEW", few_raw, True, False),
     ("rules.gradient_ratio.STEEP", steep, "conditional", "violated"),
     ("rules.gradient_ratio.STEEP", lambda r: steep(1 / r), "conditional", "violated"),
@@ -302,6 +319,7 @@ NUMBERS: dict[str, float] = {
     "rules.norm_on_stream.USUAL_GAIN": 1 / 9,
     "rules.norm_on_stream.UNEVEN": 4,
     "rules.norm_on_stream.FEW": 2,
+    "rules.gradient_ratio.DRAWS": 10,
     "rules.gradient_ratio.FEW": 2,
     "rules.gradient_ratio.STAGES": 8,
     "rules.gradient_ratio.STEEP": 10,

@@ -41,6 +41,8 @@ def reads_first_state(facts: Facts, stream: Stream) -> bool:
 
 FEW = 4
 """Values of earlier blocks that one branch reads: keys and values are two; a sum over all blocks before grows with their number."""
+KEPT = frozenset({"weighted", "view", "part", "join", "activation", "softmax"})
+"""Classes of ops behind which what is made of norms is bounded, at fixed weights."""
 
 
 def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset[str]:
@@ -62,7 +64,7 @@ def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset
 
 
 def _read_bare(reader: Reader, branch: Region) -> set[int]:
-    """What a branch reads otherwise than by a norm: a block's own norm, which its second branch reads as well, says nothing of how large its state is."""
+    """What a branch reads otherwise than by a norm: one that the first branch of a block has read too is as large whatever the state is."""
     norms = branch.norms.by_node
     bare = (n for n in branch.region if (norm := norms.get(n)) is None or not norm.of_tokens)
     return {i for n in bare for i in reader.flow.counting[n]}
@@ -76,7 +78,7 @@ def _is_made_of_norms(reader: Reader, node: int) -> bool:
         if here in seen or not flow.data[here] or (here in norms and norms[here].of_tokens):
             continue
         seen.add(here)
-        kept = flow.classes[here] in ("weighted", "view", "part", "join", "activation", "softmax") or flow.graph.nodes[here].op in ("add", "sub", "mul", "neg")
+        kept = flow.classes[here] in KEPT or flow.graph.nodes[here].op in ("add", "sub", "mul", "neg")
         if here in reader.states or not kept or not flow.graph.nodes[here].inputs:
             return False
         stack.extend(flow.counting[here])

@@ -96,8 +96,8 @@ class Attention:
         return second
 
     def _compared(self, softmax: int) -> tuple[int, int, int] | None:
-        """Where the logits compare two values, and these, whatever is done between: a product that is mixed by weights, normed or convolved afterwards,
-        distances, a sum in which both are spread over an axis of the other. One of its axes is as long as that of the softmax."""
+        """Where the logits compare two values, and these, whatever is done between: a product that is mixed by weights, normed or convolved
+        afterwards, distances, a sum in which both are spread over an axis of the other. One of its axes is as long as that of the softmax."""
         flow = self.branch.flow
         length = (flow.graph.nodes[softmax].shape or (0,))[-1]
         seen: set[int] = set()

@@ -154,7 +154,7 @@ class Maps(Tables):
         return Value(slot, layout, value.roots | {slot}, bent=value.roots)
 
     def _window(self, layout: Layout) -> int:
-        """Tokens of a window, where tokens of a sample stand on the axes before those of queries and features: more of them than there are samples."""
+        """Tokens of a window, where tokens of a sample stand on the axes before those of queries and features: more than there are samples."""
         samples = max((self.graph.nodes[leaf].shape or (1,))[0] for leaf in self.leaves) if self.leaves else 1
         apart, each = (math.prod(n for axis in axes for n, label in axis if label == "t") for axes in (layout[:-2], layout[-2:-1]))
         return each if samples < apart else 0
