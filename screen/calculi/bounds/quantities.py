@@ -64,6 +64,16 @@ class Quantity:
             return f"[{rows}]"
         return f"[{':' if (top, bottom + 1) == (0, part.whole[0]) else rows}, {columns}]"
 
+    @property
+    def at_one(self) -> float:
+        """The number where every entry of the parameter is one; 1 for what is made of several parameters."""
+        if self.part.fold is not None:
+            return 1.0
+        each = {role: math.prod(n for n, r in zip(self.part.sizes, self.roles, strict=True) if r == role) for role in "tharc"}
+        entries = each["r"] * each["c"]
+        found = each["a"] * entries if "a" in self.roles else each["t"] * math.sqrt(each["h"] * entries)
+        return math.e if self.kind == "max_exp" else float(found)
+
     def measure(self, weight: numpy.ndarray) -> float:
         """The number, from the parameter's value, for a quantity of one parameter."""
         return self.of({self.parameter: weight})

@@ -294,14 +294,14 @@ def _of_sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -
 
     bounds = _bounds(facts, sublayer)
     output = _tri(facts, claim("output_bounded"), output_bounded(facts, sublayer))
-    yield output if output.value is not True or isinstance(bounds, Unknown) else replace(output, high=_size(bounds, bounds.bound, stream.width or 1))
+    yield output if output.value is not True or isinstance(bounds, Unknown) else replace(output, high=_high(facts, bounds, bounds.bound, stream.width or 1))
     softmax = softmax_in(facts, sublayer)
     yield _tri(facts, claim("softmax"), softmax)
     if softmax is not False:
         logits = _tri(facts, claim("logits_bounded"), logits_bounded(facts, sublayer))
         found = [] if isinstance(bounds, Unknown) or logits.value is not True else weighing(bounds)
-        sizes = [_size(bounds, f.logits, 1, f.held) for f in found if isinstance(f.logits, Expr) and not isinstance(bounds, Unknown)]
-        yield replace(logits, high=max((size for size in sizes if size is not None), default=None))
+        sizes = [_high(facts, bounds, f.logits, 1, f.held) for f in found if isinstance(f.logits, Expr) and not isinstance(bounds, Unknown)]
+        yield replace(logits, high=None if None in sizes else max((size for size in sizes if size is not None), default=None))
     yield _step(facts, stream, sublayer, claim("step_bound", "start"))
     recursion = facts.recursion(stream)
     if softmax is True:
@@ -312,12 +312,30 @@ def _of_sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -
 
 
 def _size(bounds: BranchBounds, bound: Expr | None, width: int, held: frozenset[str] = frozenset()) -> float | None:
-    """A bound over all weights, with what is held (gains, and the parameters `held`) at one, in rms; None where it leaves the range of floats."""
+    """A bound over all weights, with the entries of what is held (gains, buffers, and the parameters `held`) at one, in rms; None where it leaves the
+    range of floats."""
     if bound is None:
         return None
-    kept = {q.symbol for q in bounds.quantities if q.parameter in held}
-    log = bound.log({name: math.inf if name in bounds.free - kept else 1.0 for name in bound.symbols()})
+    log = bound.log(_all_weights(bounds, bound, held))
     return math.exp(log) / math.sqrt(width) if log < 700 else None
+
+
+def _all_weights(bounds: BranchBounds, bound: Expr, held: frozenset[str]) -> dict[str, float]:
+    kept = {q.symbol for q in bounds.quantities if q.parameter in held}
+    at = {q.symbol: q.at_one for q in bounds.quantities}
+    return {name: math.inf if name in bounds.free - kept else at.get(name, 1.0) for name in bound.symbols()}
+
+
+def _high(facts: Facts, bounds: BranchBounds, bound: Expr | None, width: int, held: frozenset[str] = frozenset()) -> float | None:
+    """The same; None too where it depends on the entries of a tensor that training does not change: one stands for a gain, and not for those."""
+    if bound is None:
+        return None
+    values = _all_weights(bounds, bound, held)
+    known = facts.graph.parameters.keys() - set(facts.graph.frozen)
+    stored = [q.symbol for q in bounds.quantities if q.parameter not in known and math.isfinite(values.get(q.symbol, math.inf))]
+    if stored and bound.log(values | {name: 2.0 * values[name] for name in stored}) != bound.log(values):
+        return None
+    return _size(bounds, bound, width, held)
 
 
 def softmax_in(facts: Facts, sublayer: Sublayer) -> Tri:
