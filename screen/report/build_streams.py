@@ -47,6 +47,7 @@ def stream_part(facts: Facts, stream: Stream, root: str) -> schema.StreamPart:
         role=stream.role,
         width=stream.width,
         depth=stream.depth,
+        copies=stream.copies,
         branches=sum(k.count * len(k.sublayers) for k in stream.kinds),
         dtype=stream.dtype,
         embed_norm=_tri(stream.embed_norm),

@@ -188,6 +188,8 @@ class StreamPart(Part):
     width: int | None
     depth: int
     """Number of blocks: of what repeats as a whole."""
+    copies: int = 1
+    """Of an inner stream: how many branches have one like it; `depth` counts the blocks of all, and no value passes more than depth / copies."""
     branches: int
     """Number of residual branches of all blocks, each of which ends in an add."""
     dtype: str

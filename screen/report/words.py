@@ -374,7 +374,8 @@ def layers(kind: KindPart) -> str:
 
 
 def blocks(stream: StreamPart) -> str:
-    return f"{stream.depth} block{'' if stream.depth == 1 else 's'}"
+    each = stream.depth // stream.copies
+    return f"{each} block{'' if each == 1 else 's'}" + (f" in each of {stream.copies} branches" if stream.copies > 1 else "")
 
 
 def identity(path: IdentityPathPart) -> str:

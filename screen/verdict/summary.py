@@ -53,7 +53,7 @@ def _gist(stream: Stream) -> tuple[object, ...]:
 def _together(streams: list[Stream], block: bool) -> str:
     if len(streams) == 1:
         return f"{streams[0].name}: {_stream(streams[0], block)}"
-    depths = " + ".join(str(s.depth) for s in streams)
+    depths = " + ".join(map(_depth, streams))
     last = streams[-1]
     rest = [*_norm_types(last), *_qk(last), *_scales(last), *([] if block else _final(last))]
     return ", ".join([f"{streams[0].name} to {last.name}: {depths} blocks of {layout(last.kinds[0])}", *rest])
@@ -78,10 +78,15 @@ def _blocks(stream: Stream) -> str:
     for kind in stream.kinds:
         layouts[layout(kind)] += kind.count
     if len(layouts) == 1:
-        return f"{stream.depth} {plural} of {next(iter(layouts))}"
+        return f"{_depth(stream)} {plural} of {next(iter(layouts))}"
     shown = [f"{count}× {text}" for text, count in list(layouts.items())[:KINDS_SHOWN]]
     more = [f"{len(layouts) - KINDS_SHOWN} more layouts"] if len(layouts) > KINDS_SHOWN else []
-    return f"{stream.depth} {plural}: " + " + ".join(shown + more)
+    return f"{_depth(stream)} {plural}: " + " + ".join(shown + more)
+
+
+def _depth(stream: Stream) -> str:
+    """The blocks of a stream; `23 × 15` of an inner one that as many branches have."""
+    return f"{stream.copies} × {stream.depth // stream.copies}" if stream.copies > 1 else str(stream.depth)
 
 
 def layout(kind: Kind) -> str:

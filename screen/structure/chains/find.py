@@ -261,7 +261,7 @@ class Chains:
             beside = bool(chosen) and chain.nodes[0] == chosen[0].nodes[0] and len(chain.adds) == len(chosen[0].adds)
             if self.continued(chain, found) or (chain in outer and (not chosen or beside or not self.is_nested(chain, outer))):
                 chosen.append(chain)
-            elif len(chain.adds) >= 2 and self._is_network(chain):
+            elif len(chain.adds) >= 2 and self._is_network(chain) and not self._is_carried_over_tokens(chain, outer):
                 chosen.append(self._with_first(chain))
         chosen = [c for c in chosen if not self._goes_around(c, chosen)]
         return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
@@ -407,14 +407,15 @@ class Chains:
         return fresh >= 2 and fresh * 2 > length
 
     def _is_network(self, chain: Chain) -> bool:
-        """Whether an inner chain holds real branches: some branch passes two key ops one after the other."""
+        """Whether an inner chain holds real branches: two of them read the state that they are added to and pass two key ops one after the other. The
+        slopes of a step of a Runge–Kutta method read those before them, and not their sum."""
         deep = 0
         for position, edge in enumerate(chain.edges):
             if chain.nodes[position + 1] not in chain.adds:
                 continue
             for other in self.others(edge):
                 fresh = self.flow.keys[other] & ~self.flow.keys[edge.source]
-                deep += fresh.bit_count() >= 2
+                deep += fresh.bit_count() >= 2 and self.flow.depends(other, edge.source)
         return deep >= 2
 
     def is_within(self, chain: Chain, chosen: Sequence[Chain]) -> bool:

@@ -76,11 +76,15 @@ def _blocks_of_layers(signatures: list[Any]) -> list[slice]:
 
 def _looped(ends: Ends, signatures: list[Any]) -> list[tuple[int, int]]:
     """(copy, layers that it stands for): all are one block, and what still differs at the ends is said of the one in the middle. A stream that runs
-    through some copies alone (all but one where it begins or ends within a block) has as many layers."""
-    loop, middle = ends.reader.flow.graph.loop, len(signatures) // 2
+    through some copies alone (all but one where it begins or ends within a block) has as many layers; copies that were stamped ran as their
+    representative."""
+    graph = ends.reader.flow.graph
+    loop, middle = graph.loop, len(signatures) // 2
     if loop is None or not signatures:
         return []
-    whole = len(signatures) >= len(loop.copies) - (len(signatures) > 1)
+    stands = {own: rep for repeat in graph.repeats for own, rep in repeat.members}
+    ran = len({stands.get(module, module) for module in (graph.calls[c].module for c in loop.copies)})
+    whole = len(signatures) >= ran - (len(signatures) > 1)
     return [(signatures.index(signatures[middle]), loop.count if whole else len(signatures))]
 
 
