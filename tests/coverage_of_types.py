@@ -5,7 +5,9 @@
     python -m tests.coverage_of_types --sample 40      # every n-th type, nothing written
 
 A report is complete when every residual sublayer has a placement other than `unknown`, every op on a stream path has a row, and no guess
-decided a branch on the stream. Types that need an optional package, or whose default config does not build, are not counted.
+decided a branch on the stream. Types that need an optional package, or whose default config does not build, are not counted; neither are those whose
+default config does not run whatever it is called with (`tests/default_configs.py`), and those that have no residual stream: nothing is added there
+to what it was made from.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import functools
+import itertools
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -27,18 +32,22 @@ from tests.shared import ROOT
 
 OUTPUT = ROOT / "docs" / "coverage.md"
 TIMEOUT = 60.0
-"""Seconds for one type."""
+"""Seconds of processor time for one type."""
+WALL = 6
+"""So many times as long it may take by the clock, beside other work."""
 BATCH = 40
 """Types in one process: what one of them leaves behind must not reach all others."""
 
-NOT_COUNTED = ("needs a package", "does not build")
+NOT_COUNTED = ("plain", "default", "needs a package", "does not build")
 STAGES = {
     "complete": "complete report",
     "incomplete": "report with an unknown placement, an op without a row on a stream, or a guess that decides",
     "no stream": "runs, and no residual stream is found",
     "forward": "the forward does not run on these inputs",
     "crash": "a fault of `screen`",
-    "timeout": f"more than {TIMEOUT:.0f} s",
+    "timeout": f"more than {TIMEOUT:.0f} s of processor time",
+    "plain": "runs, and has no residual stream: nothing is added to what it was made from (not counted)",
+    "default": "does not run from its default config, whatever it is called with (not counted)",
     "needs a package": "needs an optional package (not counted)",
     "does not build": "does not build from its default config (not counted)",
 }
@@ -79,7 +88,11 @@ def _judge(name: str) -> Result:
     except Exception as error:
         return _crash(result, "trace", error)
     if graph.failure is not None:
+        from tests.default_configs import does_not_run
+
         result.stage, result.reason = "forward", f"{graph.failure.message} ({_short(graph.failure.file)}:{graph.failure.line})"
+        if why := does_not_run(built.model, built.kwargs):
+            result.stage, result.reason = "default", why
         return result
     try:
         from screen.facts import derive
@@ -88,7 +101,34 @@ def _judge(name: str) -> Result:
     except Exception as error:
         return _crash(result, "facts", error)
     result.stage, result.reason = verdict(facts)
+    if result.stage == "no stream" and not adds_up(graph):
+        result.stage = "plain"
     return result
+
+
+ADDING = {"add", "sub", "lerp", "addcmul", "addcdiv", "addmm", "baddbmm", "addbmm", "addmv", "index_add", "scatter_add", "scatter_reduce",
+          "logaddexp"}  # fmt: skip
+"""Ops that add one operand to another."""
+REDUCING = {"sum", "mean", "cumsum", "matmul", "bmm", "mm", "einsum", "mv"}
+"""Ops without weights of their own that add up parts of one operand."""
+
+
+def adds_up(graph: Any) -> bool:
+    """Whether a sum has two operands that were made from one value, or a join with such parts (`cat`, a write) comes before what adds up parts.
+
+    Without any there is no residual stream, however it is looked for. An op without a row that takes two values may be one."""
+    from screen.structure.dataflow import Flow
+
+    flow = Flow(graph)
+    data = functools.reduce(operator.or_, (1 << i for i, d in enumerate(flow.data) if d), 0)
+    reduced = [n.index for n in graph.nodes if n.op in REDUCING and flow.data[n.index]]
+    for node, kind in zip(graph.nodes, flow.classes, strict=True):
+        joins = kind in ("join", "write") and any(flow.depends(r, node.index) for r in reduced)
+        if node.op in ADDING or kind == "unmodelled" or joins:
+            pairs = itertools.combinations([i for i in dict.fromkeys(node.inputs) if flow.data[i]], 2)
+            if any(flow.ancestors[a] & flow.ancestors[b] & data for a, b in pairs):
+                return True
+    return False
 
 
 def verdict(facts: Any) -> tuple[str, str]:
@@ -185,7 +225,7 @@ def _batch(batch: list[str]) -> Iterator[Result]:
             with contextlib.suppress(BrokenPipeError):
                 child.stdin.write(name + "\n")
                 child.stdin.flush()
-            ready = selector.select(TIMEOUT + (30 if done == 0 else 0))
+            ready = _answer(selector, child.pid, TIMEOUT + (30 if done == 0 else 0))
             line = child.stdout.readline() if ready else ""
             if line:
                 yield Result(**json.loads(line))
@@ -197,6 +237,25 @@ def _batch(batch: list[str]) -> Iterator[Result]:
     child.stdin.close()
     child.wait()
     return len(batch)
+
+
+def _answer(selector: Any, process: int, limit: float) -> Any:
+    """What can be read before a process has worked so long."""
+    begin, started = time.perf_counter(), _worked(process)
+    while _worked(process) - started < limit and time.perf_counter() - begin < WALL * limit:
+        if ready := selector.select(1.0):
+            return ready
+    return []
+
+
+def _worked(process: int) -> float:
+    """Seconds of processor time of a process; those of the clock where the system does not tell."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+            user, system = file.read().rpartition(")")[2].split()[11:13]
+    except OSError:
+        return time.perf_counter()
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def counts(results: Iterable[Result]) -> collections.Counter[str]:
@@ -219,9 +278,9 @@ def page(results: list[Result], version: str) -> str:
         "",
         "Written by `python -m tests.coverage_of_types`; do not edit.",
         "",
-        f"Of the {len(results)} model types of transformers {version}, {counted} build from their default config without optional packages. "
-        f"**{complete} of them ({complete / max(counted, 1):.1%}) give a complete report**: every residual sublayer has a placement "
-        "other than `unknown`, every op on a stream path has a row, and no guess decided a branch on the stream.",
+        f"Of the {len(results)} model types of transformers {version}, {counted} build and run from their default config without optional "
+        f"packages and have a residual stream. **{complete} of them ({complete / max(counted, 1):.1%}) give a complete report**: every residual "
+        "sublayer has a placement other than `unknown`, every op on a stream path has a row, and no guess decided a branch on the stream.",
         "",
         "| outcome | types |",
         "|---|---|",
