@@ -3,6 +3,7 @@
     python -m tests.coverage_of_types                  # all types, one process at a time; writes docs/coverage.md
     python -m tests.coverage_of_types --only bert,t5 -v
     python -m tests.coverage_of_types --sample 40      # every n-th type, nothing written
+    python -m tests.coverage_of_types --again          # those that the page lists and counts; the others are kept as the page has them
 
 A report is complete when every residual sublayer has a placement other than `unknown`, every op on a stream path has a row, and no guess
 decided a branch on the stream. Types that need an optional package, or whose default config does not build, are not counted; neither are those whose
@@ -20,6 +21,7 @@ import itertools
 import json
 import operator
 import os
+import re
 import subprocess
 import sys
 import time
@@ -269,14 +271,15 @@ def share(results: Iterable[Result]) -> tuple[int, int]:
     return found["complete"], sum(n for stage, n in found.items() if stage not in NOT_COUNTED)
 
 
-def page(results: list[Result], version: str) -> str:
-    """docs/coverage.md."""
+def page(results: list[Result], version: str, kept: int = 0) -> str:
+    """docs/coverage.md. `kept`: how many complete types stand as an earlier page had them."""
     complete, counted = share(results)
     found = counts(results)
     lines = [
         "# Model types of transformers",
         "",
-        "Written by `python -m tests.coverage_of_types`; do not edit.",
+        "Written by `python -m tests.coverage_of_types`; do not edit."
+        + (f" ({kept} of the complete types were complete in an earlier run, and were not run again.)" if kept else ""),
         "",
         f"Of the {len(results)} model types of transformers {version}, {counted} build and run from their default config without optional "
         f"packages and have a residual stream. **{complete} of them ({complete / max(counted, 1):.1%}) give a complete report**: every residual "
@@ -297,6 +300,18 @@ def page(results: list[Result], version: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def read(text: str) -> list[Result]:
+    """What a page says of all types: those that it does not list are complete."""
+    headings = {f"## {t[0].upper()}{t[1:]}": stage for stage, t in STAGES.items()}
+    listed, stage = [], ""
+    for line in text.splitlines():
+        stage = headings.get(line, stage)
+        if row := re.match(r"\| `([^`]+)` \| (?:`([^`]*)`)? *\| (.*) \|$", line):
+            listed.append(Result(row[1], stage, row[3].replace("\\|", "|").replace("&lt;", "<"), row[2] or ""))
+    names = {r.type for r in listed}
+    return listed + [Result(name, "complete") for name in types() if name not in names]
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
@@ -311,6 +326,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", default="", help="write all results to this file as well")
     parser.add_argument("--known", default="", help="a file of `--json`: keep its complete types, run the others, write the page")
+    parser.add_argument("--again", action="store_true", help="run those that the page lists and counts, keep the others, write the page")
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for every type")
     options = parser.parse_args(argv)
     if options.worker:
@@ -322,7 +338,10 @@ def main(argv: list[str] | None = None) -> int:
     if options.known:
         with open(options.known, encoding="utf-8") as file:
             results = [r for r in (Result(**entry) for entry in json.load(file)) if r.stage in ("complete", *NOT_COUNTED) and r.type in chosen]
+    if options.again:
+        results = [r for r in read(OUTPUT.read_text(encoding="utf-8")) if r.stage in ("complete", "needs a package", "does not build")]
     known = {r.type for r in results}
+    kept = sum(r.stage == "complete" for r in results)
     for result in run([n for n in chosen if n not in known]):
         results.append(result)
         if options.verbose or result.stage not in ("complete", *NOT_COUNTED):
@@ -338,7 +357,7 @@ def main(argv: list[str] | None = None) -> int:
         from importlib.metadata import version
 
         OUTPUT.parent.mkdir(exist_ok=True)
-        OUTPUT.write_text(page(results, version("transformers")), encoding="utf-8")
+        OUTPUT.write_text(page(results, version("transformers"), kept), encoding="utf-8")
     return int(complete < 0.9 * counted or counts(results)["crash"] > 0)
 
 

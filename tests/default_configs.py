@@ -8,6 +8,7 @@ other: it has to refuse that as well. What a model that does not run fails at is
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -23,9 +24,12 @@ from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import BATCH, Lookup
 from screen.capture.inputs.missing import condition, frames, parts_of, statement
 from screen.capture.inputs.transformers import combinations, plans
+from screen.capture.inputs.trial import outcome, short_twin
 from screen.capture.trace.source_lines import HERE, TORCH
 from screen.capture.trace.tracer import run
 
+TRIED = 12
+"""Forms of the arguments of one plan."""
 LENGTH = 21
 """Tokens of the call with another length, which no other size of ours equals."""
 
@@ -50,8 +54,8 @@ def does_not_run(model: nn.Module, given: dict[str, Any]) -> str:
     """What the model of a default config fails at with inputs of any size; empty where a call runs, or where inputs may be what fails."""
     look = Lookup(model)
     fixed = {"use_cache": False} if "use_cache" in look.parameters else {}
-    calls = [given, *({**fixed, **next(combinations(plan), {})} for plan in plans(look, fixed))]
-    for call in calls:
+    twin = short_twin(model) or on_meta(model)
+    for call in (given, *(furthest(twin, fixed, combinations(plan)) for plan in plans(look, fixed))):
         if not all(isinstance(v, Tensor) and v.dim() > 1 and v.shape[-1] > 3 for n, v in call.items() if n not in fixed):
             continue  # grids and places, whose entries belong to another argument
         first = refusal(model, call)
@@ -62,6 +66,12 @@ def does_not_run(model: nn.Module, given: dict[str, Any]) -> str:
         if others and not first.of_argument and all(o is not None and same(first, o) for o in others) and not meets(first, others):
             return f"{first.kind}: {first.said.removeprefix(f'{first.kind}: ')} ({os.path.basename(first.file)}:{first.line})"
     return ""
+
+
+def furthest(twin: nn.Module, fixed: dict[str, Any], choices: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    """Of the first choices of a plan the one that comes furthest."""
+    calls = [{**fixed, **choice} for choice in itertools.islice(choices, TRIED)]
+    return max(calls, key=lambda call: outcome(twin, (), call, tracing=False).reached, default={}) if len(calls) > 1 else (calls or [{}])[0]
 
 
 def refusal(model: nn.Module, kwargs: dict[str, Any]) -> Refusal | None:
@@ -80,7 +90,7 @@ def refusal(model: nn.Module, kwargs: dict[str, Any]) -> Refusal | None:
         if isinstance(said, ast.Raise):
             said = condition(frame.f_code.co_filename, line) or said
         values = [frame.f_locals[n.id] for n in parts_of(said) if isinstance(n, ast.Name) and n.id in frame.f_locals] if said is not None else [None]
-        arguments = {id(v) for v in tensors(outer(found.error, model))}
+        arguments = {id(v) for n, v in outer(found.error, model).items() if n in kwargs and isinstance(v, Tensor)}
         code = frame.f_code
         handed = {n for n in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if frame.f_locals.get(n, 0) is None}
         nothing = {n.id for n in parts_of(said) if isinstance(n, ast.Name)} & handed if said is not None else handed
@@ -106,7 +116,7 @@ class _Watch(TorchFunctionMode):
 
 
 def outer(error: BaseException, model: nn.Module) -> dict[str, Any]:
-    """What the model's own forward was called with."""
+    """What the names of the model's own forward stood for when it failed."""
     own = getattr(model.forward, "__func__", model.forward)
     while hasattr(own, "__wrapped__"):
         own = own.__wrapped__

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 pytest.importorskip("transformers", reason="model types of transformers need it")
 
-from tests.coverage_of_types import OUTPUT, STAGES, judge, page, share, types
+from tests.coverage_of_types import OUTPUT, STAGES, judge, page, read, share, types
 from tests.coverage_of_types import Result as R
 from tests.zoo_score import LABELS, labels
 
@@ -20,13 +18,7 @@ SHARE = 0.9
 
 def listed(text: str) -> dict[str, str]:
     """Type -> stage, for the types that a page lists: those that give no complete report."""
-    headings = {f"## {t[0].upper()}{t[1:]}": stage for stage, t in STAGES.items()}
-    found, stage = {}, ""
-    for line in text.splitlines():
-        stage = headings.get(line, stage)
-        if row := re.match(r"\| `([^`]+)` \|", line):
-            found[row[1]] = stage
-    return found
+    return {r.type: r.stage for r in read(text) if r.stage != "complete"}
 
 
 LONG = {name for name, stage in listed(OUTPUT.read_text(encoding="utf-8")).items() if stage == "timeout"}
@@ -54,4 +46,6 @@ def test_a_page_lists_what_it_counts() -> None:
     results = [R("a", "complete"), R("b", "forward", "x | <y>", "B"), R("c", "needs a package", "timm"), R("d", "incomplete", "why")]
     text = page(results, "1.0")
     assert listed(text) == {"b": "forward", "c": "needs a package", "d": "incomplete"}
+    rows = [R("b", "forward", "x | <y>", "B"), R("c", "needs a package", "timm"), R("d", "incomplete", "why")]
+    assert [r for r in read(text) if r.stage != "complete"] == rows
     assert "Of the 4 model types of transformers 1.0, 3 build" in text and "**1 of them (33.3%)" in text and "x \\| &lt;y>" in text
