@@ -375,3 +375,17 @@ def test_what_is_cut_into_pieces_is_as_wide_as_they_are(write: Any) -> None:
     """
     (b,) = built(write(source))
     assert runs(b) == "" and b.kwargs["frames"].shape[2:] == (1200,) and not b.kwargs["acts"].dtype.is_floating_point
+
+
+def test_shapes_and_widths_of_parts_are_proposed(write: Any) -> None:
+    source = """
+    class Net(nn.Module):
+        def __init__(self, obs_shape, hidden_dims: dict):
+            super().__init__()
+            self.eye, self.out = nn.Conv2d(obs_shape[0], hidden_dims["X"], 3), nn.Linear(hidden_dims["X"], hidden_dims["X"])
+
+        def forward(self, seen):
+            return self.out(self.eye(seen).mean((2, 3)))
+    """
+    with pytest.raises(ScreenError, match=r"`screen check model.py::Net --set hidden_dims.X=512 --set 'obs_shape=\[4, 84, 84\]'`"):
+        built(write(source))

@@ -253,7 +253,7 @@ def _filed(
             with contextlib.suppress(Exception):
                 model = _filled_up(name, entry, {**given[name], **found.settings}, module, reading, sizes)
                 target = spec.text if spec.name is not None else f"{spec.text}::{name}"
-                more = [f"--set {key}={usual.word(size)}" for key, size in sizes.items()]
+                more = [f"--set {shlex.quote(f'{key}={usual.word(size)}')}" for key, size in sizes.items()]
                 words = ["screen check", shlex.quote(target), "--config", shlex.quote(found.text), *_stated(given[name]), *more]
                 commands.append((sum(p.numel() for p in model.parameters()), " ".join(words)))
                 break

@@ -1,8 +1,9 @@
 """Sizes to propose, where a class needs a number and neither `--set` nor any call of the author's gives it: those of a published model.
 
 They are the sizes of the base model of "Attention is all you need" (table 3: six layers, width 512, eight heads of 64, 2048 hidden units, dropout
-0.1, 37,000 tokens), and those of ViT-B/16 on ImageNet for images. The words in the name of an argument say which of these it is. They stand in the
-message that asks for the numbers, and nothing is judged with them before somebody says so: how many blocks there are decides a verdict.
+0.1, 37,000 tokens), those of ViT-B/16 on ImageNet for images, and for observations those of DQN (four frames of 84 × 84, one number for an action).
+The words in the name of an argument say which of these it is. They stand in the message that asks for the numbers, and nothing is judged with them
+before somebody says so: how many blocks there are decides a verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _INDEX = r"(pad(ding)?|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$"
 _TOKENS = r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size|identifiers$|^voc$"
 _CLASSES = r"(class(es)?|labels)($|_)"
 _LENGTH = r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)(time)?steps?$|horizon|^n_data$"
-ROWS: tuple[tuple[str, int | float | str], ...] = (
+ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
+    (r"^(ob|obs|observation|state)(ervations?)?_?(shape|space)$", [4, 84, 84]),
+    (r"^act(ion)?s?_?(shape|space)$", [1]),
+    (r"^(img|image|in|input)_?shape$", [3, 224, 224]),
     (r"(^|_)(dropout|drop|p|prob|droprate|dropping)($|_)|dropout|drop_?(rate|prob|path)|drop$", 0.1),
     (_DEVICE, "cpu"),
     (r"batch(_?size)?$", 2),
@@ -70,8 +74,9 @@ def _fits(word: str, name: str) -> bool:
 
 
 def _size(name: str) -> Any:
-    """The size that the words of a dotted name say, of its last part or else of the one that holds it, `hidden_dims.X`; None for none."""
-    for part in (name, name.rpartition(".")[0]):
+    """The size that the words of a dotted name say: of its last part, or of one that holds widths, `hidden_dims.X`; None for none."""
+    holder = name.rpartition(".")[0]
+    for part in (name, *([holder] if re.search(r"(^|_|\.)dims?$", holder) else [])):
         found = next((value for word, value in ROWS if _fits(word, part)), None)
         if found is not None:
             return found
@@ -89,7 +94,7 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
         note = known[name].annotation if name in known else inspect.Parameter.empty
         size = _size(name)
         size = False if size is None and note in (bool, "bool") else size
-        if size is None or not (isinstance(size, str) or any(one in NUMBERS for one in (note, *typing.get_args(note)))):
+        if size is None or not (isinstance(size, str | list) or any(one in NUMBERS for one in (note, *typing.get_args(note)))):
             return {}
         found[name] = size
     return found
@@ -103,7 +108,7 @@ def proposed(
     name = largest(sizes, weights)
     chosen = sizes[name]
     target = spec.text if spec.name is not None else f"{spec.text}::{name}"
-    words = [f"--set {key}={word(value)}" for key, value in chosen.items()]
+    words = [f"--set {shlex.quote(f'{key}={word(value)}')}" for key, value in chosen.items()]
     command = " ".join(["screen check", shlex.quote(target), *stated, *words])
     return f"{advice}{'. ' if advice else ''}With the sizes of a usual base model: `{command}`"
 
