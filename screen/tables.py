@@ -1,4 +1,4 @@
-"""Tables that users write in files: TOML, YAML or JSON by the suffix, and nested tables as dotted keys.
+"""Tables that users write in files: TOML, YAML, JSON or Python by the suffix, and nested tables as dotted keys.
 
 `composed` reads a file as Hydra and OmegaConf do, without running anything: files of its `defaults` list stand below their groups
 (https://hydra.cc/docs/advanced/defaults_list/), `${a.b}` is what stands there (https://omegaconf.readthedocs.io/en/latest/usage.html#variable-interpolation),
@@ -7,11 +7,13 @@ and what is left open, `???` or an interpolation by a function, is not there.
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import copy
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +34,11 @@ _SECTION = re.compile(r"[\w-]+(\.[\w-]+)*")
 def read(path: Path, where: str) -> dict[str, Any]:
     """The table in a file. `where`: what names the file, for errors. Raises `UsageError`."""
     try:
-        return parse(text(path), path.suffix)
+        return _written(path) if path.suffix == ".py" else parse(text(path), path.suffix)
     except (OSError, ValueError, RecursionError) as error:
         found = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{where} must be a readable YAML, JSON or TOML file", f"`{path}`: {found}", "Mend it, or name another one") from None
+        required = f"{where} must be a readable YAML, JSON, TOML or Python file"
+        raise UsageError(required, f"`{path}`: {found}", "Mend it, or name another one") from None
 
 
 def text(path: Path) -> str:
@@ -145,6 +148,108 @@ def _resolved(value: Any, whole: Mapping[str, Any], around: Mapping[str, Any], m
     for part in said[2].split(".") if said is not None else ("",):
         stands = stands.get(part) if isinstance(stands, dict) else None
     return _resolved(stands, whole, around, made, deep - 1) if stands is not None and deep else None
+
+
+# -- a file of Python ----------------------------------------------------------------------------------------------------------------------
+
+
+class _Open(Exception):
+    """A value that the source does not tell."""
+
+
+class _Made(dict[str, Any]):
+    """What a call without arguments gives: a table where entries are written into it, else nothing that is known."""
+
+
+def _written(path: Path, deep: int = _DEEP) -> dict[str, Any]:
+    """The table that a Python file writes, read and never run: what its functions without arguments return, by their names where there are several,
+    `config = ConfigDict(); config.width = 512; return config`; else the literals that it gives to names. Raises `ValueError`."""
+    try:
+        tree = ast.parse(text(path))
+    except SyntaxError as error:
+        raise ValueError(f"line {error.lineno} is no Python") from None
+    names, made = (_known(found) for found in _names(tree, path, deep))
+    if made:
+        return next(iter(made.values())) if len(made) == 1 else made
+    return {name: value for name, value in names.items() if isinstance(value, dict | list | str | int | float)}
+
+
+def _known(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table without what nothing is known of."""
+    entries = ((key, _known(value) if isinstance(value, dict) else value) for key, value in table.items() if value or not isinstance(value, _Made))
+    return {key: value for key, value in entries if not callable(value)}
+
+
+def _names(tree: ast.Module, path: Path, deep: int) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """What the names of a file stand for, and the tables that its functions without arguments return."""
+    names: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and deep and (other := _beside(path, node)) is not None:
+            with contextlib.suppress(OSError, ValueError, SyntaxError):
+                theirs, tables = _names(ast.parse(text(other)), other, deep - 1)
+                known = {**theirs, **{name: lambda table=table: copy.deepcopy(table) for name, table in tables.items()}}
+                names.update({a.asname or a.name: known[a.name] for a in node.names if a.name in known})
+    _follow([n for n in tree.body if not isinstance(n, ast.FunctionDef)], names)
+    made: dict[str, dict[str, Any]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.args.args and not node.args.kwonlyargs:
+            found = _follow(node.body, dict(names))
+            if isinstance(found, dict) and _known(found):
+                made[node.name] = found
+                names[node.name] = lambda found=found: copy.deepcopy(found)
+    return names, made
+
+
+def _beside(path: Path, node: ast.ImportFrom) -> Path | None:
+    """The file that an import names, beside a file or in a folder above it."""
+    for folder in path.absolute().parents[node.level - 1 if node.level else 0 :][: 1 if node.level else 4]:
+        if (found := folder.joinpath(*(node.module or "").split(".")).with_suffix(".py")).is_file():
+            return found
+    return None
+
+
+def _follow(body: Iterable[ast.stmt], names: dict[str, Any]) -> Any:
+    """Assignments, to names and to entries of what these stand for, and what is returned; every other statement is passed over."""
+    for node in body:
+        if isinstance(node, ast.With):
+            _follow(node.body, names)
+        with contextlib.suppress(_Open):
+            if isinstance(node, ast.Return) and node.value is not None:
+                return _value(node.value, names)
+            if isinstance(node, ast.Assign):
+                value = _value(node.value, names)
+                for target in node.targets:
+                    _assign(target, value, names)
+    return None
+
+
+def _assign(target: ast.expr, value: Any, names: dict[str, Any]) -> None:
+    if isinstance(target, ast.Name):
+        names[target.id] = value
+    elif isinstance(target, ast.Attribute | ast.Subscript) and isinstance(holder := _value(target.value, names), dict):
+        holder[target.attr if isinstance(target, ast.Attribute) else _value(target.slice, names)] = value
+
+
+def _value(node: ast.expr, names: dict[str, Any]) -> Any:
+    """The value of a literal, a name or an entry; of a call of a function that was read, what it returns; of another call its keywords as a table."""
+    if isinstance(node, ast.Name) and node.id in names:
+        return names[node.id]
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_value(entry, names) for entry in node.elts]
+    if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
+        return {key.value: _value(entry, names) for key, entry in zip(node.keys, node.values, strict=True)}  # type: ignore[union-attr]
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        holder = _value(node.value, names)
+        key = node.attr if isinstance(node, ast.Attribute) else _value(node.slice, names)
+        if isinstance(holder, dict) and key in holder:
+            return holder[key]
+    if isinstance(node, ast.Call) and not node.args:
+        made = names.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        return made() if callable(made) else _Made({k.arg: _value(k.value, names) for k in node.keywords if k.arg})
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise _Open from None
 
 
 # -- dotted keys -------------------------------------------------------------------------------------------------------------------------------

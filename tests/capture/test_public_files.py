@@ -11,6 +11,7 @@ import torch
 
 from screen.capture.build import offline
 from screen.errors import ScreenError
+from screen.tables import composed
 
 from tests.capture.first_try import built, runs, writing
 
@@ -389,3 +390,58 @@ def test_shapes_and_widths_of_parts_are_proposed(write: Any) -> None:
     """
     with pytest.raises(ScreenError, match=r"`screen check model.py::Net --set hidden_dims.X=512 --set 'obs_shape=\[4, 84, 84\]'`"):
         built(write(source))
+
+
+def test_what_is_put_into_a_weight_may_lie_elsewhere(write: Any) -> None:
+    source = """
+    class Net(Base):
+        def __init__(self):
+            super().__init__()
+            self.maps[0].weight.data = torch.rand(24, 24, device="cpu") - 0.5
+    """
+    (b,) = built(write(source))
+    assert runs(b) == "" and b.model.maps[0].weight.is_meta  # type: ignore[union-attr, index]
+
+
+USUAL = """
+import tools_that_are_not_there as tools
+
+def usual():
+    plan = tools.Table()
+    plan.net = net = tools.Table()
+    net.width, net.kinds = 40, ("a", "b")
+    net.width = 40
+    net.layers = tools.count()
+    plan.seed = 2 ** 3
+    return plan
+"""
+SMALL = """
+from configs_of_first_try.usual import usual
+
+def small():
+    plan = usual()
+    net = plan.net
+    net.steps = 4
+    net["rows"] = 70
+    return plan
+"""
+
+
+def test_a_file_of_settings_in_python_is_read_and_not_run(write: Any, tmp_path: Path) -> None:
+    (tmp_path / "configs_of_first_try").mkdir()
+    (tmp_path / "README.md").write_text("a project")
+    write(USUAL, "configs_of_first_try/usual.py", head="")
+    write(SMALL, "configs_of_first_try/small.py", head="")
+    assert composed(tmp_path / "configs_of_first_try" / "small.py", "it") == {"net": {"width": 40, "steps": 4, "rows": 70}}
+    path = write("class Net(Base):\n    def __init__(self, cfg):\n        super().__init__(cfg.net.width, cfg.net.steps, cfg.net.rows)\n")
+    with pytest.raises(ScreenError, match=r"`screen check model.py::Net --config configs_of_first_try/small.py`"):
+        built(path)
+
+
+def test_literals_of_a_file_of_settings_in_python(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    path.write_text("import os\nwidth = 40\nhead = dict(kind='mlp', sizes=[1, 2])\nname = os.environ['NAME']\n")
+    assert composed(path, "it") == {"width": 40, "head": {"kind": "mlp", "sizes": [1, 2]}}
+    path.write_text("def (")
+    with pytest.raises(ScreenError, match="line 1 is no Python"):
+        composed(path, "it")

@@ -122,6 +122,8 @@ class _Devices(TorchFunctionMode):
             kwargs["device"] = "meta"
         elif getattr(func, "overloadpacket", None) is torch.ops.aten.empty and _entries(func.overloadpacket, args, kwargs) > STATED:
             kwargs["device"] = "meta"  # `torch.Tensor(4096, 4096)`, which asks no factory
+        elif name == "__set__" and func.__self__.__name__ == "data" and args[0].is_meta and not args[1].is_meta:
+            args = args[0], devices.to_meta(args[1])  # `weight.data = torch.rand(…, device="cpu")`, which torch does between two of one device
         elif func is torch.allclose and args[0].is_meta and sys._getframe(1).f_code.co_filename == parametrizations.__file__:
             return False  # "is it orthogonal already?": where that cannot be told, torch leaves a parametrisation half made and says nothing
         elif func is torch.geqrf and args[0].is_meta:  # torch has no kernel for its shapes

@@ -1,4 +1,5 @@
-"""Files of settings in the project of a model, YAML, JSON and TOML, that have what its class needs and nobody states.
+"""Files of settings in the project of a model, YAML, JSON, TOML, and Python in places that are called so, that have what its class needs and
+nobody states.
 
 They are named in the message that asks for it, `--config configs/base.yaml:model`, once the model builds with what stands there; nothing is judged
 with them before somebody says so: a project has several, and how deep a model is stands in them.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,8 @@ from screen.graph.target import OPTIONAL
 
 FILES, LARGEST = 100, 2**16
 """Of a project: files that are looked at, and the bytes of each."""
+_WORD = re.compile(r"conf(ig)?s?\b|conf(ig)?s?_|settings|hparams|options", re.IGNORECASE)
+"""Of a path to Python that holds settings."""
 TRIED = 6
 """Tables with which a model is built."""
 
@@ -56,7 +60,8 @@ def having(file: str, name: str, lacking: Iterable[str]) -> list[Found]:
 def _read(file: str) -> tuple[tuple[str, dict[str, Any]], ...]:
     """The tables of the project, by their files; files that cannot be read say nothing."""
     found = []
-    for path in [p for p in beside(file, tables.SUFFIXES) if os.path.getsize(p) <= LARGEST][:FILES]:
+    written = [p for p in beside(file, (".py",)) if _WORD.search(os.path.relpath(p, os.path.dirname(file)))]
+    for path in [p for p in (*beside(file, tables.SUFFIXES), *written) if os.path.getsize(p) <= LARGEST][:FILES]:
         try:
             found.append((path, tables.composed(Path(path), "the file")))
         except UsageError:
