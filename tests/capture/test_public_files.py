@@ -273,6 +273,10 @@ class Net(Base):
         super().__init__()
         self.cell = nn.LSTM(24, 40, 2)
 
+    def reset(self, count):
+        self.cell = nn.LSTM(24, 40, count + 1)
+        return torch.zeros(1)
+
     def fresh(self, count):
         w = self.embed.weight
         return w.new_zeros(2, count, 40), w.new_zeros(2, count, 40)
@@ -286,6 +290,7 @@ class Net(Base):
 def test_a_state_that_a_method_makes_of_a_size_is_an_argument(write: Any) -> None:
     (b,) = built(write(HIDDEN))
     assert runs(b) == "" and [tuple(t.shape) for t in b.kwargs["state"]] == [(2, 2, 40)] * 2
+    assert b.model.cell.num_layers == 2  # type: ignore[union-attr]
 
 
 PAIRS = """

@@ -57,6 +57,8 @@ class Lookup:
     config: Any = None
     lengths: list[int] = field(default_factory=list)
     dtype: torch.dtype = torch.float32
+    states: dict[str, list[Any]] = field(default_factory=dict)
+    """What methods of the model make of a size, by the argument that it is for."""
 
     def __post_init__(self) -> None:
         limit = self.get("max_position_embeddings", "n_positions", part=("text",))

@@ -540,7 +540,9 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
         yield look.floats(BATCH, look.targets, w)
         yield look.floats(BATCH, w)
     yield from (torch.arange(1, BATCH + 1), look.floats(BATCH), None, 0, torch.ones(BATCH, length, dtype=torch.bool))
-    yield from states(model, name, {})
+    if name not in look.states:
+        look.states[name] = list(states(model, name, {}))
+    yield from look.states[name]
 
 
 def _like(main: Tensor, look: Lookup) -> Iterator[Tensor]:

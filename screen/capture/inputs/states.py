@@ -9,6 +9,7 @@ but a size and returns tensors is tried. What such a method takes are other argu
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import sys
@@ -19,6 +20,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from screen.capture.build.construct import Values, workshop
+from screen.capture.build.meta_copy import on_meta
+from screen.capture.build.reads import tree_of
 from screen.capture.inputs.context import BATCH, forward_parameters
 from screen.capture.trace.nested import mapped
 from screen.capture.trace.source_lines import TORCH
@@ -39,14 +42,15 @@ def states(model: nn.Module, name: str, given: Mapping[str, Any]) -> Iterator[An
     if parameter is None:
         return
     kind = _class(model, parameter.annotation)
-    fitting = [m for m in _methods(model) if (_returned(model, m) is kind if kind is not None else _takes_a_size(m))]
+    fitting = [m for m in _methods(model) if (_returned(model, m) is kind if kind is not None else _makes_of_a_size(m))]
+    twin = on_meta(model) if fitting else model  # what such a method does besides is not done to the model
     for method in itertools.islice(fitting, METHODS):
         needed = [p for p in list(inspect.signature(method).parameters.values())[1:] if p.default is p.empty]
         if any(p.name not in given and not _is_size(p) for p in needed):
             continue
         try:
             with workshop(values=Values.FEW):
-                made = method(model, **{p.name: given.get(p.name, BATCH) for p in needed})
+                made = method(twin, **{p.name: given.get(p.name, BATCH) for p in needed})
         except Exception:  # a method for something else
             continue
         found: list[Tensor] = []
@@ -74,16 +78,9 @@ def _returned(model: nn.Module, method: Any) -> type[Any] | None:
     note = inspect.signature(method).return_annotation
     if note is not inspect.Signature.empty:
         return _class(model, note)
-    names = {word for line in _source(method).splitlines() if (word := line.strip()).startswith("return ")}
-    called = [word.removeprefix("return ").partition("(")[0] for word in names if "(" in word]
-    return _class(model, called[0]) if len(called) == 1 else None
-
-
-def _source(method: Any) -> str:
-    try:
-        return inspect.getsource(method)
-    except (OSError, TypeError):
-        return ""
+    returned = [n.value for n in ast.walk(tree_of(method) or ast.Module([], [])) if isinstance(n, ast.Return)]
+    called = {ast.unparse(value.func) for value in returned if isinstance(value, ast.Call)}
+    return _class(model, next(iter(called))) if len(called) == 1 else None
 
 
 def _read(note: Any, model: nn.Module) -> Any:
@@ -97,9 +94,15 @@ def _read(note: Any, model: nn.Module) -> Any:
     return parts[0] if len(parts) == 1 and type(None) in typing.get_args(note) else note
 
 
-def _takes_a_size(method: Any) -> bool:
-    needed = [p for p in list(inspect.signature(method).parameters.values())[1:] if p.default is p.empty]
-    return len(needed) == 1 and _is_size(needed[0])
+def _makes_of_a_size(method: Any) -> bool:
+    """Does a method take a size alone and return something, with nothing else done to its object?"""
+    own, *rest = list(inspect.signature(method).parameters.values()) or [None]
+    needed = [p for p in rest if p is not None and p.default is p.empty]
+    if own is None or len(needed) != 1 or not _is_size(needed[0]):
+        return False
+    nodes = list(ast.walk(tree_of(method) or ast.Module([], [])))
+    stored = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and ast.unparse(n.value) == own.name]
+    return not stored and any(isinstance(n, ast.Return) and n.value is not None for n in nodes)
 
 
 def _is_size(parameter: inspect.Parameter) -> bool:
