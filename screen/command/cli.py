@@ -117,7 +117,7 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--recipe", multiple=True, metavar="FILE|NAME|FIELD=VALUE", help=RECIPE),
         click.option("--depth", metavar="N", help="How many times a target that is one block will be stacked (default 24)."),
         click.option("--input", multiple=True, metavar="'NAME=DTYPE[SHAPE]'", help=INPUT),
-        click.option("--config", metavar="FILE", help="A YAML, JSON, TOML or Python file (read, never run) with values of the config, or FILE:part; `--set` wins over it."),
+        click.option("--config", metavar="FILE", help="Values of the config: YAML, JSON, TOML or Python (read only), or FILE:part; `--set` wins."),
         click.option("--set", multiple=True, metavar="KEY=VALUE", help="A value of the config or an argument of the class; repeatable."),
     ):
         command = option(command)
