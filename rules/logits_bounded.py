@@ -267,7 +267,8 @@ def _gains(facts: Facts, sublayer: Sublayer) -> str:
     bounds = () if isinstance(analysis, Unknown) else tuple(b for b in analysis.bounds.logits if not isinstance(b, Unknown))
     if isinstance(analysis, Unknown) or not bounds or len(bounds) < len(analysis.bounds.logits):
         return "the gains"
-    at_one = [b.log(dict.fromkeys(b.symbols(), 1.0)) for b in bounds]
+    entries = {q.symbol: q.at_one for q in analysis.bounds.quantities}
+    at_one = [b.log({s: entries.get(s, 1.0) for s in b.symbols()}) for b in bounds]
     free = {s for b in bounds for s in b.symbols() if b.log(dict.fromkeys(b.symbols(), 1.0) | {s: math.inf}) == math.inf}
     made = [(q, f" + {q.part.shift:g}" if q.part.shift else "") for q in analysis.bounds.quantities if q.symbol in free]
     names = list(dict.fromkeys(f"`{q.parameter}`{plus}" for q, plus in made))
