@@ -4,7 +4,8 @@ Why: over n keys a softmax of Gaussian logits of deviation s puts its weight on 
 that queries and keys get no gradient and attention stays as random as it began; with training the logits grow further and the loss jumps. A missing
 1/√d_h does it at ordinary weights (√d_h for entries of variance 1/fan_in), so do weights that start too large, or a stream without a norm on the
 way to queries and keys.
-Assumes: independent random weights at the recorded initialisation; the number is √(E u²) over weights, before any mask and behind any cap.
+Assumes: independent random weights at the recorded initialisation; the number is √(E u²) over weights, before any
+mask or bias of positions and behind any cap.
 Cannot tell: when the stream's moments at the start are unknown.
 Source: Vaswani et al. 2017, section 3.2.1; Derrida 1981; Zhai et al. 2023 (attention entropy collapse); docs/theory/covariance.md, section 4.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.advice import head_width, is_divided_by_root, qk_norm_code
+from screen.facts.advice import added_to_logits, head_width, is_divided_by_root, qk_norm_code
 from screen.facts.queries import are_logits_bounded, has_softmax
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
@@ -67,9 +68,12 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     first, last = sizes
     numbers = (("logit_rms_first_block", first), ("logit_rms_last_block", last))
     large = max(first, last)
+    beside = added_to_logits(facts, sublayer)
     if large <= FROZEN:
-        return Outcome("holds", f"{name}: its logits start with a root mean square of {large:.3g}.", site, "declared", THEOREM, numbers=numbers)
-    message = f"{name}: its logits start with a root mean square of {large:.3g}, where a few of {KEYS} keys hold the softmax from {FROZEN:.3g} on."
+        message = f"{name}: its logits start with a root mean square of {large:.3g}{beside}."
+        return Outcome("holds", message, site, "declared", THEOREM, numbers=numbers)
+    held = f"where a few of {KEYS} keys hold the softmax from {FROZEN:.3g} on"
+    message = f"{name}: its logits start with a root mean square of {large:.3g}{beside}, {held}."
     head = head_width(facts, sublayer)
     capped = sublayer.qk_norm == "none" and are_logits_bounded(facts, sublayer) is True  # norms before the cap leave logits as they are
     options = [] if is_divided_by_root(facts, stream, sublayer, head) else [f"logits divided by √d_h{f' = {math.sqrt(head):.3g}' if head else ''}"]

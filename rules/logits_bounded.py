@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from screen.calculi.bounds.boundedness import INPUTS
-from screen.facts.advice import ONE_KEY, condition_on_logits, logit_growth, qk_norm_code
+from screen.facts.advice import ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
 from screen.facts.claims.derive import weighing
 from screen.facts.queries import (
     are_logits_bounded, do_logits_stay, free_softmaxes, growth_of, has_softmax, reads_grown_state, starts_at_zero, unbounded_softmax,
@@ -165,7 +165,7 @@ def _in_words(facts: Facts, sublayer: Sublayer, name: str) -> str:
     if found is None:
         return f"{message}."
     start, basis, factor = found
-    size = f"{start:.3g} (root mean square, {basis}, in the block where they are largest)"
+    size = f"{start:.3g} (root mean square, {basis}, in the block where they are largest{added_to_logits(facts, sublayer)})"
     return f"{message}: they start at {size} and reach {ONE_KEY:.0f} when {by} have each grown about {factor:.2g} times."
 
 

@@ -9,7 +9,7 @@ from screen.facts.queries import MODEST, branches, claim_of, do_logits_stay, gai
 from screen.facts.record import Facts
 from screen.facts.self_division import cone
 from screen.graph import Graph
-from screen.structure.logits import FUSED, compared
+from screen.structure.logits import FUSED, added, compared
 from screen.structure.types import Stream, Sublayer, Unknown
 from screen.theorems.depth_scale import deepnorm
 
@@ -73,6 +73,14 @@ def _summed(graph: Graph, softmax: int) -> set[int]:
     if nodes[softmax].op in FUSED:
         return {(nodes[i].shape or (0,))[-1] for i in nodes[softmax].inputs[:1]}
     return {(nodes[nodes[product].inputs[-2]].shape or (0,))[-1] for product in compared(graph, softmax)[0]}
+
+
+def added_to_logits(facts: Facts, sublayer: Sublayer) -> str:
+    """Words for what stands beside queries and keys in the logits of an attention, which is no part of their size at the start; empty where nothing
+    is added to them."""
+    analysis = facts.analysis(sublayer)
+    softmaxes = [] if isinstance(analysis, Unknown) else [s.node for s in analysis.bounds.softmaxes if s.role == "attention"]
+    return ", before what is added to them (a mask, or a bias of positions)" if any(added(facts.graph, n) for n in softmaxes) else ""
 
 
 def qk_norm_code(facts: Facts, sublayer: Sublayer) -> str:
@@ -153,6 +161,6 @@ def _short(parameter: str) -> str:
 
 
 __all__ = [
-    "ONCE", "ONE_KEY", "deepnorm_code", "depth_scaled", "head_width", "is_divided_by_root", "last_map", "logit_growth", "norm_code", "qk_norm_code",
-    "steadier", "unnormed",
+    "ONCE", "ONE_KEY", "added_to_logits", "condition_on_logits", "deepnorm_code", "depth_scaled", "head_width", "is_divided_by_root", "last_map",
+    "logit_growth", "norm_code", "qk_norm_code", "steadier", "unnormed",
 ]  # fmt: skip

@@ -79,6 +79,25 @@ def compared(graph: Graph, softmax: int) -> tuple[list[int], list[int]]:
     return sorted(products), sorted(between)
 
 
+def added(graph: Graph, softmax: int) -> tuple[int, ...]:
+    """What is added to the products that the logits of a softmax are made of, in floats: masks, and biases of positions. One that chooses (`where`, a
+    mask in booleans) adds nothing."""
+    nodes, node = graph.nodes, graph.nodes[softmax]
+    if node.op in FUSED:
+        given = node.args[3] if len(node.args) > 3 else node.kwarg("attn_mask")
+        return (given.node,) if isinstance(given, Ref) and nodes[given.node].dtype != "bool" else ()
+    products, between = compared(graph, softmax)
+    made = {*products, *between}
+    beside = [i for n in between if nodes[n].op in ("add", "sub") for i in nodes[n].inputs if i not in made and not is_scalar(nodes[i])]
+    biased = [nodes[p].inputs[0] for p in products if nodes[p].op == "baddbmm"]
+    return (*beside, *biased)
+
+
+def is_scalar(node: Node) -> bool:
+    """One number for all entries."""
+    return all(n == 1 for n in node.shape or ())
+
+
 def uses_of(graph: Graph, start: int, states: Collection[int]) -> Uses:
     """What the values behind `start` serve as, up to the first logits, norm or activation of each path."""
     found = Uses()
@@ -104,4 +123,4 @@ def uses_of(graph: Graph, start: int, states: Collection[int]) -> Uses:
     return found
 
 
-__all__ = ["FUSED", "PRODUCTS", "SOFTMAX", "Uses", "compared", "feeds_softmax", "has_weight", "is_product", "uses_of"]
+__all__ = ["FUSED", "PRODUCTS", "SOFTMAX", "Uses", "added", "compared", "feeds_softmax", "has_weight", "is_product", "uses_of"]

@@ -75,7 +75,7 @@ class Recursion:
     last_weight_ratio: float | Unknown = NOT_COMPUTED
     """As `gradient_ratio`, of one weight alone, the one nearest to the output of a block's last branch: T3's, and what a probe measures."""
     logits: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    """Sublayer -> block -> √(E u²) of its attention logits, before any mask; of several attentions the largest."""
+    """Sublayer -> block -> √(E u²) of its attention logits, before any mask or bias of positions; of several the largest."""
     words: Start | Unknown = NOT_COMPUTED
     """The loss at the start of a model of words."""
     last_weight_without_logits: float | Unknown = NOT_COMPUTED

@@ -294,7 +294,8 @@ def _of_sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -
 
     bounds = _bounds(facts, sublayer)
     output = _tri(facts, claim("output_bounded"), output_bounded(facts, sublayer))
-    yield output if output.value is not True or isinstance(bounds, Unknown) else replace(output, high=_high(facts, bounds, bounds.bound, stream.width or 1))
+    high = None if output.value is not True or isinstance(bounds, Unknown) else _high(facts, bounds, bounds.bound, stream.width or 1)
+    yield output if high is None else replace(output, high=high)
     softmax = softmax_in(facts, sublayer)
     yield _tri(facts, claim("softmax"), softmax)
     if softmax is not False:

@@ -17,8 +17,8 @@ from screen.graph import Graph, Node
 from screen.structure.types import Norm, Unknown
 
 Read = Value | Logits | Places | Spectrum | Routed | Order | Weighted | Partial
-MASKED = "a mask on the logits is taken as causal"
-OPEN = "a mask on the logits that compares no positions is taken as open"
+MASKED = "a mask on the logits is taken as causal, and what a table of fixed numbers adds to them besides as zero"
+OPEN = "what is added to the logits and compares no positions is taken as a mask that is open, or as a bias of zero"
 COMPARISONS = frozenset({"le", "lt", "ge", "gt"})
 ORDERS = COMPARISONS | {"tril", "triu", "tril_indices", "triu_indices"}
 POSITIONS = frozenset({"arange", "cumsum", "buffer", "constant"})
