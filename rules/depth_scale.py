@@ -78,16 +78,21 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     mean = f"at most {count**-0.5:.3g}"
     if found := [v for k, v in numbers if k == "start" and isinstance(v, float) and v > LARGE]:
         remedy = f"divide the weights of the branch at the start, until their product is {c ** least:.3g} and not {found[0]:.3g}"
-        plain = f"{name}: its weights, multiplied, start at {found[0]:.3g}, above (c) at any depth: {count} branches that add up ask for {mean}."
+        what = f"{name}: {_what(sublayer)}, multiplied, start at {found[0]:.3g}, above (c) at any depth"
+        plain = f"{what}: {count} branches that add up ask for {mean}."
         return Outcome("violated", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, remedy=remedy, plain=plain)
     if any(k == "start" and isinstance(v, float) and v > count**-0.5 for k, v in numbers):
         if excused := _excused(facts, sublayer):
             message = f"{message} Nothing asks for them here: {excused}."
             return Outcome("not_applicable", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes)
         start = next(v for k, v in numbers if k == "start")
-        plain = f"{name}: its weights, multiplied, start at {start:.3g}, where {count} branches that add up ask for {mean}."
+        plain = f"{name}: {_what(sublayer)}, multiplied, start at {start:.3g}, where {count} branches that add up ask for {mean}."
         return Outcome("conditional", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, condition="small-gain", plain=plain)
     return Outcome("holds", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes)
+
+
+def _what(sublayer: Sublayer) -> str:
+    return "its weights" if sublayer.branch.kind == "none" else "its weights and the number before it"
 
 
 def _excused(facts: Facts, sublayer: Sublayer) -> str:
@@ -103,7 +108,7 @@ def _start(facts: Facts, sublayer: Sublayer, count: int) -> str:
     """The start that was recorded, beside what (b) and (c) ask of the smallest product: a sentence. Mixers that are no product of maps have none."""
     if sublayer.role not in PRODUCTS:
         return ""
-    product = start_product(facts, sublayer)
+    product = _product(facts, sublayer)
     if isinstance(product, Unknown):
         return f"How large it starts is not known: {product.reason}."
     start, mean, worst = math.sqrt(product), count**-0.5, 1 / count
@@ -112,5 +117,12 @@ def _start(facts: Facts, sublayer: Sublayer, count: int) -> str:
 
 
 def _start_number(facts: Facts, sublayer: Sublayer) -> tuple[tuple[str, Number], ...]:
-    product = start_product(facts, sublayer) if sublayer.role in PRODUCTS else Unknown("no product of maps")
+    product = _product(facts, sublayer) if sublayer.role in PRODUCTS else Unknown("no product of maps")
     return () if isinstance(product, Unknown) else (("start", math.sqrt(product)),)
+
+
+def _product(facts: Facts, sublayer: Sublayer) -> float | Unknown:
+    """Π g² over the shortest product, with the number that the branch is multiplied by where that is known."""
+    product, scale = start_product(facts, sublayer), sublayer.branch
+    factor = scale.value if scale.kind == "constant" else scale.init if scale.kind == "learned" else None
+    return product if isinstance(product, Unknown) or factor is None else factor**2 * product

@@ -128,7 +128,7 @@ def _grown(facts: Facts, stream: Stream, site: Site) -> Outcome:
     small = total <= GROWTH_LIMIT and largest < 0.9 * USUAL_GAIN
     if (small or (few and isinstance(grown, float))) and not (isinstance(grown, float) and grown > EXPLOSIVE):
         how = "the branches start small for this depth" if small else "only few of its branches start large"
-        why = f"{how}: their mean-square gains add up to {total:.3g}"
+        why = f"{how}: the mean-square gains of their maps add up to {total:.3g}"
         return Outcome("conditional", f"No norm stands on `{stream.name}`; {why}.", site, numbers=numbers, condition="initialisation")
     return Outcome(
         "violated",

@@ -103,7 +103,7 @@ def _unbounded(facts: Facts, stream: Stream, sublayer: Sublayer, name: str, site
     analysis = facts.analysis(sublayer)
     breaker = None if isinstance(analysis, Unknown) else analysis.bounds.breaker
     weight = free_weight(facts, sublayer)
-    by = f"`{weight}` scales it" if weight else f"`{breaker.module}` breaks it" if breaker else "a trainable map stands after the last norm"
+    by = f"`{weight}` scales it" if weight else f"{breaker.words} breaks it" if breaker else "a trainable map stands after the last norm"
     message = f"{name}: the branch's output is unbounded over its weights ({by}), so that the Hamiltonian is infinite unless training bounds them."
     degree = None if isinstance(analysis, Unknown) else analysis.degrees.orders.degree
     numbers = (("degree", degree),) if isinstance(degree, int) else ()

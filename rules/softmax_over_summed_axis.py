@@ -64,7 +64,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     for node in graph.nodes:
         site = Site(place=place_of(facts, node.index))
         if node.op in FUSED:
-            found.append(Outcome("holds", f"The attention at `{graph.scope(node.index).path}` is one call, whose softmax runs over keys.", site))
+            found.append(Outcome("holds", f"The attention at {place_of(facts, node.index).words} is one call, whose softmax runs over keys.", site))
             continue
         axis = _axis(node)
         if node.op not in SOFTMAX or axis is None or node.shape is None:
@@ -77,7 +77,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 
 def _judge(facts: Facts, softmax: Node, axis: int, site: Site) -> Outcome | None:
-    graph, here, name = facts.graph, softmax, f"`{facts.graph.scope(softmax.index).path}`"
+    graph, here, name = facts.graph, softmax, place_of(facts, softmax.index).words
     for _ in range(MOST):
         readers = [graph.nodes[u] for u in graph.users[here.index]]
         if any(CLASSES.get(r.op) is None and r.op != "alias" for r in readers):

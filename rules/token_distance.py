@@ -9,7 +9,9 @@ Source: Kan et al., theorem 6, with the sharp constant: docs/theory.md, uncertai
 
 from __future__ import annotations
 
-from screen.facts.queries import ROUNDING, branches, gain_of, grows_with_stream, growth_of, is_output_bounded, is_sum_normed, is_unit, normed_total
+from screen.facts.queries import (
+    ROUNDING, branches, gain_of, grows_with_stream, growth_of, is_input_bounded, is_output_bounded, is_sum_normed, is_unit, normed_total,
+)  # fmt: skip
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, or_not_applicable
 from screen.theorems.in_words import distance, generalising
 
@@ -82,4 +84,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if grown := next((s for s in bare if grows_with_stream(facts, s)), None):
         message = f"Nothing but its weights bounds how far `{stream.name}` carries two inputs apart: `{grown.name}` reads it without a norm."
         return Outcome("violated", message, at(stream, None, grown), theorem="‖x_N − x_N'‖ ≤ (1 + L)^N·‖x_0 − x_0'‖")
-    return Outcome("cannot_tell", f"Whether `{bare[0].name}` of `{stream.name}` is bounded is unknown.", at(stream, None, bare[0]))
+    if all(is_input_bounded(facts, s) is True for s in bare):
+        message = f"How far apart two inputs of `{stream.name}` end is not derived: how it grows at these weights is not known."
+        return Outcome("cannot_tell", message, at(stream, None, bare[0]))
+    message = f"Whether what `{bare[0].name}` adds to `{stream.name}` is bounded at these weights is unknown."
+    return Outcome("cannot_tell", message, at(stream, None, bare[0]))

@@ -1,0 +1,289 @@
+"""Sentences about designs that are rare, each against what is so by mathematics or by a measurement in float64."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import screen
+from screen.report.schema import FindingPart, Report
+
+WIDTH, TOKENS = 24, 8
+
+
+def net(act: nn.Module | None = None) -> nn.Sequential:
+    made = nn.Sequential(nn.Linear(WIDTH, 48, bias=False), act or nn.ReLU(), nn.Linear(48, WIDTH, bias=False))
+    for m in (made[0], made[2]):
+        nn.init.normal_(m.weight, std=m.in_features**-0.5)
+    return made
+
+
+class Attention(nn.Module):
+    """One head of 24; the query may be cut, what is read divided, the result mixed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        for m in (self.q, self.k, self.v, self.o):
+            nn.init.normal_(m.weight, std=WIDTH**-0.5)
+
+
+class CutKeys(Attention):
+    """Keys in (−3, 3) by a softsign, queries free."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.rms_norm(x, (WIDTH,))
+        k = 3 * F.softsign(self.k(h))
+        return x + self.o(torch.softmax(self.q(h) @ k.mT * WIDTH**-0.5, -1) @ self.v(h))  # type: ignore[no-any-return]
+
+
+class OverDeviation(Attention):
+    """What is read is divided by its deviation and keeps its mean: of degree 0, and large where all channels are nearly equal."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x / (x.var(-1, keepdim=True).sqrt() + 1e-4)
+        return x + self.o(torch.softmax(self.q(h) @ self.k(h).mT * WIDTH**-0.5, -1) @ self.v(h))  # type: ignore[no-any-return]
+
+
+class SteepCap(Attention):
+    """A cap that does not divide by itself: 25·tanh of logits that are divided by the root of the width."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.layer_norm(x, (WIDTH,))
+        s = 25 * torch.tanh(self.q(h) @ self.k(h).mT / math.sqrt(WIDTH))
+        return x + self.o(s.softmax(-1) @ self.v(h))  # type: ignore[no-any-return]
+
+
+class RawBesideNormed(nn.Module):
+    """A net of degree one of the stream itself beside a gated one of a norm: 1.2 a block both ways."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.raw, self.a, self.b, self.c = net(), nn.Linear(WIDTH, 48), nn.Linear(WIDTH, 48), nn.Linear(48, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.rms_norm(x, (WIDTH,))
+        return x + self.raw(x) + self.c(F.silu(self.a(h)) * self.b(h))  # type: ignore[no-any-return]
+
+
+class EveryThird(nn.Module):
+    """Two of three groups of tokens wait; the third passes a net, and all are put in order again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.net = nn.RMSNorm(WIDTH), net(nn.SiLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = x[:, : TOKENS // 2], x[:, TOKENS // 2 :]
+        return torch.stack((a + self.net(self.norm(a)), b), 1).flatten(1, 2)
+
+
+class HalfGate(nn.Module):
+    """The gate of a half holds the sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.net, self.gate = nn.RMSNorm(WIDTH), net(), nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("given", torch.ones(WIDTH))
+        nn.init.zeros_(self.gate.weight)
+        nn.init.constant_(self.gate.bias, 0.6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gate(self.given) * (x + self.net(self.norm(x)))  # type: ignore[no-any-return]
+
+
+class Filter(nn.Module):
+    """A filter for each channel as the one branch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.taps = nn.LayerNorm(WIDTH), nn.Conv1d(WIDTH, WIDTH, 3, padding=1, groups=WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.taps(self.norm(x).mT).mT  # type: ignore[no-any-return]
+
+
+class UnitRows(nn.Module):
+    """Weights whose rows have unit length, and no norm on the stream: one size whatever they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w, self.u = nn.Parameter(torch.randn(48, WIDTH)), nn.Parameter(torch.randn(WIDTH, 48))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 0.3 * F.linear(F.relu(F.linear(x, F.normalize(self.w, dim=1))), F.normalize(self.u, dim=1))
+
+
+class Step(nn.Module):
+    """Two slopes of Heun's method and one more, summed with weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.net = nn.RMSNorm(WIDTH), net(nn.Tanh())
+
+    def forward(self, x: Tensor) -> Tensor:
+        def f(y: Tensor) -> Tensor:
+            return self.net(self.norm(y))  # type: ignore[no-any-return]
+
+        one = f(x)
+        two = f(x + one / 3)
+        three = f(x + 2 * two / 3)
+        return x + (one + 3 * three + 0.5 * two) / 4
+
+
+class Writes(nn.Module):
+    """A memory that forgets, unlearns along a unit key and writes, token by token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.end, self.out = nn.RMSNorm(WIDTH), nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.maps, self.rate = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.maps(self.norm(x)).chunk(3, -1)
+        k, rate = F.normalize(k, dim=-1), torch.sigmoid(self.rate(self.norm(x)))
+        memory, read = x.new_zeros(x.shape[0], WIDTH, WIDTH), []
+        for t in range(TOKENS):
+            key = k[:, t].unsqueeze(-1)
+            memory = 0.97 * (memory - rate[:, t, None] * key @ (key.mT @ memory)) + rate[:, t, None] * key @ v[:, t].unsqueeze(-2)
+            read.append((q[:, t].unsqueeze(-2) @ memory).squeeze(-2))
+        return x + self.out(self.end(torch.stack(read, 1)))  # type: ignore[no-any-return]
+
+
+class Lanes(nn.Module):
+    """Three copies that matrices mix, which start as the identity; their mean is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nets = nn.ModuleList(nn.Sequential(nn.RMSNorm(WIDTH), net()) for _ in range(6))
+        self.mix = nn.ParameterList(nn.Parameter(torch.eye(3)) for _ in range(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        lanes = x.unsqueeze(-2).repeat(1, 1, 3, 1)
+        for one, mix in zip(self.nets, self.mix, strict=True):
+            lanes = torch.einsum("btnd,nm->btmd", lanes, mix) + one(lanes.mean(-2)).unsqueeze(-2)
+        return lanes.mean(-2)
+
+
+@cache
+def report_on(kind: type[nn.Module]) -> Report:
+    torch.manual_seed(0)
+    return screen.check(kind(), example_inputs=torch.zeros(2, TOKENS, WIDTH), depth=None if kind is Lanes else 24)
+
+
+def of(kind: type[nn.Module], code: str) -> FindingPart:
+    return next(f for f in report_on(kind).findings if f.code == code)
+
+
+def ratio(kind: type[nn.Module], depth: int = 24) -> float:
+    """First over last gradient in float64, all parameters of a block, geometric mean of three draws."""
+    logs = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        blocks = [kind().double() for _ in range(depth)]
+        x = torch.randn(2, TOKENS, WIDTH, dtype=torch.float64)
+        for block in blocks:
+            x = block(x)
+        (x * torch.randn_like(x)).sum().backward()
+        first, last = (math.sqrt(sum(float(p.grad.square().sum()) for p in b.parameters() if p.grad is not None)) for b in (blocks[0], blocks[-1]))
+        logs.append(math.log(first / last))
+    return math.exp(sum(logs) / 3)
+
+
+def test_what_one_map_alone_lifts_is_not_said_of_both() -> None:
+    torch.manual_seed(0)
+    block, x = CutKeys().double(), torch.randn(2, TOKENS, WIDTH, dtype=torch.float64)
+    h = F.rms_norm(x, (WIDTH,))
+    with torch.no_grad():
+        sizes = [float((block.q(h) @ (3 * F.softsign(s * block.k(h))).mT).abs().max()) for s in (1e2, 1e6)]
+    assert sizes[1] < 1.1 * sizes[0]
+    said = of(CutKeys, "L201")
+    assert "grow with `q.weight`, and nothing" in said.plain and "reach 50" not in said.plain
+
+
+def test_logits_of_a_quotient_are_not_said_to_grow_with_the_square_of_the_stream() -> None:
+    said = of(OverDeviation, "L201")
+    assert said.outcome == "conditional" and "is not shown to bound them" in said.message
+    assert "is not shown to bound them" in of(OverDeviation, "L202").message
+
+
+def test_a_division_that_stands_there_is_not_proposed() -> None:
+    said = of(SteepCap, "I202")
+    assert said.outcome == "violated" and said.remedy == "smaller initial Q and K, or a cap that divides by itself, `c * tanh(logits / c)`"
+
+
+def test_gradients_of_weights_are_not_said_to_grow_as_the_stream_does() -> None:
+    assert 0.3 < ratio(RawBesideNormed) < 3
+    said = of(RawBesideNormed, "D202")
+    assert said.outcome == "conditional" and "those of weights, first over last, are" in said.message
+
+
+def test_what_is_not_known_is_not_carried_on_more_than_once() -> None:
+    assert ratio(EveryThird) < 20
+    assert "more than once" not in of(EveryThird, "D202").message
+
+
+def test_gradients_that_branches_keep_up_are_not_said_to_vanish() -> None:
+    assert 0.05 < ratio(HalfGate) < 100
+    said = of(HalfGate, "D202")
+    assert "and gradients of weights are not: first over last is" in said.message
+
+
+def test_weights_that_there_are() -> None:
+    assert "has no matrix of weights" in of(Filter, "D202").message
+    assert "is of one size whatever its weights are and grows with the stream" in of(UnitRows, "R201").message
+
+
+@pytest.mark.parametrize("kind", (Step, Writes))
+def test_slopes_and_memories_are_no_streams_within(kind: type[nn.Module]) -> None:
+    report = report_on(kind)
+    assert [(s.role, s.depth) for s in report.streams] == [("stream", 24)]
+    assert all(f.outcome != "violated" for f in report.findings)
+
+
+def test_lanes_that_start_as_the_identity() -> None:
+    assert of(Lanes, "D101").remedy == "keep these matrices near what they start as"
+    assert of(Lanes, "G103").outcome == "conditional"
+
+
+class Tenth(nn.Module):
+    """A tenth of a raw net whose weights have a product of 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = net()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 0.1 * self.net(x)  # type: ignore[no-any-return]
+
+
+class Decay(nn.Module):
+    """A recurrence of sixteen steps in a branch: so many ops that not all copies of the block run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.maps, self.out = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        keep, new, gate = self.maps(self.norm(x)).chunk(3, -1)
+        state, read = torch.zeros_like(new[:, 0]), []
+        for t in range(x.shape[1]):
+            state = torch.tanh(torch.sigmoid(keep[:, t]) * state + (1 - torch.sigmoid(keep[:, t])) * new[:, t] * F.softplus(gate[:, t]) - 0.1 * state)
+            read.append(F.silu(gate[:, t]) * state + torch.sin(state))
+        return x + self.out(torch.stack(read, 1))  # type: ignore[no-any-return]
+
+
+def test_a_number_before_a_branch_counts_at_its_start() -> None:
+    """0.1 of a product of 1 is below 24^(-1/2)."""
+    assert of(Tenth, "D301").outcome == "holds" and of(Tenth, "D301").numbers["start"] == pytest.approx(0.1, abs=0.02)
+
+
+def test_copies_that_did_not_run_are_counted() -> None:
+    report = screen.check(Decay(), example_inputs=torch.zeros(2, 16, WIDTH), depth=24, spot_check=False)
+    assert len(report.coverage.stamped[0].ran) < 24
+    assert report.streams[0].depth == 24
