@@ -44,7 +44,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     found = [
         Outcome(
             "violated",
-            f"The norm at {norm.place.words} runs over tokens or samples (axes {', '.join(map(str, norm.axes))}) and bounds no token.",
+            f"The norm at {norm.place.words} runs over tokens or samples (axes {', '.join(map(str, norm.axes))}), not over features.",
             Site(place=norm.place),
             theorem="‖N(x)_t‖ of one token t has no bound where the statistic runs over t",
             remedy="take mean and deviation over the last axis",

@@ -5,6 +5,7 @@ Expressions are SymPy text with the names of `quantities` (spectral norms `W0`, 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Literal, TypeVar
 
 from screen.calculi.bounds.expr import Expr
@@ -139,19 +140,20 @@ def symbol_parts(facts: Facts, s: Sublayer) -> dict[str, str]:
     return found
 
 
-def initialisation_part(found: Recursion | Unknown) -> schema.Initialisation | None:
-    """The stream at its recorded initialisation."""
+def initialisation_part(found: Recursion | Unknown, refuted: Container[str] = ()) -> schema.Initialisation | None:
+    """The stream at its recorded initialisation, without the numbers that a measurement refutes."""
     if isinstance(found, Unknown):
         return None
+    told, apart = "gradient_ratio" not in refuted, "one_minus_cos" not in refuted
     return schema.Initialisation(
         depth=found.depth,
         rms_first=_digits(found.rms[0]) or 0.0,
         rms_last=_digits(found.rms[-1]) or 0.0,
         rms_exponent=_digits(known(found.rms_exponent)),
-        cosine=_digits(known(found.cosine)),
-        one_minus_cos=_digits(known(found.one_minus_cos)),
-        gradient_ratio=_digits(known(found.gradient_ratio)),
-        ratio_law=known(found.ratio_law),
+        cosine=_digits(known(found.cosine)) if apart else None,
+        one_minus_cos=_digits(known(found.one_minus_cos)) if apart else None,
+        gradient_ratio=_digits(known(found.gradient_ratio)) if told else None,
+        ratio_law=known(found.ratio_law) if told and "gradient_law" not in refuted else None,
         predicted_ratio=_digits(found.predicted_ratio) or 0.0,
         last_gradient_exponent=_digits(known(found.last_gradient_exponent)),
         deepnorm_number=_digits(known(found.deepnorm_number)),

@@ -42,6 +42,7 @@ def source_part(place: Place, root: str) -> schema.Source:
 def stream_part(facts: Facts, stream: Stream, root: str) -> schema.StreamPart:
     """One stream with all that was derived of its sublayers."""
     identity = stream.identity
+    refuted = {c.claim for c in facts.claims if c.stream == stream.name and c.is_refuted}
     return schema.StreamPart(
         name=stream.name,
         role=stream.role,
@@ -62,7 +63,7 @@ def stream_part(facts: Facts, stream: Stream, root: str) -> schema.StreamPart:
         ),
         long_skips=[source_part(skip.place, root) for skip in stream.long_skips],
         kinds=[_kind(facts, k, root) for k in stream.kinds],
-        initialisation=initialisation_part(facts.recursion(stream)),
+        initialisation=initialisation_part(facts.recursion(stream), refuted),
     )
 
 
