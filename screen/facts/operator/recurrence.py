@@ -23,6 +23,7 @@ from screen.facts.operator.layouts import is_permuted, is_whole
 from screen.facts.operator.polynomial import ONE, ZERO, Atom, Polynomial, Range, of_atom
 from screen.facts.operator.shares import is_mixture
 from screen.graph import Node
+from screen.structure.chains.identity_edges import Edge
 from screen.structure.reach import used
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Unknown
@@ -171,16 +172,30 @@ def _forks(reader: Reader) -> tuple[int, ...]:
 
 
 def _older(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
-    """The first value of the stream's own, before any branch leaves it, that something behind the first sum adds again; nothing where there is
-    none."""
-    chain, flow = reader.chain, reader.flow
+    """The first value of the stream's own, before any branch leaves it, that something behind the first sum adds again, or joins before the stream's
+    end; nothing where there is none. What is laid beside that end (features of two models) was not carried past the stream."""
+    chain = reader.chain
     first = chain.adds[0]
     for node in chain.nodes:
         if not forks or node >= forks[0]:
             return ()
-        if any(e.source == node and e.node > first for u in flow.graph.users[node] for e in reader.chains.into[u]):
+        if any(e.node > first and (e.kind != "join" or e.node <= chain.nodes[-1]) for e in _taken_up(reader, node, first)):
             return (node,)
     return ()
+
+
+def _taken_up(reader: Reader, node: int, first: int) -> list[Edge]:
+    """The identity edges out of a value; where a view of it is taken behind the first sum, those out of that view."""
+    found: list[Edge] = []
+    stack = [node]
+    while stack:
+        here = stack.pop()
+        for edge in (e for u in reader.flow.graph.users[here] for e in reader.chains.into[u] if e.source == here):
+            if edge.kind in ("same", "part") and edge.node > first:
+                stack.append(edge.node)
+            else:
+                found.append(edge)
+    return found
 
 
 def _begin(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:

@@ -126,7 +126,7 @@ class Mixer:
         depth: dict[int, int] = {}
         for index in self.branch.region:
             node = flow.graph.nodes[index]
-            if node.op == "add":
+            if node.op == "add" and sum(flow.data[i] for i in node.inputs) > 1:  # a trained shift behind a trained scale carries nothing on
                 products = [i for i in node.inputs if flow.graph.nodes[strip(flow, i)].op == "mul"]
                 depth[index] = max((depth.get(i, 0) + 1 for i in products), default=0)
             else:

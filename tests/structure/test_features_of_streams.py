@@ -1,0 +1,96 @@
+"""Which axis of a stream holds its features, what a branch of convolutions is, and where a stream begins whose input is laid beside its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from screen.capture.trace.tracer import trace
+from screen.facts import derive
+from screen.structure.types import Stream
+
+D = 24
+
+
+def stream_of(model: nn.Module, *shape: int) -> Stream:
+    [found] = derive(trace(model, (torch.empty(shape, device="meta"),), {})).streams
+    return found
+
+
+class Scaled(nn.Module):
+    """y = a x + b, a and b trained, behind an activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.a * torch.relu(x) + self.b
+
+
+class Gathered(nn.Module):
+    """Images: the outputs of ten convolutions, one behind the other, are put together by a last one and added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Sequential(nn.Conv2d(D, D, 3, padding=1, bias=False), nn.BatchNorm2d(D), Scaled()) for _ in range(10))
+        self.last = nn.Conv2d(11 * D, D, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = [x]
+        for part in self.parts:
+            kept.append(part(kept[-1]))
+        return x + self.last(torch.cat(kept, 1))
+
+
+class Signal(nn.Module):
+    """[samples, channels, time]: channels are moved last for the norm alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.mix = nn.LayerNorm(D), nn.Conv1d(D, D, 7, padding=3, groups=D)
+        self.ffn = nn.Sequential(nn.Linear(D, 2 * D), nn.GELU(), nn.Linear(2 * D, D))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.mix(self.norm(x.mT).mT)
+        return x + self.ffn(self.norm(x.mT)).mT
+
+
+class Beside(nn.Module):
+    """A norm of the embedding, blocks, and the embedding itself laid beside what comes out: for a head that reads both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.first, self.head = nn.Conv2d(3, D, 16, 16), nn.LayerNorm(D), nn.Linear(2 * D, 10)
+        self.norms, self.ffns = nn.ModuleList(nn.LayerNorm(D) for _ in range(4)), nn.ModuleList(
+            nn.Sequential(nn.Linear(D, 2 * D), nn.GELU(), nn.Linear(2 * D, D)) for _ in range(4)
+        )
+
+    def forward(self, image: Tensor) -> Tensor:
+        patches = self.embed(image)
+        x = self.first(patches.flatten(2).mT)
+        for norm, ffn in zip(self.norms, self.ffns, strict=True):
+            x = x + ffn(norm(x))
+        return self.head(torch.cat([x, patches.flatten(2).mT], -1))
+
+
+def stacked(block: Any, count: int, *before: nn.Module) -> nn.Module:
+    return nn.Sequential(*before, *(block() for _ in range(count)))
+
+
+def test_channels_in_the_second_axis_are_the_width() -> None:
+    assert stream_of(stacked(Gathered, 3, nn.Conv2d(3, D, 4, 4)), 2, 3, 56, 56).width == D
+    assert stream_of(stacked(Signal, 3, nn.Conv1d(1, D, 7, padding=3)), 2, 1, 320).width == D
+
+
+def test_trained_scales_and_shifts_in_a_row_are_no_recurrence() -> None:
+    found = stream_of(stacked(Gathered, 3, nn.Conv2d(3, D, 4, 4)), 2, 3, 56, 56)
+    assert {s.role for k in found.kinds for s in k.sublayers} == {"conv"}
+
+
+def test_what_is_laid_beside_the_end_of_a_stream_is_not_carried_past_its_norm() -> None:
+    found = stream_of(Beside(), 2, 3, 64, 64)
+    assert found.depth == 4 and found.embed_norm is True
+    assert found.identity.exists is True and found.identity.gain == "1"
