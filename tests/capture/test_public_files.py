@@ -450,3 +450,25 @@ def test_literals_of_a_file_of_settings_in_python(tmp_path: Path) -> None:
     path.write_text("def (")
     with pytest.raises(ScreenError, match="line 1 is no Python"):
         composed(path, "it")
+
+
+def test_a_table_of_numbers_of_axes_says_how_many_there_are(write: Any) -> None:
+    source = """
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ways = {3: (0, 2, 1)}
+
+        def forward(self, x):
+            return x.permute(*self.ways[x.ndim])
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.turn, self.out = nn.Embedding(50, 24), Turned(), nn.Conv1d(7, 24, 1)
+
+        def forward(self, ids, seen):
+            return self.table(ids) + self.out(self.turn(seen)).transpose(1, 2)
+    """
+    (b,) = built(write(source))
+    assert runs(b) == "" and [v.dim() for v in b.kwargs.values()] == [2, 3]

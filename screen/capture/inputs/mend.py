@@ -376,6 +376,9 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
     if isinstance(said, ast.Raise):
         said = condition(frame.f_code.co_filename, line) or said
     yield from _divisible(found, values, said, {**frame.f_globals, **frame.f_locals})
+    if isinstance(result.error, KeyError):
+        yield from _known_axes(found, values, said, frame, look)
+        return
     text = str(result.error)
     if any(word in text for word in _NUMBER):
         asked = [frame.f_locals.get(n.id) for n in ast.walk(said) if isinstance(n, ast.Name)]
@@ -400,6 +403,19 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
             for name in _sources(found, values, value):
                 count = wanted if wanted is not None else values[name].dim() + 1
                 yield from ((name, v) for v in _axes(values[name], count, look))
+
+
+def _known_axes(found: Failed, values: Values, said: ast.stmt, frame: FrameType, look: Lookup) -> Iterator[tuple[str, Any]]:
+    """Numbers of axes that a table knows, `self.recipes[x.ndim]`, as einops' layers keep them."""
+    for node in ast.walk(said):
+        if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Attribute) or node.slice.attr != "ndim":
+            continue
+        table, tensor = (_evaluated(part, {**frame.f_globals, **frame.f_locals}) for part in (node.value, node.slice.value))
+        if not isinstance(table, dict) or not isinstance(tensor, Tensor):
+            continue
+        for count in sorted(key for key in table if type(key) is int):
+            for name in _sources(found, values, tensor):
+                yield from ((name, v) for v in _axes(values[name], values[name].dim() + count - tensor.dim(), look))
 
 
 _NUMBER = ("Boolean value of Tensor with more than one value", "only integer tensors of a single element")
@@ -463,7 +479,7 @@ def _divisible(found: Failed, values: Values, said: ast.stmt, names: dict[str, A
 
 
 def _evaluated(node: ast.expr, names: dict[str, Any]) -> Any:
-    """The number that an expression of names, attributes and sizes stands for in the frame that failed; None where it calls anything else."""
+    """The value that an expression of names, attributes and sizes stands for in the frame that failed; None where it calls anything else."""
     called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
     if not all((isinstance(f, ast.Name) and f.id == "len") or (isinstance(f, ast.Attribute) and f.attr == "size") for f in called):
         return None
