@@ -472,3 +472,19 @@ def test_a_table_of_numbers_of_axes_says_how_many_there_are(write: Any) -> None:
     """
     (b,) = built(write(source))
     assert runs(b) == "" and [v.dim() for v in b.kwargs.values()] == [2, 3]
+
+
+def test_what_is_not_judged_beside_others_is_named_with_the_file_that_it_needs(write: Any, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("a project")
+    (tmp_path / "base.json").write_text('{"width": 40, "steps": 4}')
+    source = """
+    class Judge(Base):
+        pass
+
+    class Maker(Base):
+        def __init__(self, h):
+            super().__init__(h.width, h.steps)
+    """
+    (b,) = built(write(source))
+    assert b.info.model_class == "Judge"
+    assert "a file of the project has what one of these needs: `screen check model.py::Maker --config base.json`" in b.info.notes

@@ -201,6 +201,9 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
         if not any(True for _ in made[0][1][0].parameters()):
             raise error
         refused = [f"not judged: {why_not(next(iter(failed)), error)}", f"`{made[0][0]}` is the largest of what it contains"]
+    left = {name: entry for name, entry in entries.items() if name not in dict(made)}
+    if left and refused and spec.path is not None and OPTIONAL not in settings and (command := _filed(spec, left, given, module, reading)):
+        refused = [*refused, f"a file of the project has what one of these needs: `{command}`"]
     bare = [name for name, (model, *_) in made if not any(True for _ in model.parameters())]
     if 0 < len(bare) < len(made):  # a loss, a schedule
         made = [one for one in made if one[0] not in bare]

@@ -63,9 +63,9 @@ def later(error: Needs) -> Iterator[None]:
 def explained(name: str, error: NameError, reading: Reading) -> Exception:
     """A name that is missing because the statement that makes it did not run is an error of its own."""
     why = replaced(error, reading)
-    if not why and (package := _optional(error)):
-        found = f"it reads `{error.name}`, which its file imports from `{package}` where that is there, and it is not"
-        advice = f"Install `{package}`, or choose what does without it by `--set`"
+    if not why and (optional := _optional(error)):
+        found = f"it reads `{error.name}`, which its file imports from `{optional}` where that is there, and it is not"
+        advice = f"Install `{optional}`, or choose what does without it by `--set`"
         return LoadError(f"`{name}` must build from what stands in its file", found, advice)
     if not why:
         return error
@@ -84,7 +84,7 @@ def _optional(error: NameError) -> str:
         return ""
     for node in [n for t in ast.walk(tree) if isinstance(t, ast.Try) for n in ast.walk(t)]:
         made = {a.asname or a.name: a.name for a in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else {}
-        module = (node.module or "") if isinstance(node, ast.ImportFrom) and not node.level else made.get(error.name, "")
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) and not node.level else made.get(error.name or "", "")
         root = module.partition(".")[0]
         if error.name in made and root and not _is_there(root):
             return root

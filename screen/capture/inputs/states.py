@@ -54,7 +54,12 @@ def states(model: nn.Module, name: str, given: Mapping[str, Any]) -> Iterator[An
         except Exception:  # a method for something else
             continue
         found: list[Tensor] = []
-        mapped(made, lambda _, tensor, found=found: found.append(tensor) or tensor)
+
+        def keep(_: str, tensor: Tensor, found: list[Tensor] = found) -> Tensor:
+            found.append(tensor)
+            return tensor
+
+        mapped(made, keep)
         if found and (kind is None or isinstance(made, kind)):
             yield made
 
@@ -96,12 +101,12 @@ def _read(note: Any, model: nn.Module) -> Any:
 
 def _makes_of_a_size(method: Any) -> bool:
     """Does a method take a size alone and return something, with nothing else done to its object?"""
-    own, *rest = list(inspect.signature(method).parameters.values()) or [None]
-    needed = [p for p in rest if p is not None and p.default is p.empty]
-    if own is None or len(needed) != 1 or not _is_size(needed[0]):
+    taken = list(inspect.signature(method).parameters.values())
+    needed = [p for p in taken[1:] if p.default is p.empty]
+    if len(needed) != 1 or not _is_size(needed[0]):
         return False
     nodes = list(ast.walk(tree_of(method) or ast.Module([], [])))
-    stored = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and ast.unparse(n.value) == own.name]
+    stored = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and ast.unparse(n.value) == taken[0].name]
     return not stored and any(isinstance(n, ast.Return) and n.value is not None for n in nodes)
 
 
