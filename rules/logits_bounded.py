@@ -85,7 +85,7 @@ def _outside(facts: Facts) -> Outcome | None:
         return Outcome("cannot_tell", f"Whether values are weighed by a softmax is unknown: {anywhere.reason}.", blame(facts, at(), anywhere.nodes))
     flow = facts.readers[0].flow if facts.readers else Flow(facts.graph)
     found = softmaxes_of(flow, range(len(facts.graph.nodes)))
-    if anywhere is True and not all(flow.trained[s.node if s.logits is None else s.logits] for s in found):
+    if anywhere is True and not (found and all(flow.trained[s.node if s.logits is None else s.logits] for s in found)):
         message = "A softmax outside of the residual branches weighs values, and nothing that was derived bounds its logits."
         return Outcome("conditional", message, condition="bounded-logits")
     return None

@@ -79,9 +79,36 @@ def compared(graph: Graph, softmax: int) -> tuple[list[int], list[int]]:
     return sorted(products), sorted(between)
 
 
+HIDDEN = -1e4
+"""What hides a key, and anything below."""
+_ZEROS = ("zeros", "zeros_like", "new_zeros")
+
+
 def added(graph: Graph, softmax: int) -> tuple[int, ...]:
-    """What is added to the products that the logits of a softmax are made of, in floats: masks, and biases of positions. One that chooses (`where`, a
-    mask in booleans) adds nothing."""
+    """What is added to the products that the logits of a softmax are made of and may be more than a mask: biases of positions, stored tables. A mask
+    that chooses (`where`, booleans) adds nothing, and one that is made of numbers to hide by hides."""
+    return tuple(i for i in _beside(graph, softmax) if not hides(graph, i))
+
+
+def hides(graph: Graph, index: int) -> bool:
+    """Whether a value is made as a mask: of zeros, and of numbers that hide a key."""
+    node = graph.nodes[index]
+    numbers = [float(a) for a in node.args if isinstance(a, int | float) and not isinstance(a, bool)]
+    low = any(n <= HIDDEN for n in numbers)
+    match node.op:
+        case "triu" | "tril":
+            source = graph.nodes[node.inputs[0]]
+            return source.op in ("full", "full_like", "new_full") and any(isinstance(a, float) and a <= HIDDEN for a in source.args)
+        case "masked_fill":
+            return low and (graph.nodes[node.inputs[0]].op in _ZEROS or hides(graph, node.inputs[0]))
+        case "where":
+            return low and all(n in (0.0, -0.0) or n <= HIDDEN for n in numbers) and len(numbers) == 2
+        case "mul":
+            return low
+    return CLASSES.get(node.op) in ("view", "part") and bool(node.inputs) and hides(graph, node.inputs[0])
+
+
+def _beside(graph: Graph, softmax: int) -> tuple[int, ...]:
     nodes, node = graph.nodes, graph.nodes[softmax]
     if node.op in FUSED:
         given = node.args[3] if len(node.args) > 3 else node.kwarg("attn_mask")

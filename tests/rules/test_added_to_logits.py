@@ -39,6 +39,8 @@ class Block(nn.Module):
             u = u + self.distances()
         if self.how == "learned":
             u = u + self.table[:, i[:, None] - i + PLACES - 1]
+        if self.how == "hidden by a sum":
+            u = u + torch.full((PLACES, PLACES), float("-inf"), device=x.device).triu(1)
         if self.how == "hidden":
             u = u.masked_fill(i[:, None] < i, float("-inf"))
         return u, q, v
@@ -58,11 +60,11 @@ class Fused(Block):
         return y
 
 
-@pytest.mark.parametrize("how", ["stored", "made", "learned", "fused", "hidden", "plain"])
+@pytest.mark.parametrize("how", ["stored", "made", "learned", "fused", "hidden", "hidden by a sum", "plain"])
 def test_what_is_added_is_named(how: str) -> None:
     make = (lambda: Fused("")) if how == "fused" else (lambda: Block(how))
     report = screen.check(nn.Sequential(make(), make()), example_inputs=torch.randn(2, PLACES, WIDTH))
-    beside = how not in ("hidden", "plain")
+    beside = how not in ("hidden", "hidden by a sum", "plain")
     for code in ("I202", "L201"):
         [message] = [f.plain or f.message for f in report.findings if f.code == code]
         assert ("before what is added to them" in message) is beside, message
