@@ -92,7 +92,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
 
 
 def _what(sublayer: Sublayer) -> str:
-    return "its weights" if sublayer.branch.kind == "none" else "its weights and the number before it"
+    return "its weights and the number before it" if sublayer.branch.kind == "constant" else "its weights"
 
 
 def _excused(facts: Facts, sublayer: Sublayer) -> str:
@@ -122,7 +122,7 @@ def _start_number(facts: Facts, sublayer: Sublayer) -> tuple[tuple[str, Number],
 
 
 def _product(facts: Facts, sublayer: Sublayer) -> float | Unknown:
-    """Π g² over the shortest product, with the number that the branch is multiplied by where that is known."""
+    """Π g² over the shortest product, with the constant that the branch is multiplied by; a learned one may become anything."""
     product, scale = start_product(facts, sublayer), sublayer.branch
-    factor = scale.value if scale.kind == "constant" else scale.init if scale.kind == "learned" else None
-    return product if isinstance(product, Unknown) or factor is None else factor**2 * product
+    constant = scale.kind == "constant" and scale.value is not None
+    return product if isinstance(product, Unknown) or not constant else (scale.value or 0.0) ** 2 * product

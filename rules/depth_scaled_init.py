@@ -95,7 +95,7 @@ DIVIDED_OUT = "before an output norm, which divides it out"
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer with weights."""
     sites = [s for s in each_sublayer(facts) if s[2].m.path]
-    return or_not_applicable([_judge(facts, *site) for site in sites], "no branch holds a weight.")
+    return or_not_applicable([_judge(facts, *site) for site in sites], "no branch holds a matrix of weights.")
 
 
 def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:

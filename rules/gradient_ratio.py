@@ -329,8 +329,9 @@ def _raw(facts: Facts, stream: Stream, raw: list[tuple[int, Sublayer]]) -> Outco
     sub = raw[0][1]
     held = [s for _, s in raw if is_input_bounded(facts, s) is not True]
     if not held and isinstance(ratio, float) and (isinstance(law, str) or _is_polynomial(facts, stream)):
+        carried = "what is carried on, as measured," if isinstance(stream.identity.exists, Unknown) else "its identity path"
         message = (
-            f"`{stream.name}`: what `{sub.name}` adds is bounded however large it gets, and its identity path has gain 1; at the start first over "
+            f"`{stream.name}`: what `{sub.name}` adds is bounded however large it gets, and {carried} has gain 1; at the start first over "
             f"last gradient is {ratio:.3g} over {facts.depth(stream)} blocks, not exponential in depth, by no power that is derived."
         )
         return _of_one_draw(facts, stream, ratio, Outcome("holds", message, at(stream), "declared", THEOREM, numbers=numbers))

@@ -212,8 +212,8 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
 
 
 def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
-    """The parts of parameters that lift the bound of an attention's logits, where others of their weights do not: a cap or a bounded function stands
-    behind these. Nothing where all do, or none by itself."""
+    """The matrices that lift the bound of an attention's logits, where others do not: a cap or a bounded function stands behind these. Nothing where
+    all do, or none by itself."""
     analysis = facts.analysis(sublayer)
     if isinstance(analysis, Unknown):
         return ()
@@ -221,7 +221,7 @@ def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
     free = [s.logits for s in bounds.softmaxes if s.role == "attention" and s.bounded is not True and not isinstance(s.logits, Unknown)]
     parts: dict[str, set[str]] = {}
     for q in bounds.quantities:
-        if q.symbol in bounds.free:
+        if q.symbol in bounds.free and sum(size > 1 for size in q.part.sizes) > 1:
             parts.setdefault(f"{q.parameter}{q.slices}", set()).add(q.symbol)
     lifted, held = dict[str, None](), False
     for bound in free:
