@@ -66,6 +66,32 @@ def test_guesses_about_one_value_agree(read: Callable[[Tensor], Tensor]) -> None
     assert graph.nodes[graph.outputs[0]].shape == (2, 16, 24)
 
 
+def chosen(x: Tensor) -> Tensor:
+    """Every expert is given what chose it."""
+    flat = x.reshape(-1, x.shape[-1])
+    made = torch.zeros_like(flat)
+    best = flat[:, :3].argmax(-1)
+    for expert in range(3):
+        mine = torch.where(best == expert)[0]
+        made = made.index_add(0, mine, flat[mine] * (expert + 1))
+    return made.reshape(x.shape)
+
+
+def counted(x: Tensor) -> Tensor:
+    """Every expert is given as many tokens as chose it."""
+    flat = x.reshape(-1, x.shape[-1])
+    best = flat[:, :3].argmax(-1)
+    counts = torch.bincount(best, minlength=3).tolist()
+    return torch.cat([part * 2 for part in flat[best.argsort()].split(counts)]).reshape(x.shape)
+
+
+@pytest.mark.parametrize("read", [chosen, counted])
+def test_experts_that_a_number_chooses_are_given_tokens(read: Callable[[Tensor], Tensor]) -> None:
+    graph = trace(Reads(read), (torch.empty(2, 16, 24, device="meta"),), {})
+    assert graph.failure is None and graph.nodes[graph.outputs[0]].shape == (2, 16, 24)
+    assert all(0 not in n.shape for n in graph.nodes if n.op == "mul" and n.shape)
+
+
 def test_what_is_written_into_is_taken_for_nothing_in_particular() -> None:
     def read(x: Tensor) -> Tensor:
         kept = (x[..., 0] > 0) & False

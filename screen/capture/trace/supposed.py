@@ -1,7 +1,8 @@
 """What integers and truth values are that nobody knows, where several reads have to agree on them.
 
-An unknown number is taken as 1 and an unknown comparison as true, each where it is made from floats; what is computed of those follows from them. So
-`x[mask]` keeps all entries and `x[~mask]` none, `cat(mask, ~mask)` keeps half, and a sum of n unknown durations is n wherever it is read.
+An unknown number is taken as 1 and an unknown comparison as true; what is put together, counted and turned round of those follows from them. So
+`x[mask]` keeps all entries and `x[~mask]` none, `cat(mask, ~mask)` keeps half, and a sum of n unknown durations is n wherever it is read. Which of
+several things a number chooses does not follow from it: of experts that tokens are handed to by `chosen == n`, each is given all of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from screen import ops
 from screen.capture.trace.recorder import tensors
 from screen.capture.trace.source_lines import no_modes
 
@@ -21,8 +23,11 @@ DEPTH = 64
 """Calls that are followed back from a read; what lies behind is taken as 1, or true."""
 LARGEST = 1 << 16
 """Entries of a tensor that is worked out."""
-MAKES_NO_TWIN = ("empty", "rand", "bernoulli", "multinomial", "normal", "uniform", "new_empty")
-"""Calls whose entries come from nowhere."""
+FOLLOWS = {"logical_not", "logical_and", "logical_or", "logical_xor", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "sum", "cumsum",
+           "add", "sub", "mul", "max", "min", "amax", "amin", "maximum", "minimum", "clamp"}  # fmt: skip
+"""Calls that count, compare in size, or turn round, beside those that move entries."""
+CHOOSES = {"gather", "index_select", "take_along_dim", "take", "repeat_interleave"}
+"""Calls that move entries to places, or as often, as other entries say."""
 
 Value = Callable[[Tensor], Tensor | None]
 """The value of a tensor where it is known."""
@@ -73,7 +78,7 @@ class Supposed:
         """From the call that made it, where that read neither floats without a value nor chance."""
         ones = torch.ones(tensor.shape, dtype=tensor.dtype, device="cpu")
         made = self.calls.get(id(tensor))
-        if made is None or not depth or _memory(tensor) in self.written or made.func.__name__.startswith(MAKES_NO_TWIN):
+        if made is None or not depth or _memory(tensor) in self.written or not _follows(made):
             return ones
         sources = list(tensors((made.args, made.kwargs)))
         if any(s.dtype.is_floating_point and known(s) is None for s in sources):
@@ -89,6 +94,14 @@ class Supposed:
         except Exception:  # what cannot be computed is taken as it is where nothing is known
             return ones
         return found[made.place] if found[made.place].shape == tensor.shape else ones
+
+
+def _follows(made: _Made) -> bool:
+    """Whether what a call gives is told by what its operands are taken for."""
+    op, _ = ops.canonical(made.func.__name__.split(".")[0])
+    if op == "index":
+        return all(place.dtype == torch.bool for place in tensors(made.args[1]))
+    return op in FOLLOWS or (op not in CHOOSES and ops.CLASSES.get(op) in ("view", "part", "join"))
 
 
 def _memory(tensor: Tensor) -> int:
