@@ -86,11 +86,12 @@ def _feature_axis(reader: Reader) -> int:
     images = len(shape) >= 3 and bool(sources) and all(n.op.startswith(("conv", "avg_pool", "max_pool", "adaptive_")) for n in sources)
     turned = any((nodes[i].shape or ())[1:2] != shape[1:2] for n in sources for i in n.inputs[:1])  # tokens by features, transposed for it
     normed = {n.size for _, b in reader.branches for n in b.input_norms if len(n.axes) == 1}  # a norm over channels, which were moved last for it
-    over_channels = len(shape) >= 3 and shape[1] in normed and shape[-1] not in normed
+    whole = len(shape) >= 4 or all(len(nodes[n.source].shape or ()) == len(shape) for _, b in reader.branches for n in b.input_norms)  # no groups
+    over_channels = len(shape) >= 3 and whole and shape[1] in normed and shape[-1] not in normed
     if (images and not turned) or over_channels:
         return 1
     layout = reader.chains.edges.norms.features.layouts[reader.chain.nodes[-1]]
-    held = [a for a in range(-len(shape), 0) if layout.any(a)] if layout is not None and layout.sure else []
+    held = [a for a in range(-len(shape), 0) if layout.any(a)] if layout is not None and layout.sure and len(shape) >= 4 else []
     return held[0] if len(held) == 1 else -1
 
 
