@@ -219,10 +219,10 @@ def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
         return ()
     bounds = analysis.bounds
     free = [s.logits for s in bounds.softmaxes if s.role == "attention" and s.bounded is not True and not isinstance(s.logits, Unknown)]
-    parts: dict[str, set[str]] = {}
+    parts: dict[str, set[str]] = {f"{q.parameter}{q.slices}": set() for q in bounds.quantities if sum(size > 1 for size in q.part.sizes) > 1}
     for q in bounds.quantities:
-        if q.symbol in bounds.free and sum(size > 1 for size in q.part.sizes) > 1:
-            parts.setdefault(f"{q.parameter}{q.slices}", set()).add(q.symbol)
+        if q.symbol in bounds.free and f"{q.parameter}{q.slices}" in parts:
+            parts[f"{q.parameter}{q.slices}"].add(q.symbol)  # all its norms: a bound may take the smallest of them
     lifted, held = dict[str, None](), False
     for bound in free:
         for name, symbols in parts.items():
