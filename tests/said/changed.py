@@ -68,7 +68,7 @@ OF_RECURSION: dict[str, tuple[Any, ...]] = {
     "ratio_law": ("exponential", WHY),
     "ratio_exponent": (0.0, 0.2, WHY),
     "deepnorm_number": (0.5, 50.0, WHY),
-    "logit_rms": ({"attention": (30.0, 60.0)}, {"attention": (0.01, 0.02)}),
+    "logits": ({"attention": {0: 30.0, 5: 60.0}}, {"attention": {0: 0.01, 5: 0.02}}),
     "rms": ((1.0, math.inf), (0.0, 0.0), (1e-3, 30.0)),
 }
 OF_FACTS: dict[str, tuple[Any, ...]] = {

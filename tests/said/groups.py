@@ -52,7 +52,7 @@ OF_RECURSION: dict[str, tuple[Any, ...]] = {
     "words": (Start(10.0, 50_000, 0.5, None), Start(400.0, 50_000, 90.0, 60.0)), "depth": (1, 96),
     "first_update": (FirstUpdate(10.0, {"attention": 1.0}), FirstUpdate(1e5, {"attention": 0.2, "ffn": 0.8}), WHY),
     "gradient_ratio": (1.0, 80.0, 1e-3), "ratio_exponent": (1.5, -1.0), "rms": ((1.0, 1.0), (1.0, 12.0), (50.0, 50.0)), "one_minus_cos": (0.3, 1e-3),
-    "logit_rms": ({"attention": (3.0, 3.0)}, {"attention": (WHY, WHY)}),
+    "logits": ({"attention": {0: 3.0}}, {"attention": {0: WHY}}),
 }  # fmt: skip
 OF_BOUNDS: dict[str, tuple[Any, ...]] = {
     "logits_bounded": (True, False, None, WHY), "lipschitz": (sym("W"), WHY), "lipschitz_local": (sym("B"),), "magnitude": (sym("B"), sym("W")),
