@@ -1,4 +1,5 @@
-"""Ops that have no kernel on meta: their result's shape is found by running them once on small CPU tensors.
+"""Ops that have no kernel on meta: their result's shape is found by running them once on small CPU tensors; and fused
+attention, whose result is laid out otherwise there.
 
 Only for "no kernel", never for a shape error: that one is the user's.
 """
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 
 LARGEST = 1 << 26
@@ -41,6 +43,17 @@ def run(func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
             return tree_map(lambda v: v.to("meta") if isinstance(v, Tensor) else v, result)
     except Exception:
         raise error from None
+
+
+def laid_out(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
+    """The result of fused attention with the strides that its kernels give it, those of the query: on meta it is contiguous, and a `view` of it
+    (`.transpose(1, 2).view(b, n, d)`) is refused that runs."""
+    query = args[0] if args else kwargs.get("query")
+    if func is not F.scaled_dot_product_attention or not isinstance(result, Tensor) or result.device.type != "meta" or result.shape != query.shape:
+        return result
+    with torch.utils._python_dispatch._disable_current_modes(), torch._C.DisableTorchFunction():
+        laid = torch.empty_like(query, dtype=result.dtype)
+        return result if laid.stride() == result.stride() else laid.requires_grad_(result.requires_grad)
 
 
 def _leaves(value: Any) -> list[Tensor]:

@@ -101,6 +101,7 @@ class Session:
             self.frames.pop()
             if sys.exc_info()[0] is not None:
                 self._flush(frame)
+        result = meta_fallback.laid_out(func, args, kwargs, result)
         self.oracle.literal(func, args, kwargs, result)
         self._settle(func, name, args, kwargs, result, frame)
         return result
