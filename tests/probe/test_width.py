@@ -70,8 +70,8 @@ def test_heads_stay_whole(width: int) -> None:
 
 def test_a_program_that_becomes_another_names_the_field() -> None:
     """With one head a transpose needs no copy: the ops differ, and they would not if the heads were left as they are."""
-    with pytest.raises(UsageError, match=r"same program with hidden size 8.*`num_attention_heads` could not be set to 1"):
-        changed("llama", 8, **{**GQA, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4})
+    with pytest.raises(UsageError, match=r"same program with hidden size 16.*`num_attention_heads` could not be set to 1"):
+        changed("gpt_neox", 16, hidden_size=64, intermediate_size=64, num_attention_heads=4, num_hidden_layers=1)
 
 
 def test_only_a_config_has_a_width(capsys: pytest.CaptureFixture[str]) -> None:
