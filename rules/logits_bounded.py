@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from screen.calculi.bounds.boundedness import INPUTS
+from screen.calculi.bounds.expr import Expr
 from screen.facts.advice import ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
 from screen.facts.claims.derive import weighing
 from screen.facts.queries import (
@@ -211,6 +212,11 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     return " and ".join(gains) if gains and len(gains) == len(names) else "W_Q and W_K"
 
 
+def _unbounded_logits(facts: Facts, sublayer: Sublayer) -> list[Expr]:
+    """The bounds of an attention's logits that some weight lifts."""
+    return [s.logits for s in free_softmaxes(facts, sublayer) if s.role == "attention" and isinstance(s.logits, Expr)]
+
+
 def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
     """The matrices that lift the bound of an attention's logits, where others do not: a cap or a bounded function stands behind these. Nothing where
     all do, or none by itself."""
@@ -218,13 +224,12 @@ def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
     if isinstance(analysis, Unknown):
         return ()
     bounds = analysis.bounds
-    free = [s.logits for s in bounds.softmaxes if s.role == "attention" and s.bounded is not True and not isinstance(s.logits, Unknown)]
     parts: dict[str, set[str]] = {f"{q.parameter}{q.slices}": set() for q in bounds.quantities if sum(size > 1 for size in q.part.sizes) > 1}
     for q in bounds.quantities:
         if q.symbol in bounds.free and f"{q.parameter}{q.slices}" in parts:
             parts[f"{q.parameter}{q.slices}"].add(q.symbol)  # all its norms: a bound may take the smallest of them
     lifted, held = dict[str, None](), False
-    for bound in free:
+    for bound in _unbounded_logits(facts, sublayer):
         for name, symbols in parts.items():
             if here := symbols.intersection(bound.symbols()):
                 if bound.log({**dict.fromkeys(bound.symbols(), 1.0), **dict.fromkeys(here, math.inf)}) == math.inf:
@@ -240,7 +245,7 @@ def _beside_norms(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
     if isinstance(analysis, Unknown) or sublayer.qk_norm == "none" or isinstance(sublayer.qk_norm, Unknown):
         return ()
     bounds = analysis.bounds
-    free = [s.logits for s in bounds.softmaxes if s.role == "attention" and s.bounded is not True and not isinstance(s.logits, Unknown)]
+    free = _unbounded_logits(facts, sublayer)
     lifting = {s for e in free for s in bounds.free.intersection(e.symbols()) if e.log({**dict.fromkeys(e.symbols(), 1.0), s: math.inf}) == math.inf}
     return tuple(dict.fromkeys(q.parameter for q in bounds.quantities if q.symbol in lifting))
 
