@@ -78,7 +78,7 @@ class Attention:
                 data = [i for i in here.inputs if flow.data[i]]
                 if len(data) == 3:
                     data = data[1:]
-                if stack and self._from_memory(data[1]) and not self._from_memory(data[0]):
+                if stack and self.from_memory(data[1]) and not self.from_memory(data[0]):
                     second = second or (node, data[0], data[1])
                     continue
                 return node, data[0], data[1]
@@ -273,11 +273,14 @@ class Attention:
     def reads_memory(self) -> bool:
         """Whether keys, or the values that are weighed, come from another stream, and queries do not: in a reversible net all of them do."""
         return any(
-            (self._from_memory(c.k) or (c.v is not None and self._from_memory(c.v))) and not self._from_memory(c.q) for c in self.cores
+            (self.from_memory(c.k) or (c.v is not None and self.from_memory(c.v))) and not self.from_memory(c.q) for c in self.cores
         )
 
-    def _from_memory(self, node: int) -> bool:
-        """Whether a value depends on another stream and not on this one."""
+    def from_memory(self, node: int) -> bool:
+        """Whether a value depends on another stream, or on what this one was made from alone, and not on this one. What an earlier block made of
+        another stream counts as that."""
+        branch, flow = self.branch, self.branch.flow
+        own = set(branch.chain.nodes)
         seen: set[int] = set()
         stack = [node]
         memory = False
@@ -286,11 +289,11 @@ class Attention:
             if here in seen:
                 continue
             seen.add(here)
-            border = self.branch.border(here)
-            if border in ("raw", "earlier"):
+            border = branch.border(here)
+            if border == "raw" or here in own or (border == "earlier" and branch.chain.inner):
                 return False
-            if border == "memory" or (self.branch.flow.data[here] and not self.branch.is_fed(here)):
+            if border == "memory" or (flow.data[here] and (not branch.is_fed(here) or branch.is_beside(here))):
                 memory = True
-            elif border is None:
-                stack.extend(self.branch.flow.graph.nodes[here].inputs)
+            elif border in (None, "earlier"):
+                stack.extend(flow.graph.nodes[here].inputs)
         return memory

@@ -144,6 +144,11 @@ class Region:
         """Whether a value is made from the stream, or from what the stream begins with."""
         return self.chains.is_fed_by(node, self._origin)
 
+    def is_beside(self, node: int) -> bool:
+        """Whether a value is made of data, and nothing of it of the stream or of its source (the queries of a detector are chosen of the same image
+        that they then look at)."""
+        return not self.chain.inner and self.flow.data[node] and node != self._origin and not self.flow.depends(node, self._origin)
+
     @cached_property
     def _ungated(self) -> tuple[int, tuple[int, ...]]:
         """The stream's state in front of the gates on its way to the add, whose making is the branch's, and these gates."""

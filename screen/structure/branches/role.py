@@ -63,7 +63,7 @@ class Mixer:
                 return "cross_attention" if any("memory" in w for e in self.branch.entries for w in e.ways) else "attention"  # auto-correlation
             return "fourier"
         if "grid_sample" in self.ops and any(self.branch.flow.classes[i] == "softmax" for i in self.branch.region):  # deformable attention
-            return "cross_attention" if any("memory" in w for e in self.branch.entries for w in e.ways) else "attention"
+            return "cross_attention" if self._samples_memory() else "attention"
         if self._is_state_space():
             return "ssm" if self._has_steps() or not self._products() else "linear_attention"
         if self._is_recurrent():
@@ -79,6 +79,11 @@ class Mixer:
         if any(op.startswith(("avg_pool", "max_pool", "adaptive_")) for op in self.ops) and not self.weights:
             return "pooling"
         return self._feed_forward()
+
+    def _samples_memory(self) -> bool:
+        """Whether a deformable attention takes its samples from another stream than that which says where."""
+        nodes = self.branch.flow.graph.nodes
+        return any(self.attention.from_memory(nodes[i].inputs[0]) for i in self.branch.region if nodes[i].op == "grid_sample")
 
     def _feed_forward(self) -> Role:
         if self._is_gated():
@@ -153,7 +158,16 @@ class Mixer:
         return any(len(pair) > 1 and any(flow.ancestors[i] & reached for i in pair) for pair in pairs)
 
     def _has_conv(self) -> bool:
-        return any(not self._filters_hidden(index) for index in self._filters)
+        return any(not self._filters_hidden(index) for index in self._filters) and not self._widens_by_filters()
+
+    def _widens_by_filters(self) -> bool:
+        """The feed-forward of a sequence whose two maps read the neighbours as well (FastSpeech): `conv1d`, dense, to a wider layer and back, with an
+        activation between."""
+        nodes = self.branch.flow.graph.nodes
+        if len(self.weights) != 2 or any(nodes[i].op != "conv1d" or is_depthwise(self.branch, i) for i in self.weights) or not self._has_activation():
+            return False
+        one, two = (nodes[nodes[i].inputs[1]].shape or () for i in self.weights)
+        return len(one) == len(two) == 3 and one[:2] == (two[1], two[0]) and one[0] >= 1.5 * one[1]
 
     @cached_property
     def filters(self) -> bool:

@@ -141,13 +141,23 @@ class Maps:
     def cuts(self, index: int) -> list[set[object]]:
         """Slices of a weighted op's output (as `cut_of` names them), those that arrive at one operand together."""
         groups: list[set[object]] = []
-        for cuts in self._arrivals_at_one_depth(index):
+        for cuts in [*self._arrivals_at_one_depth(index), *self._sampled(index)]:
             merged = set(cuts)
             for group in [g for g in groups if g & merged]:
                 merged |= group
                 groups.remove(group)
             groups.append(merged)
         return groups
+
+    def _sampled(self, index: int) -> list[frozenset[object]]:
+        """Slices of a weighted op's output that calls of `grid_sample` take at one operand: the levels of a deformable attention play one part."""
+        nodes = self.branch.flow.graph.nodes
+        found: dict[int, frozenset[object]] = {}
+        for node, cuts, operand in self._ports(index):
+            if nodes[node].op == "grid_sample":
+                place = nodes[node].inputs.index(operand)
+                found[place] = found.get(place, frozenset()) | cuts
+        return list(found.values())
 
     def cut_of(self, node: int) -> object:
         """What names a slice: the call that it belongs to and which entries it takes."""
@@ -162,6 +172,10 @@ class Maps:
 
     def _arrivals(self, index: int) -> Iterator[tuple[int, frozenset[object]]]:
         """For each operand of a key op (or of a product entry by entry) that slices of a weighted op's output reach: which slices."""
+        yield from ((node, cuts) for node, cuts, _ in self._ports(index))
+
+    def _ports(self, index: int) -> Iterator[tuple[int, frozenset[object], int]]:
+        """Arrivals, with the operand each."""
         flow = self.branch.flow
         first: dict[int, frozenset[object]] = {index: frozenset()}
         for node in self._reached(index, first):
@@ -169,12 +183,12 @@ class Maps:
             arrived = [i for i in dict.fromkeys(here.inputs) if i in first]
             split = here.op in ("mul", "glu") and len([i for i in here.inputs if first.get(i)]) > 1
             if flow.key[node] or (split and len({first[i] for i in arrived}) > 1):
-                yield from ((node, first[i]) for i in arrived if first[i])
+                yield from ((node, first[i], i) for i in arrived if first[i])
             elif here.op == "mul" and len(arrived) == 2 and first[arrived[0]] and (halves := self._halves(*arrived)):
-                yield from ((node, frozenset({self.cut_of(half)})) for half in halves)
+                yield from ((node, frozenset({self.cut_of(half)}), half) for half in halves)
             elif here.op == "glu" and self._is_over_features(index, node):
-                yield node, frozenset({"gate"})
-                yield node, frozenset({"up"})
+                yield node, frozenset({"gate"}), arrived[0]
+                yield node, frozenset({"up"}), arrived[0]
             else:
                 before = first[arrived[0]] if len(arrived) == 1 else frozenset[object]().union(*(first[i] for i in arrived))
                 first[node] = frozenset({self.cut_of(node)}) if not before and is_slice(self.branch, node) else before

@@ -461,10 +461,13 @@ class Chains:
         return few and all(any(self.flow.depends(o, stream.nodes[0]) for o in self.others(edges[a])) for a in chain.adds)
 
     def is_nested(self, chain: Chain, chosen: Sequence[Chain] = ()) -> bool:
-        """The test of the module's first paragraph; an ancestor counts when weights came before it, or when it is on a stream.
+        """The test of the module's first paragraph; an ancestor counts when weights came before it, or when it is on a stream. What no other stream
+        is made of stands in no branch of one: states of all blocks that are stacked as outputs lead around the last one.
 
         By hand: `networkx.descendants` without the sink takes 4 to 8 times as long (docs/architecture.md)."""
         source, sink = chain.nodes[0], chain.nodes[-1]
+        if len(chain.adds) > 1 and not any(c is not chain and self.flow.depends(c.nodes[-1], sink) for c in chosen):
+            return False
         streams = sum(1 << n for c in chosen for n in c.nodes[c.begin :])
         weighted = sum(1 << i for i in range(source + 1) if self.flow.keys[i])
         above = self.flow.ancestors[source] & (streams | weighted | 1 << source)

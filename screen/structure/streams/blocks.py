@@ -51,7 +51,8 @@ def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures
     kinds = [tuple(signatures[m] for m in group) for _, group in groups]
     real = [call for call, _ in groups if call != top]
     single = all(_period(kind) == len(kind) for kind in kinds)
-    if single and not all(_is_member(graph, call) for call in real) and len(set(kinds)) == len(kinds) and len(real) > 1:
+    stacks = {call for call, group in groups if call != top and _is_stack(graph, call, _inside(graph, call, group, adds), adds, signatures)}
+    if single and not stacks and not all(_is_member(graph, call) for call in real) and len(set(kinds)) == len(kinds) and len(real) > 1:
         return [Block(tuple(members), top)]
     found: list[Block] = []
     for call, group in groups:
@@ -59,9 +60,36 @@ def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures
             found.append(Block(tuple(group), None))
         elif (len(groups) == 2 and groups[-1][0] == top) or _repeats(graph, call, group, adds, signatures):
             found.extend(_refine(graph, group, adds, signatures))
+        elif call in stacks:
+            inside = _inside(graph, call, group, adds)
+            before = tuple(m for m in group if m not in inside)
+            found.extend([Block(before, None)] * bool(before) + _refine(graph, inside, adds, signatures))
         else:
             found.append(Block(tuple(group), call))
-    return _joined(graph, found, signatures)
+    return _in_turns(graph, _joined(graph, found, signatures))
+
+
+def _inside(graph: Graph, call: int, group: list[int], adds: Sequence[Placed]) -> list[int]:
+    """Those of a group that a call holds; the others were added before it."""
+    return [m for m in group if call in graph.call_path(adds[m].call)]
+
+
+def _is_stack(graph: Graph, call: int, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> bool:
+    """Whether a call that is no member of a list holds a list of blocks, whatever is unlike in these: two stacks that one stream passes."""
+    return not _is_member(graph, call) and len(members) > 1 and _holds_blocks(graph, call, members, adds, signatures)
+
+
+def _in_turns(graph: Graph, found: list[Block]) -> list[Block]:
+    """The blocks, where members of several lists take turns (`for a, b in zip(cross, layers)`): one of each is a block, if one has several branches."""
+    lists = [graph.modules[graph.calls[b.call].module].parent if b.call is not None and _is_member(graph, b.call) else None for b in found]
+    first = next((n for n, held in enumerate(lists) if held is not None), len(lists))
+    held = lists[first:]
+    period = next((n for n in range(1, len(held)) if held[n] == held[0]), len(held))
+    turns = 1 < period <= len(held) // 2 and len(held) % period == 0 and len(set(held[:period])) == period and None not in held
+    if not turns or held != held[:period] * (len(held) // period) or all(len(b.members) == 1 for b in found[first:]):
+        return found
+    runs = [found[n : n + period] for n in range(first, len(found), period)]
+    return [*found[:first], *(Block(tuple(m for b in run for m in b.members), None) for run in runs)]
 
 
 def _joined(graph: Graph, found: list[Block], signatures: Sequence[Signature]) -> list[Block]:

@@ -1,0 +1,174 @@
+"""Streams that pass two stacks of blocks, look at what they were chosen from, or whose states of all blocks are given back. Truths by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import screen
+from screen.report.schema_streams import StreamPart
+
+WIDTH, TOKENS, HEADS = 32, 9, 4
+
+
+class Feed(nn.Module):
+    """x + W₂ a(W₁ N(x)), its two maps linear or dense filters over the sequence, to `hidden` and back."""
+
+    def __init__(self, kernel: int = 1, hidden: int = 4 * WIDTH, groups: int = 1) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.up = nn.Conv1d(WIDTH, hidden, kernel, padding=kernel // 2, groups=groups)
+        self.down = nn.Conv1d(hidden, WIDTH, kernel, padding=kernel // 2, groups=groups)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.down(torch.relu(self.up(self.norm(x).mT))).mT
+
+
+class Attend(nn.Module):
+    """x + attention of N(x) to itself, or to `memory`; with `bare`, keys have no map of their own."""
+
+    def __init__(self, bare: bool = False) -> None:
+        super().__init__()
+        self.norm, self.bare = nn.LayerNorm(WIDTH), bare
+        self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
+        y = self.norm(x)
+        read = y if memory is None else memory
+        q, k, v = self.q(y), read if self.bare else self.k(read), self.v(read)
+        return x + self.o(torch.softmax(q @ k.mT * WIDTH**-0.5, -1) @ v)
+
+
+class Layer(nn.Module):
+    def __init__(self, bare: bool = False) -> None:
+        super().__init__()
+        self.attend, self.feed = Attend(bare), Feed()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.feed(self.attend(x))
+
+
+class Stack(nn.Module):
+    """Blocks, the first of which differs from the others."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Layer(bare=n == 0) for n in range(depth)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Turns(nn.Module):
+    """Two lists of modules whose members take turns: cross-attention to a memory, then a block."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.cross, self.layers = nn.ModuleList([Attend() for _ in range(depth)]), nn.ModuleList([Layer() for _ in range(depth)])
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        for cross, layer in zip(self.cross, self.layers, strict=True):
+            x = layer(cross(x, memory))
+        return x
+
+
+class TwoStacks(nn.Module):
+    """One stream through two stacks, with a shift between them; with `turns` the second one looks at patches that were made of the first."""
+
+    def __init__(self, turns: bool) -> None:
+        super().__init__()
+        self.embed, self.one, self.shift = nn.Embedding(50, WIDTH), Stack(2), nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
+        self.patch, self.middle = nn.Linear(2 * WIDTH, WIDTH), Stack(9)
+        self.two: nn.Module = Turns(4) if turns else Stack(3)
+        self.norm, self.turns = nn.LayerNorm(WIDTH), turns
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.one(self.embed(ids))
+        if self.turns:
+            patches = self.middle(self.patch(x.unflatten(1, (-1, 2)).flatten(2)))
+            return self.norm(self.two(x, patches))
+        return self.norm(self.two(x + self.shift(x)))
+
+
+def outer(model: nn.Module, *inputs: Tensor) -> list[StreamPart]:
+    return [s for s in screen.check(model.eval(), example_inputs=inputs).streams if s.role != "inner"]
+
+
+def roles(stream: StreamPart) -> list[tuple[int, str]]:
+    return [(k.count, " ".join(s.role for s in k.sublayers)) for k in stream.kinds]
+
+
+def test_two_stacks_of_unlike_blocks_are_blocks_each() -> None:
+    [stream] = outer(TwoStacks(turns=False), torch.zeros(2, TOKENS, dtype=torch.long))
+    assert roles(stream) == [(2, "attention ffn"), (3, "attention ffn"), (1, "ffn")]
+    assert (stream.depth, stream.final_norm) == (2 + 1 + 3, True)
+
+
+def test_members_of_two_lists_that_take_turns_are_one_block_and_read_a_memory_made_of_the_streams_beginning() -> None:
+    [stream] = [s for s in outer(TwoStacks(turns=True), torch.zeros(2, 8, dtype=torch.long)) if s.role == "decoder"]
+    assert (stream.depth, roles(stream)[-1]) == (2 + 4, (4, "cross_attention attention ffn"))
+
+
+@pytest.mark.parametrize(("kernel", "hidden", "groups", "role"), [(3, 4 * WIDTH, 1, "ffn"), (3, WIDTH // 2, 1, "conv"), (3, 4 * WIDTH, WIDTH, "conv")])
+def test_dense_filters_to_a_wider_layer_and_back_are_a_feed_forward(kernel: int, hidden: int, groups: int, role: str) -> None:
+    """A bottleneck and filters of one channel each are none."""
+    [stream] = outer(nn.Sequential(*(nn.Sequential(Attend(), Feed(kernel, hidden, groups)) for _ in range(3))), torch.zeros(2, TOKENS, WIDTH))
+    assert roles(stream) == [(3, f"attention {role}")]
+
+
+class Samples(nn.Module):
+    """x + deformable attention: samples of maps of `memory`, where and how much is read off N(x); two levels, and each its own slice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.where, self.how_much = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * 2 * 4), nn.Linear(WIDTH, 2 * 4)
+        self.v, self.o = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        y = self.norm(x)
+        where, weights = torch.tanh(self.where(y)).unflatten(-1, (2, 4, 2)), torch.softmax(self.how_much(y), -1)
+        taken = []
+        for level, value in enumerate(self.v(memory).split([16, 4], 1)):
+            side = int(value.shape[1] ** 0.5)
+            taken.append(F.grid_sample(value.mT.unflatten(2, (side, side)), where[:, :, level], align_corners=False))
+        found = (torch.cat(taken, -1) * weights[:, None]).sum(-1).mT
+        return x + self.o(found)
+
+
+class Detector(nn.Module):
+    """Queries are the best places of an image, or learned beside its mean, and look at the image again; all states are given back, normed and stacked."""
+
+    def __init__(self, chosen: bool) -> None:
+        super().__init__()
+        self.patch, self.norm, self.chosen = nn.Linear(12, WIDTH), nn.LayerNorm(WIDTH), chosen
+        self.encoder = nn.ModuleList([Layer() for _ in range(6)])
+        self.score, self.start, self.queries = nn.Linear(WIDTH, 1), nn.Linear(WIDTH, WIDTH), nn.Embedding(5, WIDTH)
+        self.attend, self.samples = nn.ModuleList([Attend() for _ in range(3)]), nn.ModuleList([Samples() for _ in range(3)])
+        self.feed = nn.ModuleList([Feed() for _ in range(3)])
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        memory = self.patch(image)
+        for layer in self.encoder:
+            memory = layer(memory)
+        best = self.score(memory).squeeze(-1).topk(5, 1).indices
+        found = self.start(memory).gather(1, best[..., None].expand(-1, -1, WIDTH))
+        x = found if self.chosen else self.queries.weight + self.start(memory.mean(1, keepdim=True))
+        states = []
+        for attend, samples, feed in zip(self.attend, self.samples, self.feed, strict=True):
+            x = feed(samples(attend(x), memory))
+            states.append(self.norm(x))
+        stacked = torch.stack(states)
+        return stacked[-1], stacked + found
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_queries_of_a_detector_look_at_the_image_that_they_were_chosen_from(chosen: bool) -> None:
+    """It is no inner stream, though states of all its blocks are stacked; levels of one map are one map."""
+    streams = outer(Detector(chosen), torch.zeros(2, 20, 12))
+    [decoder] = [s for s in streams if s.role == "decoder"]
+    assert roles(decoder) == [(3, "attention cross_attention ffn")]
+    assert decoder.kinds[0].sublayers[1].m.maps == 4
