@@ -81,7 +81,8 @@ class TwoStacks(nn.Module):
 
     def __init__(self, turns: bool) -> None:
         super().__init__()
-        self.embed, self.one, self.shift = nn.Embedding(50, WIDTH), Stack(2), nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
+        self.embed, self.one = nn.Embedding(50, WIDTH), Stack(2)
+        self.shift = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
         self.patch, self.middle = nn.Linear(2 * WIDTH, WIDTH), Stack(9)
         self.two: nn.Module = Turns(4) if turns else Stack(3)
         self.norm, self.turns = nn.LayerNorm(WIDTH), turns
@@ -113,7 +114,9 @@ def test_members_of_two_lists_that_take_turns_are_one_block_and_read_a_memory_ma
     assert (stream.depth, roles(stream)[-1]) == (2 + 4, (4, "cross_attention attention ffn"))
 
 
-@pytest.mark.parametrize(("kernel", "hidden", "groups", "role"), [(3, 4 * WIDTH, 1, "ffn"), (3, WIDTH // 2, 1, "conv"), (3, 4 * WIDTH, WIDTH, "conv")])
+@pytest.mark.parametrize(
+    ("kernel", "hidden", "groups", "role"), [(3, 4 * WIDTH, 1, "ffn"), (3, WIDTH // 2, 1, "conv"), (3, 4 * WIDTH, WIDTH, "conv")]
+)
 def test_dense_filters_to_a_wider_layer_and_back_are_a_feed_forward(kernel: int, hidden: int, groups: int, role: str) -> None:
     """A bottleneck and filters of one channel each are none."""
     [stream] = outer(nn.Sequential(*(nn.Sequential(Attend(), Feed(kernel, hidden, groups)) for _ in range(3))), torch.zeros(2, TOKENS, WIDTH))
@@ -140,7 +143,7 @@ class Samples(nn.Module):
 
 
 class Detector(nn.Module):
-    """Queries are the best places of an image, or learned beside its mean, and look at the image again; all states are given back, normed and stacked."""
+    """Queries are the best places of an image, or learned beside its mean, and look at it again; all states are given back, normed and stacked."""
 
     def __init__(self, chosen: bool) -> None:
         super().__init__()

@@ -461,13 +461,12 @@ class Chains:
         return few and all(any(self.flow.depends(o, stream.nodes[0]) for o in self.others(edges[a])) for a in chain.adds)
 
     def is_nested(self, chain: Chain, chosen: Sequence[Chain] = ()) -> bool:
-        """The test of the module's first paragraph; an ancestor counts when weights came before it, or when it is on a stream. What no other stream
-        is made of stands in no branch of one: states of all blocks that are stacked as outputs lead around the last one.
+        """The test of the module's first paragraph; an ancestor counts when weights came before it, or when it is on a stream. States of all
+        blocks that are stacked lead around the last one, and are outputs where no other stream is made of them.
 
         By hand: `networkx.descendants` without the sink takes 4 to 8 times as long (docs/architecture.md)."""
         source, sink = chain.nodes[0], chain.nodes[-1]
-        if len(chain.adds) > 1 and not any(c is not chain and self.flow.depends(c.nodes[-1], sink) for c in chosen):
-            return False
+        alone = len(chain.adds) > 1 and not any(c is not chain and self.flow.depends(c.nodes[-1], chain.adds[0]) for c in chosen)
         streams = sum(1 << n for c in chosen for n in c.nodes[c.begin :])
         weighted = sum(1 << i for i in range(source + 1) if self.flow.keys[i])
         above = self.flow.ancestors[source] & (streams | weighted | 1 << source)
@@ -478,6 +477,8 @@ class Chains:
                 continue
             below = self.flow.depends(node, sink)
             carried = any(e.source in reach or above >> e.source & 1 for e in self.into[node])
+            if alone and self.flow.graph.nodes[node].op == "stack":
+                continue
             if below and carried:
                 around.add(node)
                 return True

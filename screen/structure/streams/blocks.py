@@ -80,7 +80,7 @@ def _is_stack(graph: Graph, call: int, members: list[int], adds: Sequence[Placed
 
 
 def _in_turns(graph: Graph, found: list[Block]) -> list[Block]:
-    """The blocks, where members of several lists take turns (`for a, b in zip(cross, layers)`): one of each is a block, if one has several branches."""
+    """The blocks, where members of several lists take turns (`for a, b in zip(cross, layers)`): one of each is a block, if one has more branches."""
     lists = [graph.modules[graph.calls[b.call].module].parent if b.call is not None and _is_member(graph, b.call) else None for b in found]
     first = next((n for n, held in enumerate(lists) if held is not None), len(lists))
     held = lists[first:]
