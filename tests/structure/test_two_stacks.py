@@ -175,3 +175,46 @@ def test_queries_of_a_detector_look_at_the_image_that_they_were_chosen_from(chos
     [decoder] = [s for s in streams if s.role == "decoder"]
     assert roles(decoder) == [(3, "attention cross_attention ffn")]
     assert decoder.kinds[0].sublayers[1].m.maps == 4
+
+
+class Additive(nn.Module):
+    """x + W (Σ over `axis` of softmax(k) ⊙ v, of all tokens, times another map of each): additive attention where `axis` holds tokens."""
+
+    def __init__(self, images: bool, axis: int) -> None:
+        super().__init__()
+        self.norm, self.images, self.axis = (nn.GroupNorm(1, WIDTH) if images else nn.LayerNorm(WIDTH)), images, axis
+        self.maps, self.out = (nn.Conv1d(WIDTH, n, 1) if images else nn.Linear(WIDTH, n) for n in (2 * WIDTH + 1, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        score, key, value = self.maps(self.norm(x)).split([1, WIDTH, WIDTH], 1 if self.images else -1)
+        weights = torch.softmax(key if self.axis == -1 and not self.images else score, self.axis)
+        return x + self.out((weights * key).sum(self.axis, keepdim=True) * torch.relu(value))
+
+
+@pytest.mark.parametrize(("images", "axis", "role"), [(True, -1, "linear_attention"), (False, -2, "linear_attention"), (False, -1, "ffn")])
+def test_tokens_that_are_weighed_and_summed_for_all_are_mixed(images: bool, axis: int, role: str) -> None:
+    """Over features it is no mixing."""
+    model = nn.Sequential(*(nn.Sequential(Additive(images, axis), *([] if images else [Feed()])) for _ in range(3)))
+    [stream] = outer(model, torch.zeros(2, WIDTH, TOKENS) if images else torch.zeros(2, TOKENS, WIDTH))
+    assert [k.sublayers[0].role for k in stream.kinds] == [role]
+
+
+class Padded(nn.Module):
+    """x + mask ⊙ F(N(x)), the mask given as booleans or made of ones where nobody gives one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([Feed() for _ in range(3)])
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        mask = torch.ones(x.shape[:2], device=x.device) if mask is None else mask
+        keep = mask.unsqueeze(-1).to(x.dtype)
+        for block in self.blocks:
+            x = x + block.down(torch.relu(block.up(block.norm(x).mT))).mT * keep
+        return x
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_mask_of_tokens_is_no_scale(given: bool) -> None:
+    [stream] = outer(Padded(), torch.zeros(2, TOKENS, WIDTH), *([torch.ones(2, TOKENS, dtype=torch.bool)] if given else []))
+    assert {s.residual.branch_kind for k in stream.kinds for s in k.sublayers} == {"none"}

@@ -78,7 +78,36 @@ class Mixer:
             return "moe"
         if any(op.startswith(("avg_pool", "max_pool", "adaptive_")) for op in self.ops) and not self.weights:
             return "pooling"
-        return self._feed_forward()
+        return "linear_attention" if self._sums_weighed_tokens() else self._feed_forward()
+
+    def _sums_weighed_tokens(self) -> bool:
+        """Maps of all tokens are weighed by a softmax over them and summed, and the sum multiplies a map of each (additive attention: Fastformer,
+        MobileViTv2). A softmax over one entry weighs them alike."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        mine = mask_of(i for i in self.branch.region if flow.key[i])
+        found = [i for i in self.branch.region if flow.classes[i] == "softmax"]
+        softmaxes = {i: axes_of(flow.operand(nodes[i], 1, "dim"), len(nodes[i].shape or ())) for i in found}
+        for index in self.branch.region if softmaxes else ():
+            node = nodes[index]
+            if node.op not in ("sum", "mean") or not node.inputs:
+                continue
+            source = node.inputs[0]
+            product = nodes[self._behind_views(source)]
+            axes = axes_of(flow.operand(node, 1, "dim"), len(nodes[source].shape or ()))
+            over = mask_of(i for i, a in softmaxes.items() if a == axes or all((nodes[i].shape or (0,))[x] == 1 for x in a))
+            values = [i for i in dict.fromkeys(product.inputs) if flow.data[i] and flow.keys[i] & mine]
+            weighed = [bool((flow.ancestors[i] | 1 << i) & over) for i in values]
+            if product.op != "mul" or weighed.count(True) != 1 or len(values) != 2:
+                continue
+            if self.branch.norms.features.spans_others(source, axes) and any(self._multiplies(index, n) for n in self.branch.region if n > index):
+                return True
+        return False
+
+    def _multiplies(self, pooled: int, node: int) -> bool:
+        """Whether a product, entry by entry, has one operand that is made of a value and one of data that is not."""
+        flow, here = self.branch.flow, self.branch.flow.graph.nodes[node]
+        data = [i for i in dict.fromkeys(here.inputs) if flow.data[i]]
+        return here.op == "mul" and len(data) == 2 and [i == pooled or flow.depends(i, pooled) for i in data].count(True) == 1
 
     def _samples_memory(self) -> bool:
         """Whether a deformable attention takes its samples from another stream than that which says where."""
