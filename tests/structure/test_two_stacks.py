@@ -200,21 +200,24 @@ def test_tokens_that_are_weighed_and_summed_for_all_are_mixed(images: bool, axis
 
 
 class Padded(nn.Module):
-    """x + mask ⊙ F(N(x)), the mask given as booleans or made of ones where nobody gives one."""
+    """x + mask ⊙ F(N(x)), the mask given as booleans or made of ones where nobody gives one; perhaps with tokens last."""
 
-    def __init__(self) -> None:
+    def __init__(self, turned: bool) -> None:
         super().__init__()
+        self.turned = turned
         self.blocks = nn.ModuleList([Feed() for _ in range(3)])
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         mask = torch.ones(x.shape[:2], device=x.device) if mask is None else mask
         keep = mask.unsqueeze(-1).to(x.dtype)
         for block in self.blocks:
-            x = x + block.down(torch.relu(block.up(block.norm(x).mT))).mT * keep
+            y = block.down(torch.relu(block.up(block.norm(x).mT)))
+            x = x + ((y * keep.mT).mT if self.turned else y.mT * keep)
         return x
 
 
+@pytest.mark.parametrize("turned", [True, False])
 @pytest.mark.parametrize("given", [True, False])
-def test_a_mask_of_tokens_is_no_scale(given: bool) -> None:
-    [stream] = outer(Padded(), torch.zeros(2, TOKENS, WIDTH), *([torch.ones(2, TOKENS, dtype=torch.bool)] if given else []))
+def test_a_mask_of_tokens_is_no_scale(given: bool, turned: bool) -> None:
+    [stream] = outer(Padded(turned), torch.zeros(2, TOKENS, WIDTH), *([torch.ones(2, TOKENS, dtype=torch.bool)] if given else []))
     assert {s.residual.branch_kind for k in stream.kinds for s in k.sublayers} == {"none"}

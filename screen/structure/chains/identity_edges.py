@@ -127,7 +127,7 @@ def _mul(flow: Flow, node: Node) -> list[Edge]:
         if not flow.data[carried]:
             continue
         if not flow.data[gate]:
-            masked = not flow.trained[gate] and (flow.from_input[gate] or _is_made_mask(flow, gate))
+            masked = not flow.trained[gate] and (flow.from_input[gate] or _is_made_mask(flow, gate, node.shape or ()))
             edges.append(Edge(carried, node.index, "same" if masked else "scale", _filled(flow, gate), gate))
         elif _as_large(flow, carried, node):
             edges.append(Edge(carried, node.index, "free" if flow.keys[carried] == flow.keys[gate] else "gate", None, gate))
@@ -135,10 +135,11 @@ def _mul(flow: Flow, node: Node) -> list[Edge]:
     return contained if len(contained) == 1 else edges
 
 
-def _is_made_mask(flow: Flow, node: int) -> bool:
-    """A tensor of several entries, one per token, made of factories alone: an attention mask that nobody gave."""
+def _is_made_mask(flow: Flow, node: int, masked: tuple[int, ...]) -> bool:
+    """A tensor of several entries, one per token, made of factories alone: an attention mask that nobody gave. Tokens may stand last, behind channels."""
     shape = flow.graph.nodes[node].shape or ()
-    return flow.factory_made[node] and numel(shape) > 1 and shape[-1] == 1
+    turned = len(shape) == len(masked) > 2 and shape[0] == masked[0] > 1 and 1 in shape[1:]
+    return flow.factory_made[node] and numel(shape) > 1 and (shape[-1] == 1 or turned)
 
 
 def _filled(flow: Flow, gate: int) -> float | None:
