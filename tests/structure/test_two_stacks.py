@@ -221,3 +221,26 @@ class Padded(nn.Module):
 def test_a_mask_of_tokens_is_no_scale(given: bool, turned: bool) -> None:
     [stream] = outer(Padded(turned), torch.zeros(2, TOKENS, WIDTH), *([torch.ones(2, TOKENS, dtype=torch.bool)] if given else []))
     assert {s.residual.branch_kind for k in stream.kinds for s in k.sublayers} == {"none"}
+
+
+class Groups(nn.Module):
+    """x + attention whose groups of heads are attended by a call each; perhaps queries, keys and values are slices of one map."""
+
+    def __init__(self, fused: bool) -> None:
+        super().__init__()
+        self.norm, self.fused = nn.LayerNorm(WIDTH), fused
+        self.maps = nn.ModuleList([nn.Linear(WIDTH, 3 * WIDTH)] if fused else [nn.Linear(WIDTH, WIDTH) for _ in range(3)])
+        self.o = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        parts = self.maps[0](y).chunk(3, -1) if self.fused else [m(y) for m in self.maps]
+        q, k, v = (p.unflatten(-1, (HEADS, -1)).transpose(1, 2) for p in parts)
+        halves = zip(q.chunk(2, 1), k.chunk(2, 1), v.chunk(2, 1), strict=True)
+        return x + self.o(torch.cat([F.scaled_dot_product_attention(*h) for h in halves], 1).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_groups_of_heads_with_a_call_each_are_parts_of_one_map(fused: bool) -> None:
+    [stream] = outer(nn.Sequential(*(nn.Sequential(Groups(fused), Feed()) for _ in range(3))), torch.zeros(2, TOKENS, WIDTH))
+    assert [k.sublayers[0].m.maps for k in stream.kinds] == [4]

@@ -141,7 +141,7 @@ class Maps:
     def cuts(self, index: int) -> list[set[object]]:
         """Slices of a weighted op's output (as `cut_of` names them), those that arrive at one operand together."""
         groups: list[set[object]] = []
-        for cuts in [*self._arrivals_at_one_depth(index), *self._sampled(index)]:
+        for cuts in [*self._arrivals_at_one_depth(index), *self._at_one_operand(index)]:
             merged = set(cuts)
             for group in [g for g in groups if g & merged]:
                 merged |= group
@@ -149,14 +149,15 @@ class Maps:
             groups.append(merged)
         return groups
 
-    def _sampled(self, index: int) -> list[frozenset[object]]:
-        """Slices of a weighted op's output that calls of `grid_sample` take at one operand: the levels of a deformable attention play one part."""
+    def _at_one_operand(self, index: int) -> list[frozenset[object]]:
+        """Slices of a weighted op's output that calls of one op take at one operand: levels of a deformable attention, groups of heads with an
+        attention each play one part."""
         nodes = self.branch.flow.graph.nodes
-        found: dict[int, frozenset[object]] = {}
+        found: dict[tuple[str, int], frozenset[object]] = {}
         for node, cuts, operand in self._ports(index):
-            if nodes[node].op == "grid_sample":
-                place = nodes[node].inputs.index(operand)
-                found[place] = found.get(place, frozenset()) | cuts
+            if nodes[node].op in ("grid_sample", "scaled_dot_product_attention"):
+                part = nodes[node].op, nodes[node].inputs.index(operand)
+                found[part] = found.get(part, frozenset()) | cuts
         return list(found.values())
 
     def cut_of(self, node: int) -> object:

@@ -136,7 +136,7 @@ def _mul(flow: Flow, node: Node) -> list[Edge]:
 
 
 def _is_made_mask(flow: Flow, node: int, masked: tuple[int, ...]) -> bool:
-    """A tensor of several entries, one per token, made of factories alone: an attention mask that nobody gave. Tokens may stand last, behind channels."""
+    """A tensor of several entries, one per token, made of factories alone: an attention mask that nobody gave. Tokens may stand behind channels."""
     shape = flow.graph.nodes[node].shape or ()
     turned = len(shape) == len(masked) > 2 and shape[0] == masked[0] > 1 and 1 in shape[1:]
     return flow.factory_made[node] and numel(shape) > 1 and (shape[-1] == 1 or turned)
