@@ -12,9 +12,11 @@ Source: Xiong et al. 2020, theorem 1 (what post-norm costs).
 
 from __future__ import annotations
 
-from screen.rule import Example, Facts, Outcome, Rule, at, blame, describe, each_sublayer, first_reason, or_not_applicable
+from screen.rule import Example, Facts, Outcome, Rule, Sublayer, at, blame, describe, each_sublayer, first_reason, or_not_applicable
 
 RULE = Rule("G101", "normed-skip", "structure", "D", "warning", ("streams.kinds.sublayers",), "Xiong et al. 2020, theorem 1")
+
+REMEDY = "add to the value before the norm: `x = x + f(norm(x))`, and not `x = norm(x); x = x + f(x)`"
 
 HOLDS = (
     Example(
@@ -73,6 +75,12 @@ class Block(nn.Module):
 )
 
 
+def _unscaled(sublayer: Sublayer) -> str:
+    """What becomes of a factor on the skip: the norm takes it away as the code stands, and nothing does where no norm stands on the skip."""
+    factor = sublayer.alpha.value
+    return "" if factor is None or abs(factor) == 1.0 else f", and without the factor {factor:.4g} on `x`, which no norm would take away any more"
+
+
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer."""
     found = []
@@ -86,7 +94,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
                     site,
                     theorem="x' = N(x) + F(N(x)) has the Jacobian (I + J_F)·J_N: no path goes around N",
                     condition="warm-up",
-                    remedy="add to the value before the norm: `x = x + f(norm(x))`, and not `x = norm(x); x = x + f(x)`",
+                    remedy=REMEDY + _unscaled(sublayer),
                     plain=f"{name} is added to a value that was just normalised: no skip leads past that norm, as in post-norm.",
                 )
             )

@@ -300,3 +300,35 @@ def test_a_number_that_a_measurement_refutes_is_not_printed() -> None:
     told, untold = (initialisation_part(facts.recursion(facts.streams[0]), refuted) for refuted in ((), ("gradient_ratio", "one_minus_cos")))
     assert told is not None and told.gradient_ratio is not None and "first over last" in start(told)
     assert untold is not None and start(untold).startswith("rms ") and "first over last" not in start(untold) and "cos" not in start(untold)
+
+
+class NormedThenScaled(nn.Module):
+    """The residual is what a norm has just given, times a factor."""
+
+    def __init__(self, factor: float = 3.0) -> None:
+        super().__init__()
+        self.norm, self.f, self.factor = nn.RMSNorm(WIDTH), net(), factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(x)
+        return self.factor * x + self.f(x)  # type: ignore[no-any-return]
+
+
+class AsAdvised(NormedThenScaled):
+    """The sum around the norm, with the factor."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.factor * x + self.f(self.norm(x))  # type: ignore[no-any-return]
+
+
+def test_a_skip_that_goes_around_its_norm_has_to_lose_its_factor() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, TOKENS, WIDTH, dtype=torch.float64)
+    around, normed, plain = x, x, x
+    for _ in range(12):
+        around, normed, plain = AsAdvised().double()(around), NormedThenScaled().double()(normed), AsAdvised(1.0).double()(plain)
+    assert around.square().mean().sqrt() > 1e5 > 10 > max(normed.square().mean().sqrt(), plain.square().mean().sqrt())
+    for factor, words in ((3.0, "without the factor 3 on `x`"), (0.5, "without the factor 0.5 on `x`"), (1.0, "")):
+        report = screen.check(NormedThenScaled(factor), example_inputs=torch.randn(2, TOKENS, WIDTH), depth=12)
+        (told,) = (f.remedy for f in report.findings if f.code == "G101")
+        assert told is not None and (words in told if words else "factor" not in told)
