@@ -82,8 +82,12 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 
 def _results_thrown(facts: Facts, alive: frozenset[int], end: int) -> list[int]:
-    """Results that nothing reads, one for each line, of ops that stand for their operand, which is made with weights and goes on without them."""
+    """Results that nothing reads, one for each line, of ops that stand for their operand, which is made with weights and goes on without them.
+
+    A line whose result is read at another pass, as that of a state whose last update comes behind the last reading, is assigned.
+    """
     nodes, made, lines = facts.graph.nodes, set[int](), dict[tuple[str, int, str], int]()
+    read = {(nodes[n].file, nodes[n].line, nodes[n].op) for n in alive}
     for node in nodes[:end]:
         if any(i in made or nodes[i].op == "parameter" for i in node.inputs):
             made.add(node.index)
@@ -91,7 +95,7 @@ def _results_thrown(facts: Facts, alive: frozenset[int], end: int) -> list[int]:
             continue
         if node.inputs and node.inputs[0] in made & alive and nodes[node.inputs[0]].shape == node.shape and node.dtype in FLOATS:
             lines.setdefault((node.file, node.line, node.op), node.index)
-    return list(lines.values())
+    return [node for line, node in lines.items() if line not in read]
 
 
 def _thrown(facts: Facts, node: Node) -> Outcome:

@@ -46,3 +46,25 @@ def test_what_is_thrown_away_is_named(how: str) -> None:
     lost = {"mask is not assigned": "`masked_fill`", "norm is not assigned": "`layer_norm`"}.get(how, "")
     assert found.outcome == ("violated" if lost else "holds"), found.message
     assert lost in found.message
+
+
+class Chunks(nn.Module):
+    """A sum of what chunks hold, read before it is updated: the last update is for a chunk that does not come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.project, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = F.normalize(self.project(self.norm(x)), dim=-1).chunk(3, -1)
+        state, read = k[:, :2].mT @ v[:, :2], [v[:, :2]]
+        for i in range(2, PLACES, 2):
+            read.append(q[:, i : i + 2] @ state)
+            state = state + k[:, i : i + 2].mT @ v[:, i : i + 2]
+        return x + self.out(torch.cat(read, 1))
+
+
+def test_the_last_update_of_a_state_is_assigned() -> None:
+    report = screen.check(nn.Sequential(Chunks(), Chunks()), example_inputs=torch.randn(2, PLACES, WIDTH))
+    [found] = [f for f in report.findings if f.code == "G123"]
+    assert found.outcome == "holds", found.message
