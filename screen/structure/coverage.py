@@ -71,7 +71,7 @@ def hollow_norms(chains: Chains, streams: tuple[Stream, ...]) -> tuple[HollowNor
             why = f"its ε of {norm.eps:g} is so large that it only divides by a constant until the value is as large"
             found.append(HollowNorm(why, place_of(flow.graph, norm.node)))
     for node in chains.edges.norms.scale_free:
-        if flow.graph.nodes[node].shape != (flow.graph.nodes[chains.edges.norms.scale_free[node]].shape):
+        if flow.graph.nodes[node].shape != (flow.graph.nodes[chains.edges.norms.scale_free[node]].shape) or chains.edges.norms.is_share(node):
             continue
         found.append(
             HollowNorm("divides by a statistic that does not bound it (of part of it, of another value, or a mean)", place_of(flow.graph, node))

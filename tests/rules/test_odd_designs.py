@@ -332,3 +332,25 @@ def test_a_skip_that_goes_around_its_norm_has_to_lose_its_factor() -> None:
         report = screen.check(NormedThenScaled(factor), example_inputs=torch.randn(2, TOKENS, WIDTH), depth=12)
         (told,) = (f.remedy for f in report.findings if f.code == "G101")
         assert told is not None and (words in told if words else "factor" not in told)
+
+
+class Shares(nn.Module):
+    """Tokens weighed by φ(s) over a sum of |s|."""
+
+    def __init__(self, phi: nn.Module) -> None:
+        super().__init__()
+        self.norm, self.s, self.out, self.phi = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), phi
+
+    def forward(self, x: Tensor) -> Tensor:
+        s = self.s(self.norm(x))
+        return x + self.out(self.phi(s) / (s.abs().sum(-1, keepdim=True) + 1e-6))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("phi", "outcome"), [(nn.ReLU(), "holds"), (nn.LeakyReLU(0.3), "holds"), (nn.Softplus(), "violated")])
+def test_a_share_of_what_is_no_larger_than_its_sum_is_not_hollow(phi: nn.Module, outcome: str) -> None:
+    """|φ(s)| is at most |s|, and so is the sum; log(1 + e^s) is 0.69 where all s are 0."""
+    s = 1e-3 * torch.randn(8, WIDTH, dtype=torch.float64)
+    largest = float((phi(s) / (s.abs().sum(-1, keepdim=True) + 1e-6)).abs().max())
+    assert largest <= 1.0 if outcome == "holds" else largest > 1.0
+    report = screen.check(Shares(phi), example_inputs=torch.randn(2, TOKENS, WIDTH), depth=12)
+    assert next(f for f in report.findings if f.code == "G105").outcome == outcome

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from screen.graph import Graph, Node, Ref
+from screen.ops.scalars import SCALARS
 from screen.structure.axes import Features
 from screen.structure.dataflow import Flow, axes_of, number, strip
 from screen.structure.initial.values import start_of
@@ -94,6 +95,14 @@ class Norms:
     def scale_free(self) -> dict[int, int]:
         """Quotients of degree 0 that are no norms: node -> numerator."""
         return self._result[1]
+
+    def is_share(self, node: int) -> bool:
+        """Whether a scale-free quotient is φ(x)/ρ(x) with |φ(t)| ≤ c·|t| entry by entry: bounded, and no norm of x (relu(x)/Σ|x|)."""
+        flow, numerator = self.flow, self.scale_free[node]
+        below = [i for i in flow.graph.nodes[node].inputs if i != numerator]
+        stats = [(i, s) for i in below if isinstance(s := reading_of(list(self.readings), flow, i), Stat) and s.centred is None]
+        source = _behind_shrinking(flow, numerator)
+        return any(s.source == source and _is_along(flow, numerator, i, s.axes) for i, s in stats)
 
 
 def _is_put_back(flow: Flow, readings: list[Reading], norm: Norm) -> bool:
@@ -261,6 +270,17 @@ def is_image(flow: Flow, node: int, source: int, depth: int = 12) -> bool:
     linear = here.op in ("linear", "neg") or (here.op in ("mul", "div") and (not here.args or data[:1] == list(here.inputs[:1])))
     linear = linear or (here.op in ("matmul", "mm") and data == list(here.inputs[:1]))
     return depth > 0 and len(data) == 1 and linear and is_image(flow, data[0], source, depth - 1)
+
+
+def _behind_shrinking(flow: Flow, node: int) -> int:
+    """The x of φ(x), φ entry by entry and at most c·|t|, or the value itself."""
+    while True:
+        node = strip(flow, node)
+        here = flow.graph.nodes[node]
+        row = SCALARS.get(here.op)
+        if row is None or row.shape.at_zero != 0.0 or not math.isfinite(row.shape.slope) or not here.inputs:
+            return node
+        node = here.inputs[0]
 
 
 def _is_along(flow: Flow, numerator: int, divisor: int, axes: tuple[int, ...]) -> bool:
