@@ -57,13 +57,13 @@ def real_loop(request: Request, built: Built, seed: int) -> nn.Module:
     return Loop.of(blocks, loop)
 
 
-def deeper_loop(request: Request, built: Built, seed: int, times: int) -> Loop:
-    """A loop of a block that is so many times as deep, its file run once. Raises as `real` does, and `LoadError` of what is no such loop."""
+def deeper_loop(request: Request, built: Built, seed: int, count: int) -> Loop:
+    """A loop of so many copies of a block, its file run once. Raises as `real` does, and `LoadError` of what is no such loop."""
     loop, spec = built.model, parse(request.target)
     if not isinstance(loop, Loop) or spec.kind not in ("file", "module"):
         raise LoadError("a deeper loop must be made of a block of a file", f"`{built.name}` is none")
     module = None if built.original is not None else python_file.load(spec)
-    blocks = [real(request, built, seed + number, module=module) for number in range(times * len(loop.members))]
+    blocks = [real(request, built, seed + number, module=module) for number in range(count)]
     if built.original is not None:
         for number, block in enumerate(blocks):
             _redraw(block, dict(built.initialisers), number, seed)

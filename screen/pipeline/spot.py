@@ -193,6 +193,9 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
         "gradient_ratio": _gradient_ratio(facts, claim, found),
     }
     if claim.claim in values:
+        own = two_depths.numbers(depths, stream.depth) if claim.status == "unknown" and not every else {}
+        if claim.claim in own:
+            return _of_number(claim, own[claim.claim], True)
         return _of_number(claim, values[claim.claim], gradients if claim.claim == "gradient_ratio" else whole)
     if claim.claim == "gradient_law":
         ratio = values["gradient_ratio"] if gradients else None
@@ -217,7 +220,11 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
 def _of_depths(facts: Facts, claim: Claim, depths: tuple[FoundDepth, ...]) -> Claim:
     """A law of gradients that two depths show, of a model too large for everything else."""
     stream = next((s for s in facts.streams if s.name == claim.stream), None)
-    if stream is None or claim.claim != "gradient_law" or claim.status != "unknown":
+    if stream is None or claim.sublayer is not None or claim.status != "unknown":
+        return claim
+    if claim.claim in (own := two_depths.numbers(depths, stream.depth)):
+        return _of_number(claim, own[claim.claim], True)
+    if claim.claim != "gradient_law":
         return claim
     law = _at_any_depth(facts, stream, two_depths.gradients(depths))
     return claim if law is None else replace(claim, status="measured", value=law, measured=Measured(two_depths.ratio(depths), None))

@@ -12,6 +12,10 @@ ENDS = 3
 """Blocks at each end over which gradients are averaged, in logarithms: one draw of one block is noisy."""
 LEVEL = 0.1
 """Exponent of the gradient ratio over depth up to which it is flat at both depths, as for one that is derived."""
+BEYOND, MOST = 1e300, 690.0
+"""From the first on a size has left the range of floats; the second is the logarithm of the ratio that is told of it."""
+APART = 0.1
+"""1 − cos of the tokens of a first state from which on what comes of them is told."""
 SEEN = math.log(2.0)
 """Gain, in logarithms, from which on it is told from the noise of one draw."""
 POWER, EXPONENTIAL = 0.6, 0.75
@@ -33,8 +37,9 @@ ADDED = 1.3
 
 def gradients(depths: Sequence[FoundDepth]) -> str | None:
     """`flat`, `power` or `exponential`, of the gradient of the first blocks over that of the last ones; None where two depths do not tell."""
-    if len(depths) != 2:
+    if len(depths) < 2:
         return None
+    depths = depths[:2]
     logs = [_logs(d.gradients) for d in depths]
     if not all(len(sizes) >= 4 * ENDS for sizes in logs):
         return None
@@ -58,9 +63,27 @@ def ratio(depths: Sequence[FoundDepth]) -> float | None:
     return math.exp(sizes[0] - sizes[-1]) if sizes else None
 
 
+def numbers(depths: Sequence[FoundDepth], blocks: int) -> dict[str, float]:
+    """What a loop that was run as deep as it is showed at its start, by the names of claims. Of gradients that leave the range of floats nothing."""
+    found = next((d for d in depths if d.blocks == blocks > 1), None)
+    if found is None:
+        return {}
+    sizes, gradients = _logs(found.rms), _logs(found.gradients)
+    logs = {"rms_ratio": sizes[-1] - sizes[1]} if sizes else {}
+    if any(size is not None and size >= BEYOND for size in found.rms):
+        logs["rms_ratio"] = MOST
+    if gradients:
+        logs["gradient_ratio"] = gradients[0] - gradients[-1]
+    shown = {name: math.exp(min(log, MOST)) for name, log in logs.items()}
+    begun, end = found.apart if len(found.apart) == 2 else (None, None)
+    if begun is not None and end is not None and begun > APART:
+        shown["one_minus_cos"] = end
+    return shown
+
+
 def growth(depths: Sequence[FoundDepth]) -> str | None:
     """`linear` where a stream grows by no more than linearly, `exponential` where it is multiplied; None where two depths do not tell."""
-    if len(depths) != 2:
+    if len(depths) < 2:
         return None
     sizes = _logs(depths[1].rms)
     few, many = depths[0].blocks, depths[1].blocks
@@ -76,7 +99,8 @@ def growth(depths: Sequence[FoundDepth]) -> str | None:
 
 def _logs(values: Sequence[float | None]) -> list[float]:
     """Logarithms; nothing where a value is none, or leaves the range of floats."""
-    return [math.log(v) for v in values if v is not None and 0 < v < 1e300] if all(v is not None and 0 < v < 1e300 for v in values) else []
+    found = [math.log(v) for v in values if v is not None and 0 < v < BEYOND]
+    return found if len(found) == len(values) else []
 
 
 def _stays(logs: Sequence[float]) -> bool:
@@ -109,4 +133,4 @@ def _around(logs: Sequence[float], place: int) -> float:
     return math.fsum(near) / len(near)
 
 
-__all__ = ["gradients", "growth", "ratio"]
+__all__ = ["gradients", "growth", "numbers", "ratio"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,26 +14,29 @@ from torch import Tensor, nn
 from screen.capture.trace.loop import Loop, leading
 from screen.probe.measure.kernels import differentiable
 from screen.probe.plan.spot_types import FoundDepth
+from screen.probe.sizes import gap_of, plain_number
 
 TIMES = 4
 """How many times as deep the second loop is."""
 
 
-def depths(deep: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[FoundDepth, ...]:
-    """The first part of a loop whose copies have weights of their own, and all of it, in float64."""
+def depths(deep: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any], counts: Sequence[int], axis: int = -1) -> tuple[FoundDepth, ...]:
+    """A loop whose copies have weights of their own, in float64, each time so many of its first blocks. `axis`: of features."""
     blocks = list(deep.double().members)
     with _doubles():
         args, kwargs = torch.utils._pytree.tree_map_only(Tensor, lambda t: t.double() if t.is_floating_point() else t, (args, dict(kwargs)))
-        return tuple(_run(Loop.of(blocks[:count], deep), args, kwargs) for count in (len(blocks) // TIMES, len(blocks)))
+        return tuple(_run(Loop.of(blocks[:count], deep), args, kwargs, axis) for count in counts)
 
 
-def _run(loop: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> FoundDepth:
+def _run(loop: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any], axis: int) -> FoundDepth:
     """One forward and one backward. L is a random linear function of the stream behind the last block."""
     sizes: list[float | None] = []
+    begun: list[Any] = []
 
     def seen(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = [args[key] if isinstance(key, int) and key < len(args) else kwargs.get(str(key)) for key in loop.fed]
         sizes.append(_rms(given[:1]))
+        begun.extend(given[:1] if not begun else ())
 
     handles = [block.register_forward_pre_hook(seen, with_kwargs=True) for block in loop.members]
     try:
@@ -49,7 +52,8 @@ def _run(loop: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> FoundD
         for handle in handles:
             handle.remove()
     gradients = tuple(_number(math.sqrt(sum(float(p.grad.square().sum()) for p in b.parameters() if p.grad is not None))) for b in loop.members)
-    return FoundDepth(len(loop.members), (*sizes, _rms([out.detach()])), gradients)
+    gaps = tuple(plain_number(gap_of(t.detach(), axis)) if isinstance(t, Tensor) else None for t in (*begun, out))
+    return FoundDepth(len(loop.members), (*sizes, _rms([out.detach()])), gradients, gaps)
 
 
 def _rms(values: list[Any]) -> float | None:

@@ -42,7 +42,7 @@ Make = Callable[[int], nn.Module]
 Carried = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 """How far the first state and all that is added are carried to each of three states."""
 Deeper = Callable[[int, int], Loop]
-"""Builds a loop with weights that is so many times as deep."""
+"""Builds a loop of so many blocks with weights."""
 SECONDS = 1.0
 """Counted work, at the rates of the probe, above which nothing is measured."""
 PASSES = 14
@@ -99,7 +99,7 @@ def _looked_at(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, de
     ends = [n for s in plan.streams for n in s.states] or list(trace.graph.outputs)
     load = load_of(trace.graph, [*trace.graph.outputs[:1], *ends], [])
     seconds = (2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls
-    deep = _at_depths(plan, built, deeper) if plan.deeper and AT_DEPTHS * TIMES * seconds <= SECONDS else ()
+    deep = _at_depths(plan, built, deeper, plan.deeper and AT_DEPTHS * TIMES * seconds <= SECONDS, plan.own / plan.traced * seconds <= SECONDS)
     if BRIEF * seconds > SECONDS:
         return Found(reason=f"too large for a spot check: {load.weights:,} weights", depths=deep)
     model = _made(make, plan.seed)
@@ -109,14 +109,18 @@ def _looked_at(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, de
     return replace(run.streams(found), depths=deep)
 
 
-def _at_depths(plan: SpotPlan, built: Built, deeper: Deeper | None) -> tuple[FoundDepth, ...]:
-    """The module itself at two depths, from random tokens; nothing where it does not run so."""
-    if deeper is None:
+def _at_depths(plan: SpotPlan, built: Built, deeper: Deeper | None, law: bool, numbers: bool) -> tuple[FoundDepth, ...]:
+    """The module itself at two depths (`law`), or at its own (`numbers`), from random tokens; nothing where it does not run so."""
+    here = len(built.model.members) if isinstance(built.model, Loop) else 0
+    counts = [here, TIMES * here] if law else []
+    if numbers and plan.own and plan.own not in counts:
+        counts.append(plan.own)
+    if deeper is None or not counts:
         return ()
     generator = torch.Generator().manual_seed(plan.seed)
     args, kwargs = torch.utils._pytree.tree_map_only(Tensor, lambda t: _drawn(t, generator), (built.args, built.kwargs))
     try:
-        return depths(deeper(plan.seed, TIMES), args, kwargs)
+        return depths(deeper(plan.seed, max(counts)), args, kwargs, counts, plan.streams[0].axis if plan.streams else -1)
     except Exception:
         return ()
 

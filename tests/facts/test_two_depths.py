@@ -166,6 +166,42 @@ class HalfFree(Half):
         return torch.cat((self.first(x[..., :16]), x[..., 16:]), -1)
 
 
+class Unlearns(Base):
+    """A memory that is written token by token where a key reads it: more is taken away than was there where keys are longer than one. The loop has
+    more ops than all of its copies are traced with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps, self.out = nn.Linear(32, 96, bias=False), nn.Linear(32, 32, bias=False)
+        nn.init.normal_(self.maps.weight, std=32**-0.5)
+
+    def key(self, k: Tensor) -> Tensor:
+        return F.normalize(k, dim=-1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.maps(self.norm(x)).chunk(3, -1)
+        k, memory, read = self.key(k), torch.zeros(x.shape[0], 32, 32, device=x.device, dtype=x.dtype), []
+        for t in range(x.shape[1]):
+            missing = v[:, t] - torch.einsum("bvk,bk->bv", memory, k[:, t])
+            memory = memory + torch.einsum("bv,bk->bvk", missing, k[:, t])
+            read.append(torch.einsum("bvk,bk->bv", memory, q[:, t]) / 32)
+        return x + self.out(torch.stack(read, 1))  # type: ignore[no-any-return]
+
+
+class UnlearnsTooMuch(Unlearns):
+    """Keys as they are: 32 in square length."""
+
+    def key(self, k: Tensor) -> Tensor:
+        return k
+
+
+class UnlearnsTwice(Unlearns):
+    """Keys of a length of three."""
+
+    def key(self, k: Tensor) -> Tensor:
+        return 3 * F.normalize(k, dim=-1)
+
+
 def _claim(block: str, name: str, weights: str, *, sublayer: bool = False) -> ClaimPart:
     report = screen.check(f"{__file__}::{block}", depth=DEPTH, isolate=False)
     return next(c for c in report.claims if c.claim == name and c.weights == weights and (c.sublayer is not None) == sublayer)
@@ -190,3 +226,26 @@ def test_a_weight_is_looked_for_that_makes_a_branch_large(block: str, bounded: b
 @pytest.mark.parametrize(("block", "law"), [("Half", "linear"), ("HalfFree", None)])
 def test_a_norm_on_a_part_of_the_stream_leaves_a_bound_of_the_rest(block: str, law: str | None) -> None:
     assert _claim(block, "growth", "all").value == law
+
+
+@pytest.mark.parametrize(("block", "state"), [("Unlearns", "closed"), ("UnlearnsTooMuch", "open"), ("UnlearnsTwice", "open")])
+def test_the_start_of_a_loop_of_which_a_part_was_traced_is_that_of_all_its_blocks(block: str, state: str) -> None:
+    """No calculus derives these sizes; the structure alone says that gradients follow a power of depth."""
+    report = screen.check(f"{__file__}::{block}", depth=DEPTH, isolate=False, example_inputs="x=float32[2,16,32]")
+    assert report.coverage.stamped and len(report.coverage.stamped[0].ran) < DEPTH
+    found = {c.claim: c for c in report.claims if c.weights == "start" and c.sublayer is None}
+    torch.manual_seed(0)
+    x = first = torch.randn(2, 16, 32, dtype=torch.float64)
+    for _ in range(DEPTH):
+        x = globals()[block]().double()(x)
+        first = x if _ == 0 else first
+    grown = float((x.square().mean() / first.square().mean()).sqrt())
+    assert found["rms_ratio"].status == found["gradient_ratio"].status == "measured"
+    assert abs(math.log10(found["rms_ratio"].value / grown)) < 1  # type: ignore[operator]
+    assert next(c.state for c in report.channels if c.id == "D") == state
+
+
+def test_a_size_beyond_the_range_of_floats_is_told() -> None:
+    beyond = FoundDepth(DEPTH, (1.0, 1e200, *(DEPTH - 1) * [1.7e308]), DEPTH * (None,))
+    assert two_depths.numbers((beyond,), DEPTH)["rms_ratio"] > 1e299
+    assert two_depths.numbers((beyond,), DEEP) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from screen.facts.claims.claim import Claim
+from screen.facts.claims.claim import Claim, ClaimKind
 from screen.facts.operator import StreamOperator, Whole, goes_on
 from screen.facts.operator.polynomial import Range
 from screen.facts.queries import reader_of
@@ -17,6 +17,8 @@ from screen.structure.types import Stream, Unknown
 
 FEWEST = 12
 """States of a stream below which no law of growth is read off them."""
+START: tuple[ClaimKind, ...] = ("rms_ratio", "gradient_ratio", "one_minus_cos")
+"""Numbers at the start of a stream."""
 VOCABULARY = 32
 """Entries of an output from which it may be one over a vocabulary (convention)."""
 
@@ -30,7 +32,19 @@ def spot_plan(facts: Facts, seed: int = 0) -> SpotPlan:
     w = facts.whole
     whole = SpotWhole(w.begin, w.end, w.held) if isinstance(w, Whole) and isinstance(w.gain, Range) and w.measured else None
     asked = facts.is_loop and sum(s.role != "inner" for s in facts.streams) == 1 and any(_is_asked(c) for c in facts.claims)
-    return SpotPlan(len(facts.graph.nodes), ops_digest(facts.graph), tuple(streams), seed, _vocabulary(facts.graph), facts.is_loop, whole, asked)
+    digest, outputs = ops_digest(facts.graph), _vocabulary(facts.graph)
+    own, traced = _own(facts)
+    return SpotPlan(len(facts.graph.nodes), digest, tuple(streams), seed, outputs, facts.is_loop, whole, asked, own, traced)
+
+
+def _own(facts: Facts) -> tuple[int, int]:
+    """Blocks of a loop that is to be run as deep as it is, and how many of them were traced: where not all were, and a number at the start is asked
+    for that nothing derived."""
+    outer = [s for s in facts.streams if s.role != "inner"]
+    if not facts.is_loop or len(outer) != 1 or max(facts.graph.times.values(), default=1) == 1:
+        return 0, 1
+    unknown = any(facts.claims.of(name, "start", outer[0].name).status == "unknown" for name in START)
+    return (outer[0].depth, max(len(outer[0].traced), 1)) if unknown else (0, 1)
 
 
 def _is_asked(claim: Claim) -> bool:

@@ -111,6 +111,11 @@ class SpotPlan:
     whole: SpotWhole | None = None
     deeper: bool = False
     """Whether a law of depth is asked for that nothing derived: the loop is run at two depths."""
+    own: int = 0
+    """Blocks of a loop of which a part was traced, where a number at its start is asked for that nothing derived: all of them are run; 0: it is not
+    asked."""
+    traced: int = 1
+    """Of these, how many were traced."""
     weights: tuple[str, ...] = ()
     """Names of those that are drawn by them for a plain run of the module (`screen.probe.second`); none: there is no such run."""
     only: str = ""
@@ -190,6 +195,8 @@ class FoundDepth:
     """Of what enters each block, and of what the last one returns."""
     gradients: tuple[float | None, ...]
     """For each block ‖∂L/∂θ‖ over all its parameters, L a random linear function of what the last one returns."""
+    apart: tuple[float | None, ...] = ()
+    """1 − cos between tokens, a mean over pairs: of what enters the first block, and of what the last one returns."""
 
 
 @dataclass(frozen=True)
