@@ -5,16 +5,16 @@ one norm per sublayer. It reads like pre-norm and is post-norm with an embedding
 pre-norm code (`x = norm(x); x = x + attention(x)`). The symptom is that of post-norm: without warm-up the loss stays near its start
 or diverges in the first hundreds of steps, and deep stacks learn late or not at all.
 Assumes: nothing; the chain of identity edges is read off the graph. With a norm after the last block the same code is post-norm, and is
-reported as that.
+reported as that; so it is where each block ends in a norm of its own, and the one on the skip changes nothing.
 Cannot tell: when an op without a row, or a guessed branch, hides where the identity term comes from.
 Source: Xiong et al. 2020, theorem 1 (what post-norm costs).
 """
 
 from __future__ import annotations
 
-from screen.rule import Example, Facts, Outcome, Rule, Sublayer, at, blame, describe, each_sublayer, first_reason, or_not_applicable
+from screen.rule import Example, Facts, Kind, Outcome, Rule, Sublayer, at, blame, describe, each_sublayer, first_reason, or_not_applicable
 
-RULE = Rule("G101", "normed-skip", "structure", "D", "warning", ("streams.kinds.sublayers",), "Xiong et al. 2020, theorem 1")
+RULE = Rule("G101", "normed-skip", "structure", "D", "warning", ("streams.kinds.sublayers", "doubled"), "Xiong et al. 2020, theorem 1")
 
 REMEDY = "add to the value before the norm: `x = x + f(norm(x))`, and not `x = norm(x); x = x + f(x)`"
 
@@ -81,12 +81,20 @@ def _unscaled(sublayer: Sublayer) -> str:
     return "" if factor is None or abs(factor) == 1.0 else f", and without the factor {factor:.4g} on `x`, which no norm would take away any more"
 
 
+def _is_normed_before(facts: Facts, kind: Kind, sublayer: Sublayer) -> bool:
+    """Whether the sum before it, of the block before where it is the first of its own, ends in a norm of which the one on the skip is a second one."""
+    place = next(i for i, s in enumerate(kind.sublayers) if s is sublayer)
+    return kind.count > 1 and "C" in kind.sublayers[place - 1].positions and bool(facts.doubled)
+
+
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer."""
     found = []
     for stream, kind, sublayer in each_sublayer(facts):
         site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
-        if sublayer.normed_skip:
+        if sublayer.normed_skip and _is_normed_before(facts, kind, sublayer):
+            found.append(Outcome("holds", f"{name}: the norm in front of the skip repeats the one that ends what comes before: post-norm, no slip.", site))
+        elif sublayer.normed_skip:
             found.append(
                 Outcome(
                     "violated",

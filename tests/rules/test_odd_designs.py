@@ -354,3 +354,24 @@ def test_a_share_of_what_is_no_larger_than_its_sum_is_not_hollow(phi: nn.Module,
     assert largest <= 1.0 if outcome == "holds" else largest > 1.0
     report = screen.check(Shares(phi), example_inputs=torch.randn(2, TOKENS, WIDTH), depth=12)
     assert next(f for f in report.findings if f.code == "G105").outcome == outcome
+
+
+class OnTheSphere(nn.Module):
+    """A step towards a unit vector from a unit vector; `ends` brings it back to length one."""
+
+    def __init__(self, ends: bool = True) -> None:
+        super().__init__()
+        self.f, self.ends = net(), ends
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.normalize(x, dim=-1)
+        x = x + 0.1 * (F.normalize(self.f(x), dim=-1) - x)
+        return F.normalize(x, dim=-1) if self.ends else x
+
+
+@pytest.mark.parametrize(("ends", "outcome"), [(True, "holds"), (False, "violated")])
+def test_a_skip_from_what_is_of_length_one_already_is_no_normed_skip(ends: bool, outcome: str) -> None:
+    x = F.normalize(torch.randn(3, WIDTH, dtype=torch.float64), dim=-1)
+    assert torch.allclose(F.normalize(x, dim=-1), x)
+    report = screen.check(OnTheSphere(ends), example_inputs=torch.randn(2, TOKENS, WIDTH), depth=12, spot_check=False)
+    assert next(f for f in report.findings if f.code == "G101").outcome == outcome
