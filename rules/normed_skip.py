@@ -82,7 +82,7 @@ def _unscaled(sublayer: Sublayer) -> str:
 
 
 def _is_normed_before(facts: Facts, kind: Kind, sublayer: Sublayer) -> bool:
-    """Whether the sum before it, of the block before where it is the first of its own, ends in a norm of which the one on the skip is a second one."""
+    """Whether the sum before it (of the block before, where it is the first one) ends in a norm, and another norm repeats one."""
     place = next(i for i, s in enumerate(kind.sublayers) if s is sublayer)
     return kind.count > 1 and "C" in kind.sublayers[place - 1].positions and bool(facts.doubled)
 
@@ -93,7 +93,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     for stream, kind, sublayer in each_sublayer(facts):
         site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
         if sublayer.normed_skip and _is_normed_before(facts, kind, sublayer):
-            found.append(Outcome("holds", f"{name}: the norm in front of the skip repeats the one that ends what comes before: post-norm, no slip.", site))
+            found.append(Outcome("holds", f"{name}: the norm on its skip repeats the one that ends what comes before: post-norm, no slip.", site))
         elif sublayer.normed_skip:
             found.append(
                 Outcome(
