@@ -181,6 +181,8 @@ def _factor(branch: Branch, node: int) -> float:
         numbers = [n for a in here.args if (n := number(a)) is not None]
         if here.op in ("mul", "div") and len(data) == 1 and len(numbers) == 1 and len(here.inputs) == 1:
             factor *= numbers[0] if here.op == "mul" else 1 / numbers[0]
+        elif flow.classes[node] == "activation":
+            return 1.0  # it is what the activation is stretched to, a cap of queries
         elif flow.classes[node] != "view" or len(data) != 1 or numel(here.shape or ()) != numel(flow.graph.nodes[data[0]].shape or ()):
             break
         node = data[0]

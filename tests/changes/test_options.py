@@ -110,3 +110,34 @@ class Block(nn.Module):
 """
     outcomes = logits_bounded.check(facts_of(Example("experts", code)))
     assert outcomes and all(o.tries == () for o in outcomes if o.remedy)
+
+
+class TanhQueries(nn.Module):
+    """Queries that end in a bounded function, stretched again; keys are free. x: [2, 16, 32]."""
+
+    squashed: nn.Module = nn.Tanh()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.maps, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        nn.init.normal_(self.maps.weight, std=WIDTH**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (t.unflatten(-1, (4, 8)).transpose(1, 2) for t in self.maps(self.norm(x)).chunk(3, -1))
+        q = 6 * self.squashed(q / 6)
+        weights = torch.softmax(q @ k.transpose(-1, -2) / 8**0.5, -1)
+        return x + self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+class SoftsignQueries(TanhQueries):
+    """The same with another function."""
+
+    squashed = nn.Softsign()
+
+
+@pytest.mark.parametrize("block", ["TanhQueries", "SoftsignQueries"])
+def test_norms_on_queries_that_end_in_a_bounded_function_leave_logits_of_their_size(block: str) -> None:
+    """q·k/√8 of entries of one on both sides has variance 1, however the queries had been stretched before."""
+    found = screen.check(f"{__file__}::{block}", example_inputs="x=float32[2,16,32]", depth=12, spot_check=False, isolate=False)
+    (change,) = (c for c in found.changes if c.id == "qk-norm")
+    assert change.closes == ["L"] and change.opens == []
