@@ -82,7 +82,7 @@ def _rows(report: Report) -> Iterator[tuple[tuple[str, str], str]]:
         yield ("channels", f"{channel.id} {CHANNELS[channel.id]}"), _channel(channel)
     yield ("structure", "parameters"), words.count(report.target.parameters)
     for stream in report.streams:
-        yield from ((("structure", f"{stream.name}: {what}"), value) for what, value in _structure(stream))
+        yield from ((("structure", f"{stream.name}: {what}"), value) for what, value in _structure(stream, report.claims))
     for claim in report.claims:
         if claim.claim not in ("degree", "lr_max"):
             of = [w for w in (claim.stream, claim.kind, claim.sublayer, claim.group) if w]
@@ -93,10 +93,10 @@ def _channel(channel: Channel) -> str:
     return words.STATES.get(channel.state, channel.state)
 
 
-def _structure(stream: StreamPart) -> Iterator[tuple[str, str]]:
+def _structure(stream: StreamPart, claims: list[ClaimPart]) -> Iterator[tuple[str, str]]:
     yield "width", words.number(stream.width)
     yield "blocks", words.blocks(stream)
-    yield from ((what, value) for what, value in words.stream_facts(stream))
+    yield from ((what, value) for what, value in words.stream_facts(stream, claims))
     for kind in stream.kinds:
         for sublayer in kind.sublayers:
             yield f"{kind.id} {sublayer.name}", f"{words.role(sublayer)} {words.placement(sublayer)}: {words.formula(sublayer)}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from screen.report.numbers import number
-from screen.report.schema import FindingPart, Initialisation, MapsPart, Report, SublayerPart
+from screen.report.schema import ClaimPart, FindingPart, Initialisation, MapsPart, Report, SublayerPart
 
 QUESTIONS = (
     ("well_posedness", "1 Well-posedness", "Is every branch's output bounded over its weights?"),
@@ -74,4 +76,15 @@ def start(part: Initialisation | None) -> str:
     return ", ".join(pieces) + (f" ({part.tokens} tokens)" if part.tokens else "")
 
 
-__all__ = ["adds", "expressions", "orders", "start", "steps"]
+MEASURED = {"rms_ratio": "last over first rms", "one_minus_cos": "1 − cos", "gradient_ratio": "first over last gradient"}
+"""Claims at the start of a stream, in the words of its line."""
+
+
+def measured_start(stream: str, claims: Iterable[ClaimPart]) -> str:
+    """What was measured of a stream of which nothing is derived, on one line, to two digits: more differ between machines."""
+    mine = {c.claim: c for c in claims if (c.stream, c.sublayer, c.weights, c.status) == (stream, None, "start", "measured")}
+    told = [f"{words} {number(mine[name].value, 2)}" for name, words in MEASURED.items() if name in mine]
+    return f"{', '.join(told)} (measured, one draw of the weights)" if told else "unknown"
+
+
+__all__ = ["adds", "expressions", "measured_start", "orders", "start", "steps"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 
 from screen.report import derived
 from screen.report.numbers import number as number
@@ -399,15 +400,16 @@ def whole_gain(report: Report) -> str:
     return f"{told.value:.4g}, where each stream has its own"
 
 
-def stream_facts(stream: StreamPart) -> list[tuple[str, str]]:
-    """The facts of a whole stream as (label, value)."""
+def stream_facts(stream: StreamPart, claims: Iterable[ClaimPart] = ()) -> list[tuple[str, str]]:
+    """The facts of a whole stream as (label, value); `claims`: of the report, which hold what was measured where nothing is derived."""
+    begun = stream.initialisation
     facts = [
         ("identity path", identity(stream.identity_path)),
         ("embedding norm (E)", yes_no(stream.embed_norm)),
         ("embedding scale", yes_no(stream.embed_scale) + (f", × {stream.embed_factor:.4g}" if stream.embed_factor is not None else "")),
         ("final norm (F)", yes_no(stream.final_norm)),
         ("long skips", str(len(stream.long_skips)) if stream.long_skips else "none"),
-        ("at initialisation", derived.start(stream.initialisation)),
+        ("at initialisation", derived.start(begun) if begun is not None else derived.measured_start(stream.name, claims)),
     ]
     return facts
 

@@ -14,6 +14,7 @@ import screen
 from screen.pipeline import two_depths
 from screen.probe.plan.spot_types import FoundDepth
 from screen.report.schema import ClaimPart
+from screen.report.words import stream_facts
 
 DEPTH, DEEP = 24, 96
 
@@ -243,6 +244,9 @@ def test_the_start_of_a_loop_of_which_a_part_was_traced_is_that_of_all_its_block
     assert found["rms_ratio"].status == found["gradient_ratio"].status == "measured"
     assert abs(math.log10(found["rms_ratio"].value / grown)) < 1  # type: ignore[operator]
     assert next(c.state for c in report.channels if c.id == "D") == state
+    begins = dict(stream_facts(report.streams[0], report.claims))["at initialisation"]
+    assert begins.startswith("last over first rms ") and begins.endswith("(measured, one draw of the weights)")
+    assert dict(stream_facts(report.streams[0]))["at initialisation"] == "unknown"
 
 
 def test_a_size_beyond_the_range_of_floats_is_told() -> None:

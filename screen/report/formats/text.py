@@ -19,7 +19,7 @@ from rich.text import Text
 
 from screen.report import answer as first
 from screen.report import derived, groups, probe, words
-from screen.report.schema import FindingPart, KindPart, Report, Reports, Source, StreamPart, SublayerPart
+from screen.report.schema import ClaimPart, FindingPart, KindPart, Report, Reports, Source, StreamPart, SublayerPart
 from screen.verdict.channels import ORDER
 from screen.visible import clean
 
@@ -111,7 +111,7 @@ def _report(report: Report, verbose: bool, width: int | None) -> Iterator[Render
         yield from _channels(report, said, verbose, width)
     for stream in report.streams:
         yield Text("")
-        yield from _stream(stream, width, verbose)
+        yield from _stream(stream, report.claims, width, verbose)
     if gain := words.whole_gain(report):
         yield Text("")
         yield _hang("model  gain of all identity paths together: ", clean(gain), 2, width)
@@ -154,10 +154,10 @@ def _error(report: Report, width: int | None) -> Text:
     return _hang(f"  not judged, {error.stage}: ", f"{clean(error.message)}{where}", 4, width, style=COLOURS["error"])
 
 
-def _stream(stream: StreamPart, width: int | None, verbose: bool) -> Iterator[RenderableType]:
+def _stream(stream: StreamPart, claims: list[ClaimPart], width: int | None, verbose: bool) -> Iterator[RenderableType]:
     head = f"{stream.name}" if stream.name == "stream" else f"stream {stream.name}"
     yield Text.assemble((clean(head), "bold"), f"  width {words.number(stream.width)} · {words.blocks(stream)} · {clean(stream.dtype)}")
-    yield Text("  " + " · ".join(f"{label}: {value}" for label, value in words.stream_facts(stream)))
+    yield Text("  " + " · ".join(f"{label}: {value}" for label, value in words.stream_facts(stream, claims)))
     for place, times in groups.counted(stream.long_skips):
         yield Text(f"  long skip at {_where(place)}{times}")
     for place, times in groups.counted(stream.identity_path.breaks):
