@@ -22,6 +22,8 @@ RULE = Rule("G125", "norm-of-its-own", "structure", None, "warning", ("norms", "
 
 MOST = 4
 """Ops between a parameter and the product that it is a factor of."""
+CHOICES = ("gather", "take_along_dim", "index_select")
+"""Ops that choose some of the tokens."""
 
 MODEL = """
 class Block(nn.Module):
@@ -57,11 +59,22 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     for norm in facts.norms:
         gain = _gain(facts, norm)
         if gain and is_state(facts.graph, norm.source, states):
-            shared.setdefault(gain, {}).setdefault(norm.source, []).append(norm)
+            shared.setdefault(gain, {}).setdefault(_before_choice(facts, norm), []).append(norm)
     if not shared:
         return (Outcome("not_applicable", "no norm with a gain stands on a stream."),)
     found = [o for gain, norms in shared.items() if len(norms) > 1 and (o := _judge(facts, gain, list(norms.values()))) is not None]
     return tuple(found) or (Outcome("holds", f"{len(shared)} gains of norms serve in one place each, or with the maps behind them."),)
+
+
+def _before_choice(facts: Facts, norm: Norm) -> int:
+    """The value that is normed, or that of all tokens where some of them are chosen: the norm of a token is one, whoever reads it."""
+    nodes, index = facts.graph.nodes, norm.source
+    while norm.of_tokens and nodes[index].op in CHOICES:
+        above, shape = nodes[index].inputs[0], nodes[index].shape or ()
+        if (nodes[above].shape or ())[-1:] != shape[-1:]:  # features are chosen
+            break
+        index = above
+    return index
 
 
 def _judge(facts: Facts, gain: str, norms: list[list[Norm]]) -> Outcome | None:

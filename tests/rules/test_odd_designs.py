@@ -375,3 +375,27 @@ def test_a_skip_from_what_is_of_length_one_already_is_no_normed_skip(ends: bool,
     assert torch.allclose(F.normalize(x, dim=-1), x)
     report = screen.check(OnTheSphere(ends), example_inputs=torch.randn(2, TOKENS, WIDTH), depth=12, spot_check=False)
     assert next(f for f in report.findings if f.code == "G101").outcome == outcome
+
+
+class ChosenTokens(nn.Module):
+    """A router reads a norm of all tokens; those that it chooses are normed for a branch: `again` behind another branch."""
+
+    def __init__(self, by_indices: bool, again: bool) -> None:
+        super().__init__()
+        self.norm, self.route, self.f, self.g, self.by_indices, self.again = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, 1), net(), net(), by_indices, again
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, chosen = torch.sigmoid(self.route(self.norm(x))).topk(4, dim=1)
+        if self.again:
+            x = x + self.g(self.norm(x))
+        chosen = chosen.expand(-1, -1, WIDTH)
+        some = torch.take_along_dim(x, chosen, 1) if self.by_indices else x.gather(1, chosen)
+        return x.scatter(1, chosen, weight * (some + self.f(self.norm(some))))
+
+
+@pytest.mark.parametrize("by_indices", [True, False])
+@pytest.mark.parametrize("again", [True, False])
+def test_tokens_that_are_chosen_have_the_norm_that_they_had(by_indices: bool, again: bool) -> None:
+    report = screen.check(ChosenTokens(by_indices, again), example_inputs=torch.randn(2, TOKENS, WIDTH), depth=12, spot_check=False)
+    found = [f.outcome for f in report.findings if f.code == "G125"]
+    assert ("violated" in found) is again
