@@ -149,13 +149,19 @@ class Maps:
             groups.append(merged)
         return groups
 
+    @cached_property
+    def _calls(self) -> frozenset[int]:
+        """Ops of which several may be one map's work."""
+        nodes = self.branch.flow.graph.nodes
+        return frozenset(i for i in self.branch.region if nodes[i].op in ("grid_sample", "scaled_dot_product_attention"))
+
     def _at_one_operand(self, index: int) -> list[frozenset[object]]:
         """Slices of a weighted op's output that calls of one op take at one operand: levels of a deformable attention, groups of heads with an
         attention each play one part."""
         nodes = self.branch.flow.graph.nodes
         found: dict[tuple[str, int], frozenset[object]] = {}
-        for node, cuts, operand in self._ports(index):
-            if nodes[node].op in ("grid_sample", "scaled_dot_product_attention"):
+        for node, cuts, operand in self._ports(index) if self._calls else ():
+            if node in self._calls:
                 part = nodes[node].op, nodes[node].inputs.index(operand)
                 found[part] = found.get(part, frozenset()) | cuts
         return list(found.values())
