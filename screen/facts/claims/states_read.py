@@ -31,7 +31,8 @@ def _states_read(reader: Reader, stream: Stream, kind: Kind, sublayer: Sublayer)
     """The states that a sublayer reads, in all blocks of its kind that ran."""
     place = kind.sublayers.index(sublayer)
     ran = {b.branches[place] for b in stream.traced if b.kind == kind.id and place < len(b.branches)}
-    return {n for _, b in reader.branches if (b.add, b.output) in ran for n in _met(reader, b)}
+    met = reader.states_met
+    return {n for _, b in reader.branches if (b.add, b.output) in ran for n in met[b.add, b.output]}
 
 
 def reads_first_state(facts: Facts, stream: Stream) -> bool:
@@ -83,19 +84,6 @@ def _is_made_of_norms(reader: Reader, node: int) -> bool:
             return False
         stack.extend(flow.counting[here])
     return True
-
-
-def _met(reader: Reader, branch: Region) -> set[int]:
-    """The states where a walk up from what a branch adds first meets the stream; the one that it is added to where it meets none."""
-    states, found, seen, stack = set(reader.chain.nodes), set[int](), set[int](), [branch.output]
-    while stack:
-        node = stack.pop()
-        if node in states and node != branch.output:
-            found.add(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.extend(reader.flow.graph.nodes[node].inputs)
-    return found or {branch.state}
 
 
 __all__ = ["moving_inputs", "reader_of", "reads_first_state", "reads_grown_state"]

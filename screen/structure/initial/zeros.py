@@ -36,14 +36,19 @@ class Zeros:
     @cached_property
     def _settled(self) -> tuple[tuple[Zero, ...], frozenset[int]]:
         """What is zero, and what is reached, when no further weight moves."""
-        moved: frozenset[int] = frozenset()
+        moved, zero = frozenset[int](), self._at_first
         while True:
-            zero = self._zeros(moved)
             reached = self._reached(zero)
             fresh = {n.index for n in self.graph.nodes if n.op == "parameter" and zero[n.index] and n.index in reached} - moved
             if not fresh:
                 return zero, reached
             moved |= fresh
+            zero = self._zeros(moved)
+
+    @cached_property
+    def _at_first(self) -> tuple[Zero, ...]:
+        """What is zero before any step."""
+        return self._zeros(frozenset())
 
     @cached_property
     def dead(self) -> tuple[int, ...]:
@@ -55,7 +60,7 @@ class Zeros:
     @cached_property
     def unread(self) -> tuple[int, ...]:
         """Products of a weight at zero and of a value of which an op without a row hides whether it is zero."""
-        zero = self._zeros(frozenset())
+        zero = self._at_first
         return tuple(n.index for n in self.graph.nodes if (f := self._factors(n)) and {zero[f[0]], zero[f[1]]} == {True, None})
 
     def culprits(self, node: int) -> tuple[int, ...]:

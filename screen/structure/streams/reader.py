@@ -27,6 +27,24 @@ class Reader(ChainReader):
         return StreamNorms(self)
 
     @cached_property
+    def states_met(self) -> dict[tuple[int, int], frozenset[int]]:
+        """For each branch, by the node of its add and of what it adds: the states where a walk up from that first meets the stream, and the one that
+        it is added to where it meets none."""
+        states = frozenset(self.chain.nodes)
+        return {(b.add, b.output): self._met(b, states) for _, b in self.branches}
+
+    def _met(self, branch: Branch, states: frozenset[int]) -> frozenset[int]:
+        nodes, found, seen, stack = self.flow.graph.nodes, set[int](), {branch.output}, list(self.flow.graph.nodes[branch.output].inputs)
+        while stack:
+            node = stack.pop()
+            if node in states:
+                found.add(node)
+            elif node not in seen:
+                seen.add(node)
+                stack.extend(nodes[node].inputs)
+        return frozenset(found) or frozenset({branch.state})
+
+    @cached_property
     def sublayers(self) -> tuple[Sublayer, ...]:
         """All sublayers of the chain; `parallel_group` and names are those of the whole chain."""
         found = []
