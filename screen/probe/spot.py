@@ -162,13 +162,14 @@ class Run:
         self.targets = sorted({n for s in self.plan.streams for n in s.states} | {b.output for s in self.plan.streams for b in s.branches})
         ends = [self.plan.whole.end] if self.plan.whole is not None else []
         wanted = [*self.targets, *ends, *graph.outputs[:1], *(n for s in self.plan.streams for b in s.branches for n in b.softmaxes)]
+        self._shifts = {node: logits for s in self.plan.streams for b in s.branches for node, logits in b.shifts}
         self.calls, leaves, _ = self.tape.steps(wanted, [])
         self.names = {i: str(self.tape.nodes[i].meta["label"]) for i in leaves if graph.nodes[i].op != "input"}
         self._leaves = {i: self._leaf(i) for i in leaves}
 
     def _leaf(self, index: int) -> Any:
         """A leaf: of the model with weights where there is one, else drawn by its record."""
-        if self.model is not None and index in self.names and self.trace.graph.nodes[index].op in ("parameter", "buffer"):
+        if self.model is not None and index in self.names and self.trace.graph.nodes[index].op != "input":
             try:
                 value = attribute(self.model, self.names[index])
             except (AttributeError, KeyError, IndexError, TypeError):
@@ -383,8 +384,11 @@ class Run:
         return look
 
     def _logits(self, node: int, env: Env) -> tuple[float | None, float | None]:
-        """Of the logits under a softmax the largest, and the rms of what queries and keys make of them, without biases of positions."""
+        """Of the logits under a softmax the largest, and the rms of what queries and keys make of them, without biases of positions. The largest of a
+        row that is taken off before the softmax, which it does not change, stays on them."""
         try:
+            if node in self._shifts:
+                env = {**env, self.trace.graph.nodes[node].inputs[0]: env[self._shifts[node]]}
             top = bounded_logits(self.trace.graph, node, env)
             u = self._by_products(node, env, logits_of(self.trace.graph, node, env))
         except Exception:
@@ -406,7 +410,7 @@ class Run:
         for index in between:  # on copies, as some write to what they read
             read = {i: v.clone() if isinstance(v := without.get(i), Tensor) else v for i in graph.nodes[index].inputs}
             without[index] = self.tape.call(index, {**without, **read})
-        base = without.get(graph.nodes[node].inputs[0])
+        base = without.get(self._shifts.get(node, graph.nodes[node].inputs[0]))
         return u - base.masked_fill(base < MASKED, 0.0) if products and isinstance(base, Tensor) else u
 
     def _stream(self, found: FoundStream, stream: SpotStream, runs: Mapping[str, Look], leaves: Env, begin: Env) -> FoundStream:

@@ -57,3 +57,28 @@ def test_of_a_large_program_the_start_alone_is_measured(monkeypatch: pytest.Monk
     assert gain is not None and gain.agrees is True and brief["identity_gain"].measured is None, "no linear part is run"
     monkeypatch.setattr(spot, "BRIEF", 1e9)
     assert all(c.measured is None for c in claims().values()), "and of one that is larger yet nothing"
+
+
+class Shifted(nn.Module):
+    """Attention whose softmax takes the largest logit of a row off by hand, around a hook that no recursion reads."""
+
+    def __init__(self, shift: bool) -> None:
+        super().__init__()
+        self.norm, self.q, self.k, self.v, self.out = nn.LayerNorm(WIDTH), *(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.shift = shift
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        u = torch.sin(self.q(h)) @ torch.cos(self.k(h)).transpose(-2, -1) / WIDTH**0.5
+        if self.shift:
+            u = u - u.amax(dim=-1, keepdim=True)
+        return x + self.out(u.softmax(-1) @ self.v(h))
+
+
+def test_the_shift_of_a_softmax_is_no_part_of_its_logits() -> None:
+    sizes = []
+    for shift in (False, True):
+        torch.manual_seed(0)
+        report = screen.check(nn.Sequential(*(Shifted(shift) for _ in range(3)), nn.LayerNorm(WIDTH)), example_inputs=torch.zeros(2, TOKENS, WIDTH))
+        sizes.append(next(c.value for c in report.claims if c.claim == "logit_rms" and c.value is not None))
+    assert sizes[1] == pytest.approx(sizes[0], rel=1e-6)

@@ -29,9 +29,7 @@ def fixed(walk: Walk, symbol: str) -> str:
         return walk.given.get(symbol, "")
     if quantity.part.fold is not None:
         return quantity.part.fold.fixed
-    if quantity.parameter not in walk.names.buffers:
-        return ""
-    return "frozen" if quantity.parameter in walk.graph.frozen else "a buffer"
+    return walk.names.buffers.get(quantity.parameter, "")
 
 
 def is_free(walk: Walk, symbol: str) -> bool:

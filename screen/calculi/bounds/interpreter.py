@@ -232,10 +232,10 @@ class Walk:
 
     def _source(self, node: Node) -> Value:
         shape = node.shape or ()
-        if node.op == "parameter" or (node.op == "buffer" and self.flow.is_float(node) and node.name):
+        if node.op == "parameter" or (node.op in ("buffer", "constant") and self.flow.is_float(node) and node.name):
             name = node.name or f"parameter {node.index}"
-            if node.op == "buffer" or name in self.graph.frozen:
-                self.names.buffers.add(name)
+            if node.op != "parameter" or name in self.graph.frozen:
+                self.names.buffers[name] = {"buffer": "a buffer", "constant": "a tensor that is no weight"}.get(node.op, "frozen")
             elif self._is_gain(node.index):
                 self.names.gains.add(name)
             strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

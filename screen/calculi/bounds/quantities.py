@@ -151,8 +151,8 @@ class Names:
         """How many bases begin with a letter and end in a number."""
         self.coarse: dict[str, Expr] = {}
         """Symbol of a folded quantity (`arrays`) -> a bound of it in norms of single parameters."""
-        self.buffers: set[str] = set()
-        """Names of buffers, whose norms stand beside those of parameters."""
+        self.buffers: dict[str, str] = {}
+        """What is no weight and has norms beside theirs, by name: frozen parameters, buffers, other tensors that the model holds."""
         self.gains: set[str] = set()
         """Parameters that multiply entry by entry: their symbols begin with `g`."""
 

@@ -103,6 +103,8 @@ class Logits:
     places: tuple[Places, ...] = ()
     within: float = math.inf
     """Where they are cut off."""
+    sink: str = ""
+    """At which end a learned logit stands beside those of the keys, until its share of the rows is dropped: `first` or `last`."""
 
     def times(self, number: float) -> Logits:
         """These logits times a number."""
@@ -110,6 +112,13 @@ class Logits:
         if self.cap:
             return replace(self, cap=self.cap * number, within=within)
         return replace(self, scale=self.scale * number, within=within, places=tuple(replace(p, square=p.square * number**2) for p in self.places))
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest logit of each row."""
+
+    logits: Logits
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,14 @@ class Spectrum:
     value: Value
     axes: frozenset[int]
     """Along which it was taken."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Complex numbers whose real and imaginary parts are the two entries of pairs of features."""
+
+    value: Value
+    """The pairs as real entries; its last axis holds the two."""
 
 
 @dataclass(frozen=True)
@@ -203,4 +220,6 @@ class Writer:
         return replace(value, slot=self.made[key], factor=1.0, whole=None, learned=None)
 
 
-__all__ = ["Function", "Logits", "Order", "Partial", "Places", "Routed", "Spectrum", "Stop", "Turn", "Value", "Weighted", "Writer"]
+__all__ = [
+    "Function", "Largest", "Logits", "Order", "Pairs", "Partial", "Places", "Routed", "Spectrum", "Stop", "Turn", "Value", "Weighted", "Writer",
+]  # fmt: skip

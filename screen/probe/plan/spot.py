@@ -12,6 +12,8 @@ from screen.facts.record import Facts
 from screen.graph import Graph, Node, Ref, numel, ops_digest
 from screen.probe.plan.spot_types import SpotBranch, SpotCone, SpotGain, SpotPlan, SpotStream, SpotWhole
 from screen.structure.branches.branch import Branch
+from screen.structure.dataflow import strip
+from screen.structure.softmaxes import CALLS, shifted
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Unknown
 
@@ -216,7 +218,9 @@ def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozen
     free = tuple(graph.nodes[i].name for i in moving if any(_is_free(branch, *site, sure) for site in read[i]))
     softmaxes = tuple(i for i in branch.region if flow.classes[i] == "softmax" or graph.nodes[i].op == "scaled_dot_product_attention")
     asked = [c for c in facts.claims if (c.kind, c.sublayer) == (kind, sublayer) and c.claim in ("output_bounded", "logits_bounded")]
-    return SpotBranch(kind, sublayer, branch.output, names, free, softmaxes, unsure=any(c.status == "unknown" for c in asked))
+    under = [(i, strip(flow, graph.nodes[i].inputs[0])) for i in softmaxes if graph.nodes[i].op in CALLS]
+    shifts = tuple((i, u) for i, logits in under if (u := shifted(flow, logits)) != logits)
+    return SpotBranch(kind, sublayer, branch.output, names, free, softmaxes, shifts, unsure=any(c.status == "unknown" for c in asked))
 
 
 def parameters_of(branch: Branch) -> dict[int, set[tuple[int, int]]]:

@@ -32,6 +32,8 @@ class SpotBranch:
     free: tuple[str, ...]
     """Of these the maps, biases and tables, without gains."""
     softmaxes: tuple[int, ...] = ()
+    shifts: tuple[tuple[int, int], ...] = ()
+    """(softmax, the logits that the largest of a row was taken off before it), where that is written out."""
     unsure: bool = False
     """Whether it is not derived if its output, or its logits, are bounded."""
     carries: bool = False

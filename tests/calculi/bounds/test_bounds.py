@@ -408,6 +408,22 @@ def _other_tokens(x: Tensor) -> Tensor:
     return x * f[:-1].cos() + torch.cat([-x[..., 8:], x[..., :8]], -1) * f[1:].sin()
 
 
+def test_a_tensor_that_the_model_holds_has_a_norm_of_its_own() -> None:
+    """A plain attribute, as rotary tables often are: no weight, so that training leaves it as it is."""
+
+    class Held(Mlp):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.ones(WIDTH)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.down(self.up(x * self.table))
+
+    found = bounds(Held, rms)
+    assert str(found.magnitude) == "4*W0*W1*b0_abs*g0_abs" and not isinstance(found.lipschitz, Unknown)
+    assert "b0_abs" not in found.free and "W0" in found.free
+
+
 @pytest.mark.parametrize(("turn", "exact"), [(_halves, True), (_pairs, True), (_apart, True), (_complex, True), (_other_tokens, False)])
 def test_rotary_positions_are_isometries_where_they_are_recognised(turn: Any, exact: bool) -> None:
     class Turned(Mlp):

@@ -35,6 +35,16 @@ BY_COSINE = "u = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -
 PLAIN = "u = q @ k.transpose(-2, -1) / math.sqrt(D // H)"
 EMPTY = "k, v = (torch.cat((torch.tensor([]), t), dim=-2) for t in (k, v)); " + PLAIN
 
+ANGLES = """t = torch.arange(N)[:, None] * 100.0 ** (-torch.arange(0, D // H, 2) / (D // H))
+        self.angles = torch.polar(torch.ones_like(t), t)"""
+TURNED = """q, k = (torch.view_as_complex(t.float().reshape(b, H, n, -1, 2)) for t in (q, k))
+        q, k = (torch.view_as_real(t * self.angles[:n].view(1, 1, n, -1)).flatten(3) for t in (q, k))
+        """ + PLAIN
+SINK = "self.sink = nn.Parameter(torch.zeros(H))"
+BY_SINK = PLAIN + """
+        u = torch.cat((u, self.sink.view(1, H, 1, 1).expand(b, H, n, 1)), dim=-1)
+        u = u - u.max(dim=-1, keepdim=True).values"""
+
 BUCKETS = "self.bias = nn.Embedding(2 * N - 1, H)"
 BY_BUCKET = PLAIN + """
         t = torch.arange(n)[None, :] - torch.arange(n)[:, None]
@@ -120,6 +130,9 @@ MODELS: dict[str, str] = {
     "scaled embedding": _model(_attention(), frame=SCALED),
     "stored positions": _model(_attention(), frame=TABLE),
     "stored positions, post": _model(_attention(), POST, frame=TABLE, std="0.06"),
+    "complex rotary": _model(_attention(ANGLES, TURNED)),
+    "complex rotary, post": _model(_attention(ANGLES, TURNED), POST, std="0.06"),
+    "sink": _model(_attention(SINK, BY_SINK).replace("u.softmax(-1)", "u.softmax(-1)[..., :-1]")),
 }
 """Design -> source of a module that holds `Model`."""
 MIXING = """
@@ -127,6 +140,15 @@ class Attention(nn.Module):
     def forward(self, x):
         return torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real
 """
+NO_SINKS: dict[str, str] = {
+    "rows as they are": _model(_attention(SINK, BY_SINK).replace("u.softmax(-1) @ v", "u.softmax(-1) @ F.pad(v, (0, 0, 0, 1))")),
+    "another end": _model(_attention(SINK, BY_SINK).replace("u.softmax(-1)", "u.softmax(-1)[..., 1:]")),
+    "far from zero": _model(_attention(SINK.replace("zeros(H)", "full((H,), 4.0)"), BY_SINK).replace("u.softmax(-1)", "u.softmax(-1)[..., :-1]")),
+    "another shift": _model(_attention(SINK, BY_SINK.replace("u.max", "k.max")).replace("u.softmax(-1)", "u.softmax(-1)[..., :-1]")),
+    "complex numbers of any modulus": _model(_attention(ANGLES, TURNED.replace("self.angles[:n]", "torch.polar(self.sizes[:n], self.sizes[:n])"))
+                                             .replace("self.angles = torch.polar(torch.ones_like(t), t)", "self.sizes = t")),
+}
+"""What looks like a sink or a rotation and is none."""
 FOURIER: dict[str, str] = {
     "post": _model(MIXING, POST, std="0.05"),
     "post, large maps": _model(MIXING, POST, std="0.3"),

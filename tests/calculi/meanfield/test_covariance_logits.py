@@ -20,7 +20,7 @@ from screen.capture.trace.tracer import trace
 from screen.facts import derive
 from screen.graph.target import parse
 from screen.structure.types import Unknown
-from tests.calculi.meanfield.covariance_logits import FOURIER, MASKS, MODELS
+from tests.calculi.meanfield.covariance_logits import FOURIER, MASKS, MODELS, NO_SINKS
 from tests.calculi.meanfield.covariance_models import traced, trained_run
 from tests.calculi.meanfield.covariance_stacks import geometric, number
 from tests.calculi.meanfield.simulation import mean_cosine
@@ -43,6 +43,12 @@ def test_a_block_starts_as_its_facts_say(name: str) -> None:
         assert said.rms[layer] == pytest.approx(statistics.fmean(s.rms[layer] for s in seen), rel=0.12)
     assert number(said.cosine) == pytest.approx(statistics.fmean(s.cosine[-1] for s in seen), abs=APART)
     assert number(said.gradient_ratio) == pytest.approx(geometric([s.ratio for s in seen]), rel=0.35)
+
+
+@pytest.mark.parametrize("name", NO_SINKS)
+def test_what_is_no_sink_and_no_rotation_is_not_read_as_one(name: str) -> None:
+    facts = traced(NO_SINKS[name])
+    assert isinstance(recursion_of(facts.streams[0], facts.graph), Unknown)
 
 
 @pytest.mark.parametrize("name", MASKS)

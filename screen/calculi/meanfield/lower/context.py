@@ -11,12 +11,12 @@ from screen.calculi.meanfield.lower.axes import Layout, stream_layout
 from screen.calculi.meanfield.lower.other_streams import ARGUMENT, NOTHING, Foreign, argument_layout
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.transfer import Begin
-from screen.calculi.meanfield.values import Logits, Order, Partial, Places, Routed, Spectrum, Stop, Value, Weighted, Writer
+from screen.calculi.meanfield.values import Largest, Logits, Order, Pairs, Partial, Places, Routed, Spectrum, Stop, Value, Weighted, Writer
 from screen.calculi.meanfield.weights import Weights
 from screen.graph import Graph, Node
 from screen.structure.types import Norm, Unknown
 
-Read = Value | Logits | Places | Spectrum | Routed | Order | Weighted | Partial
+Read = Value | Logits | Places | Spectrum | Pairs | Largest | Routed | Order | Weighted | Partial
 MASKED = "a mask on the logits is taken as causal, and what a table of fixed numbers adds to them besides as zero"
 OPEN = "what is added to the logits and compares no positions is taken as a mask that is open, or as a bias of zero"
 COMPARISONS = frozenset({"le", "lt", "ge", "gt"})

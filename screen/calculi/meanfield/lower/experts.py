@@ -70,7 +70,7 @@ class Routes(Maps):
     def scores_in(self, region: list[int]) -> frozenset[int]:
         """What lies between a choice and the weight that made its scores."""
         found: set[int] = set()
-        stack = [n for n in region if _chooses(self.graph.nodes[n])]
+        stack = [n for n in region if _chooses(self.graph.nodes[n]) and self._is_asked(n)]
         inside = set(region)
         while stack:
             node = stack.pop()
@@ -80,6 +80,11 @@ class Routes(Maps):
             found.add(node)
             stack.extend(self.graph.nodes[node].inputs)
         return frozenset(found)
+
+    def _is_asked(self, node: int) -> bool:
+        """Whether something reads which entries were chosen: of `max` along an axis its second result."""
+        made = [u for u in self.graph.users[node] if self.graph.nodes[u].args[1:] == (1,)]
+        return self.graph.nodes[node].op != "max" or any(self.graph.users[u] for u in made)
 
     def route(self, node: Node) -> Read:
         """One op of a mixture of experts."""

@@ -145,6 +145,8 @@ class Maps(Tables):
         both = rows.query.roots | rows.key.roots
         if rows.query.roots & rows.key.roots or value.roots & (both - {0}):
             raise Stop("queries, keys and values are not independent of each other", node.index)
+        if rows.sink:
+            raise Stop("a row of attention has a learned entry beside those of the keys", node.index)
         if rows.masked:
             self.assumptions.add(MASKED)
         core = Softmax(rows.width, rows.scale, rows.masked, self.tokens, rows.heads, cap=rows.cap, within=rows.within)

@@ -95,6 +95,8 @@ class Reader(Views, Spectra, Entries):
             return self.spectrum(node)
         if node.op == "real" and isinstance(self.table[node.inputs[0]], Spectrum):
             return self.real_part(node)
+        if (made := self.paired(node) or self.beside_keys(node)) is not None:
+            return made
         if node.op == "scaled_dot_product_attention":
             return self.fused(node)
         if node.op == "alias" and len(set(node.inputs)) > 1:

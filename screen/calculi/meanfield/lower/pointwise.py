@@ -9,7 +9,8 @@ from screen.calculi.meanfield.activation_kernels import FUNCTIONS, kernel
 from screen.calculi.meanfield.lower.axes import features, is_features
 from screen.calculi.meanfield.lower.context import BIASED, Read
 from screen.calculi.meanfield.lower.functions import joined, named_function
-from screen.calculi.meanfield.lower.rotary import turned, turns
+from screen.calculi.meanfield.lower.rotary import TABLE, Rotations, turned, turns
+from screen.calculi.meanfield.lower.sinks import Sinks
 from screen.calculi.meanfield.lower.sums import Sums
 from screen.calculi.meanfield.transfer import Entrywise, Part, Product, Shift
 from screen.calculi.meanfield.values import Logits, Places, Stop, Value
@@ -22,7 +23,7 @@ LEAST = -30.0
 """Of e to this many nothing is left beside the weights of others."""
 
 
-class Entries(Sums):
+class Entries(Sums, Rotations, Sinks):
     """Reads ops that work entry by entry."""
 
     def activation(self, node: Node) -> Read:
@@ -85,7 +86,7 @@ class Entries(Sums):
             if turn is None:
                 raise Stop("a product with a value that is not in the graph", node.index)
             if turn.kind == "table":
-                self.assumptions.add("a table that pairs x with its rotated half is taken as cosines and sines")
+                self.assumptions.add(TABLE)
             return replace(self.writer.settled(self.entries(source)), turn=turn)
         value = self.value(source)
         if others:
