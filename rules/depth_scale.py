@@ -78,7 +78,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     mean = f"at most {count**-0.5:.3g}"
     if found := [v for k, v in numbers if k == "start" and isinstance(v, float) and v > LARGE]:
         remedy = f"divide the weights of the branch at the start, until their product is {c ** least:.3g} and not {found[0]:.3g}"
-        what = f"{name}: {_what(sublayer)}, multiplied, start at {found[0]:.3g}, above (c) at any depth"
+        what = f"{name}: {_what(sublayer)}, multiplied, start at {found[0]:.3g}, more than is asked for at any depth"
         plain = f"{what}: {count} branches that add up ask for {mean}."
         return Outcome("violated", message, site, theorem=THEOREM, numbers=numbers, assumptions=assumes, remedy=remedy, plain=plain)
     if any(k == "start" and isinstance(v, float) and v > count**-0.5 for k, v in numbers):

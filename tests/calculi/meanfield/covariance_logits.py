@@ -40,6 +40,7 @@ ANGLES = """t = torch.arange(N)[:, None] * 100.0 ** (-torch.arange(0, D // H, 2)
 TURNED = """q, k = (torch.view_as_complex(t.float().reshape(b, H, n, -1, 2)) for t in (q, k))
         q, k = (torch.view_as_real(t * self.angles[:n].view(1, 1, n, -1)).flatten(3) for t in (q, k))
         """ + PLAIN
+GATE = "self.gate = nn.Linear(D, H)"
 SINK = "self.sink = nn.Parameter(torch.zeros(H))"
 BY_SINK = PLAIN + """
         u = torch.cat((u, self.sink.view(1, H, 1, 1).expand(b, H, n, 1)), dim=-1)
@@ -132,6 +133,7 @@ MODELS: dict[str, str] = {
     "stored positions, post": _model(_attention(), POST, frame=TABLE, std="0.06"),
     "complex rotary": _model(_attention(ANGLES, TURNED)),
     "complex rotary, post": _model(_attention(ANGLES, TURNED), POST, std="0.06"),
+    "gate of a head": _model(_attention(GATE).replace("u.softmax(-1) @ v", "u.softmax(-1) @ v * self.gate(x).sigmoid().transpose(1, 2)[..., None]")),
     "sink": _model(_attention(SINK, BY_SINK).replace("u.softmax(-1)", "u.softmax(-1)[..., :-1]")),
 }
 """Design -> source of a module that holds `Model`."""

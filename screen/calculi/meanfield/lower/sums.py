@@ -49,8 +49,9 @@ class Sums(Tables):
 
     def _check_spread(self, node: Node, left: Value, right: Value) -> None:
         """What is spread over the tokens of a sequence must be the same at all of them; over a batch anything may be."""
-        for value in (left, right):
-            if _sequence(value.layout) < max(_sequence(left.layout), _sequence(right.layout)) and not value.common:
+        for value, other in ((left, right), (right, left)):
+            axis = _sequence(other.layout)
+            if _tokens(value.layout, axis) < _tokens(other.layout, axis) and not value.common:
                 raise Stop(f"`{node.op}` spreads some tokens of a value over others", node.index)
 
     def statistic(self, node: Node) -> Read:
@@ -112,10 +113,16 @@ class Sums(Tables):
         return replace(settled, slot=slot, whole=None)
 
 
-def _sequence(layout: Layout) -> int:
-    """Tokens along the last axis that holds some, of more than two axes; else all of them."""
-    rows = [math.prod(n for n, label in axis if label != "f") for axis in layout if any(label != "f" for _, label in axis)]
-    return rows[-1] if rows and len(layout) > 2 else math.prod(rows)
+def _sequence(layout: Layout) -> int | None:
+    """The last axis that holds tokens, counted from the end, of more than two axes; None where all of them count together."""
+    held = [-i for i, axis in enumerate(reversed(layout), 1) if any(label != "f" and n > 1 for n, label in axis)]
+    return held[0] if held and len(layout) > 2 else None
+
+
+def _tokens(layout: Layout, axis: int | None) -> int:
+    """Tokens along an axis, or along all; one where the axis is not there."""
+    axes = layout if axis is None or len(layout) < 3 else layout[axis : axis + 1 or None] if -axis <= len(layout) else ()
+    return math.prod(n for one in axes for n, label in one if label != "f")
 
 
 def _longest(left: Value, right: Value) -> Layout:
