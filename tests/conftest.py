@@ -64,7 +64,7 @@ def warm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_report_header() -> str:
     day = today()
-    what = "all" if day == WHOLE else f"a fifth of each ({VARIABLE}={WHOLE}: all)"
+    what = "all" if day == WHOLE else f"a fifth of each file's ({VARIABLE}={WHOLE}: all)"
     return f"{VARIABLE}={day}: of the tests marked `by_the_day` {what}"
 
 
@@ -75,7 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     sweeps: dict[str, list[str]] = {}
     for item in items:
         if item.get_closest_marker("by_the_day"):
-            sweeps.setdefault(item.nodeid.split("[")[0], []).append(item.nodeid)
+            sweeps.setdefault(item.nodeid.split("::")[0], []).append(item.nodeid)
     others = {name for sweep in sweeps.values() for name in set(sweep) - of_the_day(sweep, today())}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
     items[:] = [item for item in items if item.nodeid not in others]

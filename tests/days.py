@@ -1,4 +1,5 @@
-"""Long sweeps of one statement over many examples (`@pytest.mark.by_the_day`): a fifth of each every day, all of it every night.
+"""Long sweeps, and tests that run whole reports for one statement each (`by_the_day`, of a function or of a file): a fifth of each file's every day,
+all of them every night.
 
     python -m pytest                       # the fifth of today; the header says which
     TEST_DAY=2 python -m pytest            # that fifth again

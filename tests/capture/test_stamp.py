@@ -17,6 +17,8 @@ from screen.capture.trace.tracer import trace
 from screen.facts import derive
 from screen.graph import Graph
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH = 8
 
 
@@ -206,7 +208,6 @@ RULES: dict[str, Callable[[Tabled], bool]] = {
 }  # fmt: skip
 
 
-@pytest.mark.by_the_day
 @pytest.mark.parametrize(("name", "spots"), [(n, k) for n in RULES for k in (0, stamp.SPOTS) if k or n not in ("counter of the caller", "identity")])
 def test_a_difference_is_never_hidden(name: str, spots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A read is noted without the members that run by chance; what is no read of a member's own is left to them."""

@@ -23,6 +23,8 @@ from screen.graph.repetition import stacked
 from tests.awkward.parts import FFN, TOKENS, Attention, D, Pre
 from tests.days import nightly
 
+pytestmark = pytest.mark.by_the_day
+
 Make = Callable[[], nn.Module]
 
 
@@ -223,7 +225,6 @@ def _inputs(device: str = "meta") -> Any:
     return (torch.zeros(2, TOKENS, D, device=device),)
 
 
-@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_whole_model(name: str) -> None:
     make, depth = WHOLE[name]

@@ -23,6 +23,8 @@ from screen.verdict.channels import Verdict, fold
 from screen.verdict.discover import run_rules
 from tests.handmade import TargetInfo
 
+pytestmark = pytest.mark.by_the_day
+
 MAKE = {change.id: change.make for change in CHANGES}
 PRE, POST, BARE = {"norms": "A"}, {"norms": "C", "final_norm": False}, {"norms": "", "final_norm": False}
 

@@ -22,6 +22,8 @@ from screen.pipeline.stages import Job
 from screen.pipeline.workers import safely
 from tests.days import nightly
 
+pytestmark = pytest.mark.by_the_day
+
 ATTACKS = tomllib.loads(Path(__file__).with_name("attacks.toml").read_text(encoding="utf-8"))
 ORDINARY = "x + self.map(self.norm(x))"
 SOURCE = '''
@@ -128,7 +130,6 @@ def test_the_corpus_is_one() -> None:
     assert len(ATTACKS) >= 60 and all(set(a) <= keys and a["exit"] for a in ATTACKS.values())
 
 
-@pytest.mark.by_the_day
 @pytest.mark.skipif(bool(missing()), reason="needs the sandbox")
 @pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if nightly() or not attack.get("night")])
 def test_it_is_judged_by_what_it_is_or_not_at_all(host: Host, good: bytes, tmp_path: Path, name: str) -> None:

@@ -16,6 +16,8 @@ from screen.child.protocol import MAX_FRAME, ProtocolError, Request, at_most, er
 from screen.child.results import Capture, State, silent
 from tests.child.test_hostile import _environment, _processes
 
+pytestmark = pytest.mark.by_the_day
+
 CHANNEL = """
 import gc, json, os, sys, time
 from screen.child.worker import Channel
@@ -132,7 +134,6 @@ def _left(mark: str) -> list[int]:
     return [pid for pid in _processes() if mark.encode() in _environment(pid)]
 
 
-@pytest.mark.by_the_day
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux has a process that adopts orphans")
 @pytest.mark.parametrize("escape", ESCAPES)
 @pytest.mark.parametrize("ending", ["raise ValueError('over')", "os._exit(0)", "while True: pass"])

@@ -24,6 +24,8 @@ from screen.child.protocol import Request
 from screen.child.results import Capture
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.by_the_day
+
 SOURCE = """
 import os, sys, time
 import torch
@@ -119,7 +121,6 @@ def _environment(pid: int) -> bytes:
         return b""
 
 
-@pytest.mark.by_the_day
 @pytest.mark.parametrize("place", ["top", "init", "forward"])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_every_way_to_end_is_an_error_with_its_line(host: Host, tmp_path: Path, ending: str, place: str) -> None:
@@ -208,7 +209,6 @@ def test_printing_for_ever_does_not_fill_the_disk(host: Host, tmp_path: Path) ->
     assert found.error is not None and "File too large" in str(found.error)
 
 
-@pytest.mark.by_the_day
 @pytest.mark.parametrize("place", ["top", "forward"])
 @pytest.mark.parametrize("habit", HARMLESS)
 def test_bad_habits_do_no_harm(host: Host, tmp_path: Path, habit: str, place: str) -> None:
@@ -321,7 +321,6 @@ def _command(*words: str, cwd: Path, limit: float = 100) -> subprocess.Completed
     )
 
 
-@pytest.mark.by_the_day
 @pytest.mark.parametrize("place", ["top", "forward"])
 @pytest.mark.parametrize("ending", ["sys.exit(0)", "os._exit(0)", "crash"])
 def test_the_whole_command_exits_2_and_prints_nothing_but_the_report(tmp_path: Path, ending: str, place: str) -> None:

@@ -18,6 +18,8 @@ from screen.child.protocol import Request
 from screen.child.results import Capture
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.by_the_day
+
 MODEL = """
 from helper import VALUE
 from torch import nn

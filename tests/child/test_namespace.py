@@ -13,6 +13,8 @@ from screen.child import namespace
 from screen.child.host import Host
 from screen.child.protocol import Request
 
+pytestmark = pytest.mark.by_the_day
+
 HAS = sys.platform == "linux" and namespace._works()
 SOURCE = """
 import os

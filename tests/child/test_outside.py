@@ -21,6 +21,8 @@ from screen.probe.plan.samples import SAME, apart
 from screen.probe.plan.spot_types import outside_from_json
 from screen.probe.second import outside
 
+pytestmark = pytest.mark.by_the_day
+
 HEAD = """
 import os, sys
 import torch

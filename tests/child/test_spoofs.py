@@ -14,6 +14,8 @@ from screen.command import cli
 from screen.graph import io as graphio
 from screen.pipeline.stages import Job, Judged, judge
 
+pytestmark = pytest.mark.by_the_day
+
 MODEL = """
 from torch import nn
 class Model(nn.Module):

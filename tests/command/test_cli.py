@@ -21,6 +21,8 @@ from screen.report.build import Request, not_judged
 from screen.report.schema import Report
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.by_the_day
+
 MODEL = """
 from torch import nn
 

@@ -26,6 +26,8 @@ from screen.child.results import Capture, Progress, silent
 from screen.command import cli, commands, console
 from tests.command.test_cli import MODEL
 
+pytestmark = pytest.mark.by_the_day
+
 SEEDS = 25
 """How many a test runs."""
 TRACEBACK = "Traceback (most recent"
@@ -195,7 +197,6 @@ def test_lines_at_random(shop: None) -> None:
     assert wrong == [] and set(codes) == {0, 1, 2}, codes
 
 
-@pytest.mark.by_the_day
 @pytest.mark.parametrize("seed", range(4))
 def test_the_exit_code_does_not_depend_on_how_it_is_shown(shop: None, seed: int) -> None:
     draw = random.Random(seed)

@@ -19,6 +19,8 @@ import pytest
 from screen.command.progress import Progress
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.by_the_day
+
 SLOW = """
 import torch
 from torch import nn

@@ -17,7 +17,7 @@ from screen.report.annotation import annotations_of
 from screen.report.build import Request, not_judged
 from tests.command.test_cli import MODEL, _screen
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = [pytest.mark.usefixtures("warm"), pytest.mark.by_the_day]
 
 FILE = """
 [tool.screen]

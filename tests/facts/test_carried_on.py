@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 import screen
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH = 32
 
 

@@ -16,6 +16,8 @@ from screen.graph.unloop import first_copy
 from screen.report import render
 from screen.report.schema import Report
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH = 16
 
 

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 import screen
 from screen.facts.claims.derive import FLAT, HORIZON, size_later
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH, DEPTH = 12, 24
 
 

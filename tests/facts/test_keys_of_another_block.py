@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 import screen
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH, HEADS, DEPTH = 32, 4, 12
 
 

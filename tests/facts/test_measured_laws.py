@@ -12,6 +12,8 @@ from screen.report.schema import ClaimPart
 from tests.soundness.grammar import Attend, Design, Part
 from tests.soundness.shards import Plan, one_structure
 
+pytestmark = pytest.mark.by_the_day
+
 DEPTH = 24
 
 

@@ -12,6 +12,8 @@ import screen
 from screen.pipeline.spot import _even, _law_of_reach
 from screen.report.schema import ClaimPart
 
+pytestmark = pytest.mark.by_the_day
+
 N, D = 16, 8
 
 

@@ -16,6 +16,8 @@ from screen.pipeline.spot import _is_carried
 from screen.probe.plan.spot_types import FoundStream
 from screen.report.schema import Report
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH = 16
 
 

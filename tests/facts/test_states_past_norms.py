@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 import screen
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH, PLACES, DEPTH = 32, 8, 12
 
 

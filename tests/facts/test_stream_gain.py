@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 import screen
 
+pytestmark = pytest.mark.by_the_day
+
 
 class Block(nn.Module):
     def __init__(self, gain: float | str, width: int = 32) -> None:

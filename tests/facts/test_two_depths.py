@@ -16,6 +16,8 @@ from screen.probe.plan.spot_types import FoundDepth
 from screen.report.schema import ClaimPart
 from screen.report.words import stream_facts
 
+pytestmark = pytest.mark.by_the_day
+
 DEPTH, DEEP = 24, 96
 
 

@@ -13,7 +13,7 @@ from screen.errors import UsageError
 from screen.pipeline.known import comments_of, read_baseline
 from tests.shared import ROOT
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = [pytest.mark.usefixtures("warm"), pytest.mark.by_the_day]
 
 SLIP = (ROOT / "examples/slips/final_norm_missing.py").read_text(encoding="utf-8")
 

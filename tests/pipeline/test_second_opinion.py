@@ -24,6 +24,8 @@ from screen.probe.measure.parted import traced
 from screen.probe.plan.spot_types import SpotPlan
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.by_the_day
+
 HEAD = """
 import os, random
 import numpy as np

@@ -21,7 +21,7 @@ from screen.report import render
 from tests.probe.common import turned
 from tests.shared import ROOT
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = [pytest.mark.usefixtures("warm"), pytest.mark.by_the_day]
 
 PRE = str(ROOT / "examples" / "pre.py")
 SIZES = {"n_layer": 2, "n_embd": 32, "vocab_size": 64, "block_size": 32}

@@ -23,6 +23,8 @@ from screen.probe.plan.types import Experiment
 from screen.probe.run import experiments
 from tests.probe.common import CPU, only, planned
 
+pytestmark = pytest.mark.by_the_day
+
 
 def session(target: str, **settings: Any) -> tuple[Stack, Session]:
     built, plan, watch = planned(target, **settings)

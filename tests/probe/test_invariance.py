@@ -15,6 +15,8 @@ from screen.probe.plan.types import Experiment, ProbePlan
 from screen.probe.run import experiments
 from tests.probe.common import CPU, measured, only, planned, turned
 
+pytestmark = pytest.mark.by_the_day
+
 EXAMPLES = [
     "pre", "peri", "post", "deepnorm", "dyt", "linear_attention", "mix_ln", "moe", "none", "normed_skip", "output_norm_qk", "parallel", "vit_block",
 ]  # fmt: skip
@@ -27,7 +29,6 @@ def degrees(plan: ProbePlan, built: Any, watch: Watch) -> list[dict[str, Any]]:
     return [e for e in list(experiments(only(plan, "invariance"), built, watch, CPU))[1:] if e["name"] == "invariance"]
 
 
-@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_agree_in_every_degree(name: str) -> None:
     built, plan, watch = planned(f"examples/{name}.py")

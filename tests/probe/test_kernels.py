@@ -16,6 +16,8 @@ from screen.probe.measure.replay import Tape
 from tests.probe.common import measured, planned
 from tests.probe.zoo import small
 
+pytestmark = pytest.mark.by_the_day
+
 
 def test_counts_of_whole_numbers() -> None:
     ids = torch.tensor([0, 2, 2, 3, 0, 7], dtype=torch.int32)

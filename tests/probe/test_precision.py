@@ -26,6 +26,8 @@ from screen.probe.precision.program import Half, aligned, halved
 from screen.probe.precision.run import precise
 from tests.probe.common import CPU, planned
 
+pytestmark = pytest.mark.by_the_day
+
 BLOCK = """
 import torch
 from torch import nn
@@ -230,7 +232,6 @@ def test_a_program_is_aligned_with_itself() -> None:
     assert aligned(graph, replace(graph, nodes=graph.nodes[:-1])) == (None, frozenset())
 
 
-@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", ["pre", "post", "parallel", "moe", "mamba", "vit_block", "none"])
 def test_examples(name: str) -> None:
     """Both types are measured, and nothing is refuted."""

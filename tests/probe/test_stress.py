@@ -37,7 +37,7 @@ from screen.probe.stress.tasks import KEYS, NOISE, Task, task_of
 from screen.probe.stress.training import Run, diverged, means, train
 from screen.settings import load
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = [pytest.mark.usefixtures("warm"), pytest.mark.by_the_day]
 
 IDS = torch.arange(32).reshape(2, 16)
 TASK = Task("", 1.0, 3.0, None, None, None)  # type: ignore[arg-type]  # only the two losses are read

@@ -21,6 +21,8 @@ from screen.recipe import Recipe
 from tests.probe.common import planned
 from tests.probe.whole import given
 
+pytestmark = pytest.mark.by_the_day
+
 IDS = torch.arange(24).reshape(2, 12) % 40
 
 

@@ -17,7 +17,7 @@ from screen.graph.target import parse
 from screen.probe.budget.narrower import advised, filled, is_lost, reduced, without_the_rest
 from screen.probe.plan.types import BlockPlan, ProbePlan, SublayerPlan
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = [pytest.mark.usefixtures("warm"), pytest.mark.by_the_day]
 
 pytest.importorskip("transformers")
 SMALL = {"num_hidden_layers": 2, "vocab_size": 80}

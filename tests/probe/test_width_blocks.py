@@ -29,6 +29,8 @@ from screen.probe.plan.types import BlockPlan, Experiment, Options, PartPlan, Qu
 from tests.probe.common import CPU, measured, planned
 from tests.probe.zoo import small
 
+pytestmark = pytest.mark.by_the_day
+
 GIB = 2**30
 GPU = 139 * GIB
 

@@ -15,6 +15,8 @@ from tests.probe.common import measured
 from tests.probe.zoo import Result, kept, small
 from tests.probe.zoo_page import PAGE, page
 
+pytestmark = pytest.mark.by_the_day
+
 FEW = ["gemma2", "olmo2", "t5", "vit"]
 """Norms at outputs with an ε that is felt; three norms; two streams with a memory; images."""
 

@@ -12,7 +12,7 @@ from screen.report.compare import Comparison, compare, render
 from tests.report.test_report import EVIL, full, report_of
 from tests.shared import ROOT
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = [pytest.mark.usefixtures("warm"), pytest.mark.by_the_day]
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from screen.report.plots.data import ROWS, series, sheets
 from screen.report.schema import ExperimentPart, ProbePart
 from tests.shared import ROOT
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = [pytest.mark.usefixtures("warm"), pytest.mark.by_the_day]
 
 PRE = str(ROOT / "examples" / "pre.py")
 

@@ -12,6 +12,8 @@ from screen.report import words
 from screen.report.answer import answer
 from screen.report.schema import Report
 
+pytestmark = pytest.mark.by_the_day
+
 MODEL = """
 import torch
 from torch import nn

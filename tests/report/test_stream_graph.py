@@ -15,6 +15,8 @@ from screen.report.schema import Report
 from tests.shared import ROOT
 import itertools
 
+pytestmark = pytest.mark.by_the_day
+
 ALL = ("pre.py", "post.py", "peri.py", "parallel.py")
 
 

@@ -17,6 +17,8 @@ from screen.report.schema import FindingPart, Report
 from screen.rules.gradient_ratio import HOLDS
 from screen.testing import facts_of
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH, TOKENS = 24, 8
 
 

@@ -21,6 +21,8 @@ from screen.verdict.summary import summarise
 from tests.calculi.meanfield.covariance_models import MODELS
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.by_the_day
+
 
 def derived(source: str) -> Facts:
     return facts_of(Example("a design", f"import math\n{source}", ("ids=int64[2,16]",)))

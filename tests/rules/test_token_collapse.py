@@ -10,6 +10,8 @@ from torch import Tensor, nn
 import screen
 from screen.report.schema import Report
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH, DEPTH = 48, 32
 
 

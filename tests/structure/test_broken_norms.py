@@ -12,6 +12,8 @@ from torch import Tensor, nn
 import screen
 from screen.report.schema import Report
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH, TOKENS = 32, 9
 Body = Callable[[Tensor], Tensor]
 

@@ -12,6 +12,8 @@ import screen
 from screen.report.schema import Report
 from screen.report.schema_streams import SublayerPart
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH, TOKENS, DEPTH = 32, 9, 4
 
 

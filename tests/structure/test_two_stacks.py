@@ -10,6 +10,8 @@ from torch.nn import functional as F
 import screen
 from screen.report.schema_streams import StreamPart
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH, TOKENS, HEADS = 32, 9, 4
 
 

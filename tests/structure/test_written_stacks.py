@@ -13,6 +13,8 @@ from tests.structure.written_stacks import (
     OneOutput, Remembers, Shared, Skipping, Stages, TOKENS, WIDTH, blocks, read,
 )  # fmt: skip
 
+pytestmark = pytest.mark.by_the_day
+
 
 @pytest.mark.parametrize("how", ["", "rms", "talking", "carried"])
 def test_a_list_in_which_attention_and_ffn_take_turns(how: str) -> None:

@@ -15,6 +15,8 @@ from screen.graph.target import parse
 from screen.rule import PRELUDE, STACK
 from screen.structure.initial.zeros import Zeros
 
+pytestmark = pytest.mark.by_the_day
+
 PARTS = ("gate", "down.weight", "down.bias", "up.weight", "up.bias", "norm.weight")
 BLOCK = """
 class Block(nn.Module):

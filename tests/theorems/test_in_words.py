@@ -10,6 +10,8 @@ from screen.theorems import in_words
 from screen.theorems.growth import Sublayer, repeated
 from tests.expected import report_of
 
+pytestmark = pytest.mark.by_the_day
+
 
 def _numbers(target: str, code: str) -> dict[str, object]:
     found = next(f for f in report_of(target).findings if f.code == code)

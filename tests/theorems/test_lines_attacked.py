@@ -16,6 +16,8 @@ from screen.graph.target import parse
 from screen.theorems.in_words import downwards, upwards
 from tests.expected import report_of
 
+pytestmark = pytest.mark.by_the_day
+
 TOKENS, STEPS = 3, 80
 SOURCE = '''
 import torch.nn.functional as F

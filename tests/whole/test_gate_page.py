@@ -14,6 +14,8 @@ import pytest
 from screen.command import cli
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.by_the_day
+
 PAGE = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
 CI = ROOT / "examples" / "ci"
 STEP = re.compile(

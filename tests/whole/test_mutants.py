@@ -13,6 +13,8 @@ from tests.mutants.hunt import readers, picked
 from tests.mutants.page import PAGE, page, recorded
 from tests.mutants.reached import QUICK, quick
 
+pytestmark = pytest.mark.by_the_day
+
 
 @pytest.mark.parametrize("area", AREAS)
 def test_every_change_can_be_read(area: str, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from tests.command.test_cli import MODEL
 from tests.facts_reference import PAGE, page
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.by_the_day
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:

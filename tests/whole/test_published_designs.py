@@ -20,6 +20,8 @@ from screen.report.schema import Report, SublayerPart
 from tests.awkward.parts import D
 from tests.awkward.streams import HyperModel
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH, TOKENS, BLOCKS = 32, 9, 4
 
 

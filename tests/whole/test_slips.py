@@ -18,6 +18,8 @@ from tests import slips
 from tests.contradictions import contradictions
 from tests.days import nightly
 
+pytestmark = pytest.mark.by_the_day
+
 PRODUCTION = (
     "qwen3", "mistral", "phi3", "bert", "roberta", "t5", "bart", "vit", "swin", "whisper",
     "falcon", "gptj", "gpt_neox", "opt", "bloom", "electra", "clip", "deit", "dinov2", "stablelm",
@@ -61,14 +63,12 @@ def test_a_slip_fails_and_its_rule_is_violated(name: str) -> None:
     assert slips.SEEN_BY[name] in _violated(report)
 
 
-@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", slips.NAMES)
 def test_its_sound_twin_passes(name: str) -> None:
     report = _report(f"examples/slips/{name}.py::Sound")
     assert _gate(report) == Decision(0), _violated(report) or report.summary
 
 
-@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", PRODUCTION)
 def test_a_production_architecture_passes(name: str) -> None:
     report = _report(f"hf:{name}")

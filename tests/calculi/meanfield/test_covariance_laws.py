@@ -21,6 +21,8 @@ from tests.calculi.meanfield.closed_forms import CROSS_ENTROPY, collapse_factor,
 from tests.calculi.meanfield.covariance_stacks import SMALL, TOKENS, deepnorm, geometric, number, predicted, sampled, stack_of
 from tests.calculi.meanfield.simulation import Design, simulate
 
+pytestmark = pytest.mark.by_the_day
+
 
 @pytest.mark.parametrize("factor", [0.25, 0.554, 0.8, 1.0])
 def test_the_gradient_ratio_of_b_alone_depends_on_the_init_of_q_and_k(factor: float) -> None:

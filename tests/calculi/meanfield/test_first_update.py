@@ -24,6 +24,8 @@ from screen.structure.types import Unknown
 from screen.testing import facts_of
 from screen.verdict.risk.features import features_of
 
+pytestmark = pytest.mark.by_the_day
+
 SEQUENCES, TOKENS, VOCAB, DIM = 16, 64, 512, 64
 STEP = 1e-8
 """Small enough for the limit in float64: κ of post-norm at 24 blocks is 1e4."""

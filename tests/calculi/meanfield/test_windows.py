@@ -10,6 +10,8 @@ from torch.nn import functional as F
 import screen
 from screen.report.schema import Report
 
+pytestmark = pytest.mark.by_the_day
+
 WIDTH, HEADS, PLACES, SIDE, DEPTH = 32, 4, 16, 4, 12
 
 
