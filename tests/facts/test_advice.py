@@ -17,6 +17,8 @@ from screen.facts import advice
 from screen.facts.record import Facts
 from screen.structure.types import Scale, Stream, Unknown
 from tests import handmade as h
+from tests.calculi.meanfield.covariance_logits import MODELS
+from tests.calculi.meanfield.covariance_models import traced
 from tests.shared import ROOT
 
 
@@ -144,3 +146,12 @@ def test_a_router_has_no_queries_and_keys(normed: bool) -> None:
     assert found.outcome == ("conditional" if normed else "violated")
     assert "the logits of its router" in found.said and "the map that makes them" in found.said
     assert "W_Q" not in found.said + found.message + found.remedy and "keys" not in found.remedy
+
+
+def test_a_gate_of_what_attention_gives_makes_no_logits() -> None:
+    """They are made of W_Q and W_K alone, whatever other map counts only up to a bound."""
+    facts = traced(MODELS["gate of a head"])
+    attention = stream_of(facts).kinds[0].sublayers[0]
+    plain = traced(MODELS["empty cache"])
+    found, without = advice.logit_growth(facts, attention), advice.logit_growth(plain, stream_of(plain).kinds[0].sublayers[0])
+    assert found is not None and without is not None and found[2] == pytest.approx(without[2], rel=0.05)
