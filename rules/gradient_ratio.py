@@ -28,6 +28,7 @@ from screen.facts.output_map import last_map
 from screen.facts.queries import (
     COLLAPSED,
     EXPLOSIVE,
+    FLAT,
     MODEST,
     STARVED,
     are_logits_bounded,
@@ -154,7 +155,7 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
     if isinstance(ratio, float) and not 1 / STARVED <= ratio <= STARVED:
         message = f"`{stream.name}`: at the start the first block gets {ratio:.3g} times the gradient of the last one, over {depth} blocks."
         return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
-    moderate = _multiplies(facts, stream) if isinstance(ratio, float) and 1 / STEEP <= ratio <= STEEP else None
+    moderate = (_multiplies(facts, stream) or _steady(facts, stream, ratio)) if isinstance(ratio, float) and 1 / STEEP <= ratio <= STEEP else None
     if law == "exponential" and moderate is None:
         shown = f"first over last gradient {ratio:.3g}" if isinstance(ratio, float) else "the ratio leaves the range of floats"
         message = f"`{stream.name}`: at the recorded initialisation gradients are exponential in depth, {shown} at {depth} blocks."
@@ -177,6 +178,17 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
         basis = basis_of(facts, stream, "rms_ratio")
         return Outcome("violated", message, site, basis, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
     return moderate if law == "exponential" else None
+
+
+def _steady(facts: Facts, stream: Stream, ratio: float) -> Outcome:
+    """Of gradients that are exponential in depth, with little of it at the depth that there is."""
+    depth, log = facts.depth(stream), abs(math.log(ratio))
+    far = f" and {STARVED if ratio > 1 else 1 / STARVED:g} at about {float(f'{depth * math.log(STARVED) / log:.2g}'):g} of them" if log > math.log(FLAT) else ""
+    message = f"`{stream.name}`: at the start gradients are exponential in depth, first over last {ratio:.3g} at its {depth} blocks{far}."
+    numbers, basis = _numbers(facts, stream), basis_of(facts, stream, "gradient_ratio")
+    remedy, tries = steadier(facts, stream)
+    site = at(stream, None, stream.kinds[0].sublayers[0])
+    return Outcome("conditional", message, site, basis, THEOREM, numbers=numbers, condition="small-gain", remedy=remedy, tries=tries)
 
 
 def _multiplies(facts: Facts, stream: Stream) -> Outcome | None:

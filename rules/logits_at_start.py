@@ -6,7 +6,7 @@ that queries and keys get no gradient and attention stays as random as it began;
 way to queries and keys.
 Assumes: independent random weights at the recorded initialisation; the number is √(E u²) over weights, before any
 mask or bias of positions and behind any cap.
-Cannot tell: when the stream's moments at the start are unknown.
+Cannot tell: when the stream's moments at the start are unknown, and nothing was measured either.
 Source: Vaswani et al. 2017, section 3.2.1; Derrida 1981; Zhai et al. 2023 (attention entropy collapse); docs/theory/covariance.md, section 4.
 """
 
@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 
 from screen.facts.advice import added_to_logits, head_width, is_divided_by_root, qk_norm_code
-from screen.facts.queries import are_logits_bounded, has_softmax
-from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+from screen.facts.queries import are_logits_bounded, claim_of, has_softmax
+from screen.rule import Basis, Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("I202", "logits-at-start", "forward", "I", "warning", ("streams.kinds.sublayers", "recursions"), "Vaswani et al. 2017, section 3.2.1")
 
@@ -59,26 +59,32 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
     site, name, found = at(stream, kind, sublayer), describe(stream, kind, sublayer), facts.recursion(stream)
-    if isinstance(found, Unknown):
+    sizes = None if isinstance(found, Unknown) else found.logits_in(sublayer.name, kind.layers)
+    claim = claim_of(facts, sublayer, "logit_rms", "start")
+    seen = claim.known if claim.status == "measured" else None
+    basis: Basis = "declared"
+    beside = added_to_logits(facts, sublayer)
+    if sizes is not None:
+        large, numbers = max(sizes), tuple(zip(("logit_rms_first_block", "logit_rms_last_block"), sizes, strict=True))
+        beside = f"{', in the block where they are largest' if sizes[0] != sizes[1] else ''}{beside}"
+    elif isinstance(seen, float):
+        large, numbers, basis = max(seen, claim.high or seen), (("logit_rms", max(seen, claim.high or seen)),), "measured"
+        beside = f" (measured, one draw of the weights){beside}"
+    elif isinstance(found, Unknown):
         message = f"{name}: how large its logits start is not known: {found.reason}."
         return Outcome("cannot_tell", message, blame(facts, site, found.nodes), "declared", THEOREM)
-    sizes = found.logits_in(sublayer.name, kind.layers)
-    if sizes is None:
+    else:
         return Outcome("cannot_tell", f"{name}: how large its logits start was not derived.", site, "declared", THEOREM)
-    first, last = sizes
-    numbers = (("logit_rms_first_block", first), ("logit_rms_last_block", last))
-    large = max(first, last)
-    beside = added_to_logits(facts, sublayer)
     if large <= FROZEN:
         message = f"{name}: its logits start with a root mean square of {large:.3g}{beside}."
-        return Outcome("holds", message, site, "declared", THEOREM, numbers=numbers)
-    held = f"where a few of {KEYS} keys hold the softmax from {FROZEN:.3g} on"
+        return Outcome("holds", message, site, basis, THEOREM, numbers=numbers)
+    held = f"where even of {KEYS} keys a few hold the softmax from {FROZEN:.3g} on"
     message = f"{name}: its logits start with a root mean square of {large:.3g}{beside}, {held}."
     head = head_width(facts, sublayer)
     capped = sublayer.qk_norm == "none" and are_logits_bounded(facts, sublayer) is True  # norms before the cap leave logits as they are
     options = [] if is_divided_by_root(facts, stream, sublayer, head) else [f"logits divided by √d_h{f' = {math.sqrt(head):.3g}' if head else ''}"]
     options += ["smaller initial Q and K", "a cap that divides by itself, `c * tanh(logits / c)`" if capped else qk_norm_code(facts, sublayer)]
     remedy = f"{', '.join(options[:-1])}, or {options[-1]}"
-    few = f"from {FROZEN:.3g} on, a softmax over {KEYS} keys rests on a few of them and hands on next to no gradient"
-    plain = f"{name}: its logits start at {large:.3g} (root mean square); {few}."
-    return Outcome("violated", message, site, "declared", THEOREM, numbers=numbers, remedy=remedy, plain=plain)
+    few = f"from {FROZEN:.3g} on, even a softmax over {KEYS} keys rests on a few of them and hands on next to no gradient"
+    plain = f"{name}: its logits start at {large:.3g} (root mean square){beside}; {few}."
+    return Outcome("violated", message, site, basis, THEOREM, numbers=numbers, remedy=remedy, plain=plain)

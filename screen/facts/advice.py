@@ -115,8 +115,9 @@ def logit_growth(facts: Facts, sublayer: Sublayer) -> tuple[float, str, float] |
     if isinstance(analysis, Unknown) or not isinstance(claim.known, float) or sublayer.qk_norm != "none":
         return None
     start = claim.high if claim.measured is not None and claim.high else max(claim.known, claim.high or 0.0)
-    under = set[str]().union(*(e.symbols() for e in analysis.bounds.logits if isinstance(e, Expr)))
-    read = {q.parameter for q in analysis.bounds.quantities if q.symbol in under}
+    bounds = analysis.bounds
+    under = set[str]().union(*(bounds.plain(e).symbols() for e in bounds.logits if isinstance(e, Expr)))
+    read = {q.parameter for q in bounds.quantities if q.symbol in under}
     maps = [d for d in analysis.degrees.groups if d.status == "bound" and d.predicted > 0 and (d.parameters[0] in read or not read)]
     matrices = all(sum(size > 1 for size in facts.graph.parameters[d.parameters[0]].shape or ()) > 1 for d in maps)
     if len(maps) != 2 or not matrices or any(d.predicted != 1 for d in maps) or not 0 < start < ONE_KEY:

@@ -294,14 +294,15 @@ def _by_recipe(channel: Channel) -> bool:
 def _rates(report: Report) -> tuple[str, ...]:
     """What the claims on learning rates say, the smallest first: an interval, and what limits it in words. The whole bears less than each channel
     alone: their risks add up."""
-    free = _at_all_rates(report)
-    known = enumerate((name, text) for name, text in rates_by_channel(report) if name not in free)
+    broken = [c.id for c in report.channels if c.state == "open" and not _by_recipe(c)] if report.verdict == "unstable" else []
+    free = tuple(name for name in _at_all_rates(report) if name not in broken)
+    known = enumerate((name, text) for name, text in rates_by_channel(report) if name not in (*_at_all_rates(report), *broken))
     said = [f"{f'{words.risk(report, name)} alone: ' if place and name in words.RISKS else ''}{text}" for place, (name, text) in known]
     stated = _too_large(report)
     if said and stated is not None:
         said[0] += f"; the recipe's {rate(stated)} is above that{', where runs went both ways' if report.verdict == 'stable' else ''}"
-    if said and report.verdict == "unstable" and any(c.state == "open" and not _by_recipe(c) for c in report.channels):
-        said[0] += "; the verdict does not hang on the rate"
+    if said and broken:
+        said[0] = f"no rate mends {words.listed([words.risk(report, name) for name in broken])}; with that mended, {said[0]}"
     if said and free:
         said.append(f"no limit up to {rate(LARGEST)}, the largest rate that was tried: {words.listed([words.risk(report, name) for name in free])}")
     return tuple(said)

@@ -185,9 +185,11 @@ def test_a_learning_rate_that_is_larger_than_what_is_expected_to_train_is_told_b
 
 def test_a_rate_beside_a_verdict_that_no_rate_mends_says_so() -> None:
     for report, said in ((report_of(h.none()), True), (_under(h.pre(), Recipe(optimizer="adamw", lr=1.0, weight_decay=0.0)), False)):
-        claims = [_rate("all", 1e-3, 1e-3)]
+        claims = [_rate("all", 1e-3, 1e-3), *(_rate(c.id, LARGEST, LARGEST, value=LARGEST) for c in report.channels if c.state == "open")]
         assert report.verdict == "unstable"
-        assert answer(report.model_copy(update={"claims": claims})).rates[0].endswith("the verdict does not hang on the rate") is said
+        rates = answer(report.model_copy(update={"claims": claims})).rates
+        assert (rates[0].startswith("no rate mends ") and "; with that mended, up to about" in rates[0]) is said
+        assert any(rate.startswith("no limit") for rate in rates) is not said, "what no rate mends has no limit either, and is not told twice"
 
 
 def test_a_z_loss_is_there_or_not() -> None:

@@ -74,6 +74,11 @@ def steep(ratio: float) -> str:
     return one("D202", said(started(h.pre(), far=Far(1.1, "steady"), gradient_ratio=ratio), "gradient_law", "exponential"))
 
 
+def measured_law(ratio: float) -> str:
+    """The same where no factor of a block is known, as of a law that was measured."""
+    return one("D202", said(started(h.pre(), gradient_ratio=ratio), "gradient_law", "exponential"))
+
+
 def drawn(ratio: float, known: Literal["proved", "measured"] = "measured") -> str:
     """Of a ratio that one draw of the weights gave, and that nothing else contradicts."""
     facts = said(h.pre(), "gradient_ratio", ratio)
@@ -274,6 +279,7 @@ ROWS: tuple[Row, ...] = (
     ("rules.gradient_ratio.FEW", few_raw, True, False),
     ("rules.gradient_ratio.STEEP", steep, "conditional", "violated"),
     ("rules.gradient_ratio.STEEP", lambda r: steep(1 / r), "conditional", "violated"),
+    ("rules.gradient_ratio.STEEP", measured_law, "conditional", "violated"),
     ("facts.queries.DEEPER", lambda d: one("D202", started(h.pre(), far=Far(3.0 ** (1 / (d * DEPTH)), "steady"))), "conditional", "holds"),
     ("facts.claims.derive.MODERATE", made_for_depth, True, False),
     ("rules.gradient_ratio.STAGES", in_sequence, False, True),

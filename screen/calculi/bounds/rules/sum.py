@@ -43,8 +43,18 @@ def sum_(walk: Walk, node: Node) -> Value:
 
 
 def _is_norms_own(walk: Walk, node: Node) -> bool:
-    """Whether a module's forward does no more than a norm does: a vector that it adds is the norm's bias. One that a block adds is a weight."""
-    return node.call not in walk.working
+    """Whether a module's forward does no more than a norm does: a vector that it adds is the norm's bias. One that a block adds is a weight, but for
+    that of a norm which it writes out, right behind its gain: x̂·γ + β."""
+    return node.call not in walk.working or any(_is_gained(walk, node, i) for i in node.inputs)
+
+
+def _is_gained(walk: Walk, node: Node, index: int) -> bool:
+    """Whether an operand is a norm's output times a vector of weights, multiplied in the same call as `node`."""
+    here = walk.graph.nodes[strip(walk.flow, index)]
+    if here.op != "mul" or here.call != node.call or len(here.inputs) != 2:
+        return False
+    sides = [walk.one(i) for i in here.inputs]
+    return any(normed.after == "norm" and bool(gain.gain) for normed, gain in (sides, sides[::-1]))
 
 
 def _collected(walk: Walk, node: Node, terms: dict[int, float]) -> Value:
