@@ -183,7 +183,8 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
 def _steady(facts: Facts, stream: Stream, ratio: float) -> Outcome:
     """Of gradients that are exponential in depth, with little of it at the depth that there is."""
     depth, log = facts.depth(stream), abs(math.log(ratio))
-    far = f" and {STARVED if ratio > 1 else 1 / STARVED:g} at about {float(f'{depth * math.log(STARVED) / log:.2g}'):g} of them" if log > math.log(FLAT) else ""
+    most, reached = STARVED if ratio > 1 else 1 / STARVED, f"{depth * math.log(STARVED) / log:.2g}" if log > math.log(FLAT) else ""
+    far = f" and {most:g} at about {float(reached):g} of them" if reached else ""
     message = f"`{stream.name}`: at the start gradients are exponential in depth, first over last {ratio:.3g} at its {depth} blocks{far}."
     numbers, basis = _numbers(facts, stream), basis_of(facts, stream, "gradient_ratio")
     remedy, tries = steadier(facts, stream)

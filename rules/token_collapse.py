@@ -35,9 +35,9 @@ UPDATE = "2N(v² + w²)/α² ≤ about 1, with 2N the number of branches"
 
 BAND = 0.0176
 """1 − cos from which up streams are known to train: post-norm at 6+6 with fairseq's gains. Down to `COLLAPSED` it is a guess which recipe was run."""
-DRAWS = 10.0
-"""How far below the smallest 1 − cos that is known to train it has to be for a failure: draws of one post-norm stack of 24 blocks differ by 30 (1.9e-4 to
-5.5e-3 at width 32)."""
+FEWER = 10.0
+"""How far below the smallest 1 − cos that is known to train it has to be for a failure: draws of one post-norm stack of 24 blocks differ by 30 (1.9e-4
+to 5.5e-3 at width 32)."""
 BLOCK = """
 class Block(nn.Module):
     def __init__(self):
@@ -204,11 +204,11 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
     if apart < COLLAPSED and tied:
         message = f"{where[0].upper()}{where[1:]}, and {size}; what that does where the same weights serve at several depths was not measured."
         return Outcome("cannot_tell", message, site, numbers=numbers)
-    if apart < COLLAPSED / DRAWS and (beside := _beside(facts, stream)):
+    if apart < COLLAPSED / FEWER and (beside := _beside(facts, stream)):
         more = f"its branches are added to `{beside}` as well, which has an identity path"
         message = f"At the recorded initialisation {where}, and {size}: tokens are nearly the same; {more}."
         return Outcome("conditional", message, site, basis, theorem, numbers=numbers, condition="warm-up")
-    if apart < COLLAPSED / DRAWS:
+    if apart < COLLAPSED / FEWER:
         message = f"At the recorded initialisation {where}, and {size}: tokens are nearly the same."
         remedy = "smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches and none on the sums"
         return Outcome("violated", message, site, basis, theorem, numbers=numbers, remedy=remedy)
