@@ -17,11 +17,11 @@ FILES = ["functional", "remote", "pictures", "fields", "pairs"]
 DEPTHS = (12, 24, 48, 96)
 DRAWN = set()
 """Whose growth is asked of independent draws alone."""
-BOUND = {}
+BOUND = {"UNetResRoot": 2.5, "KeepsMagnitude": 5.0}
 """What a stream is at most, where what is drawn hides that it is level."""
-AT = {}
+AT = {"SqueezeBehindSum": (192, 384, 768)}
 """Other depths, where a model can have no other ones or a law shows late."""
-FAR = {}
+FAR = {"PooledScaleOutside": 1e15}
 """Another size than 1e10 that shows the gain."""
 ABOVE = {"RaisedByBeta"}
 """Whose growth is above all powers, and not of one base."""
