@@ -17,11 +17,11 @@ FILES = ["functional", "remote", "pictures", "fields", "pairs"]
 DEPTHS = (12, 24, 48, 96)
 DRAWN = set()
 """Whose growth is asked of independent draws alone."""
-BOUND = {"UNetResRoot": 2.5, "KeepsMagnitude": 5.0}
+BOUND = {"UNetResRoot": 2.5, "KeepsMagnitude": 5.0, "ConformerHalfBracket": 1.5}
 """What a stream is at most, where what is drawn hides that it is level."""
-AT = {"SqueezeBehindSum": (192, 384, 768)}
+AT = {"TriangleDropsPairs": (384, 768, 1536), "Backcast": (96, 192, 384), "SqueezeBehindSum": (192, 384, 768)}
 """Other depths, where a model can have no other ones or a law shows late."""
-FAR = {"PooledScaleOutside": 1e15}
+FAR = {"PooledScaleOutside": 1e15, "ConformerHalfBracket": 1e22}
 """Another size than 1e10 that shows the gain."""
 ABOVE = {"RaisedByBeta"}
 """Whose growth is above all powers, and not of one base."""
@@ -65,8 +65,10 @@ def build(module, cls, truth, n, seed=0, alike=False):
             if name.rpartition(".")[2].isdigit():
                 groups.setdefault(name.rpartition(".")[0], []).append(block)
         for group in groups.values():
+            first = group[0].state_dict()
             for b in group[1:]:
-                b.load_state_dict(group[0].state_dict())
+                if {k: v.shape for k, v in b.state_dict().items()} == {k: v.shape for k, v in first.items()}:
+                    b.load_state_dict(first)
         with torch.no_grad():                         # layers that are slices of one tensor
             for p in m.parameters():
                 if getattr(p, "stacked", False):
