@@ -17,7 +17,7 @@ FILES = ["functional", "remote", "pictures", "fields", "pairs"]
 DEPTHS = (12, 24, 48, 96)
 DRAWN = set()
 """Whose growth is asked of independent draws alone."""
-BOUND = {"UNetResRoot": 2.5, "KeepsMagnitude": 5.0, "ConformerHalfBracket": 1.5}
+BOUND = {"TriangleDropsPairs": 3.0, "UNetResRoot": 2.5, "KeepsMagnitude": 5.0, "ConformerHalfBracket": 1.5}
 """What a stream is at most, where what is drawn hides that it is level."""
 AT = {"TriangleDropsPairs": (384, 768, 1536), "Backcast": (96, 192, 384), "SqueezeBehindSum": (192, 384, 768)}
 """Other depths, where a model can have no other ones or a law shows late."""
