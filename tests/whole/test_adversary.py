@@ -10,8 +10,8 @@ from tests.contradictions import contradictions
 EVERY = 12
 """One block of so many is asked here."""
 BLOCKS = [(path, name, truth) for path in files(None) for name, truth in truths(path).items()]
-NOT_READ = ("HouseholderChain",)
-"""Blocks with a long loop inside, which are taken for whole models: `--depth` does not apply to these."""
+NOT_READ = ("HouseholderChain", "ConvNextShortcutBehind")
+"""Blocks with a long loop inside, or with no skip around their first map, which are taken for whole models: `--depth` does not apply to these."""
 OPEN: dict[str, str] = {}
 """Blocks of which something false stands, as docs/soundness.md says. One that is mended fails here until it is taken off."""
 SAMPLE = [b for b in BLOCKS if b[1] not in NOT_READ][::EVERY]

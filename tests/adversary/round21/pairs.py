@@ -102,7 +102,7 @@ class RowAttentionRawBias(RowAttention):
 
 
 class RowAttentionNormOfUpdate(RowAttention):
-    """The norm stands behind the update and not in front."""
+    """The norm stands behind the update and not in front: logits are made of raw pairs."""
 
     def forward(self, z):
         return z + self.norm(self.update(z, z))
@@ -161,7 +161,7 @@ TRUTH = {
     "TriangleDropsPairs": dict(kind="block", gated=True, growth_fixed="bounded", softmax=False, sound=False, why="gates of what is normed, about a half."),
     "RowAttention": dict(_NET, **_ONE, logits_bounded={0: False}, sound=True, why="pre-norm.") | dict(softmax=True),
     "RowAttentionRawBias": dict(_NET, **_ONE, logits_bounded={0: False}, sound=False, why="shares of normed values.") | dict(softmax=True),
-    "RowAttentionNormOfUpdate": dict(_NET, output_bounded={0: True}, growth_all="linear", logits_bounded={0: False}, sound=True, why="normed behind.") | dict(softmax=True),
+    "RowAttentionNormOfUpdate": dict(_NET, output_bounded={0: True}, growth_all="linear", logits_bounded={0: False}, sound=False, why="normed behind; logits grow with the square of the pairs, and gradients with 1.25 a block.") | dict(softmax=True),
     "Transition": dict(_NET, **_ONE, sound=True, why="pre-norm."),
     "TransitionMirrorsSum": dict(_NET, sound=False, why="one for what is symmetric."),
     "TransitionMirrorsTwice": dict(kind="block", identity_gain=2.0 ** 24, growth_fixed="exponential", softmax=False, sound=False, why="two for what is symmetric."),
