@@ -19,7 +19,7 @@ from dataclasses import replace
 from screen.facts.advice import deepnorm_code
 from screen.facts.output_map import last_map
 from screen.facts.queries import (
-    COLLAPSED, STARVED, UPDATE_LIMIT, basis_of, has_identity_path, mixes_copies, number_of, program_doubt, shares_weights, twins,
+    COLLAPSED, EXPLOSIVE, STARVED, UPDATE_LIMIT, basis_of, has_identity_path, mixes_copies, number_of, program_doubt, shares_weights, twins,
     when_deeper,
 )  # fmt: skip
 from screen.facts.weight_gains import through_decoder
@@ -129,7 +129,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if mixes_copies(facts, stream) and (mixed := _mixed(facts, stream, apart)) is not None:
         return mixed
     ratio = number_of(facts, stream, "gradient_ratio")
-    if isinstance(ratio, float) and not 1 / STARVED <= ratio <= STARVED and not shares_weights(facts, stream):
+    most = EXPLOSIVE if facts.claims.of("gradient_law", "start", stream.name).known == "exponential" else STARVED
+    if isinstance(ratio, float) and not 1 / most <= ratio <= most and not shares_weights(facts, stream):
         return _starved(facts, stream, ratio)
     if path.breaks and not (isinstance(apart, float) and apart < COLLAPSED):
         message = f"{name} passes through {path.breaks[0].words} on its way: what that does to gradients over depth is not derived."

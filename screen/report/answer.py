@@ -301,8 +301,9 @@ def _rates(report: Report) -> tuple[str, ...]:
     stated = _too_large(report)
     if said and stated is not None:
         said[0] += f"; the recipe's {rate(stated)} is above that{', where runs went both ways' if report.verdict == 'stable' else ''}"
-    if said and broken:
-        said[0] = f"no rate mends {words.listed([words.risk(report, name) for name in broken])}; with that mended, {said[0]}"
+    if said:
+        mended = f"no rate mends {words.listed([words.risk(report, name) for name in broken])}; with that mended " if broken else ""
+        said[0] = f"{mended}expected to train {said[0]}"
     if said and free:
         said.append(f"no limit up to {rate(LARGEST)}, the largest rate that was tried: {words.listed([words.risk(report, name) for name in free])}")
     return tuple(said)

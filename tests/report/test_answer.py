@@ -129,16 +129,17 @@ def test_tolerated_rates_are_told_smallest_first_and_only_where_they_are_known()
         _rate("R", 1e-9, 1e-9).model_copy(update={"status": "unknown"}),
     ]
     report = report.model_copy(update={"claims": claims})
-    rates = ("up to about 3e-3, between 1e-3 and 9e-3 (first update, 24 blocks)", "attention logits alone: up to about 8e-3 (logit growth)")
+    first = "expected to train up to about 3e-3, between 1e-3 and 9e-3 (first update, 24 blocks)"
+    rates = (first, "attention logits alone: up to about 8e-3 (logit growth)")
     assert answer(report).rates == rates
     whole = [_rate("all", 5e-4, 8e-3, value=2e-3, reason="logit growth"), *claims]
     first, *others = answer(report.model_copy(update={"claims": whole})).rates
-    assert first == "up to about 2e-3, between 5e-4 and 8e-3 (largest risk: logit growth)" and len(others) == len(rates)
+    assert first == "expected to train up to about 2e-3, between 5e-4 and 8e-3 (largest risk: logit growth)" and len(others) == len(rates)
     (free,) = answer(report.model_copy(update={"claims": [_rate("all", LARGEST, LARGEST, value=LARGEST, reason="none")]})).rates
-    assert free == "up to about 3e-1 (none)"
+    assert free == "expected to train up to about 3e-1 (none)"
     nowhere = [_rate("all", 1e-8, 8e-3, value=2e-3)]
     (said,) = answer(report.model_copy(update={"claims": nowhere})).rates
-    assert said == "up to about 2e-3, at most 8e-3, and none where all that is not stated is at its harshest"
+    assert said == "expected to train up to about 2e-3, at most 8e-3, and none where all that is not stated is at its harshest"
     assert "learning rate  expected to train up to about 3e-3" in render(report, "text")
     assert "**Learning rate:** expected to train up to about 3e-3" in render(report, "markdown")
     assert [rate(v) for v in (3e-3, 1.5e-4, 0.1)] == ["3e-3", "1.5e-4", "1e-1"]
@@ -173,7 +174,7 @@ def test_a_learning_rate_that_is_larger_than_what_is_expected_to_train_is_told_b
     assert answer(failing).reason.startswith("Gradients vanish or explode over depth under this recipe (risk ")
     assert failing.verdict == "unstable" and answer(failing).rates[0].endswith("; the recipe's 1e-1 is above that")
     most = answer(failing).reason.partition("up to ")[2].partition(" ")[0]
-    assert answer(failing).rates[0].startswith(f"up to about {most}")
+    assert answer(failing).rates[0].startswith(f"expected to train up to about {most}")
     low = _under(h.post(), recipe.model_copy(update={"lr": float(most) / 2}))
     assert low.verdict == "stable" and "above that" not in answer(low).rates[0] and answer(low).verdict == "expected to train with this recipe"
     between = _under(h.post(), recipe.model_copy(update={"lr": float(most) * 1.15}))
@@ -188,7 +189,7 @@ def test_a_rate_beside_a_verdict_that_no_rate_mends_says_so() -> None:
         claims = [_rate("all", 1e-3, 1e-3), *(_rate(c.id, LARGEST, LARGEST, value=LARGEST) for c in report.channels if c.state == "open")]
         assert report.verdict == "unstable"
         rates = answer(report.model_copy(update={"claims": claims})).rates
-        assert (rates[0].startswith("no rate mends ") and "; with that mended, up to about" in rates[0]) is said
+        assert (rates[0].startswith("no rate mends ") and "; with that mended expected to train up to about" in rates[0]) is said
         assert any(rate.startswith("no limit") for rate in rates) is not said, "what no rate mends has no limit either, and is not told twice"
 
 

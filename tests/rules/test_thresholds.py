@@ -167,6 +167,11 @@ def collapse(apart: float) -> str:
     return one("D201", started(h.post(), one_minus_cos=apart))
 
 
+def starved(ratio: float) -> str:
+    """A post-norm stream whose gradients are exponential in depth."""
+    return one("D201", said(started(h.post(), one_minus_cos=0.2, gradient_ratio=ratio), "gradient_law", "exponential"))
+
+
 def in_the_band(apart: float) -> bool:
     (found,) = check("D201", started(h.post(), one_minus_cos=apart))
     return "hardly a run says if" in found.message
@@ -266,6 +271,8 @@ ROWS: tuple[Row, ...] = (
     ("facts.queries.STARVED", lambda r: one("D202", said(h.pre(), "gradient_ratio", r)), "holds", "violated"),
     ("facts.queries.STARVED", lambda r: one("D202", said(h.pre(), "gradient_ratio", 1 / r)), "holds", "violated"),
     ("facts.queries.COLLAPSED", lambda a: one("D202", started(h.pre(), one_minus_cos=a)), "violated", "holds"),
+    ("facts.queries.EXPLOSIVE", starved, "conditional", "violated"),
+    ("facts.queries.EXPLOSIVE", lambda r: starved(1 / r), "conditional", "violated"),
     ("rules.token_collapse.FEWER", lambda times: collapse(4e-4 / times), "conditional", "violated"),
     ("facts.queries.UPDATE_LIMIT", deepnorm, "holds", "violated"),
     ("rules.token_collapse.APART", little, True, False),

@@ -130,7 +130,7 @@ def _first(said: first.Answer, width: int | None) -> Iterator[RenderableType]:
         if not place:
             yield Text("")
         head = "learning rate" if not place else ""
-        yield _hang(f"{head:<15}", f"{'' if place else 'expected to train '}{clean(tolerated)}", 17, width, style="bold")
+        yield _hang(f"{head:<15}", clean(tolerated), 17, width, style="bold")
     for place, both in enumerate(said.sides):
         yield _hang(f"{'what decides' if not place else '':<15}", clean(both), 17, width, style="bold")
     if said.changes:
