@@ -89,7 +89,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     times, others = sum(n for n, _ in own), branches(facts, stream) - sum(n for n, _ in own)
     law, seen = growth_of(facts, stream, "fixed"), facts.claims.of("growth", "fixed", stream.name)
     if seen.status == "measured" and seen.value == "linear":
-        why = f"No norm stands on `{stream.name}`; it was seen to gain no more from an input of 1e4 and 1e8 times the size, so that it grows linearly."
+        seen_so = "it was seen to gain no more from an input of 1e4 and 1e8 times the size, so that it grows linearly"
+        why = f"No norm stands on `{stream.name}`; {seen_so}."
         return Outcome("conditional", why, site, "measured", condition="small-gain")
     if isinstance(law, str) and law != "exponential":
         how = "its size does not depend on depth" if law == "bounded" else nothing_grows(facts, stream)

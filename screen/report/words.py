@@ -74,7 +74,7 @@ CONDITIONS = {
     "warm-up": "the learning rate warms up to a low value",
     "initialisation": "it starts from the recorded initialisation",
     "run-time-scale": "the scale that is set at run time fits the depth",
-    "stream-gain": "the factors on the residual stream stay near 1",
+    "stream-gain": "what the factors on the residual stream come to over its depth does no harm",
     "learned-scale": "the learned scales that start at zero stay small",
     "small-gain": "the branches stay small beside the stream",
     "converged-iteration": "the estimated norms of weights follow the weights",

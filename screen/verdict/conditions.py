@@ -21,7 +21,7 @@ CONDITIONS = {
     "warm-up": "learning-rate warm-up and a lower learning rate than an identity path allows",
     "initialisation": "training starts from the initialisation that was recorded",
     "run-time-scale": "the scale that is set when the model runs compensates for depth (2N(v² + w²)/α² at most about 1)",
-    "stream-gain": "the product over depth of the scales on the stream is near 1 and stays so: a low learning rate on learned ones",
+    "stream-gain": "what the scales on the stream come to over its depth does no harm: a product near 1, a low learning rate on learned ones",
     "learned-scale": "the learned scales that start at zero stay small: a low learning rate or weight decay on them",
     "small-gain": "the gain of the branches, what they add and how steep they are beside the stream, stays small for this depth",
     "converged-iteration": "the vectors that a weight's norm is estimated with follow the weight: a power iteration in every step, and small steps",
