@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Any
 
-from screen.child.draw import WORDS
 from screen.child.launch import can_fork, environment, interpreter, overridden, told_on
 from screen.child.protocol import MAX_LINE, SIGNALLED, ProtocolError, Request, at_most, fd_reader, frame, read_frame
 from screen.child.results import Capture, Captured, Progress, State, silent, words
@@ -42,7 +41,7 @@ class Host:
         self.fork = can_fork() if fork is None else fork
         self._preload = list(preload)
         self._words = words
-        """Which order words in a set have."""
+        """Which order words in a set have: the seed of their hashes."""
         self._other: Host | None = None
         """The one where they have another."""
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue(WAITING)
@@ -76,8 +75,11 @@ class Host:
 
     def capture(self, request: Request, progress: Progress | None = None) -> Capture:
         """Run one target to its end, to its time-out, or to its death."""
-        if request.draw == WORDS and not self._words:
-            self._other = self._other or Host(preload=self._preload, fork=self.fork, words=1)
+        if request.words != self._words:
+            if self._other is not None and self._other._words != request.words:
+                self._other.close()
+                self._other = None
+            self._other = self._other or Host(preload=self._preload, fork=self.fork, words=request.words)
             return self._other.capture(request, progress)
         with tempfile.TemporaryFile() as log:
             state = State(request, progress or silent)

@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from screen.child import bytecode
+from screen.child.hash_seeds import seed_of
 from screen.child.launch import safe_path
 from screen.child.sandbox import CACHES
 
 PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "probe", "second", "outside.py")
 """What is run."""
+SEED = "PYTHONHASHSEED"
 
 
 def become(orders: Mapping[str, Any], folder: str, line: int, own: Mapping[str, str | None]) -> NoReturn:
@@ -31,11 +33,15 @@ def become(orders: Mapping[str, Any], folder: str, line: int, own: Mapping[str, 
     with open(bytecode.__file__, encoding="utf-8") as file:
         compiled = file.read()
     os.set_inheritable(line := os.dup(line), True)  # the lowest number that is free
-    told = {"orders": orders, "line": line, "path": safe_path(), "compiled": compiled, "file": bytecode.__file__}
+    told = {"orders": orders, "line": line, "path": safe_path(), "compiled": compiled, "file": bytecode.__file__, SEED: own.get(SEED)}
     with open(os.path.join(place, "orders.json"), "w", encoding="utf-8", errors="surrogatepass") as file:
         json.dump(told, file)
     environment = {**{k: v for k, v in os.environ.items() if k not in own and k not in CACHES}, **{k: v for k, v in own.items() if v is not None}}
-    os.execve(sys.executable, [sys.executable, script], {**environment, "TMPDIR": folder})
+    environment |= {"TMPDIR": folder}
+    if not str(own.get(SEED)).isdecimal():  # every interpreter has another one then, and a file would be judged otherwise in every run
+        environment.pop(SEED, None)
+        environment[SEED] = str(seed_of(next((order.get("file") for order in orders.values()), None)))  # the last, which the program takes out again
+    os.execve(sys.executable, [sys.executable, script], environment)
 
 
 __all__ = ["become"]

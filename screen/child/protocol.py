@@ -73,6 +73,10 @@ class Request:
     """Whether its programs at other calls, at other sizes and behind its own `train` are sent too (`screen.child.variants`)."""
     draw: int = 0
     """Which random numbers and places in memory the process has (`screen.child.draw`)."""
+    words: int = 0
+    """The seed of the hashes of words that its interpreter has (`screen.child.hash_seeds`)."""
+    turned: bool = False
+    """Whether `hash` gives other numbers than it would."""
     sandbox: str = "auto"
     """`auto`: what the machine has; `require`: all of it, or an error; `off`: none (`screen.child.sandbox`)."""
     hidden: tuple[str, ...] = ()

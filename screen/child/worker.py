@@ -26,6 +26,7 @@ from screen.child import namespace
 from screen.child.bytecode import ignore_compiled
 from screen.child.descendants import MOST, adopt, descendants, end_descendants, end_with_parent, many, takes_more
 from screen.child.draw import draw
+from screen.child.hash_seeds import turn
 from screen.child.launch import OFFLINE
 from screen.child.outside import become
 from screen.child.protocol import SIGNALLED, Request, error_fields, fd_reader, frame, read_frame
@@ -206,6 +207,8 @@ def _target(request: Request, pipe: int, log: int, settings: dict[str, Any]) -> 
         ignore_compiled()
         _end_forks()
         draw(request.draw)
+        if request.turned:
+            turn()
         from screen.child.run import prepare, run
 
         def before() -> None:

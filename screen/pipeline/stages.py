@@ -11,7 +11,8 @@ from functools import partial
 from itertools import zip_longest
 
 from screen.changes import tried
-from screen.child.draw import PLACES, WORDS, hashes
+from screen.child.draw import AGAIN
+from screen.child.hash_seeds import draws
 from screen.child.protocol import Request
 from screen.child.results import Capture, Captured, Progress, silent
 from screen.child.sandbox import ADVICE, missing
@@ -45,7 +46,7 @@ Capturer = Callable[[Request, Progress], Capture]
 
 SAME = "`{}` must be the same model each time it is built and run"
 SAME_ADVICE = (
-    "Look for random numbers without a seed, for sets that order layers, and for what depends on the clock, the process, a file, the device of a "
+    "Look for random numbers without a seed, for sets and hashes that order layers, and for what depends on the clock, the process, a file, the device of a "
     "tensor or its values"
 )
 LATER = "a later call of it gives something else than the program that was traced does on the buffers that it has then"
@@ -163,21 +164,21 @@ def second_opinion(
     first = {model.name: model for model in captured.models if model.graph is not None}
     graphs = [model.graph for model in first.values() if model.graph is not None]
     files = {node.file for graph in graphs for node in graph.nodes} | {module.file for graph in graphs for module in graph.modules}
-    draw = WORDS if hashes(sorted(files)) else PLACES
-    again = capture(replace(job.request, draw=draw, variants=True), progress) if first else Capture((), None, "")
-    second = {model.name: model for model in again.models if model.graph is not None}
     found: dict[str, ScreenError] = {}
     elsewhere: dict[str, Elsewhere] = {}
-    for name, model in first.items():
-        other = second.get(name)
-        if other is not None and other.graph is not None:
-            elsewhere[name] = others(other.graph, other.variants, partial(_violated, job, other))
-            if differs := elsewhere[name].differs:
-                found[name] = TraceError(SAME.format(name), differs, ELSEWHERE_ADVICE)
-        if other is None or other.graph != model.graph:
-            progress("judge")
-            if other is None or _said(job, model) != _said(job, other):
-                found[name] = _other_model(name, model, other, again.error)
+    for number, (words, turned) in enumerate(draws(sorted(files)) if first else ()):
+        again = capture(replace(job.request, draw=AGAIN, words=words, turned=turned, variants=not number), progress)
+        second = {model.name: model for model in again.models if model.graph is not None}
+        for name, model in first.items():
+            other = second.get(name)
+            if not number and other is not None and other.graph is not None:
+                elsewhere[name] = others(other.graph, other.variants, partial(_violated, job, other))
+                if differs := elsewhere[name].differs:
+                    found[name] = TraceError(SAME.format(name), differs, ELSEWHERE_ADVICE)
+            if other is None or other.graph != model.graph:
+                progress("judge")
+                if other is None or _said(job, model) != _said(job, other):
+                    found[name] = _other_model(name, model, other, again.error)
     return found, elsewhere
 
 

@@ -100,6 +100,8 @@ SEES = """
 import os, sys
 words = [*sys.modules, *sys.argv, *os.environ, *os.environ.values(), open("/proc/self/cmdline").read(), __name__]
 where = os.environ.get("PYTHONHASHSEED"), os.environ.get("HF_HUB_OFFLINE"), os.environ.get("SCREEN_TEST_TOKEN")
+shown = [one.partition("=")[2] for one in open("/proc/self/environ").read().split("\\0") if one.startswith("PYTHONHASHSEED")]
+where = *where, *shown
 class Model: pass
 ours = [word for word in words if 'screen' in word.lower() and '/' not in word and not word.startswith('__editable__')]  # every interpreter has that
 raise ValueError(f"{ours} {where} {sys.argv == [__file__]} {sys._getframe(1).f_code.co_filename}")
@@ -117,7 +119,7 @@ def test_nothing_there_is_called_like_us(tmp_path: Path, monkeypatch: pytest.Mon
     with Host() as host:
         seen = host.capture(Request("model.py", outside={"one": order}))
     assert seen.error is None and seen.outside["one"]["stage"] == "load"
-    assert "[] ('random', None, None) True" in seen.outside["one"]["reason"] and "screen" not in seen.outside["one"]["reason"]
+    assert "[] ('random', None, None, 'random') True" in seen.outside["one"]["reason"] and "screen" not in seen.outside["one"]["reason"]
 
 
 def test_the_tree_cannot_put_compiled_files_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

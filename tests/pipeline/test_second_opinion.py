@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from screen.capture.build.build import build
-from screen.child.draw import hashes
+from screen.child.hash_seeds import draws, other_hash, other_seed, seed_of
 from screen.child.host import Host
 from screen.child.protocol import Request
 from screen.child.results import Capture, Progress
@@ -52,11 +54,17 @@ OTHERS = {
     "a set of objects": "set(self.parts)",
     "numbers of numpy": "self.parts[: np.random.randint(1, 4)]",
     "a set of words": "[self.parts[int(word[-1])] for word in {f'part {i}' for i in range(8)}]",
+    "a set of two words": "self.parts[: 2 + (next(iter({'pre', 'post'})) == 'post')]",
+    "the hash of a word": "self.parts[: 2 + hash('a') % 2]",
+    "the hash of a word that is computed": "self.parts[: 2 + hash('part ' + str(len(self.parts))) % 2]",
+    "the hash of a word, by its method": "self.parts[: 2 + 'a'.__hash__() % 2]",
 }
 SAME = {
     "a seed of its own": "random.Random(3).sample(list(self.parts), 3)",
     "numbers that nobody asks": "[random.random(), np.random.rand(), self.parts][2]",
     "a question to a set": "[self.parts[i] for i in range(3) if str(i) in {'0', '2'}]",
+    "the hash of a number": "self.parts[: 2 + hash(2.5) % 2 + hash((1, 2)) % 2]",
+    "a table by hashes": "[{hash(str(i)): part for i, part in enumerate(self.parts)}[hash(str(i))] for i in range(3)]",
 }
 
 
@@ -90,12 +98,41 @@ def test_what_fails_the_second_time_is_not_judged(host: Host, tmp_path: Path) ->
 
 
 def test_words_are_asked_for_where_code_may_ask(tmp_path: Path) -> None:
-    asks = "x = {1, 2}", "set('ab')", "hash('a')", "{a for a in 'ab'}"
-    for text in (*asks, "'a' in {'a'}", "x = {1: 2}", "("):
+    sets = "x = {1, 2}", "set('ab')", "{a for a in 'ab'}", "'a'.__hash__()"
+    hashed = "hash('a')", "h = hash"
+    for text in (*sets, *hashed, "'a' in {'a'}", "x = {1: 2}", "("):
         (tmp_path / "model.py").write_text(text)
-        assert hashes([str(tmp_path / "none.py"), str(tmp_path), str(tmp_path / "model.py")]) == (text in asks), text
+        found = draws([str(tmp_path / "none.py"), str(tmp_path), str(tmp_path / "model.py")])
+        assert [(bool(seed), turned) for seed, turned in found] == [(text in sets, text in hashed)], text
+    (tmp_path / "model.py").write_text("{hash('a')}")
+    assert draws([str(tmp_path / "model.py")]) == ((1, False), (0, True))
     os.mkfifo(tmp_path / "pipe.py")
-    assert not hashes([str(tmp_path / "pipe.py")])
+    assert draws([str(tmp_path / "pipe.py")]) == ((0, False),)
+
+
+def test_written_words_have_another_order_with_the_other_seed(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("NAMES = ['pre', 'post']\nfor kind in {'a', 'b'} | set('cd') | set(NAMES): 'e'.__hash__()")
+    program = "print(*{'a', 'b'}, *set('cd'), *set(['pre', 'post']), hash('e') & 1)"
+    seeds = 0, other_seed([str(tmp_path / "model.py")])
+    one, other = (subprocess.check_output([sys.executable, "-c", program], env={"PYTHONHASHSEED": str(seed)}).split() for seed in seeds)
+    changed = [a != b for a, b in zip(one, other, strict=True)]
+    assert seeds[1] and len(changed) == 7 and all(changed)
+    assert other_seed([str(tmp_path / "none.py")]) == 1
+
+
+def test_what_varies_has_another_hash_and_equal_values_have_equal_ones() -> None:
+    same = 1, 2.5, True, (1, 2), frozenset({3})
+    others = "a", b"a", (1, "a"), None, object(), frozenset({"a"})
+    assert [other_hash(value) == hash(value) for value in (*same, *others)] == [True] * len(same) + [False] * len(others)
+    assert other_hash("a") == other_hash("".join(["", "a"])) and other_hash("a") % 2 != hash("a") % 2
+
+
+def test_the_seed_where_nothing_of_ours_is_follows_from_the_file(tmp_path: Path) -> None:
+    files = [tmp_path / "a.py", tmp_path / "b.py"]
+    for file in files:
+        file.write_text(file.name)
+    seeds = [seed_of(str(file)) for file in (*files, files[0])]
+    assert seeds[0] == seeds[2] != seeds[1] and all(100_000 <= seed < 2**32 for seed in (*seeds, seed_of(None)))
 
 
 AT_THE_END = """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import ctypes
 import datetime
 import importlib
 import importlib.util
@@ -28,6 +29,8 @@ ENTRIES = 256
 """Of an output, that are compared."""
 MOST = 16 << 20
 """Bytes of all buffers of a model, together."""
+SEED = "PYTHONHASHSEED"
+"""The variable by which this interpreter has the hashes of words that it has, which the user's own environment may not say."""
 TIMES, SECONDS = 40, 0.5
 """Calls after the first one, and seconds for them."""
 
@@ -374,11 +377,29 @@ def ran(order: Mapping[str, Any], module: Any, found: dict[str, Any], move: Call
     found["stage"] = ""
 
 
+def say_of_environment(name: str, value: str | None) -> None:
+    """Have the environment, and on Linux what the system shows of it, say another value of a variable that stands last in it, or nothing (None)."""
+    os.environ.pop(name, None)
+    if value is not None:
+        os.environ[name] = value
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open("/proc/self/environ", "rb") as file:
+            shown = file.read()
+        with open("/proc/self/stat", "rb") as file:
+            begin = int(file.read().rpartition(b")")[2].split()[47])  # where the environment begins in memory
+        place = shown.index(f"{name}=".encode())
+        text = b"" if value is None else f"{name}={value}".encode("utf-8", "surrogateescape")
+        if begin and shown[place:].count(b"\0") == 1 and len(text) < len(shown) - place:
+            ctypes.memmove(begin + place, text.ljust(len(shown) - place, b"\0"), len(shown) - place)
+
+
 def main(folder: str) -> None:
     """Answer every order of a folder on the line that it names, and end."""
     with open(os.path.join(folder, "orders.json"), encoding="utf-8", errors="surrogatepass") as file:
         told = json.load(file)
     os.unlink(os.path.join(folder, "orders.json"))
+    if not str(told[SEED]).isdecimal():
+        say_of_environment(SEED, told[SEED])
     line, write, leave = told["line"], os.write, os._exit
     exec(told["compiled"], begin := {"__name__": "compiled", "__file__": told["file"]})
     begin["ignore_compiled"]()
