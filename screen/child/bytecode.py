@@ -17,7 +17,7 @@ OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def ignore_compiled() -> None:
     """From here on only modules below the interpreter's own folders have compiled files."""
-    roots = tuple(os.path.join(root, "") for root in _installed())
+    roots = installed()
     cached: Any = external.cache_from_source
     load = importlib.machinery.SourcelessFileLoader.get_code
 
@@ -37,12 +37,13 @@ def ignore_compiled() -> None:
     importlib.machinery.SourcelessFileLoader.get_code = get_code  # type: ignore[assignment,method-assign]
 
 
-def _installed() -> list[str]:
-    """Where the standard library, installed packages and this package lie."""
+def installed() -> tuple[str, ...]:
+    """The folders below which the standard library, installed packages and this package lie."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     ours = [path for variables in (None, base) if (paths := sysconfig.get_paths(vars=variables)) for path in map(paths.get, names) if path]
-    return [*dict.fromkeys(os.path.abspath(path) for path in [*ours, *site.getsitepackages(), site.getusersitepackages(), OURS])]
+    folders = [*ours, *site.getsitepackages(), site.getusersitepackages(), OURS]
+    return tuple(dict.fromkeys(os.path.join(os.path.abspath(path), "") for path in folders))
 
 
-__all__ = ["ignore_compiled"]
+__all__ = ["ignore_compiled", "installed"]

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from screen.child.bytecode import installed
 from screen.child.draw import INSTALLED
 
 LONGEST = 1 << 20
@@ -85,9 +86,10 @@ def turn() -> None:
     """From here on `hash`, in modules that are not installed, gives another number for all that has another one in another interpreter."""
     load = importlib.machinery.SourceFileLoader.exec_module
     own = {**vars(builtins), "hash": other_hash}
+    roots = installed()
 
     def exec_module(loader: importlib.machinery.SourceFileLoader, module: ModuleType) -> None:
-        if not INSTALLED.search(loader.path):
+        if not os.path.abspath(loader.path).startswith(roots):
             vars(module).setdefault("__builtins__", own)
         load(loader, module)
 

@@ -46,8 +46,8 @@ Capturer = Callable[[Request, Progress], Capture]
 
 SAME = "`{}` must be the same model each time it is built and run"
 SAME_ADVICE = (
-    "Look for random numbers without a seed, for sets and hashes that order layers, and for what depends on the clock, the process, a file, the device of a "
-    "tensor or its values"
+    "Look for random numbers without a seed, for sets and hashes that order layers, and for what depends on the clock, the process, a file, the "
+    "device of a tensor or its values"
 )
 LATER = "a later call of it gives something else than the program that was traced does on the buffers that it has then"
 ELSEWHERE_ADVICE = "Look for what `train` does, and what `forward` asks of the sizes of its inputs or keeps between calls"
