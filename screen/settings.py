@@ -291,6 +291,8 @@ def check_key(key: str, where: str, known: tuple[str, ...] = ()) -> str:
         return dashed
     if dashed in READERS:
         raise UsageError(f"every key of {where} must be a setting of one target", f"`{key}` is one of the whole run", "Write it for all targets")
+    if key == "tool":
+        raise UsageError(f"every key of {where} must be a setting of `screen`", f"`{key}` is none", "Its keys stand without `[tool.screen]` there")
     names = known or (*READERS, "targets")
     said = "The keys are " + ("" if known else "the long options of `screen check`: ") + ", ".join(f"`{k}`" for k in names)
     raise UsageError(f"every key of {where} must be a setting of `screen`", f"`{key}` is none", near(dashed, names) or said)
@@ -329,11 +331,11 @@ def _format(value: Any, where: str) -> str:
 
 
 def _reports(value: Any, where: str) -> tuple[tuple[str, str], ...]:
-    pairs = list(value.items()) if isinstance(value, dict) else [str(item).partition("=")[::2] for item in _items(value, where)]
-    for name, path in pairs:
+    triples = [(k, "=", v) for k, v in value.items()] if isinstance(value, dict) else [str(item).partition("=") for item in _items(value, where)]
+    for name, sign, path in triples:
         if not path:
-            raise UsageError(f"{where} must be `FORMAT=PATH`", f"it is `{name}`", "For example `--report markdown=report.md`")
-    return tuple((_format(name, where), _path(path, where)) for name, path in pairs)
+            raise UsageError(f"{where} must be `FORMAT=PATH`", f"it is `{name}{sign}`", "For example `--report markdown=report.md`")
+    return tuple((_format(name, where), _path(path, where)) for name, _, path in triples)
 
 
 def _codes(value: Any, where: str) -> tuple[str, ...]:

@@ -363,6 +363,8 @@ def _check_places(asked: Iterable[Wanted], settings: Settings) -> None:
 
 
 def _check_writable(path: str) -> None:
+    if path == "-":
+        raise UsageError("`-` must be a file to write", "it is none", "`--format` is for stdout, and `./-` is a file")
     folder = Path(path).parent
     if not folder.is_dir():
         raise UsageError(f"`{path}` must lie in a folder that exists", f"there is no folder `{folder}`", "Make it first")

@@ -92,7 +92,7 @@ def parse(text: str) -> TargetSpec:
 
 def from_folder(text: str, folder: str) -> str:
     """The target as it is called from the working directory, where `text` means a path from `folder`."""
-    path, name = _split(text.strip())
+    path, name = _split(text.strip(), folder)
     if not folder or not (path.endswith((".py", ".json")) or os.path.isdir(os.path.join(folder, path))):
         return text
     return os.path.join(folder, path) + ("" if name is None else f"::{name}")
@@ -108,8 +108,12 @@ def same(a: TargetSpec, b: TargetSpec) -> bool:
     return key(a) == key(b)
 
 
-def _split(text: str) -> tuple[str, str | None]:
-    """Path and name: at `::`, else at the last `:` that is not of a Windows drive."""
+def _split(text: str, folder: str = "") -> tuple[str, str | None]:
+    """Path and name: at the first `::` behind a file that exists, else at the first one, else at the last `:` that is not of a Windows drive.
+    `folder`: where paths are meant from."""
+    for end in [len(text), *(found.start() for found in re.finditer("::", text))]:
+        if text[:end].endswith((".py", ".json")) and os.path.isfile(os.path.join(folder, text[:end])):
+            return text[:end], text[end + 2 :] if end < len(text) else None
     if "::" in text:
         path, _, name = text.partition("::")
         return path, name
@@ -149,6 +153,8 @@ def _file(text: str, path: str, name: str | None) -> TargetSpec:
 
 def _absent(path: str) -> str:
     """Why there is no such file."""
+    if os.path.islink(path) and not os.path.exists(path):
+        return f"`{path}` is a link that leads to no file"
     return f"`{path}` is no regular file" if os.path.exists(path) else f"there is no file `{path}`" + _nearby(path)
 
 

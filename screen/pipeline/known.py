@@ -11,6 +11,7 @@ in the commit that is trusted.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
@@ -120,10 +121,15 @@ def comments_of(files: Iterable[str], elsewhere: Trusted | None = None) -> tuple
 
 
 def _read(file: str) -> str:
-    """A graph may name what it likes: a device without an end, a line that nobody writes to."""
+    """The text of a file in the encoding that Python reads it in. A graph may name what it likes: a device without an end, a line that nobody writes
+    to."""
     try:
         found = Path(file).stat()
-        return Path(file).read_text(encoding="utf-8") if stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST else ""
+        data = Path(file).read_bytes() if stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST else b""
+        encoding = "utf-8"
+        with contextlib.suppress(SyntaxError):  # bytes of another one in a comment: an import does not mind
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return io.TextIOWrapper(io.BytesIO(data), encoding, errors="replace").read()
     except (OSError, ValueError):  # a name with a null byte is a `ValueError`
         return ""
 

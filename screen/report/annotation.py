@@ -7,6 +7,7 @@ and no message, so that they stay when lines move, when numbers change, and when
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -48,7 +49,8 @@ class Annotation:
 def annotations_of(report: Report) -> list[Annotation]:
     """Of one target, gravest first; a target that was not judged has one that says why."""
     spec = clean(report.target.spec)
-    whose = f"{spec} ({clean(report.target.name)})" if report.target.name else spec
+    plain = posixpath.normpath(file_of(spec)) + spec[len(file_of(spec)) :]  # `./model.py` is `model.py`
+    whose = f"{plain} ({clean(report.target.name)})" if report.target.name else plain
     found: list[Annotation] = []
     if report.error is not None:
         error = report.error

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from screen.errors import UsageError
-from screen.graph.target import TargetSpec, did_you_mean, parse
+from screen.graph.target import TargetSpec, did_you_mean, from_folder, parse
 
 FORMS = {
     "m.py": {"kind": "file", "path": "m.py", "name": None},
@@ -75,6 +75,22 @@ def test_a_full_path_is_kept(here: Path) -> None:
 def test_a_windows_drive_is_no_name(here: Path) -> None:
     with pytest.raises(UsageError, match=r"no file `C:\\model\.py`"):
         parse(r"C:\model.py")
+
+
+@pytest.mark.parametrize("folder", ["a b::c", "a:b", "x::y.py"])
+def test_colons_in_a_path_that_exists_are_no_end_of_it(here: Path, folder: str) -> None:
+    (here / folder).mkdir()
+    (here / folder / "my model.py").write_text("")
+    path = f"{folder}/my model.py"
+    assert parse(path) == TargetSpec(path, "file", path=path)
+    assert parse(f"{path}::Net") == TargetSpec(f"{path}::Net", "file", path=path, name="Net")
+    assert from_folder("my model.py::Net", folder) == f"{path}::Net"
+
+
+def test_a_link_that_leads_nowhere_is_said(here: Path) -> None:
+    (here / "link.py").symlink_to("gone.py")
+    with pytest.raises(UsageError, match=r"`link\.py` is a link that leads to no file"):
+        parse("link.py")
 
 
 def test_nearest_names_come_first_whatever_their_case() -> None:

@@ -57,6 +57,18 @@ def test_a_broken_baseline_is_said(model: Path) -> None:
         read_baseline(str(model.parent / "known.json"))
 
 
+def test_a_path_is_the_same_however_it_is_written(model: Path) -> None:
+    assert check("--baseline", "known.json", "--update-baseline") == 0
+    assert main(["check", "./model.py::Slip", "--no-spot-check", "-q", "--baseline", "known.json"]) == 0
+
+
+@pytest.mark.parametrize("text", [b"# -*- coding: latin-1 -*-\n# caf\xe9\n", b"\xef\xbb\xbf", b"# caf\xe9\n"], ids=["latin-1", "mark", "none"])
+def test_a_comment_counts_in_any_encoding_that_python_reads(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "a.py").write_bytes(text + b"x = 1  # screen: ignore[G103] -- meant\n")
+    (found,), faults = comments_of([str(tmp_path / "a.py")])
+    assert found.codes == ("G103",) and faults == []
+
+
 class Commit:
     """A commit without any file."""
 
