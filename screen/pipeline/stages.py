@@ -49,6 +49,7 @@ SAME_ADVICE = (
     "Look for random numbers without a seed, for sets and hashes that order layers, and for what depends on the clock, the process, a file, the "
     "device of a tensor or its values"
 )
+EMPTY_ADVICE = "Give it sizes above zero (`--set`, `--input`)"
 LATER = "a later call of it gives something else than the program that was traced does on the buffers that it has then"
 ELSEWHERE_ADVICE = "Look for what `train` does, and what `forward` asks of the sizes of its inputs or keeps between calls"
 CONFIRMED_ADVICE = "Judge a smaller model of the same code, or leave `--require-opinion` out where its authors are trusted"
@@ -358,9 +359,13 @@ def _measured(judged: Judged, report: Report, interrupted: bool) -> Judged:
 
 
 def _read(job: Job, model: Captured) -> tuple[Captured, Facts]:
-    """The facts of a model; what was taken for one block may be a whole model by its facts. Raises `UsageError` where `--depth` was said of one."""
+    """The facts of a model; what was taken for one block may be a whole model by its facts. Raises `UsageError` where `--depth` was said of one,
+    and `TraceError` where no stream has an entry."""
     assert model.graph is not None
     facts = derive(model.graph, is_block=job.request.depth is not None)
+    shapes = [facts.graph.nodes[stream.states[0]].shape or () for stream in facts.streams if stream.states]
+    if shapes and all(0 in shape for shape in shapes):
+        raise TraceError(f"`{model.name}` must compute something", f"what runs through its blocks has the shape {shapes[0]}", EMPTY_ADVICE)
     if not model.info.block or facts.is_loop:
         return model, facts
     if job.request.depth is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from screen import tables
+from screen.capture.build.examples import beside
+from screen.capture.build.settings_files import _read
 from screen.errors import ScreenError, UsageError
 from screen.graph.target import OPTIONAL
 from screen.settings import load
@@ -49,6 +52,18 @@ def test_a_file_that_has_what_a_class_needs_is_named(write: Any, tmp_path: Path)
     command, b = followed(path)
     assert command == "model.py::Net --config configs/small.yaml:model.arch --set n_vocab=37000"
     assert runs(b) == "" and b.model.embed.embedding_dim == 32 and len(b.model.maps) == 2
+
+
+def test_what_is_no_file_beside_a_model_is_not_read(tmp_path: Path) -> None:
+    """A link that leads nowhere, one that leads to itself, and a line that nobody writes to."""
+    (tmp_path / "model.py").write_text("")
+    (tmp_path / "config.yaml").write_text("width: 8\n")
+    for suffix in (".py", ".yaml"):
+        (tmp_path / f"config_gone{suffix}").symlink_to("gone")
+        (tmp_path / f"config_loop{suffix}").symlink_to(f"config_loop{suffix}")
+        os.mkfifo(tmp_path / f"config_line{suffix}")
+    assert beside(str(tmp_path / "model.py"), (".py", ".yaml")) == (str(tmp_path / "config.yaml"),)
+    assert _read(str(tmp_path / "model.py")) == ((str(tmp_path / "config.yaml"), {"width": 8}),)
 
 
 def test_of_several_tables_the_one_of_a_file_that_names_the_class_goes_first(write: Any, tmp_path: Path) -> None:

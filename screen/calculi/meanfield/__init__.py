@@ -54,6 +54,8 @@ def recursion_of(
     """The recursion of one stream over its own layers, or over `depth` of them (its layers again and again).
 
     `streams`, `norms`: all of the graph, for branches that read the last state of another stream."""
+    if 0 in (graph.nodes[stream.states[0]].shape or ()):
+        return Unknown(f"`{stream.name}` has no entries: one of its sizes is 0")
     others = tuple(s for s in streams if s is not stream and s.states)
     tokens = tokens or min(TOKENS, _places(Builder(stream, graph, TOKENS, others=others, norms=norms)))
     builder = Builder(stream, graph, tokens, others=others, norms=norms)

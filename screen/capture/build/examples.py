@@ -20,6 +20,7 @@ import inspect
 import itertools
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -243,12 +244,21 @@ def beside(file: str, endings: tuple[str, ...]) -> tuple[str, ...]:
             steps = len(Path(os.path.relpath(place, folder)).parts)
             for name in sorted(files):
                 path = os.path.join(place, name)
-                if name.casefold().endswith(endings) and path != file and os.path.getsize(path) <= LARGEST:
+                if name.casefold().endswith(endings) and path != file and _is_small(path):
                     found.append((steps, path))
             if len(found) > FILES:
                 break
         walked = str(top)
     return tuple(path for _, path in sorted(found)[:FILES])
+
+
+def _is_small(path: str) -> bool:
+    """Whether it is a file, no line that nobody writes to and no link that leads nowhere, and not too large to be read."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST
 
 
 def _imports(tree: ast.AST, name: str, parts: set[str]) -> bool:
