@@ -70,6 +70,7 @@ def test_the_nearest_file_counts_and_screen_toml_before_pyproject(tmp_path: Path
     ("text", "said"),
     [
         ("dpeth = 3", "Did you mean `depth`?"),
+        ("[tool.screen]\ndepth = 3", "stand without `[tool.screen]` there"),
         ("fail_onn = 'unstable'", "Did you mean `fail-on`?"),
         ("zzz = 1", "The keys are"),
         ("base-line = 'x'", "Did you mean `baseline`"),

@@ -230,6 +230,11 @@ def test_the_limit_of_the_whole_is_where_it_is_no_longer_expected_to_train_and_n
     assert limits([DESIGNS["none"]], Recipe()) == ()  # it fails at any rate
 
 
+@pytest.mark.parametrize(("routed", "said"), [(False, "attention logits grow"), (True, "the logits of routers, poolings or trained shares grow")])
+def test_what_limits_a_rate_is_called_what_it_is(routed: bool, said: str) -> None:
+    assert {limit.channel: limit.by for limit in limits([replace(PRE, routed=routed)], Recipe())}["L"] == said
+
+
 def test_an_optimiser_that_rectifies_itself_has_warmed_up() -> None:
     """RAdam: for 1/(1 − 0.999) steps; a longer warm-up that is stated counts."""
     assert [setting_of(Recipe(optimizer=o, warmup_steps=w), PRE)[0].warmup for o in ("adamw", "radam") for w in (0, 2000)] == [0, 2000, 1000, 2000]

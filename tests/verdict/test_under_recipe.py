@@ -160,3 +160,12 @@ def test_without_a_rate_a_channel_that_structure_leaves_out_says_what_is_missing
     seen = replace(SEEN, missing=("lr",))
     found = _alone(ChannelState("S", "out_of_scope", ""), seen, ORDINARY.model_copy(update={"lr": None}))
     assert (found.state, found.reason) == ("out_of_scope", "the recipe does not state its learning rate.")
+
+
+def test_a_rate_of_another_optimiser_is_no_rate_and_is_named() -> None:
+    sgd = ORDINARY.model_copy(update={"optimizer": "sgd", "lr": 0.02})
+    verdict = _under(h.pre(), sgd)
+    assert _states(verdict)["R"] == "conditional"
+    assert "It is judged by learning rates of Adam's kind, of which the 0.02 of sgd says nothing, and up to " in _reason(verdict, "R")
+    found = _alone(ChannelState("S", "out_of_scope", ""), replace(SEEN, missing=("lr",)), sgd)
+    assert found.reason == "it is judged by learning rates of Adam's kind, of which the 0.02 of sgd says nothing."
