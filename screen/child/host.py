@@ -30,6 +30,8 @@ PATIENCE = 5.0
 """Seconds for what has happened already to be told, on a machine that is busy with other things."""
 WAITING = 64
 """Frames that were read and not yet taken: who writes faster than we read waits."""
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+"""Where torch makes a folder when it is imported: else one that stays, in the temporary folder."""
 TAIL = 4000
 """Characters of the child's output that an error keeps."""
 
@@ -254,7 +256,7 @@ class Host:
             return subprocess.Popen(
                 interpreter("screen.child.worker", **described) if control is None else told_on(program, "screen.child.worker", **described),
                 pass_fds=kept,
-                env=environment(self._words),
+                env={CACHE: os.path.join(self._scratch, "torch"), **environment(self._words)},
                 start_new_session=True,
                 **streams,
             )

@@ -249,3 +249,11 @@ def test_no_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert host._child is not None
         host._child.kill()
     assert not list(tmp_path.glob("tmp*"))
+
+
+def test_torch_leaves_no_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with Host(preload=["torch._dynamo", "torch._inductor.runtime.cache_dir_utils"]) as host:
+        host.capture(Request("none.py"))
+    assert list(tmp_path.iterdir()) == []
