@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from tests.shared import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-FILES = ("pyproject.toml", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 RULES = {path.name for path in (ROOT / "rules").glob("*.py")}
 
 
@@ -32,7 +32,7 @@ def _build(source: Path, out: Path, hook: str) -> Path:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that packaging reads, copied away so that no `build/` is left behind; the symlink stays one."""
+    """The files that packaging reads, copied away; the symlink stays one."""
     copy = tmp_path_factory.mktemp("tree")
     for name in FILES:
         shutil.copy(ROOT / name, copy / name)
@@ -67,6 +67,11 @@ def test_the_symlink_is_one() -> None:
 def test_wheel_holds_everything(wheel: Path) -> None:
     assert _contents(wheel) == _expected()
     assert {f"screen/rules/{name}" for name in RULES} <= _contents(wheel)
+
+
+def test_no_build_folder_is_left_in_the_tree(tree: Path, wheel: Path) -> None:
+    """What a rule that is gone from the sources would be installed from the next time."""
+    assert not (tree / "build").exists()
 
 
 def test_sdist_gives_the_same_wheel(tree: Path, wheel: Path, tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def exit_code(judged: list[Judged], settings: Settings) -> int:
     found = [(j, decide(j.report, j.fail_on or settings.fail_on, allow_unknown=unknown, verdict=j.chosen, known=known)) for j in judged]
     for complaint in known.complaints():
         console.line(f"warning: {complaint}")
-    if known.count and not settings.quiet:
+    if known.count:
         console.line(f"{known.count} known finding{'s do' if known.count > 1 else ' does'} not count")
     code = max(decision.code for _, decision in found)
     raised = {f"`{rule.rule}` {rule.reason}" for j in judged for rule in j.report.coverage.rules_not_run} if settings.strict_rules else set()
