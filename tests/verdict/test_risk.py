@@ -273,3 +273,21 @@ def test_every_constant_says_where_it_comes_from() -> None:
     assert all(abs(c.value - c.prior) <= 2 * c.spread for c in TABLE), "a constant that the data took far from theory"
     assert all(math.isfinite(c.value) for c in TABLE) and all(VALUES[n] > 0 for n in VALUES if n.endswith("_slope"))
     assert [item.name for item in ITEMS if item.source == ""] == []
+
+
+def test_what_a_branch_adds_counts_by_the_square_of_its_scale() -> None:
+    """Powers add, so the logit of R falls by its slope times 2·ln 10 where every branch is scaled by a tenth."""
+    setting, constants = setting_of(RECIPES["no decay"], PRE)[0], {**VALUES, "floor": 0.0, "R_most": 1.0}
+    whole, tenth = (channel_risks(replace(PRE, branch_scale=s), setting, constants)["R"] for s in (1.0, 0.1))
+    assert math.log(whole / (1 - whole)) - math.log(tenth / (1 - tenth)) == pytest.approx(constants["R_slope"] * 2 * math.log(10))
+
+
+def test_large_maps_are_likelier_to_fail_at_the_start_in_half_precision() -> None:
+    setting, constants = setting_of(Recipe(), PRE)[0], {**VALUES, "floor": 0.0}
+    full, half = (channel_risks(replace(PRE, dtype=dtype), setting, constants)["I"] for dtype in ("float32", "float16"))
+    assert half > full
+
+
+def test_steps_of_an_optimiser_that_is_not_a_sign_of_a_mean_last_as_they_are() -> None:
+    adam, lion = (setting_of(Recipe(optimizer=name), PRE)[0].kept for name in ("adamw", "lion"))
+    assert adam == 1.0 != lion

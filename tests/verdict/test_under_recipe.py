@@ -169,3 +169,7 @@ def test_a_rate_of_another_optimiser_is_no_rate_and_is_named() -> None:
     assert "It is judged by learning rates of Adam's kind, of which the 0.02 of sgd says nothing, and up to " in _reason(verdict, "R")
     found = _alone(ChannelState("S", "out_of_scope", ""), replace(SEEN, missing=("lr",)), sgd)
     assert found.reason == "it is judged by learning rates of Adam's kind, of which the 0.02 of sgd says nothing."
+
+
+def test_thresholds_are_what_they_are_said_to_be() -> None:
+    assert (QUIET, OPENING) == (0.2, 0.5)
