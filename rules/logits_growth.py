@@ -69,8 +69,10 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("holds", f"{name}: a norm or a bound stands between the stream's growth and its logits.", site, theorem=THEOREM)
     if growth_of(facts, stream, "fixed") == "bounded":
         return Outcome("holds", f"{name}: the stream that its logits are made of does not grow with depth.", site, theorem=THEOREM)
-    if isinstance(stay, Unknown) and "A" in sublayer.positions:
-        message = f"{name}: what it reads of the stream is normed, and what becomes of that up to its logits has no known bound: {stay.reason}."
+    compared = all(isinstance(n, str) and n != "none" for n in (sublayer.q_norm, sublayer.k_norm))
+    if isinstance(stay, Unknown) and ("A" in sublayer.positions or compared):
+        read = "what it reads of the stream is normed" if "A" in sublayer.positions else "its queries and keys are normed"
+        message = f"{name}: {read}, and what becomes of that up to its logits has no known bound: {stay.reason}."
         return Outcome("conditional", message, blame(facts, site, stay.nodes), theorem=THEOREM, condition=condition_on_logits(facts, sublayer))
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, Unknown):

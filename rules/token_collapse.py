@@ -137,6 +137,10 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("cannot_tell", message, at(stream, place=path.breaks[0]))
     found = facts.recursion(stream)
     scaled = [s for k in stream.kinds for s in k.sublayers if s.alpha.kind != "none" and s.alpha.value != 1.0]
+    if scaled and all(s.alpha.kind == "learned" and s.alpha.init is not None for s in scaled):
+        start = f"{scaled[0].alpha.init:.3g} at the start"
+        message = f"{name} is multiplied by a learned scale, {start}: what {facts.depth(stream)} blocks make of it is up to training."
+        return Outcome("conditional", message, at(stream, place=scaled[0].place), condition="stream-gain", theorem=UPDATE)
     if any(s.alpha.kind in ("learned", "data") or s.alpha.value is None for s in scaled):
         message = f"{name} is multiplied by a scale that is known only when the model runs; {facts.depth(stream)} blocks depend on it."
         return Outcome("conditional", message, at(stream, place=_last(stream).place), condition="run-time-scale", theorem=UPDATE)

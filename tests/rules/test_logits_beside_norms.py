@@ -50,3 +50,22 @@ def test_the_map_beside_the_norms_is_named() -> None:
 
 def test_queries_and_keys_without_norms_are_named() -> None:
     assert "W_Q and W_K" in _message(False)
+
+
+class Cosines(nn.Module):
+    """Cosines of a raw stream, times a temperature that its clamp holds from below alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project, self.out, self.heat = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH), nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.project(x).chunk(3, -1)
+        u = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * self.heat.clamp(min=0.5).square().exp()
+        return x + self.out(u.softmax(-1) @ v) / (1 + v.norm(dim=-1, keepdim=True))  # type: ignore[no-any-return]
+
+
+def test_cosines_are_not_made_of_how_large_the_stream_is() -> None:
+    report = screen.check(nn.Sequential(Cosines(), Cosines()), example_inputs=torch.randn(2, 8, WIDTH))
+    found = [f.message for f in report.findings if f.code == "L202"]
+    assert found and not any("made of a stream that nothing bounds" in message for message in found)

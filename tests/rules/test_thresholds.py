@@ -427,3 +427,12 @@ def test_every_number_stands_here() -> None:
     assert numbers() - rows == set(ELSEWHERE)
     assert rows <= numbers()
     assert set(NUMBERS) == {path for path, *_ in ROWS}
+
+
+def test_a_learned_factor_on_a_normed_sum_is_told_with_its_start() -> None:
+    facts = h.post()
+    (stream,), kinds = facts.streams, []
+    for kind in stream.kinds:
+        kinds.append(replace(kind, sublayers=tuple(replace(s, alpha=Scale("learned", None, ("a",), 0.8)) for s in kind.sublayers)))
+    (found,) = check("D201", replace(facts, streams=(replace(stream, kinds=tuple(kinds)),)))
+    assert (found.result, found.condition) == ("conditional", "stream-gain") and "a learned scale, 0.8 at the start" in found.message
