@@ -15,6 +15,7 @@ AREAS = {
     "calculi": ("screen/calculi", 35), "rules": ("rules", 22), "ops": ("screen/ops", 8), "verdict": ("screen/verdict", 13),
     "recipe": ("screen/recipe", 8), "outcomes": ("screen/outcomes", 6), "changes": ("screen/changes", 5), "trusted": ("screen/trusted.py", 2),
     "visible": ("screen/visible.py", 1), "facts": ("screen/facts", 15),
+    "gate": ("screen/report/gate.py", 1), "settings": ("screen/settings.py", 4), "known": ("screen/pipeline/known.py", 2),
 }  # fmt: skip
 """Area -> its folder or file, and how many changes are drawn there where `--count` is 100."""
 FLIPPED = {ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is",
