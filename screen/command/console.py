@@ -8,10 +8,13 @@ import io
 import os
 import sys
 import traceback
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from screen.errors import InternalError, ScreenError, UsageError
 from screen.visible import clean
+
+if TYPE_CHECKING:
+    from click import NoSuchOption
 
 verbose = False
 """Whether `-v` was given."""
@@ -53,7 +56,7 @@ def translate(error: BaseException) -> ScreenError:
         return error
     if isinstance(error, click.NoSuchOption):
         near = list(error.possibilities or [])[:1]
-        hint = f"Did you mean `{near[0]}`?" if near else f"Try `{_path(error)} --help`"
+        hint = _of_check(error) or (f"Did you mean `{near[0]}`?" if near else f"Try `{_path(error)} --help`")
         return UsageError("every option must be one that the command has", f"`{_path(error)}` has no `{error.option_name}`", hint)
     if isinstance(error, click.MissingParameter):
         name = error.param.human_readable_name if error.param is not None else "an argument"
@@ -70,6 +73,17 @@ def translate(error: BaseException) -> ScreenError:
 
 def _advice(error: OSError) -> str:
     return MACHINE.get(error.errno or 0, "")
+
+
+def _of_check(error: NoSuchOption) -> str:
+    """That `screen check` has an option that another command has not; else empty."""
+    import click
+
+    root = error.ctx.find_root() if error.ctx is not None else None
+    check = root.command.get_command(root, "check") if root is not None and isinstance(root.command, click.Group) else None
+    if check is None or not any(error.option_name in (*p.opts, *p.secondary_opts) for p in check.params):
+        return ""
+    return f"`screen check{' --probe' * _path(error).endswith(' probe')}` has it"
 
 
 def _path(error: BaseException) -> str:
