@@ -115,7 +115,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("cannot_tell", reason, blame(facts, site, stream.final_norm.nodes))
     if stream.final_norm:
         return Outcome("holds", f"`{stream.name}` is normalised after its last add.", site)
-    if _is_pooled_and_normed(facts, stream):
+    if stream.pooled_norm:
         return Outcome("holds", f"`{stream.name}` is averaged after its last add, and normalised then.", site)
     if _leaves(facts, stream):
         message = f"`{stream.name}` leaves the model without a final norm: whatever reads it has to normalise it."
@@ -143,29 +143,6 @@ def _leaves(facts: Facts, stream: Stream) -> bool:
             return False
         behind.add(node.index)
     return not behind.isdisjoint(graph.outputs)
-
-
-def _is_pooled_and_normed(facts: Facts, stream: Stream) -> bool:
-    """Whether all that reads the end of a stream reads it behind a mean and a norm."""
-    graph = facts.graph
-    norms = {n.source: n.node for n in facts.norms if not n.across}
-    todo, seen, pooled = [stream.states[-1]], {stream.states[-1]}, False
-    while todo:
-        here = todo.pop()
-        if here in graph.outputs:
-            return False
-        for user in graph.users[here]:
-            node = graph.nodes[user]
-            if here in norms and user <= norms[here]:
-                continue
-            averages = node.op == "mean" or "avg_pool" in node.op
-            if here in norms or not (averages or CLASSES.get(node.op) in ("view", "part")):
-                return False
-            pooled = pooled or averages
-            if user not in seen:
-                seen.add(user)
-                todo.append(user)
-    return pooled
 
 
 def _remedy(stream: Stream) -> str:

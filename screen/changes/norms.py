@@ -53,7 +53,7 @@ def norms_before(facts: Facts) -> Edit:
         if "A" not in sublayer.positions:
             _before(edit, stream, branch)
     for stream, reader in zip(facts.streams, facts.readers, strict=True):
-        if stream.final_norm is False and stream.role != "inner" and not facts.is_loop:
+        if stream.final_norm is False and not stream.pooled_norm and stream.role != "inner" and not facts.is_loop:
             _behind_all(edit, stream, reader)
     return edit
 
@@ -125,7 +125,7 @@ def final_norms(facts: Facts) -> Edit:
     """A norm behind the last block of every stream that ends without one."""
     edit = Edit(facts.graph)
     for stream, reader in zip(facts.streams, facts.readers, strict=True):
-        if stream.final_norm is False and stream.role != "inner":
+        if stream.final_norm is False and not stream.pooled_norm and stream.role != "inner":
             _behind_all(edit, stream, reader)
     return edit
 

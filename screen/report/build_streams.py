@@ -55,6 +55,7 @@ def stream_part(facts: Facts, stream: Stream, root: str) -> schema.StreamPart:
         embed_scale=_tri(stream.embed_scale),
         embed_factor=stream.embed_factor,
         final_norm=_tri(stream.final_norm),
+        pooled_norm=stream.pooled_norm,
         identity_path=schema.IdentityPathPart(
             exists=_tri(has_identity_path(facts, stream)),
             gain=identity.gain,

@@ -62,6 +62,7 @@ def _stream_lines(stream: StreamPart) -> Iterator[str]:
     for place, times in groups.counted(stream.long_skips):
         yield clean(f"├─ long skip at {_where(place)}{times}")
     final = {True: "end: final norm (F)", False: "end: no final norm", None: "end: final norm unknown"}[stream.final_norm]
+    final = "end: mean over places, then a norm" if stream.pooled_norm else final
     yield f"└─ {final}; identity path: {clean(words.identity(stream.identity_path))}"
 
 

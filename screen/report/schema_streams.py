@@ -198,6 +198,8 @@ class StreamPart(Part):
     embed_factor: float | None = None
     """What the embedding is multiplied by, where it is a number."""
     final_norm: bool | None
+    pooled_norm: bool = False
+    """A norm stands behind the mean over tokens or places at its end, where it has no final norm."""
     identity_path: IdentityPathPart
     long_skips: list[Source] = []
     kinds: list[KindPart]

@@ -407,7 +407,7 @@ def stream_facts(stream: StreamPart, claims: Iterable[ClaimPart] = ()) -> list[t
         ("identity path", identity(stream.identity_path)),
         ("embedding norm (E)", yes_no(stream.embed_norm)),
         ("embedding scale", yes_no(stream.embed_scale) + (f", × {stream.embed_factor:.4g}" if stream.embed_factor is not None else "")),
-        ("final norm (F)", yes_no(stream.final_norm)),
+        ("final norm (F)", "on the mean over places" if stream.pooled_norm else yes_no(stream.final_norm)),
         ("long skips", str(len(stream.long_skips)) if stream.long_skips else "none"),
         ("at initialisation", derived.start(begun) if begun is not None else derived.measured_start(stream.name, claims)),
     ]

@@ -227,6 +227,8 @@ class Stream:
     """Nodes of the stream from its source to its sink, in order."""
     end_norm: Norm | None = None
     """The last norm on the stream behind its last add: its final norm, or the C of its last sum."""
+    pooled_norm: bool = False
+    """Whether a norm stands behind the mean over places, in place of a final norm."""
     embed_factor: float | None = None
     """What the state that the first branch reads has been multiplied by, where it is a number."""
     copies: int = 1

@@ -148,6 +148,8 @@ def _final(stream: Stream) -> list[str]:
         return ["final norm unknown"]
     if stream.final_norm:
         return ["final norm"]
+    if stream.pooled_norm:
+        return ["final norm on the mean over places"]
     last = stream.kinds[-1].sublayers[-1:] if stream.kinds else ()
     return [] if any("C" in s.positions for s in last) else ["no final norm"]
 

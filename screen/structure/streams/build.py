@@ -13,6 +13,7 @@ from screen.structure.streams.cut import joined
 from screen.structure.streams.ends import Ends, signature
 from screen.structure.streams.kinds import kinds_of
 from screen.structure.streams.multipliers import Scales
+from screen.structure.streams.pooled import is_pooled_and_normed
 from screen.structure.streams.reader import Reader
 from screen.structure.types import IdentityPath, LongSkip, Stream, Tri, Unknown
 
@@ -37,7 +38,8 @@ def _merged(streams: tuple[Stream, ...]) -> tuple[Stream, ...]:
     for stream in streams:
         shape = None
         if stream.role == "inner":
-            shape = (stream.width, stream.embed_norm, stream.final_norm, tuple((tuple(map(signature, k.sublayers)), k.count) for k in stream.kinds))
+            ends = (stream.embed_norm, stream.final_norm, stream.pooled_norm)
+            shape = (stream.width, *ends, tuple((tuple(map(signature, k.sublayers)), k.count) for k in stream.kinds))
         if shape is not None and shape in shapes:
             position = shapes.index(shape)
             old = kept[position]
@@ -62,13 +64,14 @@ def _stream(reader: Reader) -> Stream:
     return Stream(
         name="stream",
         role="inner" if chain.inner else "stream",
-        width=sink.shape[_feature_axis(reader)] if sink.shape else None,
+        width=_width(reader),
         depth=depth,
         dtype=sink.dtype or "",
         embed_norm=_embed_norm(ends),
         embed_scale=bool(ends.on_embedding),
         embed_factor=ends.embedding_factor,
         final_norm=_final_norm(ends),
+        pooled_norm=not ends.is_loop and is_pooled_and_normed(flow.graph, reader.chains.edges.norms.by_node.values(), chain.nodes[-1]),
         identity=UNREAD,
         kinds=kinds,
         long_skips=_long_skips(reader),
@@ -76,6 +79,17 @@ def _stream(reader: Reader) -> Stream:
         end_norm=next(iter(reader.segments[-1].norms[::-1]), None),
         traced=traced,
     )
+
+
+def _width(reader: Reader) -> int | None:
+    """Features of a state. One whose samples, tokens and features are one axis (`x[mask] += f.view(-1)`) does not tell: it is what another state says,
+    and None where none does."""
+    nodes = reader.flow.graph.nodes
+    shape, sink = nodes[reader.chain.nodes[-1]].shape, reader.chain.nodes[-1]
+    layout = reader.chains.edges.norms.features.layouts[sink]
+    if shape and len(shape) == 1 and layout is not None and not layout.holds(-1):
+        return next((found[-1] for i in reversed(reader.chain.nodes) if len(found := nodes[i].shape or ()) > 1), None)
+    return shape[_feature_axis(reader)] if shape else None
 
 
 def _feature_axis(reader: Reader) -> int:

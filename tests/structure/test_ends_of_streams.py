@@ -1,0 +1,73 @@
+"""Ends of streams: a norm behind the mean over places, and a state whose places and features are one axis."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import screen
+from screen.report.schema import Report
+
+
+class Block(nn.Module):
+    """x + F(norm(x))."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = x + self.down(F.gelu(self.up(self.norm(x))))
+        return out
+
+
+class Classifier(nn.Module):
+    """A classifier whose norm stands behind what `pool` makes of the tokens."""
+
+    def __init__(self, beside: bool = False) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(4))
+        self.norm, self.head, self.beside = nn.LayerNorm(32), nn.Linear(32, 100), beside
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        pooled = x[:, 1:].mean(1)
+        out: Tensor = self.head(self.norm(pooled)) + (self.head(x[:, 0]) if self.beside else 0.0)
+        return out
+
+
+class Chosen(nn.Module):
+    """Adds a branch to the tokens that a mask chooses, which are one axis with their features then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        keep = torch.ones_like(x).bool()
+        chosen = x[keep].view(x.shape[0], -1, 32)
+        flat: Tensor = x[keep] + self.down(F.gelu(self.up(self.norm(chosen)))).view(-1)
+        return flat
+
+
+def _report(model: nn.Module) -> Report:
+    return screen.check(model, example_inputs=torch.randn(2, 8, 32))
+
+
+def test_a_norm_behind_the_mean_over_places_is_no_missing_norm() -> None:
+    report = _report(Classifier())
+    stream = report.streams[0]
+    assert (stream.final_norm, stream.pooled_norm) == (False, True)
+    assert "final norm on the mean over places" in report.summary and "no final norm" not in report.summary
+
+
+def test_it_is_none_where_the_head_also_reads_the_bare_stream() -> None:
+    report = _report(Classifier(beside=True))
+    assert (report.streams[0].final_norm, report.streams[0].pooled_norm) == (False, False)
+    assert "no final norm" in report.summary
+
+
+def test_the_width_of_a_flattened_state_is_that_of_the_state_before() -> None:
+    assert [s.width for s in _report(Chosen()).streams] == [32]
