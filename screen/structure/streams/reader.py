@@ -52,6 +52,14 @@ class Reader(ChainReader):
             found.append(self._sublayer(number, position, branch))
         return tuple(found)
 
+    def _depends(self, number: int, branch: Branch) -> bool:
+        """Whether a branch depends on the stream: on a state of it, also by indices alone (the nearest row of a codebook), or on what was added
+        before."""
+        nodes = self.chain.nodes
+        begun = nodes[: nodes.index(branch.state) + 1] if not number and branch.state in nodes else (branch.state,)
+        before = (*begun, *(b.output for _, b in self.branches[:number]))
+        return bool(branch.entries) or any(self.flow.depends(branch.output, i) for i in before)
+
     def _sublayer(self, number: int, position: int, branch: Branch) -> Sublayer:
         mixer = self.mixer(branch)
         norms, letters, unknown = self._positions(position, branch, mixer)
@@ -78,7 +86,7 @@ class Reader(ChainReader):
             branch=Scales(self, self.stream_norms).of_branch(position, branch),
             gated_output=branch.exit.gated,
             m=mixer.maps,
-            depends_on_stream=bool(branch.entries),
+            depends_on_stream=self._depends(number, branch),
             normed_skip=self.stream_norms.is_normed_skip(position),
             add=branch.add,
             output=branch.output,
