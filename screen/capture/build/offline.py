@@ -1,7 +1,8 @@
 """What a file asks the network for and a model can do without: a tokenizer, a list of words.
 
 The network is never used. Where a call of a library ends because it cannot be reached, the call gives a name that can be kept and of which nothing
-can be asked (`absent`); a report says so. What reads weights or the settings of a model is not stood in for: a model is made of it.
+can be asked (`absent`); a report says so. What reads weights is not stood in for: a model is made of it. Settings are where
+the sizes of the model named are published (`published`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from urllib.error import URLError
 from torch import nn
 
 from screen.capture.build.absent import absent
+from screen.capture.build.published import config_named
 from screen.capture.inputs.missing import frames, parts_of, statement
 from screen.capture.makeshift import Makeshift
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -47,6 +49,10 @@ def do_without(error: BaseException) -> bool:
         if found is None:
             continue
         holder, name, function = found
+        if name == "from_pretrained" and (hasattr(holder, "for_model") or hasattr(holder, "to_diff_dict")):
+            asked = _named(call.args[0], frame) if call.args else None
+            if isinstance(asked, str) and config_named(asked) is not None and _sizes_of(holder, function, asked):
+                return True
         if not _is_of_library(function) or any(hasattr(holder, method) for method in _OF_MODELS):
             continue
         if isinstance(holder, type) and issubclass(holder, nn.Module):
@@ -56,6 +62,27 @@ def do_without(error: BaseException) -> bool:
         _made.tell(f"`{full}` asks the network, which is never used: what it gives is there by name only")
         return True
     return False
+
+
+def _sizes_of(holder: Any, function: Any, asked: str) -> bool:
+    """Make a class of settings give those of the published models whose sizes are known; False where it is for another kind."""
+    from transformers import AutoConfig
+
+    kind, _ = config_named(asked) or ("", {})
+    if getattr(function, "__screen_published__", False) or getattr(holder, "model_type", "") not in ("", kind):
+        return False
+
+    def given(name: Any, *args: Any, **kwargs: Any) -> Any:
+        known = config_named(name)
+        if known is None:
+            return function(name, *args, **kwargs)
+        made = AutoConfig.for_model(known[0], **known[1])
+        return (made, {}) if kwargs.get("return_unused_kwargs") else made
+
+    given.__screen_published__ = True  # type: ignore[attr-defined]
+    _put(holder, "from_pretrained", given)
+    _made.tell(f"`{holder.__name__}.from_pretrained({asked!r})` asks the network, which is never used: its sizes are those that are published")
+    return True
 
 
 def _put(holder: Any, name: str, value: Any) -> None:
@@ -87,6 +114,8 @@ def _callee(node: ast.expr, frame: FrameType) -> tuple[Any, str, Any] | None:
 
 
 def _named(node: ast.expr, frame: FrameType) -> Any:
+    if isinstance(node, ast.Constant):
+        return node.value
     if isinstance(node, ast.Name):
         return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
     return getattr(_named(node.value, frame), node.attr, None) if isinstance(node, ast.Attribute) else None

@@ -16,6 +16,7 @@ import errno
 import importlib.abc
 import importlib.machinery
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,9 @@ from types import CodeType, ModuleType
 
 from screen.capture.build.absent import imported
 from screen.capture.build.launcher import launched
+from screen.capture.build.offline import do_without
 from screen.capture.inputs.missing import frames
+from screen.capture.kernels.older import leave_out
 from screen.capture.kernels.stand_in import stand_in
 from screen.capture.trace.source_lines import HERE
 
@@ -33,6 +36,10 @@ FULL = (errno.EFBIG, errno.ENOSPC)
 """What a limit of this machine ended is not missing."""
 _PROVIDED = {"environ", "getenv", "cuda", "distributed", "dist", "init_process_group"}
 """Names of what a launcher and a machine provide."""
+ROOT = re.compile(r"readme|pyproject\.toml$|setup\.py$|\.git$", re.IGNORECASE)
+"""What stands in a folder of a project that may hold packages beside one another."""
+CHILDREN = 64
+"""Folders of it that are looked into."""
 LEVELS = 4
 """Folders above a file that are looked at for what it imports."""
 GUARD = 'guard it with `if __name__ == "__main__":`'
@@ -149,7 +156,7 @@ def _execute(code: CodeType, module: ModuleType, path: str) -> None:
         except Exception as error:
             if isinstance(error, ModuleNotFoundError) and (folder := above(importing(error), error.name or "")) is not None:
                 sys.path.append(folder)
-            elif not (launched(error) or stand_in(error)):
+            elif not (launched(error) or stand_in(error) or leave_out(error) or do_without(error)):
                 raise
 
 
@@ -163,13 +170,41 @@ def above(path: str, name: str) -> str | None:
     """The folder above a file from which its author runs it: the nearest one that has the module or package of this name, with all that the file
     imports of it, and is no place of imports yet."""
     folder, root = os.path.dirname(os.path.abspath(path)), name.partition(".")[0]
-    wanted = _imported_of(path, root)
+    wanted = {name} if "." in name else _imported_of(path, root)
     for _ in range(LEVELS):
         folder = os.path.dirname(folder)
         if root and (os.path.isdir(os.path.join(folder, root)) or os.path.isfile(os.path.join(folder, f"{root}.py"))):
             there = all(os.path.exists(place) or os.path.isfile(f"{place}.py") for place in (os.path.join(folder, *m.split(".")) for m in wanted))
-            return folder if there and folder not in sys.path else None
+            if there and folder not in sys.path:
+                return folder
+            break
+    return _carried(os.path.dirname(os.path.abspath(path)), wanted) if root else None
+
+
+def _carried(folder: str, names: set[str]) -> str | None:
+    """A folder beside those above a file that holds modules or packages, `other/package/part.py` for `package.part`: projects carry packages that
+    their authors install. None where there is none, or several."""
+    places = [os.path.join(*name.split(".")) for name in names]
+    for _ in range(LEVELS if places else 0):
+        folder = os.path.dirname(folder)
+        if not any(ROOT.match(entry) for entry in _listed(folder)):
+            continue
+        try:
+            inside = [entry.path for entry in sorted(os.scandir(folder), key=lambda e: e.name) if entry.is_dir()][:CHILDREN]
+        except OSError:
+            return None
+        there = [all(os.path.isdir(os.path.join(one, p)) or os.path.isfile(os.path.join(one, f"{p}.py")) for p in places) for one in inside]
+        found = [one for one, holds in zip(inside, there, strict=True) if holds and one not in sys.path]
+        if found:
+            return found[0] if len(found) == 1 else None
     return None
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _imported_of(path: str, root: str) -> set[str]:

@@ -166,6 +166,16 @@ def memory_efficient_attention(
     return attend(query, key, value, scale, isinstance(attn_bias, LowerTriangularMask), bias=bias)
 
 
+class FlashAttentionFunction:
+    """q, k and v [B, H, L, D]; `mask` [B, S] or [B, H, L, S], of what is seen."""
+
+    @staticmethod
+    def apply(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, *_: Any) -> Tensor:
+        """Attention with the scale 1/√D."""
+        seen = mask[:, None, None] if mask is not None and mask.dim() == 2 else mask
+        return attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), None, causal, bias=seen).transpose(1, 2).contiguous()
+
+
 class SwiGLU(nn.Module):
     """w3(silu(w1 x) · w2 x), with w1 and w2 in one weight where `_pack_weights`."""
 
@@ -202,5 +212,6 @@ XFORMERS: dict[str, Any] = {
     "SwiGLU": SwiGLU,
     "unbind": unbind,
 }
+BUCKETS: dict[str, Any] = {"FlashAttentionFunction": FlashAttentionFunction}
 
-__all__ = ["FLASH", "PADDING", "XFORMERS", "attend"]
+__all__ = ["BUCKETS", "FLASH", "PADDING", "XFORMERS", "attend"]

@@ -5,6 +5,7 @@ now passes (`forward_features(x)`, called with `attn_mask=None`). `None` and `Fa
 was meant; any other value is an error as before. `numpy.float` and the like were other names of Python's own types until NumPy 1.24 took them away:
 https://numpy.org/doc/stable/release/1.20.0-notes.html#using-the-aliases-of-builtin-types-like-np-int-is-deprecated
 `torch._six` held names of Python's own types until torch 2.0: https://github.com/pytorch/pytorch/blob/v1.13.1/torch/_six.py
+Constructors written for older versions of `transformers` end in `init_weights()`, and now in `post_init()`, which calls it (its docstring).
 `timm.models.layers` became `timm.layers` in timm 0.9, which keeps the old name, but none of the modules in it:
 https://github.com/huggingface/pytorch-image-models/blob/v0.9.0/timm/models/layers/__init__.py
 """
@@ -23,7 +24,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from screen.capture.makeshift import Makeshift
 
@@ -35,6 +37,8 @@ vars(_SIX).update(container_abcs=collections.abc, string_classes=(str, bytes), i
 _LAYERS = "timm.models.layers."
 _LEFT_OUT = "__screen_left_out__"
 _ALIAS = re.compile(r"module 'numpy' has no attribute '(float|int|complex|object|str|bool)'")
+_TIED = "has no attribute 'all_tied_weights_keys'"
+_GONE = re.compile(r"object has no attribute '(\w+)'")
 _left_out: dict[tuple[str, str], None] = {}
 _made = Makeshift()
 notes, taken_back = _made.notes, _made.taken_back
@@ -48,6 +52,12 @@ def leave_out(error: BaseException) -> bool:
         _made.undone_by(functools.partial(delattr, sys.modules["numpy"], alias[1]))
         _made.tell(f"`numpy.{alias[1]}`, which this version of numpy lacks, is Python's `{alias[1]}`")
         return True
+    if isinstance(error, AttributeError) and _TIED in str(error):
+        return _ends_by_init_weights(_class_of(error))
+    if isinstance(error, AttributeError) and (gone := _GONE.search(str(error))) is not None and gone[1] in _METHODS:
+        return _given_back(_class_of(error), gone[1])
+    if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
+        return _moved(error)
     if isinstance(error, ModuleNotFoundError) and error.name == _SIX.__name__ and error.name not in sys.modules:
         sys.modules[_SIX.__name__] = _SIX
         _made.undone_by(functools.partial(sys.modules.__delitem__, _SIX.__name__))
@@ -68,6 +78,75 @@ def leave_out(error: BaseException) -> bool:
     _left_out[said[1], said[2]] = None
     _made.undone_by(functools.partial(_left_out.pop, (said[1], said[2]), None))
     return True
+
+
+def _class_of(error: AttributeError) -> type[Any]:
+    """The class of the module that lacks an attribute: torch raises without the object."""
+    named = str(error).partition("'")[2].partition("'")[0]
+    return next((cls for cls in _classes(nn.Module) if cls.__name__ == named and _is_pretrained(cls)), type(error.obj))
+
+
+def _is_pretrained(cls: type[Any]) -> bool:
+    return any(one.__name__ == "PreTrainedModel" and one.__module__.startswith("transformers.") for one in cls.__mro__)
+
+
+def _ends_by_init_weights(model: type[Any]) -> bool:
+    """Let `init_weights()`, the last line of constructors before transformers had `post_init()`, do what that does where it was not called."""
+    base = next((cls for cls in model.__mro__ if cls.__name__ == "PreTrainedModel" and cls.__module__.startswith("transformers.")), None)
+    own = vars(base).get("init_weights") if base is not None else None
+    if base is None or own is None or hasattr(own, _LEFT_OUT):
+        return False
+
+    def init_weights(self: Any) -> Any:
+        return own(self) if "all_tied_weights_keys" in vars(self) else self.post_init()
+
+    setattr(init_weights, _LEFT_OUT, ())
+    base.init_weights = init_weights  # type: ignore[attr-defined]
+    _made.undone_by(functools.partial(setattr, base, "init_weights", own))
+    _made.tell("`init_weights()` at the end of a constructor is `post_init()` in this version of transformers")
+    return True
+
+
+def _head_mask(self: Any, head_mask: None, num_hidden_layers: int, *_: Any) -> list[None]:
+    """`get_head_mask`: `None` for each layer where no head is masked."""
+    if head_mask is not None:
+        raise AttributeError("`get_head_mask` of masks is not in this version of transformers")
+    return [None] * num_hidden_layers
+
+
+def _inverted(self: Any, mask: Tensor) -> Tensor:
+    """`invert_attention_mask`: 0 where a mask [B, S] or [B, L, S] is 1, and the lowest number where it is 0, with an axis of heads."""
+    wide = mask[:, None] if mask.dim() == 3 else mask[:, None, None]
+    return (1.0 - wide.to(self.dtype)) * torch.finfo(self.dtype).min
+
+
+def _given_back(model: type[Any], name: str) -> bool:
+    """Give models of transformers a method back that their base had."""
+    base = next((cls for cls in model.__mro__ if cls.__name__ == "PreTrainedModel" and cls.__module__.startswith("transformers.")), None)
+    if base is None or hasattr(base, name):
+        return False
+    setattr(base, name, _METHODS[name])
+    _made.undone_by(functools.partial(delattr, base, name))
+    _made.tell(f"`{name}`, which models of this version of transformers lack, is given back")
+    return True
+
+
+def _moved(error: ImportError) -> bool:
+    """Give a module of transformers the names that another one of its modules has now."""
+    said = _CANNOT.search(str(error))
+    if said is None or error.name != "transformers.modeling_utils":
+        return False
+    there, here = importlib.import_module("transformers.pytorch_utils"), sys.modules[error.name]
+    if not hasattr(there, said[1]) or hasattr(here, said[1]):
+        return False
+    setattr(here, said[1], getattr(there, said[1]))
+    _made.undone_by(functools.partial(delattr, here, said[1]))
+    _made.tell(f"`{said[1]}` of `{error.name}` is that of `transformers.pytorch_utils` in this version")
+    return True
+
+
+_METHODS = {"get_head_mask": _head_mask, "invert_attention_mask": _inverted}
+_CANNOT = re.compile(r"cannot import name '(\w+)'")
 
 
 def again() -> None:

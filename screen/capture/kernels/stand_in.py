@@ -20,7 +20,8 @@ from screen.capture.kernels import attention, norms, parallel, rotary, scans
 from screen.errors import chain
 
 PACKAGES = frozenset(
-    {"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel", "fairscale"}
+    {"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel", "fairscale",
+     "memory_efficient_attention_pytorch"}
 )
 """Packages whose import may be stood in for."""
 
@@ -46,6 +47,8 @@ TABLE: dict[str, dict[str, Any]] = {
     # https://github.com/facebookresearch/xformers, xformers/ops/fmha and xformers/ops/swiglu_op.py
     "xformers.ops": attention.XFORMERS,
     "xformers.ops.fmha": attention.XFORMERS,
+    # https://github.com/lucidrains/memory-efficient-attention-pytorch, memory_efficient_attention_pytorch/flash_attention.py
+    "memory_efficient_attention_pytorch.flash_attention": attention.BUCKETS,
     # https://github.com/NVIDIA/apex, apex/normalization/fused_layer_norm.py
     "apex.normalization": norms.APEX,
     "apex.normalization.fused_layer_norm": norms.APEX,
