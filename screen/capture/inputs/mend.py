@@ -344,8 +344,8 @@ def _lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
     for axis in free:
         if value.shape[axis] == have:
             yield _resized(value, axis, wanted)
-    for axis in free:
-        if axis < value.dim() - 1 < 3 and value.shape[axis] < have and value.shape[axis] + wanted - have > 0:
+    for axis in free:  # of two axes the last one as well: each number of a table becomes a token
+        if (axis < value.dim() - 1 < 3 or value.dim() == 2) and value.shape[axis] < have and value.shape[axis] + wanted - have > 0:
             yield _resized(value, axis, value.shape[axis] + wanted - have)
     if value.dim() in (4, 5) and value.dtype.is_floating_point:
         for extra in (0, 1):

@@ -46,6 +46,8 @@ SHOWN = 12
 """Inputs that did not run, as far as they are told."""
 FEW = 6
 """Values of an optional argument that may make a part of the model run."""
+LARGE = 3000
+"""Modules of a model times values of all optional arguments: a run costs what its modules cost."""
 MORE = 4
 """How often optional arguments may turn out to be needed."""
 _GRID = re.compile(r"list\[tuple\[((?:int, )+int)\]\]", re.IGNORECASE)
@@ -88,6 +90,9 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
             more = [forward_parameters(model)[name] for name in list(search.asked)[asked:]]
             if not more:
                 break
+            for one in more if len(more) > 1 else ():  # either of them may be meant: `assert exists(ids) ^ exists(embeddings)`
+                if (found := search.run(model, look, [*wanted, one])) is not None and search.nameless is None:
+                    return fuller(model, twin, look, found)
             wanted = [*wanted, *(p for p in more if p not in wanted)]
     if open_ and (found := held()) is not None:
         return found
@@ -151,20 +156,29 @@ def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search) ->
         if found is None:
             return None
         whole = outcome(twin, (), found)
-    return ((), found) if whole.error is None and not _spread(tuple(found.values()), whole.output) else None
+    if whole.error is not None or _spread(tuple(found.values()), whole.output):
+        return None
+    main = next((n for n, v in found.items() if isinstance(v, Tensor) and n not in fixed[1]), None)
+    if main is not None and found[main].dtype == torch.int64 and found[main].dim() > 1:
+        floats = {**found, main: look.floats(*found[main].shape)}  # integers that no table reads stand for measured numbers
+        if outcome(twin, (), floats).error is None:
+            return (), floats
+    return (), found
 
 
 def fuller(model: nn.Module, twin: nn.Module, look: Lookup, given: Inputs) -> Inputs:
     """The inputs, with optional arguments without which a part of the model never runs (a second stream, for cross-attention)."""
     idle = _idle(twin, given)
     known = forward_parameters(model)
+    left_to_try = max(FEW, LARGE // len(list(twin.modules())))
     main = given[0][0] if given[0] else next(iter(given[1].values()), None)
     for name, parameter in list(known.items())[len(given[0]) :]:
         if not idle:
             break
         if parameter.default is not None or name in given[1]:
             continue
-        for value in itertools.islice((v for v in seconds(name, model, look, widths_of(model), main) if v is not None), FEW):
+        for value in itertools.islice((v for v in seconds(name, model, look, widths_of(model), main) if v is not None), min(FEW, left_to_try)):
+            left_to_try -= 1
             more = given[0], {**given[1], name: value}
             left = _idle(twin, more)
             if left is not None and len(left) < len(idle):
@@ -499,9 +513,16 @@ def _signals(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
             yield look.floats(BATCH, 16000)
 
 
+_OPTIONAL = re.compile(r"\bOptional\[|\|\s*None\b")
+"""An annotation that says what may be left out."""
+
+
 def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: Any) -> Iterator[Any]:
     """Another argument: by its name first, then like the main one, then the usual conditions."""
     word = name.casefold()
+    stated = forward_parameters(model).get(name)
+    if stated is not None and stated.default is stated.empty and _OPTIONAL.search(str(stated.annotation)):
+        yield None
     if getattr(forward_parameters(model).get(name), "annotation", None) in (int, "int"):
         yield 0
     if (parameter := forward_parameters(model).get(name)) is not None and is_state(model, parameter):
