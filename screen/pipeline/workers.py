@@ -40,7 +40,8 @@ def safely(job: Job, capture: Capturer, progress: Progress) -> list[Judged]:
             return judge(job, clock.of_target(capture), clock.beside(progress))
     except OutOfTime:
         found = "it was still being analysed then"
-        return [unjudged(job, LimitError(f"`{request.target}` must be judged within {request.timeout:g} s", found, "Raise `--timeout`"))]
+        advice = f"Raise `--timeout`{f', or name one model of it, `{request.target}::Name`' if request.target.endswith('.py') else ''}"
+        return [unjudged(job, LimitError(f"`{request.target}` must be judged within {request.timeout:g} s", found, advice))]
     except Exception as error:
         return [unjudged(job, error)]
 

@@ -5,12 +5,8 @@ Everything is built under `torch.device("meta")`: a model of 405 billion weights
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import inspect
-import itertools
-import os
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,11 +26,10 @@ from screen.capture.build.construct import Told, Values, attempted, construct, w
 from screen.capture.build.configs import Missing, settings_of
 from screen.capture.build.needs import Needs, needs
 from screen.capture.build.unbuilt import explained, later, none_builds, why_not
-from screen.capture.build.examples import usage
+from screen.capture.build.failing import asked_dtype, left_open, said_by_author
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
 from screen.capture.build.piecewise import Reading
-from screen.capture.inputs.missing import frames, parts_of, statement
 from screen.capture.inputs.search import infer, required
 from screen.capture.inputs.trial import outcome
 from screen.capture.build.inner import inner
@@ -49,9 +44,7 @@ from screen.graph import Initialiser
 from screen.graph.target import OPTIONAL, TargetSpec
 
 _CALLS = 8
-"""Calls of the author's that are tried."""
-_DTYPES = {torch.bfloat16: "bfloat16", torch.float16: r"\bhalf\b|\bfloat16", torch.float64: r"\bdouble\b|float64"}
-"""Dtypes in the words of torch's errors."""
+"""Models, functions of a file and places in tables that are tried."""
 _Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 _Known = Mapping[str, explicit.Inputs]
 """Inputs by the name of the model that runs on them."""
@@ -174,7 +167,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 chosen, _, given = making(choose=True)
                 weights = {name: sum(p.numel() for p in model.parameters()) for name, (model, *_) in chosen}
                 sizes = {name: told[name].chosen for name, _ in chosen}
-                asked.try_ = usual.proposed(asked.try_, spec, sizes, weights, _stated(settings))
+                proposed = {name: sizes[name] for name in _running(chosen, weights)}
+                asked.try_ = usual.proposed(asked.try_, spec, proposed, weights, _stated(settings))
             free = _free(entries, chosen, given, module, reading, told) if chosen else {}
             if not free or usual.largest(sizes, weights) not in free:
                 raise (asked if chosen else error) from None
@@ -230,6 +224,11 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 told[name].settings |= sizes
                 told[name].notes.append(rows.said(sizes, []))
                 ready = _ready(shown, model, spec.kind, stated, inputs, depth, own, changed, known, author=entries[name])
+            if not part and (other := _instead(name, entries[name], given[name], model, ready, module, reading)) is not None:
+                maker, (model, own, changed), lines = other
+                told[name].notes.append(f"`{maker}` makes it: its own defaults do not run")
+                told[name].notes += lines
+                ready = _ready(shown, model, spec.kind, stated, inputs, depth, own, changed, known, author=vars(module)[maker])
             given_back = (*stand_in.notes(), *older.notes(), *launcher.notes(), *offline.notes())
             info = replace(ready.info, notes=(*given_back, *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
             whole_numbers = of_entry(entries[name], given[name], module)
@@ -279,6 +278,37 @@ def _filled_up(name: str, entry: Any, settings: dict[str, Any], module: ModuleTy
             if not more or {*more} & {*sizes}:
                 raise
             sizes |= more
+
+
+def _running(chosen: list[_Made], weights: Mapping[str, int]) -> list[str]:
+    """Those of some models whose forward runs on inputs that are guessed; all of the models where none of the largest does."""
+    largest = sorted(dict(chosen), key=lambda name: -weights[name])[:_CALLS]
+    found = []
+    for name in largest if len(chosen) > 1 else ():
+        tried: list[str] = []
+        with contextlib.suppress(Exception):
+            model = dict(chosen)[name][0]
+            if type(model).forward is not nn.Module.forward:  # else its parts are run one by one
+                _inputs(model, None, (), None, [], tried)
+            found += [] if tried else [name]
+    return found or [name for name, _ in chosen]
+
+
+def _instead(
+    name: str, entry: Any, given: dict[str, Any], model: nn.Module, ready: Built, module: ModuleType, reading: Reading
+) -> tuple[str, tuple[nn.Module, _Record, dict[str, list[Any]]], list[str]] | None:
+    """A function of the file that makes a model of a class whose forward fails with a part that its own defaults choose, `Net(block=Block)`, and what
+    is said of what it makes: the first one whose forward runs; None elsewhere."""
+    if not isinstance(entry, type) or ready.info.block or not isinstance(outcome(on_meta(model), ready.args, ready.kwargs).error, TypeError):
+        return None
+    for maker in python_file.makers(module, entry)[:_CALLS]:
+        told, tried = Told(), list[str]()
+        with contextlib.suppress(Exception):
+            made = _one(maker, vars(module)[maker], given, module, reading, told)
+            _inputs(made[0], None, (), None, [], tried)
+            if not tried:
+                return maker, made, told.notes
+    return None
 
 
 def _asked(
@@ -347,16 +377,18 @@ def _made(
             errors[name] = explained(name, error, reading)
         except Exception as error:
             errors[name] = error
-        for maker in python_file.makers(module, entries[name]) if name in errors else ():
+        functions = {n: vars(module)[n] for n in python_file.makers(module, entries[name])} if name in errors else {}
+        functions |= python_file.factories(entries[name]) if name in errors else {}
+        for maker, function in functions.items():
             if maker in entries:
                 continue
             told[maker] = Told([f"`{maker}` makes `{name}`"])
             try:
-                made.append((maker, _one(maker, vars(module)[maker], given[name], module, reading, told[maker], choose)))
+                made.append((maker, _one(maker, function, given[name], module, reading, told[maker], choose)))
             except Exception as error:
                 makers[maker] = error
                 continue
-            entries[maker], given[maker] = vars(module)[maker], given[name]
+            entries[maker], given[maker] = function, given[name]
             del errors[name]
             break
     if not any(True for _, (model, *_) in made for _ in model.parameters()) and any(isinstance(e, Needs) for e in errors.values()):
@@ -444,12 +476,12 @@ def _ready(
         raise UsageError(f"`--depth` is at most {DEEPEST:,}", f"it is {depth:,}", "Take a smaller one")
     found = looks(model, args, kwargs, said=depth is not None)
     info = info_of(model, kind, block=found.block, changed=changed, depth=depth)
-    if tried and author is not None and (said := _said(model, author)) is not None:
+    if tried and author is not None and (said := said_by_author(model, author)) is not None:
         (args, kwargs), place = said
         made.append(f"its inputs are those of {place}")
     elif tried:
         first = next((p.name for p in forward_signature(model)), "x")
-        lacking, place = _left_open(model, (args, kwargs))
+        lacking, place = left_open(model, (args, kwargs))
         asked = "".join(f"; `{name}` is None, which {place} asks for: `--set {name}=…`" for name in lacking)
         made.append(f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …{asked}")
     info = replace(info, notes=tuple(made))
@@ -475,7 +507,7 @@ def _otherwise(
             failed = _inputs(twin.eval(), None, inputs, config, made, tried)
             if not tried:
                 return twin, failed, made
-        if (dtype := _asked_dtype(twin, failed, own)) is not None:
+        if (dtype := asked_dtype(twin, failed, own)) is not None:
             notes, tried = [*made], list[str]()
             given = _inputs(twin.to(dtype), None, inputs, config, notes, tried)
             if not tried:
@@ -505,7 +537,9 @@ def _inputs(
         from screen.capture.inputs.transformers import arguments
 
         named = {**dict(zip(look.parameters, args, strict=False)), **kwargs}
-        return arguments(look, named, held)
+        given = arguments(look, named, held)
+        if type(model).__module__.startswith("transformers.") or outcome(on_meta(model), *given).error is None:
+            return given  # else its forward is one of the user's own
     if (args or kwargs) and not required(model, (args, kwargs)):
         return args, kwargs
     return infer(model, look, (args, kwargs), tried, held)
@@ -519,39 +553,6 @@ def _guessed(model: nn.Module, config: Any) -> explicit.Inputs:
 
         return arguments(look)
     return infer(model, look, ((), {}))
-
-
-def _said(model: nn.Module, author: Any) -> tuple[explicit.Inputs, str] | None:
-    """The first inputs of the author's with which the forward runs, and their place; a batch of one becomes one of two where that runs too."""
-    twin = on_meta(model)
-    for args, kwargs, place in itertools.islice(usage(author), _CALLS):
-        tensors = [v for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor)]
-        single = bool(tensors) and all(v.dim() and v.shape[0] == 1 for v in tensors)
-        pair = [v.repeat(2, *[1] * (v.dim() - 1)) if isinstance(v, torch.Tensor) else v for v in (*args, *kwargs.values())]
-        doubled = tuple(pair[: len(args)]), dict(zip(kwargs, pair[len(args) :], strict=True))
-        for given in [doubled, (args, kwargs)] if single else [(args, kwargs)]:
-            if outcome(twin, *given).error is None:
-                return given, place
-    return None
-
-
-def _asked_dtype(model: nn.Module, given: explicit.Inputs, own: torch.dtype) -> torch.dtype | None:
-    """The other dtype that a failing forward speaks of: a part of it is written for weights of that dtype (a cache in bfloat16)."""
-    error = outcome(on_meta(model), *given).error
-    if not isinstance(error, RuntimeError) or "type" not in str(error):
-        return None
-    return next((dtype for dtype, word in _DTYPES.items() if dtype != own and re.search(word, str(error), re.IGNORECASE)), None)
-
-
-def _left_open(model: nn.Module, given: explicit.Inputs) -> tuple[tuple[str, ...], str]:
-    """Arguments of the constructor that are `None`, and that the line where the forward fails asks for, and this line; empty for none."""
-    error = outcome(on_meta(model), *given).error
-    own = [f for f in frames(error) if isinstance(f[0].f_locals.get("self"), type(model))] if error is not None else []
-    said = statement(own[-1][0].f_code.co_filename, own[-1][1]) if own else None
-    asked = [n.attr for n in parts_of(said) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "self"] if said is not None else []
-    known = inspect.signature(type(model)).parameters
-    where = f"{os.path.basename(own[-1][0].f_code.co_filename)}:{own[-1][1]}" if own else ""
-    return tuple(name for name in dict.fromkeys(asked) if name in known and getattr(model, name, 0) is None), where
 
 
 def _over(model: nn.Module, below: explicit.Inputs, above: explicit.Inputs) -> explicit.Inputs:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import dataclasses
 import glob
 import importlib.util
@@ -135,7 +136,22 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
     own = [v for v in inside if v.__module__ == names.get("__name__") and (not wanted or wanted <= {*fields_of(v), *dir(v)})]
     outer = [c for c in own if not any(_names(o, c) for o in own if o is not c)]
     ready = [c for c in outer if not _unset(c)] or (outer if wanted else [])
+    if not ready and wanted:  # a class without decoration that keeps all these names of arguments which all have defaults
+        ready = [c for c in {id(v): v for v in names.values()}.values() if _is_plain(c, names.get("__name__")) and wanted <= {*_kept(c)}]
     return ready[0] if len(ready) == 1 else None
+
+
+def _is_plain(value: Any, module: Any) -> bool:
+    """Is this a class of settings of a module's own that is no dataclass?"""
+    own = isinstance(value, type) and value.__module__ == module and not dataclasses.is_dataclass(value)
+    return own and "__init__" in vars(value) and _is_settings(value)
+
+
+def _kept(cls: type[Any]) -> list[str]:
+    """What the constructor of a class keeps where all its arguments have defaults."""
+    tree = tree_of(cls)  # type: ignore[arg-type]
+    node = next((n for n in ast.walk(tree or ast.Module([], [])) if isinstance(n, ast.ClassDef)), None)
+    return with_defaults(node) if node is not None else []
 
 
 def _is_alone(parameter: inspect.Parameter, entry: Any) -> bool:
@@ -234,7 +250,8 @@ def _taken(cls: type[Any]) -> list[str]:
 def defaults_of(cls: type[Any]) -> dict[str, Any]:
     """The settings of a config class that have defaults, with these."""
     if not _unset(cls):
-        return entries_of(cls())
+        with contextlib.suppress(TypeError):  # it is none without a table that its defaults leave out
+            return entries_of(cls())
     return {p.name: p.default for p in inspect.signature(cls).parameters.values() if p.default is not p.empty}
 
 
@@ -285,7 +302,13 @@ def build_config(
         if lacking := [key for key in lacking if key not in given]:
             raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in lacking], place)
         told.append(f"`{name}` is that of {place}")
-    base = cls(**{key: given[key] for key in _unset(cls)})
+    try:
+        base = cls(**{key: given[key] for key in _unset(cls)})
+    except TypeError as error:
+        if "must be a mapping, not NoneType" not in str(error):
+            raise
+        given = {**_parts_of(cls, given, name, entry), **given}  # `Vision(**vision_config)` of one that is left out
+        base = cls(**given)
     for key, value in settings.items():
         old = getattr(base, key, None)
         if isinstance(value, dict) and old is not None and not isinstance(old, dict | type) and _is_settings(type(old)):
@@ -299,6 +322,17 @@ def build_config(
         **below,
         **{f"{name}.{key}": [None, settings[key]] for key in _unset(cls) if key in settings},
     }
+
+
+def _parts_of(cls: type[Any], given: Mapping[str, Any], name: str, entry: Any) -> dict[str, Any]:
+    """Empty tables for the arguments of a class of settings that are `None` and become the arguments of others, `Vision(**vision_config)`. Raises
+    `UsageError` where those lack something."""
+    known = inspect.signature(cls).parameters.values()
+    left = [p.name for p in known if p.name not in given and p.default is None]
+    parts = {key: unpacked(cls, key) for key in left if any(not at for _, at in handed_on(cls, key))}
+    if lacking := [f"{name}.{key}.{inner}" for key, names in parts.items() for inner in names]:
+        raise needs(getattr(entry, "__name__", str(entry)), lacking)
+    return {key: {} for key in parts}
 
 
 def _field_note(cls: type[Any], key: str) -> Any:
@@ -510,7 +544,7 @@ def refused(error: BaseException, given: Mapping[str, Any]) -> dict[str, Any]:
     own = [] if full else [f for f in frames(error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
     for place, (frame, line) in enumerate(reversed(own)):
         said = statement(frame.f_code.co_filename, line)
-        refuses = place == 0 and isinstance(said, ast.Assert | ast.Raise)
+        refuses = place == 0 and isinstance(said, ast.Assert if isinstance(error, AssertionError) else ast.Raise)
         said = condition(frame.f_code.co_filename, line) if isinstance(said, ast.Raise) else said
         found: dict[str, Any] = {}
         for node in parts_of(said) if said is not None else ():

@@ -6,6 +6,7 @@ is not enough with all of them that fit. A device other than CPU and meta that t
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import enum
@@ -43,14 +44,14 @@ from screen.capture.build.configs import (
     refused,
 )
 from screen.capture.build.needs import Needs, needs, refuses
-from screen.capture.build.examples import example
+from screen.capture.build.examples import example, realised
 from screen.capture.build.launcher import launched
 from screen.capture.build.offline import do_without
 from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.overrides import nest, plain, unknown
 from screen.capture.initial.buffers import buffers
 from screen.errors import LoadError, ScreenError, UsageError
-from screen.capture.inputs.missing import frames
+from screen.capture.inputs.missing import frames, parts_of, statement
 from screen.capture.trace.source_lines import HERE, TORCH
 from screen.graph import Initialiser
 from screen.graph.target import OPTIONAL
@@ -234,7 +235,7 @@ def construct(
 
     def build(values: Values) -> tuple[Any, Recorder]:
         with workshop(recorder := Recorder(), values=values):
-            return entry(*args, **kwargs), recorder
+            return entry(*args, **{key: realised(value) for key, value in kwargs.items()}), recorder
 
     try:
         try:
@@ -249,7 +250,9 @@ def construct(
         if isinstance(error, ScreenError):
             raise
         if (unseen := _unseen(error, entry)) is not None and not {*unseen[1]} & {*settings}:
-            stated, place = example(unseen[0], unseen[1], globals_of(unseen[0]))
+            stated, place = example(entry, unseen[1], globals_of(entry), loosely=True)
+            if unseen[0] is not entry and not {*unseen[1]} <= {*stated}:
+                stated, place = example(unseen[0], unseen[1], globals_of(unseen[0]))
             if left := [key for key in unseen[1] if key not in stated]:
                 raise needs(name, left, place) from None
             told.notes.append(f"`{name}` has the arguments of {place}")
@@ -285,14 +288,28 @@ _UNSEEN = re.compile(r"(?:(?:.*\.)?(\w+)\.)?\w+\(\) missing \d+ required (?:posi
 
 
 def _unseen(error: BaseException, entry: Any) -> tuple[Any, list[str]] | None:
-    """The class below one whose constructor only passes arguments on, `def __init__(self, *args, **kwargs)`, and what it lacks; None elsewhere."""
+    """What a constructor that only passes arguments on, `def __init__(self, *args, **kwargs)`, lacks for the one to which it does: that of a class
+    below it, which is given with it, or of a part; None elsewhere."""
     said = _UNSEEN.fullmatch(str(error)) if isinstance(error, TypeError) and isinstance(entry, type) else None
-    below = next((cls for cls in entry.__mro__ if said is not None and cls.__name__ == said[1] and "__init__" in vars(cls)), None)
-    found = [p for p in inspect.signature(entry).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)] if below is not None else []
-    if said is None or below is None or found or below.__module__.startswith("torch."):
+    if said is None or not _passed_on(error):
         return None
-    own = [c for c in entry.__mro__ if "__init__" in vars(c) and c.__name__ == below.__name__]
-    return own[-1], re.findall(r"'(\w+)'", said[2])
+    names = re.findall(r"'(\w+)'", said[2])
+    own = [c for c in entry.__mro__ if "__init__" in vars(c) and c.__name__ == said[1] and not c.__module__.startswith("torch.")]
+    return (own[-1] if own else entry), names
+
+
+def _passed_on(error: BaseException) -> bool:
+    """Whether all calls of the author's on the way to an error hand on what they were given beside their own arguments, `Part(dim, **kwargs)`."""
+    own = [f for f in frames(error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
+    for frame, line in own:
+        code = frame.f_code
+        place = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+        rest = code.co_varnames[place] if code.co_flags & inspect.CO_VARKEYWORDS else None
+        said = statement(code.co_filename, line)
+        calls = [n for n in parts_of(said) if isinstance(n, ast.Call)] if said is not None else []
+        if rest is None or not any(k.arg is None and ast.unparse(k.value) == rest for call in calls for k in call.keywords):
+            return False
+    return bool(own)
 
 
 def _stated(lacking: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -356,6 +373,8 @@ def arguments(
                 more = {key: [None, file], **{k: v for k, v in more.items() if k.partition(".")[2] in said}}
             changed.update(more)
     given |= {p.name: made for p in known.values() if p.name not in given and (made := _here(p)) is not None}
+    if "pretrained" in known and "pretrained" not in given and known["pretrained"].default is True:  # no weights are downloaded
+        given["pretrained"], changed["pretrained"] = False, [True, False]
     missing = [p.name for p in known.values() if p.default is p.empty and p.name not in {*given, *open_needs}]
     stated, place = example(entry, missing, globals_of(entry)) if missing else ({}, "")
     lacking = [key for key in missing if key not in stated]

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 FILES, LARGEST, LEVELS = 300, 2**18, 6
 """Of a project: files that are looked at, the bytes of each, and how many folders, its own first, may be the root."""
@@ -61,9 +61,34 @@ class _Source:
     """Lines above it in its file."""
 
 
-def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None) -> tuple[dict[str, Any], str]:
+@dataclass(frozen=True)
+class Made:
+    """A module that the author makes for an argument, `Net(Encoder(dim=8))`."""
+
+    cls: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __str__(self) -> str:
+        given = [*map(str, self.args), *(f"{key}={value}" for key, value in self.kwargs.items())]
+        return f"{self.cls.__name__}({', '.join(given)})"
+
+    def make(self) -> Any:
+        """The module."""
+        return self.cls(*map(realised, self.args), **{key: realised(value) for key, value in self.kwargs.items()})
+
+
+def realised(value: Any) -> Any:
+    """A value with the modules that it stands for."""
+    if isinstance(value, Made):
+        return value.make()
+    return type(value)(map(realised, value)) if type(value) in (list, tuple) else value
+
+
+def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None, loosely: bool = False) -> tuple[dict[str, Any], str]:
     """Arguments by name of the nearest call that gives all of `wanted`, and some, and its place (`train.py:12`); else of the call that gives most of
-    them; nothing where there is none. `seen`: what the code of `entry` sees by name."""
+    them; nothing where there is none. `seen`: what the code of `entry` sees by name; `loosely`: also
+    those that a constructor takes as `**kwargs`."""
     try:
         file = os.path.abspath(inspect.getsourcefile(entry) or "")
         signature = inspect.signature(entry)
@@ -71,10 +96,12 @@ def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None) -
         return {}, ""
     best: tuple[dict[str, Any], str] = {}, ""
     name = getattr(entry, "__name__", "")
+    parts = {k: v for k, v in (seen or {}).items() if isinstance(v, type) and issubclass(v, nn.Module) and not v.__module__.startswith("torch.")}
     enumerations = {k: v for k, v in (seen or {}).items() if isinstance(v, type) and issubclass(v, enum.Enum)}
     for source in itertools.chain(_sources(file, name), [_Source(f"the docstring of {name}", ast.Module(documented(entry), []))]):
         for call in _calls(source.tree, name):
-            found = _arguments(call, signature, source, seen or {} if source.path == file else enumerations)
+            found = _arguments(call, signature, source, seen or {} if source.path == file else enumerations, loosely)
+            found |= _parts(call, signature, source, parts, [name for name in wanted if name not in found])
             place = f"{os.path.basename(source.path)}:{source.first + call.lineno}"
             if found and all(name in found for name in wanted):
                 return found, place
@@ -387,13 +414,14 @@ def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
             yield node
 
 
-def _arguments(call: ast.Call, signature: inspect.Signature, source: _Source, seen: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call that can be told, by name."""
+def _arguments(call: ast.Call, signature: inspect.Signature, source: _Source, seen: dict[str, Any], loosely: bool = False) -> dict[str, Any]:
+    """The arguments of a call that can be told, by name; `loosely`: also those that are taken as `**kwargs`."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     positional = [p.name for p in signature.parameters.values() if p.kind in kinds]
     starred = next((n for n, a in enumerate(call.args) if isinstance(a, ast.Starred)), len(call.args))
     pairs: list[tuple[str | None, ast.expr]] = [*zip(positional, call.args[:starred], strict=False), *((k.arg, k.value) for k in call.keywords)]
     found: dict[str, Any] = {}
+    rest = loosely and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for name, node in pairs:
         try:
             value = _value(node, source.names, source.options, seen)
@@ -401,9 +429,45 @@ def _arguments(call: ast.Call, signature: inspect.Signature, source: _Source, se
             continue
         if name is None:  # `Net(**CONFIG)`
             found.update({k: v for k, v in value.items() if k in signature.parameters} if isinstance(value, dict) else {})
-        elif name in signature.parameters and value is not None and not (name == "pretrained" and value is True):  # no weights are downloaded
+        elif (rest or name in signature.parameters) and value is not None and (name != "pretrained" or value is not True):  # none are downloaded
             found[name] = value
     return found
+
+
+def _parts(call: ast.Call, signature: inspect.Signature, source: _Source, parts: dict[str, Any], wanted: list[str]) -> dict[str, Any]:
+    """The arguments of a call that are modules of the classes `parts`, made there or above it."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [p.name for p in signature.parameters.values() if p.kind in kinds]
+    pairs = [*zip(positional, call.args, strict=False), *((k.arg, k.value) for k in call.keywords)] if wanted and parts else []
+    found: dict[str, Any] = {}
+    for name, node in pairs:
+        if name in wanted and not isinstance(node, ast.Starred):
+            with contextlib.suppress(_Open):
+                found[name] = _part(node, source, parts)
+    return found
+
+
+def _part(node: ast.expr, source: _Source, parts: dict[str, Any], deep: int = 4) -> Any:
+    """A module made of literals and of such modules, or several. Raises `_Open`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVED | {"eval", "train"}:
+        node = node.func.value
+    if isinstance(node, ast.Name) and deep:
+        given = [n.value for n in ast.walk(source.tree) if isinstance(n, ast.Assign) and any(ast.unparse(t) == node.id for t in n.targets)]
+        if given:
+            return _part(given[-1], source, parts, deep - 1)
+    if isinstance(node, ast.List | ast.Tuple) and node.elts and deep:
+        return tuple(_part(entry, source, parts, deep - 1) for entry in node.elts)
+    cls = parts.get(ast.unparse(node.func).rpartition(".")[2]) if isinstance(node, ast.Call) else None
+    if cls is None or not deep or not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
+        raise _Open
+
+    def given_to(value: ast.expr) -> Any:
+        try:
+            return _value(value, source.names, source.options, {})
+        except _Open:
+            return _part(value, source, parts, deep - 1)
+
+    return Made(cls, tuple(map(given_to, node.args)), {k.arg: given_to(k.value) for k in node.keywords if k.arg})
 
 
 class _Open(Exception):
@@ -447,4 +511,4 @@ def _value(node: ast.expr, names: dict[str, Any], options: dict[str, Any], seen:
     return result
 
 
-__all__ = ["beside", "documented", "example", "literals_of", "tables", "usage"]
+__all__ = ["Made", "beside", "documented", "example", "literals_of", "realised", "tables", "usage"]

@@ -377,6 +377,19 @@ def makers(module: ModuleType, entry: Any) -> list[str]:
     return [node.name for node in own if node.name in names]
 
 
+def factories(entry: Any) -> dict[str, Any]:
+    """The public static and class methods of a class that return an instance of it, or what another one of them returns, by dotted names in the order
+    of the source: `Net.small`."""
+    tree = tree_of(entry) if isinstance(entry, type) else None
+    body = next((n.body for n in ast.walk(tree) if isinstance(n, ast.ClassDef)), []) if tree is not None else []
+    marked = [n for n in body if isinstance(n, ast.FunctionDef) and {ast.unparse(d) for d in n.decorator_list} & {"staticmethod", "classmethod"}]
+    names, before = {getattr(entry, "__name__", ""), "cls"}, 0
+    while len(names) > before:
+        before = len(names)
+        names |= {node.name for node in marked if _returns(node, names)}
+    return {f"{entry.__name__}.{n.name}": getattr(entry, n.name) for n in marked if n.name in names and not n.name.startswith("_")}
+
+
 def wholes(module: ModuleType) -> list[str]:
     """The functions of a file that return an instance of one of its classes which has no forward: what they make holds parts that are run one by
     one."""
@@ -393,7 +406,10 @@ def _returns(node: ast.FunctionDef, names: set[str]) -> bool:
 
 
 def _calls(node: ast.AST, names: set[str]) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+    func = node.func if isinstance(node, ast.Call) else None
+    if isinstance(func, ast.Attribute):  # `Net.small()`
+        return isinstance(func.value, ast.Name) and func.value.id in names and func.attr in names
+    return isinstance(func, ast.Name) and func.id in names
 
 
 def _read(node: ast.AST) -> Iterator[str]:
@@ -434,6 +450,7 @@ __all__ = [
     "below",
     "defined_classes",
     "drop_contained",
+    "factories",
     "find",
     "is_candidate",
     "load",

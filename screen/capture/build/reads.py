@@ -153,6 +153,18 @@ def _names_in(row: ast.expr) -> list[str]:
     return [k.value for k in keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
 
 
+def compared(entry: Any, name: str) -> Iterator[str]:
+    """The words that the code compares an argument with, `kind == "xavier"`, `kind in ("xavier", "kaiming")`: that of a class or function, then of
+    the other classes of its file that have an argument of that name."""
+    module = sys.modules.get(str(getattr(entry, "__module__", "")))
+    others = [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__] if module is not None else []
+    for owner in (entry, *others):
+        for node in ast.walk(tree_of(owner) or ast.Module([], [])):
+            if isinstance(node, ast.Compare) and ast.unparse(node.left) in (name, f"self.{name}") and isinstance(node.ops[0], ast.Eq | ast.In):
+                values = node.comparators[0].elts if isinstance(node.comparators[0], ast.List | ast.Tuple | ast.Set) else node.comparators
+                yield from (v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str))
+
+
 def is_set(entry: Any, name: str, key: str) -> bool:
     """Does the code write this name of its configuration itself, `cfg.x = …`?"""
     tree = tree_of(entry)
@@ -235,6 +247,7 @@ __all__ = [
     "asked_for",
     "below",
     "choices",
+    "compared",
     "entries_offered",
     "entries_read",
     "globals_of",

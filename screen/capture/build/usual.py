@@ -2,8 +2,12 @@
 
 They are the sizes of the base model of "Attention is all you need" (table 3: six layers, width 512, eight heads of 64, 2048 hidden units, dropout
 0.1, 37,000 tokens), those of ViT-B/16 on ImageNet for images, and for observations those of DQN (four frames of 84 × 84, one number for an action).
-The words in the name of an argument say which of these it is. They stand in the message that asks for the numbers, and nothing is judged with them
-before somebody says so: how many blocks there are decides a verdict.
+Of a U-Net they are those of DDPM (Ho et al. 2020, appendix B: two residual blocks for each resolution, attention at 16 × 16; 128 channels,
+multiplied by 1, 2, 2, 2, in its code) and improved-diffusion, which has attention at 16 and 8; of adapters those of LoRA (Hu et al. 2021, appendix
+D: rank 4, α 32); rotary embeddings have base 10,000 (Su et al. 2021), group norms 32 groups (Wu & He 2018), detectors 100 queries (DETR, Carion et
+al. 2020), and tables eight columns of numbers, as California housing has. The words in the name of an argument say which of these it is; one that
+may be `None` by its annotation and has no such word is, and one that the code compares with words is the first of these. They stand in the message
+that asks for the numbers, and nothing is judged with them before somebody says so: how many blocks there are decides a verdict.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from screen.capture.build.reads import compared
 from screen.graph.target import TargetSpec
 
 _DEVICE = r"^device$"
@@ -23,10 +28,24 @@ _INDEX = r"(pad(ding)?|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$"
 _TOKENS = r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size|identifiers$|^voc$"
 _CLASSES = r"(class(es)?|labels)($|_)"
 _LENGTH = r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)(time)?steps?$|horizon|^n_data$"
+_PARTS = "(model|base|block|inner|start|init)"
 ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"^(ob|obs|observation|state)(ervations?)?_?(shape|space)$", [4, 84, 84]),
     (r"^act(ion)?s?_?(shape|space)$", [1]),
     (r"^(img|image|in|input)_?shape$", [3, 224, 224]),
+    (r"res(idual|net)?_?blocks?($|_)|blocks_per_", 2),
+    (r"att(entio)?n?_?res(olution)?s?$", [16, 8]),
+    (r"(^|_)(ch|channels?|dim)_?mult(s|ipliers?)?$", [1, 2, 2, 2]),
+    (rf"^({_PARTS}_?)(channels?|chans?|filters|feat(ure)?s?|ch)$|^(nf|ngf|ndf|ch)$", 128),
+    (r"lora.*alpha", 32),
+    (r"^r$|lora.*(dim|rank|_r)$|(^|_)rank$", 4),
+    (r"theta$|rope_base$", 10000.0),
+    (r"temperature$", 1.0),
+    (r"numerical|continuous", 8),
+    (r"pre_?norm", True),
+    (r"(n|num)_?groups$", 32),
+    (r"(n|num)_?queries$", 100),
+    (r"^act(ivation)?(_?(fn|func(tion)?|name|type|layer))?$", "gelu"),
     (r"(^|_)(dropout|drop|p|prob|droprate|dropping)($|_)|dropout|drop_?(rate|prob|path)|drop$", 0.1),
     (_DEVICE, "cpu"),
     (r"batch(_?size)?$", 2),
@@ -48,7 +67,8 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"mels?($|_)", 80),
     (r"kernel", 3),
     (_LENGTH, 512),
-    (r"dims?($|_)|_dim|width|model|emb(d|ed|edding)?|hidden|state|features|[a-z]_size$|units|^(c|enc|dec)_(in|out)$|(^|_)n_in$|channels", 512),
+    (r"dims?($|_)|_dim|width|model|emb(d|ed|edding)?|hidden|state|features|^d_[a-z]+$|[a-z]_size$|units|^(c|enc|dec)_(in|out)$", 512),
+    (r"(^|_)n_in$|channels", 512),
     (r"^(is|use|do|with|has|add|enable|share|tie|scale)_|_by_|bias$|causal|flash|checkpoint", False),
 )
 """Words to sizes, the more special ones first."""
@@ -92,9 +112,15 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in lacking:
         note = known[name].annotation if name in known else inspect.Parameter.empty
-        size = _size(name)
+        kinds = (note, *typing.get_args(note))
+        size, text = _size(name), bool({str, "str"} & {*kinds})
+        if size is None and (type(None) in kinds or re.search(r"\bOptional\[|\|\s*None\b", note if isinstance(note, str) else "")):
+            found[name] = None
+            continue
+        if size is None or (text and not isinstance(size, str)):
+            size = next(compared(entry, name), size if not text else None)
         size = False if size is None and note in (bool, "bool") else size
-        if size is None or not (isinstance(size, str | list) or any(one in NUMBERS for one in (note, *typing.get_args(note)))):
+        if size is None or not (isinstance(size, str | list) or any(one in NUMBERS for one in kinds)):
             return {}
         found[name] = size
     return found

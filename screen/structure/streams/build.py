@@ -82,8 +82,8 @@ def _stream(reader: Reader) -> Stream:
 
 
 def _width(reader: Reader) -> int | None:
-    """Features of a state. One whose samples, tokens and features are one axis (`x[mask] += f.view(-1)`) does not tell: it is what another state says,
-    and None where none does."""
+    """Features of a state. One whose samples, tokens and features are one axis (`x[mask] += f.view(-1)`) does not tell: it is what another state
+    says, and None where none does."""
     nodes = reader.flow.graph.nodes
     shape, sink = nodes[reader.chain.nodes[-1]].shape, reader.chain.nodes[-1]
     layout = reader.chains.edges.norms.features.layouts[sink]

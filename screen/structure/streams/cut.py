@@ -82,7 +82,8 @@ def _in_a_row(streams: list[Stream], readers: list[Reader]) -> Stream:
     cuts = tuple(place_of(graph, r.chain.nodes[0]) for r in readers[1:])
     return replace(
         streams[0], depth=depth, kinds=tuple(kinds.values()), identity=IdentityPath(False, None, 0, cuts), final_norm=streams[-1].final_norm,
-        pooled_norm=streams[-1].pooled_norm, cuts=cuts, joins=cuts, states=tuple(sorted({n for s in streams for n in s.states})), end_norm=streams[-1].end_norm,
+        pooled_norm=streams[-1].pooled_norm, cuts=cuts, joins=cuts, states=tuple(sorted({n for s in streams for n in s.states})),
+        end_norm=streams[-1].end_norm,
         long_skips=tuple(skip for s in streams for skip in s.long_skips),
     )  # fmt: skip
 
