@@ -151,6 +151,13 @@ def test_a_static_method_that_makes_its_class_stands_for_it_and_reads_no_weights
     assert one.entry == "Net.small" and runs(one) and one.info.changed["pretrained"] == [True, False]
 
 
+def test_a_method_that_asks_for_a_place_stands_for_nothing(write: Write) -> None:
+    read = "\n    @classmethod\n    def read(cls, place):\n        return cls(nn.Linear(int(place), 8))\n\n    def forward"
+    with pytest.raises(Needs) as caught:
+        built(write(FACTORY.partition("    @staticmethod")[0] + read.lstrip("\n") + "(self, x):\n        return x + self.encoder(x)\n"))
+    assert caught.value.lacking == ("encoder",)
+
+
 WORDS = """
 class Net(nn.Module):
     def __init__(self, *, d_token: int, n_layers: int, activation: str, kind: str, sharing: typing.Optional[str]):

@@ -378,8 +378,8 @@ def makers(module: ModuleType, entry: Any) -> list[str]:
 
 
 def factories(entry: Any) -> dict[str, Any]:
-    """The public static and class methods of a class that return an instance of it, or what another one of them returns, by dotted names in the order
-    of the source: `Net.small`."""
+    """The public static and class methods of a class that ask for nothing and return an instance of it, or what another one of them returns, by
+    dotted names in the order of the source: `Net.small`."""
     tree = tree_of(entry) if isinstance(entry, type) else None
     body = next((n.body for n in ast.walk(tree) if isinstance(n, ast.ClassDef)), []) if tree is not None else []
     marked = [n for n in body if isinstance(n, ast.FunctionDef) and {ast.unparse(d) for d in n.decorator_list} & {"staticmethod", "classmethod"}]
@@ -387,7 +387,8 @@ def factories(entry: Any) -> dict[str, Any]:
     while len(names) > before:
         before = len(names)
         names |= {node.name for node in marked if _returns(node, names)}
-    return {f"{entry.__name__}.{n.name}": getattr(entry, n.name) for n in marked if n.name in names and not n.name.startswith("_")}
+    found = {f"{entry.__name__}.{n.name}": getattr(entry, n.name) for n in marked if n.name in names and not n.name.startswith("_")}
+    return {name: made for name, made in found.items() if all(p.default is not p.empty for p in inspect.signature(made).parameters.values())}
 
 
 def wholes(module: ModuleType) -> list[str]:
