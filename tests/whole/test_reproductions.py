@@ -21,7 +21,7 @@ NOW = {
     "data_temperature_on_cosine_logits": "closed conditional conditional",
     "denorm_by_division": "conditional conditional closed",
     "foreign_quotient_cancels_degrees": "closed conditional closed",
-    "l202_norm_behind_the_softmax": "open closed conditional",
+    "l202_norm_behind_the_softmax": "conditional closed conditional",
     "leapfrog_exponential": "conditional conditional closed",
     "lerp_of_norm_unstable": "closed conditional closed",
     "matrix_norm_is_not_frobenius": "closed closed closed",

@@ -257,7 +257,7 @@ def output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
     if bounds.bounded is not True or bounds.bound is None:
         return bounds.bounded
     width = next((s.width for s in facts.streams for k in s.kinds if sublayer in k.sublayers), None)
-    size = _size(bounds, bounds.bound, width or 1)
+    size = _size(bounds, bounds.bound, width or 1, plain=_stored(facts, bounds))
     if size is not None and size <= USEFUL:
         return True
     return Unknown(f"its bound is {'1e300' if size is None else format(size, '.2g')} in rms, which bounds nothing in practice", (sublayer.output,))
@@ -312,18 +312,25 @@ def _of_sublayer(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -
         yield replace(claim("degree"), value=degree.predicted, group=degree.group, reason=degree.status)
 
 
-def _size(bounds: BranchBounds, bound: Expr | None, width: int, held: frozenset[str] = frozenset()) -> float | None:
-    """A bound over all weights, with the entries of what is held (gains, buffers, and the parameters `held`) at one, in rms; None where it leaves the
-    range of floats."""
+def _size(
+    bounds: BranchBounds, bound: Expr | None, width: int, held: frozenset[str] = frozenset(), plain: frozenset[str] = frozenset()
+) -> float | None:
+    """A bound over all weights, with the entries of what is held (gains, buffers, and the parameters `held`) at one, and the norms of `plain` ones
+    themselves, in rms; None where it leaves the range of floats."""
     if bound is None:
         return None
-    log = bound.log(_all_weights(bounds, bound, held))
+    log = bound.log(_all_weights(bounds, bound, held, plain))
     return math.exp(log) / math.sqrt(width) if log < 700 else None
 
 
-def _all_weights(bounds: BranchBounds, bound: Expr, held: frozenset[str]) -> dict[str, float]:
+def _stored(facts: Facts, bounds: BranchBounds) -> frozenset[str]:
+    """Tensors that training does not change."""
+    return frozenset(q.parameter for q in bounds.quantities) - (facts.graph.parameters.keys() - set(facts.graph.frozen))
+
+
+def _all_weights(bounds: BranchBounds, bound: Expr, held: frozenset[str], plain: frozenset[str] = frozenset()) -> dict[str, float]:
     kept = {q.symbol for q in bounds.quantities if q.parameter in held}
-    at = {q.symbol: q.at_one for q in bounds.quantities}
+    at = {q.symbol: 1.0 if q.parameter in plain else q.at_one for q in bounds.quantities}
     return {name: math.inf if name in bounds.free - kept else at.get(name, 1.0) for name in bound.symbols()}
 
 
@@ -332,8 +339,8 @@ def _high(facts: Facts, bounds: BranchBounds, bound: Expr | None, width: int, he
     if bound is None:
         return None
     values = _all_weights(bounds, bound, held)
-    known = facts.graph.parameters.keys() - set(facts.graph.frozen)
-    stored = [q.symbol for q in bounds.quantities if q.parameter not in known and math.isfinite(values.get(q.symbol, math.inf))]
+    fixed = _stored(facts, bounds)
+    stored = [q.symbol for q in bounds.quantities if q.parameter in fixed and math.isfinite(values.get(q.symbol, math.inf))]
     if stored and bound.log(values | {name: 2.0 * values[name] for name in stored}) != bound.log(values):
         return None
     return _size(bounds, bound, width, held)
