@@ -4,7 +4,9 @@ Why: a statistic over tokens (`x.mean(1)` on `[batch, tokens, features]`) ties e
 the sequence; it bounds no token, so that the branch behind it is as if no norm were there. Usually `dim=1` was carried over from code on `[batch,
 features]`. In a loss curve: a causal model that is too good to be true, results that change with padding and length, and the instability of a
 missing norm.
-Assumes: batch, group and instance norms are meant, and not judged; norms inside a branch (over the tokens of queries, say) are not on a stream.
+Assumes: batch, group and instance norms are meant, and not judged, and so is a norm over tokens and features together (`LayerNorm((time,
+features))`), which bounds each value by the root of their number, though a token sees later ones through it; a mean and deviation of each series that are put back
+behind the stack are no norm of a token; norms inside a branch (over the tokens of queries, say) are not on a stream.
 Cannot tell: when an op without a row stands on a stream, since it may normalise or not.
 Source: Ba et al. 2016 (layer normalization), section 3: statistics over the hidden units of one case.
 """
@@ -17,6 +19,8 @@ from screen.structure.reach import is_state
 NEEDS = ("norms", "streams.states", "coverage.unmodelled")
 MEANT = ("batchnorm", "groupnorm")
 """Norms whose statistics run over samples or places on purpose; so do those of an instance norm."""
+BY_NAME = "batch, group and instance norms"
+JOINT = "norms over tokens and features together"
 RULE = Rule("G126", "norm-over-features", "structure", None, "warning", NEEDS, "Ba et al. 2016, section 3")
 
 BLOCK = """
@@ -50,7 +54,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
             remedy="take mean and deviation over the last axis",
         )
         for norm in on_streams
-        if norm.across
+        if norm.across and not norm.with_features
     ]
     found += [
         Outcome("cannot_tell", f"`{op.op}` has no row in the op table: whether it normalises, and over what, is not known.", Site(place=op.place))
@@ -61,8 +65,10 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
         return tuple(found)
     if not on_streams:
         return (Outcome("not_applicable", "no norm stands on a stream."),)
-    judged = [norm for norm in on_streams if norm.type not in MEANT and facts.graph.nodes[norm.node].op != "instance_norm"]
+    joint = [norm for norm in on_streams if norm.with_features]
+    judged = [norm for norm in on_streams if norm.type not in MEANT and facts.graph.nodes[norm.node].op != "instance_norm" and norm not in joint]
+    kinds = [kind for kind, some in ((BY_NAME, len(on_streams) > len(judged) + len(joint)), (JOINT, joint)) if some]
     if not judged:
-        return (Outcome("not_applicable", "batch, group and instance norms alone stand on streams: what they run over is meant."),)
-    aside = f" ({len(on_streams) - len(judged)} batch, group and instance norms aside)" if len(judged) < len(on_streams) else ""
+        return (Outcome("not_applicable", f"{' and '.join(kinds)} alone stand on streams: what they run over is meant."),)
+    aside = f" ({len(on_streams) - len(judged)} {' and '.join(kinds)} aside)" if kinds else ""
     return (Outcome("holds", f"none of {len(judged)} norms on streams runs over tokens or samples{aside}."),)

@@ -65,10 +65,13 @@ class Norm:
     """The largest rms of a normed token at gain 1; None where that is not known, or where the statistic runs over tokens or samples."""
     across: bool = False
     """The statistic runs over tokens or samples: no norm of a token, and no A, B or C. (Batch, group and instance norms stand by their type.)"""
+    with_features: bool = False
+    """Of a statistic over tokens or samples: it runs over features as well, so that it bounds each value by the root of its size."""
     to_rms: bool = False
     """Of an L2 norm: its value is multiplied by the root of its size at once, which makes it an RMSNorm in two steps."""
     put_back: bool = False
-    """The size that is divided out is multiplied back, behind entry-wise functions at most, as a value is quantised."""
+    """The size that is divided out is multiplied back, behind entry-wise functions at most, as a value is quantised; of
+    a statistic over tokens or samples, behind anything, as each series has its own mean and deviation taken off and put back."""
 
     @property
     def of_tokens(self) -> bool:

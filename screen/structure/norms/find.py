@@ -40,7 +40,8 @@ class Norms:
         layout, node = self.features.layouts[norm.source], self.flow.graph.nodes[norm.node]
         if layout is not None and not layout.sure and len(norm.axes) == 1 and any(self.flow.trained[i] for i in node.inputs[1:]):
             return norm  # a gain for each entry of the axis says more than the form of the input
-        return replace(norm, across=True, radius=None)
+        with_features = layout is not None and any(layout.any(a) for a in norm.axes)
+        return replace(norm, across=True, with_features=with_features, radius=None)
 
     @cached_property
     def _result(self) -> tuple[dict[int, Norm], dict[int, int], tuple[Reading, ...], dict[int, Norm]]:
@@ -61,7 +62,8 @@ class Norms:
             if found is not None:
                 norms[node.index] = self._placed(found)
         for index, norm in norms.items():
-            if self.flow.graph.nodes[index].op in ("mul", "div") and _is_put_back(self.flow, readings, norm):
+            by_hand = self.flow.graph.nodes[index].op in ("mul", "div")
+            if by_hand and (_is_put_back(self.flow, readings, norm) or _is_given_back(self.flow, readings, norm)):
                 norms[index] = norm = replace(norm, put_back=True)
             if norm.type == "l2" and _is_brought_to_rms(self.flow, norm):
                 norms[index] = replace(norm, to_rms=True)
@@ -126,6 +128,28 @@ def _is_put_back(flow: Flow, readings: list[Reading], norm: Norm) -> bool:
                 seen.add(user)
                 stack.append(user)
     return closed
+
+
+def _is_given_back(flow: Flow, readings: list[Reading], norm: Norm) -> bool:
+    """Whether something that is made of a value without its size over tokens or samples is multiplied by that size: RevIN (Kim et al. 2022).
+
+    Where the mean that was taken off is added before it, the size multiplies the mean too: what was taken off is not given back.
+    """
+    if not norm.across:
+        return False
+    stack, seen = [norm.node], {norm.node}
+    while stack:
+        here = stack.pop()
+        for user in flow.graph.users[here]:
+            node = flow.graph.nodes[user]
+            sizes = [s for i in node.inputs if i != here and isinstance(s := reading_of(readings, flow, i), Stat)]
+            if node.op == "mul" and any((s.source, s.axes, s.degree) == (norm.source, norm.axes, 1.0) for s in sizes):
+                return True
+            means = [m for i in node.inputs if i != here and isinstance(m := reading_of(readings, flow, i), Mean)]
+            if user not in seen and not (node.op == "add" and any((m.source, m.axes) == (norm.source, norm.axes) for m in means)):
+                seen.add(user)
+                stack.append(user)
+    return False
 
 
 def _is_brought_to_rms(flow: Flow, norm: Norm) -> bool:
