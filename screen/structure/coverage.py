@@ -81,12 +81,17 @@ def hollow_norms(chains: Chains, streams: tuple[Stream, ...]) -> tuple[HollowNor
 
 
 def _bare_affines(chains: Chains) -> list[tuple[str, Place]]:
-    """w⊙x + b with trained vectors w and b on a stream, and no norm before it."""
+    """w⊙x + b with trained vectors w and b on a stream, of the shape of x, and no norm before it.
+
+    Where the product is larger than x, each number is mapped to features of its own, as a tokenizer of numbers does: no norm would stand there.
+    """
     flow, norms = chains.flow, chains.edges.norms.by_node
     found = []
     for chain in chains.streams:
         for edge in chain.edges:
             if edge.kind != "scale" or edge.scale is None or not flow.trained[edge.scale]:
+                continue
+            if flow.graph.nodes[edge.node].shape != flow.graph.nodes[edge.source].shape:
                 continue
             if strip(flow, edge.source) in norms or not any(_is_trained_add(flow, u) for u in flow.graph.users[edge.node]):
                 continue
