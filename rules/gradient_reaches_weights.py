@@ -49,9 +49,12 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     for node in zeros.dead:
         names = _named(graph, zeros, node)
         place = place_of(facts, node)
-        message = f"{names} start at 0 and multiply each other at {place.words}: no gradient reaches them or the weights before them, in any step."
-        remedy = "start one of the two at another value than 0"
-        outcome = Outcome("violated", message, Site(place=place), "declared", "∂(a·b)/∂a = b", remedy=remedy, condition="initialisation")
+        if len(names) > 1:
+            message = f"{' and '.join(names)} start at 0 and multiply each other at {place.words}: no gradient reaches them or the weights before them"
+        else:
+            message = f"{names[0]} starts at 0, and so do both factors at {place.words} for it: no gradient reaches it or the weights before it"
+        remedy = f"start {'one of the two' if len(names) > 1 else names[0]} at another value than 0"
+        outcome = Outcome("violated", f"{message}, in any step.", Site(place=place), "declared", "∂(a·b)/∂a = b", remedy=remedy, condition="other-start")
         found.setdefault(place.module, outcome)
     for node in zeros.unread:
         place = place_of(facts, node)
@@ -60,7 +63,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     return tuple(found.values()) or (Outcome("holds", "no product has two factors that start at 0 and stay there.", basis="declared"),)
 
 
-def _named(graph: Graph, zeros: Zeros, node: int) -> str:
-    """The weights at zero that make each factor zero: of each the nearest, a matrix before a bias."""
+def _named(graph: Graph, zeros: Zeros, node: int) -> list[str]:
+    """The weights at zero that make each factor zero, one where both are for the same: of each the nearest, a matrix before a bias."""
     found = [max(zeros.culprits(i), key=lambda p: (len(graph.nodes[p].shape or ()) > 1, p)) for i in graph.nodes[node].inputs[:2]]
-    return " and ".join(f"`{graph.nodes[i].name}`" for i in found)
+    return list(dict.fromkeys(f"`{graph.nodes[i].name}`" for i in found))

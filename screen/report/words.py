@@ -73,6 +73,7 @@ CONDITIONS = {
     "bounded-pooling": "the logits of the pooling stay bounded",
     "warm-up": "the learning rate warms up to a low value",
     "initialisation": "it starts from the recorded initialisation",
+    "other-start": "the weights that start at zero and get no gradient start at other values",
     "run-time-scale": "the scale that is set at run time fits the depth",
     "stream-gain": "what the factors on the residual stream come to over its depth does no harm",
     "learned-scale": "the learned scales that start at zero stay small",

@@ -20,6 +20,7 @@ CONDITIONS = {
     "bounded-pooling": "the logits of the softmax that pools stay bounded: weight decay on the map that makes them",
     "warm-up": "learning-rate warm-up and a lower learning rate than an identity path allows",
     "initialisation": "training starts from the initialisation that was recorded",
+    "other-start": "training starts from other values than those recorded, which leave weights that no gradient ever reaches",
     "run-time-scale": "the scale that is set when the model runs compensates for depth (2N(v² + w²)/α² at most about 1)",
     "stream-gain": "what the scales on the stream come to over its depth does no harm: a product near 1, a low learning rate on learned ones",
     "learned-scale": "the learned scales that start at zero stay small: a low learning rate or weight decay on them",
