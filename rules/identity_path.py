@@ -141,7 +141,10 @@ def _broken(stream: Stream, depth: int) -> Outcome:
 
 
 def _remedy(stream: Stream) -> str:
-    """Norms on the sums go into the branches; past anything else a skip is led."""
+    """Norms on the sums go into the branches, and DeepNorm's scales are proposed where none stand; past anything else a skip is led."""
+    normed = [s for k in stream.kinds for s in k.sublayers if "C" in s.positions]
+    if stream.identity.norms_crossed and normed and all(s.alpha.kind == "constant" and (s.alpha.value or 1.0) > 1.0 for s in normed):
+        return "move the norm into the branch (pre or peri); the scale on the stream stands already, and D102 judges the weights that belong to it"
     if stream.identity.norms_crossed:
         return "move the norm into the branch (pre or peri), or scale stream and branch as DeepNorm does; else warm up and lower the rate"
     where = stream.identity.breaks[0].words if stream.identity.breaks else "what breaks it"

@@ -37,6 +37,7 @@ class Model(nn.Module):
 """
 COPIES = "return torch.einsum('rs,bnsd->bnrd', self.mix, x) + self.branch(self.norm((x * self.read).sum(2)))[:, :, None]"
 BODIES = {
+    "scaled": ("return self.norm(1.7 * x + self.branch(x))", "pass", "x"),
     "norm": ("return self.norm(x + self.branch(x))", "pass", "x"),
     "copies": (COPIES, "x = x[:, :, None].expand(-1, -1, 2, -1)", "x.sum(2)"),
 }
@@ -54,7 +55,12 @@ def said(facts: Facts) -> Outcome:
     return outcome
 
 
-@pytest.mark.parametrize(("name", "words"), [("norm", "move the norm into the branch"), ("copies", "start these matrices at the identity")])
+def test_scales_on_the_stream_are_not_proposed_where_they_stand() -> None:
+    assert "as DeepNorm does" in said(facts_with("norm")).remedy
+    assert "as DeepNorm does" not in said(facts_with("scaled")).remedy
+
+
+@pytest.mark.parametrize(("name", "words"), [("scaled", "move the norm into the branch"), ("norm", "move the norm into the branch"), ("copies", "start these matrices at the identity")])
 def test_the_remedy_fits_what_breaks_the_path(name: str, words: str) -> None:
     assert words in said(facts_with(name)).remedy
 
