@@ -101,7 +101,7 @@ def _results_thrown(facts: Facts, alive: frozenset[int], end: int) -> list[int]:
 def _thrown(facts: Facts, node: Node) -> Outcome:
     place = place_of(facts, node.index)
     message = f"Nothing reads the result of `{node.op}` at line {node.line}: what it is made of goes on without it."
-    return Outcome("violated", message, Site(place=place), remedy=f"assign it (`x = x.{node.op}(…)`), or remove it")
+    return Outcome("violated", message, Site(place=place), remedy=f"assign what `{node.op}` gives (`x = …`), or remove it")
 
 
 def _whole(facts: Facts, node: int, alive: frozenset[int]) -> str:
