@@ -50,11 +50,12 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
         names = _named(graph, zeros, node)
         place = place_of(facts, node)
         if len(names) > 1:
-            message = f"{' and '.join(names)} start at 0 and multiply each other at {place.words}: no gradient reaches them or the weights before them"
+            why, them = f"{' and '.join(names)} start at 0 and multiply each other at {place.words}", "them"
         else:
-            message = f"{names[0]} starts at 0, and so do both factors at {place.words} for it: no gradient reaches it or the weights before it"
+            why, them = f"{names[0]} starts at 0, and so do both factors at {place.words} for it", "it"
+        message = f"{why}: no gradient reaches {them} or the weights before {them}, in any step."
         remedy = f"start {'one of the two' if len(names) > 1 else names[0]} at another value than 0"
-        outcome = Outcome("violated", f"{message}, in any step.", Site(place=place), "declared", "∂(a·b)/∂a = b", remedy=remedy, condition="other-start")
+        outcome = Outcome("violated", message, Site(place=place), "declared", "∂(a·b)/∂a = b", remedy=remedy, condition="other-start")
         found.setdefault(place.module, outcome)
     for node in zeros.unread:
         place = place_of(facts, node)

@@ -4,9 +4,9 @@ Why: a statistic over tokens (`x.mean(1)` on `[batch, tokens, features]`) ties e
 the sequence; it bounds no token, so that the branch behind it is as if no norm were there. Usually `dim=1` was carried over from code on `[batch,
 features]`. In a loss curve: a causal model that is too good to be true, results that change with padding and length, and the instability of a
 missing norm.
-Assumes: batch, group and instance norms are meant, and not judged, and so is a norm over tokens and features together (`LayerNorm((time,
-features))`), which bounds each value by the root of their number, though a token sees later ones through it; a mean and deviation of each series that are put back
-behind the stack are no norm of a token; norms inside a branch (over the tokens of queries, say) are not on a stream.
+Assumes: batch, group and instance norms are meant, and not judged; so is a norm over tokens and features together (`LayerNorm((time, features))`),
+which bounds each value by the root of their number, though a token sees later ones through it. A mean and deviation of each series that are put
+back behind the stack are no norm of a token; norms inside a branch (over the tokens of queries, say) are not on a stream.
 Cannot tell: when an op without a row stands on a stream, since it may normalise or not.
 Source: Ba et al. 2016 (layer normalization), section 3: statistics over the hidden units of one case.
 """

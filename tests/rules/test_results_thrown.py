@@ -73,7 +73,8 @@ def test_the_last_update_of_a_state_is_assigned() -> None:
 
 
 def test_what_is_proposed_can_be_written_of_a_function_that_tensors_have_no_method_for() -> None:
-    report = screen.check(nn.Sequential(Block("norm is not assigned"), Block("activation is not assigned")), example_inputs=torch.randn(2, PLACES, WIDTH))
+    model = nn.Sequential(Block("norm is not assigned"), Block("activation is not assigned"))
+    report = screen.check(model, example_inputs=torch.randn(2, PLACES, WIDTH))
     found = [f for f in report.findings if f.code == "G123" and f.outcome == "violated"]
     assert {"layer_norm", "gelu"} <= {word for f in found for word in ("layer_norm", "gelu") if f"`{word}`" in f.message}, found
     assert not any("x = x.layer_norm" in (f.remedy or "") or "x = x.gelu" in (f.remedy or "") for f in found), found

@@ -246,8 +246,9 @@ def _findings(report: Report, verbose: bool, width: int | None) -> Iterator[Rend
     for family in groups.families(report):
         yield from _finding(family[0].first, verbose, width)
         for group in family[1:]:
-            at = words.place(group.first)
-            yield _hang(" " * INDENT, clean(f"also {words.subject(group.first, report)}{f' at {at}' if at else ''}"), INDENT + 2, width, rest="dim")
+            about, at = words.subject(group.first, report), words.place(group.first)
+            beside = f" at {at}" if at and about != f"`{at}`" else ""
+            yield _hang(" " * INDENT, clean(f"also {about}{beside}"), INDENT + 2, width, rest="dim")
         for group in family:
             if group.others:
                 more = f"and {group.count - 1} like it: {clean(', '.join(groups.folded(list(group.others))))}"
