@@ -87,11 +87,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("not_applicable", why, site)
     own = [(facts.passes(stream, k), s) for k in stream.kinds for s in k.sublayers if not s.ports or {p.name for p in s.ports} - {"memory"}]
     times, others = sum(n for n, _ in own), branches(facts, stream) - sum(n for n, _ in own)
-    law, seen = growth_of(facts, stream, "fixed"), facts.claims.of("growth", "fixed", stream.name)
-    if seen.status == "measured" and seen.value == "linear":
-        seen_so = "it was seen to gain no more from an input of 1e4 and 1e8 times the size, so that it grows linearly"
-        why = f"No norm stands on `{stream.name}`; {seen_so}."
-        return Outcome("conditional", why, site, "measured", condition="small-gain")
+    law = growth_of(facts, stream, "fixed")
     if isinstance(law, str) and law != "exponential":
         how = "its size does not depend on depth" if law == "bounded" else nothing_grows(facts, stream)
         return Outcome("holds", f"norms or bounded maps stand on the way of `{stream.name}`: at fixed weights {how}.", site)
@@ -115,6 +111,10 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if stream.depth == 1 and len(facts.streams) > 1:
         message = f"No norm stands on `{stream.name}`, which is one block deep beside other streams."
         return Outcome("conditional", message, site, condition="small-gain")
+    seen = facts.claims.of("growth", "fixed", stream.name)
+    if seen.status == "measured" and seen.value == "linear":
+        how = "it was seen to gain no more from an input of 1e4 and 1e8 times the size, so that it grows linearly"
+        return Outcome("conditional", f"No norm stands on `{stream.name}`; {how}.", site, "measured", condition="small-gain")
     return _grown(facts, stream, site)
 
 
