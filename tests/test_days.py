@@ -21,12 +21,17 @@ def test_days_share_a_sweep_and_nothing_is_left() -> None:
     assert of_the_day(reversed(NAMES), "1") == days[1]
 
 
+def test_days_have_alike_much_of_sweeps_with_fewer_tests_than_days() -> None:
+    first = [day for sweep in range(60) for day in range(DAYS) if of_the_day([f"tests/test_{sweep}.py::test"], str(day))]
+    assert len(first) == 60 and max(map(first.count, range(DAYS))) <= 15
+
+
 def test_a_day_is_given_or_is_todays(monkeypatch: pytest.MonkeyPatch) -> None:
     for given in ("3", WHOLE):
         monkeypatch.setenv(VARIABLE, given)
         assert today() == given
-    monkeypatch.setenv(VARIABLE, "5")
-    with pytest.raises(ValueError, match="a number below 5 or `whole`"):
+    monkeypatch.setenv(VARIABLE, str(DAYS))
+    with pytest.raises(ValueError, match=f"a number below {DAYS} or `whole`"):
         today()
     monkeypatch.delenv(VARIABLE)
     assert today() in map(str, range(DAYS)) and today() == today()
@@ -40,7 +45,7 @@ class Item:
         return self.marked and name == "by_the_day"
 
 
-@pytest.mark.parametrize(("day", "arguments", "left"), [("1", ["tests"], 9), ("2", [], 9), (WHOLE, [], 41), ("1", ["tests/test_one.py"], 41)])
+@pytest.mark.parametrize(("day", "arguments", "left"), [("1", ["tests"], 5), ("2", [], 5), (WHOLE, [], 41), ("1", ["tests/test_one.py"], 41)])
 def test_a_folder_has_the_day_and_a_file_the_whole(day: str, arguments: list[str], left: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, day)
     others: list[Item] = []

@@ -31,6 +31,7 @@ def passes_the_gate(report: Report) -> None:
     assert decide(report, settings.fail_on, allow_unknown=settings.allow_unknown) == Decision(0), found or report.summary
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", expected.EXAMPLES)
 def test_example_has_its_report(name: str) -> None:
     path = ROOT / "examples" / f"{name}.md"
@@ -60,6 +61,7 @@ def test_a_rule_that_is_added_and_holds_changes_no_report() -> None:
     assert expected.is_stale(more.replace("two", "too"), shown) and expected.is_stale(more.replace("3 to", "4 to"), shown)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("name", "target", "settings"), expected.FAMOUS, ids=[name for name, _, _ in expected.FAMOUS])
 def test_readme_lists_the_famous(name: str, target: str, settings: dict[str, object]) -> None:
     [line] = [line for line in expected.readme_part("zoo").splitlines() if line.startswith(f"| {name} |")]

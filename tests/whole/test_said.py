@@ -8,6 +8,8 @@ import pytest
 
 from tests.said.record import SUBJECTS, differences, recorded
 
+pytestmark = pytest.mark.by_the_day
+
 
 def holds(file: str, subject: str) -> None:
     found = list(differences(file, subject, SUBJECTS[file][subject]()))

@@ -110,8 +110,8 @@ def test_ascent_climbs() -> None:
 # -- the bounds ---------------------------------------------------------------------------------------------------------------------------
 
 PERI = Design((Part("sdpa", "rms", "rms"), Part("mlp", "rms", "rms")), width=6, tokens=4)
-CI = Plan(structures=200, draws=5, steps=6, shards=8, seed=2)
-"""The slice of the long run (`python -m tests.soundness`) that every night has, and a fifth of it every change."""
+CI = Plan(structures=200, draws=5, steps=6, shards=20, seed=2)
+"""The slice of the long run (`python -m tests.soundness`) that every night has, and a tenth of it every change."""
 
 
 @pytest.mark.by_the_day
@@ -123,7 +123,7 @@ def test_no_bound_is_broken(shard: int) -> None:
         total.add(one_structure(number, design, CI))
     assert not total.violations
     assert not total.errors
-    assert total.trials > 0.9 * CI.draws * len(CI.designs(shard))  # a branch without weights may be no branch
+    assert total.trials > 0.7 * CI.draws * len(CI.designs(shard))  # a branch without weights may be no branch
     assert total.checks["magnitude"] > 20 and total.checks["lipschitz"] > 20 and total.checks["every rule"] > 200
 
 
