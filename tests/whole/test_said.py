@@ -8,8 +8,6 @@ import pytest
 
 from tests.said.record import SUBJECTS, differences, recorded
 
-pytestmark = pytest.mark.by_the_day
-
 
 def holds(file: str, subject: str) -> None:
     found = list(differences(file, subject, SUBJECTS[file][subject]()))
@@ -21,6 +19,7 @@ def test_rows(subject: str) -> None:
     holds("rows", subject)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("subject", SUBJECTS["examples"])
 def test_examples(subject: str) -> None:
     holds("examples", subject)
@@ -36,6 +35,7 @@ def test_risks(subject: str) -> None:
     holds("risks", subject)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("subject", SUBJECTS["blocks"])
 def test_blocks(subject: str) -> None:
     holds("blocks", subject)
@@ -56,6 +56,7 @@ def test_changed(subject: str) -> None:
     holds("changed", subject)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("subject", SUBJECTS["drawn"])
 def test_drawn(subject: str) -> None:
     holds("drawn", subject)
@@ -66,6 +67,7 @@ def test_groups(subject: str) -> None:
     holds("groups", subject)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("subject", SUBJECTS["small"])
 def test_small(subject: str) -> None:
     holds("small", subject)
