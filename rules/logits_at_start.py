@@ -68,7 +68,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         large, numbers = max(sizes), tuple(zip(("logit_rms_first_block", "logit_rms_last_block"), sizes, strict=True))
         beside = f"{', in the block where they are largest' if sizes[0] != sizes[1] else ''}{beside}"
     elif isinstance(seen, float):
-        large, numbers, basis = max(seen, claim.high or seen), (("logit_rms", max(seen, claim.high or seen)),), "measured"
+        large = max(seen, claim.high or seen)
+        numbers, basis = (("logit_rms", large),), "measured"
         beside = f" (measured, one draw of the weights){beside}"
     elif isinstance(found, Unknown):
         message = f"{name}: how large its logits start is not known: {found.reason}."
