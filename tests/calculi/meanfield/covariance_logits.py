@@ -30,6 +30,12 @@ SINES = """self.place = nn.Linear(D, D, bias=False)
 SHIFTED = """p = self.place(self.table[N - n : N + n - 1]).view(1, 2 * n - 1, H, D // H).permute(0, 2, 3, 1)
         u = F.pad(q @ p, (1, 0)).view(b, H, 2 * n, n)[:, :, 1:].reshape(b, H, n, 2 * n - 1)[..., :n]
         u = (q @ k.transpose(-2, -1) + u) / math.sqrt(D // H)"""
+ROWS = "self.r = nn.Parameter(torch.randn(D, H, D // H) / math.sqrt(D))"
+COMPUTED = """t = torch.arange(n - 1, -n, -1.0)[:, None] * (1 / torch.pow(100.0, torch.arange(0, D, 2.0) / D))
+        t = torch.cat((t.sin(), t.cos()), -1)[:, None].expand(-1, b, -1)
+        p = torch.einsum('jbd,dhe->bhej', t, self.r)
+        u = F.pad(q @ p, (1, 0)).view(b, H, 2 * n, n)[:, :, 1:].reshape(b, H, n, 2 * n - 1)[..., :n]
+        u = (q @ k.transpose(-2, -1) + u) / math.sqrt(D // H)"""
 WARM = "self.heat = nn.Parameter(torch.full((H, 1, 1), math.log(25.0)))"
 BY_COSINE = "u = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * self.heat.clamp(max=math.log(100.0)).exp()"
 PLAIN = "u = q @ k.transpose(-2, -1) / math.sqrt(D // H)"
@@ -110,6 +116,9 @@ TABLE = FRAME.replace(EMBED, EMBED + """
         t = torch.arange(512)[:, None] * 10000.0 ** (-torch.arange(0, D, 2) / D)
         self.register_buffer('table', 2 * torch.stack((t.sin(), t.cos()), -1).flatten(1))""").replace(READ, READ + " + self.table[: ids.shape[1]]")
 
+PLACES = FRAME.replace(READ, """t = torch.arange(ids.shape[1]).float()[:, None] * torch.exp(torch.arange(0, D, 2).float() * (-math.log(10000.0) / D))
+        x = self.embed(ids) + 2 * torch.stack((t.sin(), t.cos()), -1).flatten(1)""")
+
 MASKS: dict[str, tuple[str, bool]] = {
     "bias by bucket": (_model(_attention(BUCKETS, BY_BUCKET)), False),
     "bias by stored offset": (_model(_attention(OFFSETS, BY_OFFSET)), False),
@@ -123,6 +132,8 @@ MODELS: dict[str, str] = {
     "distances, post": _model(_attention(DISTANCES, BY_DISTANCE), POST, std="0.06"),
     "shifted": _model(_attention(SINES, SHIFTED)),
     "shifted, post": _model(_attention(SINES, SHIFTED), POST, std="0.06"),
+    "computed": _model(_attention(ROWS, COMPUTED)),
+    "computed, post": _model(_attention(ROWS, COMPUTED), POST, std="0.06"),
     "temperature": _model(_attention(WARM, BY_COSINE), POST, std="0.06"),
     "empty cache": _model(_attention(logits=EMPTY)),
     "glu": _model(_attention(), mlp=GATED),
@@ -131,6 +142,7 @@ MODELS: dict[str, str] = {
     "scaled embedding": _model(_attention(), frame=SCALED),
     "stored positions": _model(_attention(), frame=TABLE),
     "stored positions, post": _model(_attention(), POST, frame=TABLE, std="0.06"),
+    "computed positions, post": _model(_attention(), POST, frame=PLACES, std="0.06"),
     "complex rotary": _model(_attention(ANGLES, TURNED)),
     "complex rotary, post": _model(_attention(ANGLES, TURNED), POST, std="0.06"),
     "gate of a head": _model(_attention(GATE).replace("u.softmax(-1) @ v", "u.softmax(-1) @ v * self.gate(x).sigmoid().transpose(1, 2)[..., None]")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from screen import ops
+from screen.calculi.meanfield.lower.computed import rows_of
 from screen.calculi.meanfield.lower.context import ORDERS, Reading
 from screen.calculi.meanfield.moments import Moments
 from screen.graph import Node, Ref
@@ -31,11 +32,11 @@ class Tables(Reading):
             return self._stored(here)
         if here.op in LOOKUPS and len(here.inputs) > 1:
             return self._looked_up(here)
-        if here.op == "linear":
+        if here.op in ("linear", "matmul", "mm", "bmm"):
             return self._mapped(here)
         if ops.CLASSES.get(here.op) in ("view", "part", "alias") and (len(set(here.inputs)) == 1 or here.op in ("type_as", "view_as", "expand_as")):
             return self.rows(here.inputs[0])
-        return None
+        return rows_of(self.graph, node, self.tokens)
 
     def _stored(self, node: Node) -> Moments | None:
         """What was kept of a buffer, for the number of rows nearest to the tokens."""
