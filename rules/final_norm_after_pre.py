@@ -15,7 +15,7 @@ Source: Xiong et al. 2020, section 3 (the final norm of Pre-LN).
 
 from __future__ import annotations
 
-from screen.facts.advice import norm_code
+from screen.facts.advice import norm_of
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame
 
@@ -120,14 +120,14 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if _leaves(facts, stream):
         message = f"`{stream.name}` leaves the model without a final norm: whatever reads it has to normalise it."
         numbers = (("depth", stream.depth),)
-        return Outcome("conditional", message, at(stream, place=last.place), numbers=numbers, remedy=_remedy(stream), condition="final-norm")
+        return Outcome("conditional", message, at(stream, place=last.place), numbers=numbers, remedy=_remedy(facts, stream), condition="final-norm")
     return Outcome(
         "violated",
         f"`{stream.name}` reaches what follows it without a final norm: its growth over {stream.depth} blocks is not hidden from the head.",
         at(stream, place=last.place),
         assumptions=("what follows the stream is a head",),
         numbers=(("depth", stream.depth),),
-        remedy=_remedy(stream),
+        remedy=_remedy(facts, stream),
         condition="final-norm",
     )
 
@@ -145,8 +145,9 @@ def _leaves(facts: Facts, stream: Stream) -> bool:
     return not behind.isdisjoint(graph.outputs)
 
 
-def _remedy(stream: Stream) -> str:
-    return f"`x = norm(x)` once behind the last block, `norm = {norm_code(stream)}`"
+def _remedy(facts: Facts, stream: Stream) -> str:
+    line, norm = norm_of(facts, stream, stream.states[-1], "x")
+    return f"`x = {line}` once behind the last block, `norm = {norm}`"
 
 
 def _heir(facts: Facts, stream: Stream) -> str | None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.advice import norm_code
+from screen.facts.advice import norm_of
 from screen.facts.queries import EXPLOSIVE, basis_of, branches, growth_of, nothing_grows, number_of
 from screen.facts.self_division import divides
 from screen.facts.weight_gains import start_product
@@ -134,6 +134,7 @@ def _grown(facts: Facts, stream: Stream, site: Site) -> Outcome:
         how = "the branches start small for this depth" if small else "only few of its branches start large"
         why = f"{how}: the mean-square gains of their maps add up to {total:.3g}"
         return Outcome("conditional", f"No norm stands on `{stream.name}`; {why}.", site, numbers=numbers, condition="initialisation")
+    line, norm = norm_of(facts, stream, stream.states[-1], "x")
     return Outcome(
         "violated",
         f"No norm stands on `{stream.name}` and no branch starts at zero: at its start it grows exponentially with its {depth} "
@@ -142,7 +143,7 @@ def _grown(facts: Facts, stream: Stream, site: Site) -> Outcome:
         theorem="‖x_N‖ ≤ (1 + L)^N ‖x_0‖, and (1 + g²)^(N/2) in mean square at initialisation",
         assumptions=("the weights of different blocks are independent at the start",),
         numbers=numbers,
-        remedy=f"`x = x + f(norm(x))` with `norm = {norm_code(stream)}` in every branch; or a learned scale on each branch that starts at zero",
+        remedy=f"`x = x + f({line})` with `norm = {norm}` in every branch; or a learned scale on each branch that starts at zero",
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.advice import norm_code
+from screen.facts.advice import norm_of
 from screen.facts.claims.derive import USEFUL
 from screen.facts.queries import (
     free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_sum_normed, reads_grown_state, starts_at_zero, unproven,
@@ -69,7 +69,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         fixed = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
         grows_in = f"{'is unbounded in its weights' if weighted else fixed} and grows with the stream"
         message = f"{name}: nothing bounds what the branch reads or adds; it {grows_in}."
-        remedy = f"`x = x + f(norm(x))` with `norm = {norm_code(stream)}`, or that norm on the branch's output"
+        line, norm = norm_of(facts, stream, sublayer.add, "x")
+        remedy = f"`x = x + f({line})` with `norm = {norm}`, or that norm on the branch's output"
         condition = "bounded-weights" if weighted else "declared-structure"
         return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, tries=("norms-before", "norms-behind"), condition=condition)
     return _unbounded(facts, stream, sublayer, name, site)
@@ -107,6 +108,7 @@ def _unbounded(facts: Facts, stream: Stream, sublayer: Sublayer, name: str, site
     message = f"{name}: the branch's output is unbounded over its weights ({by}), so that the Hamiltonian is infinite unless training bounds them."
     degree = None if isinstance(analysis, Unknown) else analysis.degrees.orders.degree
     numbers = (("degree", degree),) if isinstance(degree, int) else ()
+    line, norm = norm_of(facts, stream, sublayer.output, "f(x)")
     return Outcome(
         "conditional",
         message,
@@ -117,7 +119,7 @@ def _unbounded(facts: Facts, stream: Stream, sublayer: Sublayer, name: str, site
             "above a threshold",
         ),
         numbers=numbers,
-        remedy=f"a norm on what the branch adds, `x = x + norm(f(x))` with `norm = {norm_code(stream)}`; or {DECAY}",
+        remedy=f"a norm on what the branch adds, `x = x + {line}` with `norm = {norm}`; or {DECAY}",
         plain=f"{name}: nothing in the code limits what it adds ({by}); it stays bounded only where training keeps the weights so.",
         condition="learned-scale" if starts_at_zero(sublayer) else "bounded-weights",
     )

@@ -6,11 +6,14 @@ from __future__ import annotations
 import math
 
 from screen.calculi.bounds import Expr
-from screen.facts.queries import MODEST, branches, claim_of, do_logits_stay, gain_of, has_softmax, is_input_bounded, unbounded_softmax
+from screen.facts.queries import (
+    MODEST, branches, claim_of, do_logits_stay, gain_of, has_softmax, is_input_bounded, reader_of, unbounded_softmax,
+)  # fmt: skip
 from screen.facts.record import Facts
 from screen.facts.self_division import cone
 from screen.graph import Graph
 from screen.structure.logits import FUSED, added, compared
+from screen.structure.streams.build import feature_axis
 from screen.structure.types import Stream, Sublayer, Unknown
 from screen.theorems.depth_scale import deepnorm
 
@@ -52,11 +55,30 @@ def steadier(facts: Facts, stream: Stream) -> tuple[str, tuple[str, ...]]:
     return "; or ".join(said), tuple(options.values())
 
 
-def norm_code(stream: Stream) -> str:
-    """`nn.LayerNorm(96)`: the norm that the stream has elsewhere, of its width."""
+def norm_of(facts: Facts, stream: Stream, node: int, value: str) -> tuple[str, str]:
+    """(`norm(x)`, `nn.LayerNorm(96)`): how a value that is laid out as `node` is normed over the features of each of its places, by the norm that
+    the stream has elsewhere; `norm(x.movedim(1, -1)).movedim(-1, 1)` where its features are not the last axis."""
     types = [norm.type for kind in stream.kinds for s in kind.sublayers for place, norm in s.norms if place in ("A", "B", "C")]
     name = next((MODULES[t] for t in types if t in MODULES), MODULES["layernorm"])
-    return f"{name}({stream.width if stream.width is not None else 'width'})"
+    axis = _feature_axis(facts, stream, node)
+    width = "width" if axis is None else (facts.graph.nodes[node].shape or ())[axis]
+    last = axis is None or axis == len(facts.graph.nodes[node].shape or ()) - 1
+    return f"norm({value})" if last else f"norm({value}.movedim({axis}, -1)).movedim(-1, {axis})", f"{name}({width})"
+
+
+def _feature_axis(facts: Facts, stream: Stream, node: int) -> int | None:
+    """Which axis of a value, counted from 0, holds the stream's features: what is read of it, else what is of that size; None where none is."""
+    shape, reader = facts.graph.nodes[node].shape or (), reader_of(facts, stream)
+    found = [axis for axis, size in enumerate(shape) if size == stream.width]
+    if len(found) < 2:
+        return found[0] if found else None
+    layout = None if reader is None else reader.chains.edges.norms.features.layouts[node]
+    held = [axis for axis in found if layout is not None and layout.sure and layout.any(axis - len(shape))]
+    if len(held) == 1:
+        return held[0]
+    if reader is not None and len(shape) == len(facts.graph.nodes[stream.states[-1]].shape or ()):
+        return feature_axis(reader) % len(shape) if feature_axis(reader) % len(shape) in found else found[-1]
+    return found[-1]
 
 
 def head_width(facts: Facts, sublayer: Sublayer) -> int | None:
@@ -166,5 +188,5 @@ def _short(parameter: str) -> str:
 
 __all__ = [
     "ONCE", "ONE_KEY", "added_to_logits", "condition_on_logits", "deepnorm_code", "depth_scaled", "head_width", "is_divided_by_root", "last_map",
-    "logit_growth", "norm_code", "qk_norm_code", "steadier", "unnormed",
+    "logit_growth", "norm_of", "qk_norm_code", "steadier", "unnormed",
 ]  # fmt: skip

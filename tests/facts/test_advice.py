@@ -6,6 +6,7 @@ import importlib.util
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,8 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import screen
-from screen.facts import advice
+from screen.capture.build.build import build
+from screen.capture.trace.tracer import trace
+from screen.facts import advice, derive
 from screen.facts.record import Facts
+from screen.graph.target import parse
 from screen.structure.types import Scale, Stream, Unknown
 from tests import handmade as h
 from tests.calculi.meanfield.covariance_logits import MODELS
@@ -26,10 +30,64 @@ def stream_of(facts: Facts) -> Stream:
     return facts.streams[0]
 
 
+def norm_at_the_end(facts: Facts) -> tuple[str, str]:
+    return advice.norm_of(facts, stream_of(facts), stream_of(facts).states[-1], "x")
+
+
 def test_a_norm_is_the_one_that_the_stream_has() -> None:
-    assert advice.norm_code(stream_of(h.llama())) == "nn.RMSNorm(64)"
-    assert advice.norm_code(stream_of(h.post())) == "nn.LayerNorm(64)"
-    assert advice.norm_code(replace(stream_of(h.none()), width=None)) == "nn.LayerNorm(width)"
+    assert norm_at_the_end(h.llama()) == ("norm(x)", "nn.RMSNorm(64)")
+    assert norm_at_the_end(h.post()) == ("norm(x)", "nn.LayerNorm(64)")
+    none = h.none()
+    assert norm_at_the_end(replace(none, streams=(replace(stream_of(none), width=None),))) == ("norm(x)", "nn.LayerNorm(width)")
+
+
+class Filtered(nn.Module):
+    """Channels first: a filter of what `norm` gives, along as many axes as there are."""
+
+    def __init__(self, axes: int, norm: nn.Module, last: bool = False) -> None:
+        super().__init__()
+        conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[axes - 1]
+        self.norm, self.up, self.down, self.last = norm, conv(8, 16, 3, padding=1), conv(16, 8, 3, padding=1), last
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.last:
+            return x + self.down(F.gelu(self.up(self.norm(x))))
+        x = x.movedim(1, -1)
+        return (x + self.down(F.gelu(self.up(self.norm(x.movedim(-1, 1))))).movedim(1, -1)).movedim(-1, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "norm", "last"),
+    [((2, 8, 6), nn.GroupNorm(2, 8), False), ((2, 8, 6, 5), nn.GroupNorm(1, 8), False), ((2, 8, 8, 8), nn.BatchNorm2d(8), False),
+     ((2, 8, 5, 4, 8), nn.GroupNorm(4, 8), False), ((2, 8, 6, 8), nn.GroupNorm(1, 8), True), ((2, 8, 5, 4), nn.Identity(), False)],
+)  # fmt: skip
+def test_the_norm_that_is_advised_runs_where_it_is_to_stand(shape: tuple[int, ...], norm: nn.Module, last: bool) -> None:
+    """Over the features of each place, also where these stand behind the samples."""
+    report = screen.check(Filtered(len(shape) - 2, norm, last), example_inputs=torch.zeros(shape), spot_check=False, depth=8)
+    codes = {m for f in report.findings for m in re.findall(r"`x = ([^`]*)` with `norm = ([^`]*)`", f.remedy)}
+    assert codes
+    x = torch.randn(shape).movedim(1, -1) if last else torch.randn(shape)
+    for line, made in codes:
+        space = {"nn": nn, "x": x, "f": lambda x: x}
+        after = eval(line, space | {"norm": eval(made, space)})
+        assert after.shape == x.shape
+        assert (after - x).square().mean(-1 if last else 1).allclose(torch.ones(()), atol=1e-3)  # the rms of each place is one
+
+
+ODD = ("pictures::CosineWindow", "pictures::ConvNextV2", "pictures::Pooled", "pairs::Triangle", "fields::Mixer", "functional::ParallelDictMean")
+BLOCKS = ROOT / "tests/adversary/round21"
+TARGETS = [str(p) for p in sorted((ROOT / "examples").glob("*.py"))] + [str(BLOCKS / name.replace("::", ".py::")) for name in ODD]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: Path(t).name)
+def test_norms_of_states_run_on_their_shapes(target: str) -> None:
+    built = build(parse(target), set={}, inputs=(), depth=4 if "::" in target else None)[0]
+    facts = derive(trace(built.model, built.args, built.kwargs, initialisers=built.initialisers))
+    for stream in facts.streams:
+        for node in {n for k in stream.kinds for s in k.sublayers for n in (s.add, s.output)}:
+            line, made = advice.norm_of(facts, stream, node, "x")
+            x = torch.randn(facts.graph.nodes[node].shape or ())
+            assert eval(line, {"x": x, "norm": eval(made, {"nn": nn})}).shape == x.shape
 
 
 def test_deepnorm_is_advised_where_its_assumptions_hold() -> None:

@@ -89,10 +89,10 @@ def _width(reader: Reader) -> int | None:
     layout = reader.chains.edges.norms.features.layouts[sink]
     if shape and len(shape) == 1 and layout is not None and not layout.holds(-1):
         return next((found[-1] for i in reversed(reader.chain.nodes) if len(found := nodes[i].shape or ()) > 1), None)
-    return shape[_feature_axis(reader)] if shape else None
+    return shape[feature_axis(reader)] if shape else None
 
 
-def _feature_axis(reader: Reader) -> int:
+def feature_axis(reader: Reader) -> int:
     """Channels stand last, but first after the batch where the stream is an image (its first norm or weight says so)."""
     nodes = reader.flow.graph.nodes
     shape = nodes[reader.chain.nodes[-1]].shape or ()
