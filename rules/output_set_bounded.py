@@ -73,6 +73,10 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         remedy = f"`x = x + f({line})` with `norm = {norm}`, or that norm on the branch's output"
         condition = "bounded-weights" if weighted else "declared-structure"
         return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, tries=("norms-before", "norms-behind"), condition=condition)
+    if grows_with_stream(facts, sublayer) and has_no_scale(facts, sublayer) and not starts_at_zero(sublayer) and not _is_held(facts, stream):
+        size = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
+        message = f"{name}: nothing bounds what the branch adds but the first state of the stream, which it reads; it {size}."
+        return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
     return _unbounded(facts, stream, sublayer, name, site)
 
 

@@ -4,6 +4,9 @@ A parameter p is scaled by c → ∞ and everything else is left as it is. What 
 not 0, sums with what stays, products with what stays, and functions that go on to infinity all grow, and so does what is made of them by maps of
 other weights. What is made of p in two ways is left alone: the two may cancel, as y − mean(y) does with a bias, or saturate, as y/(1 + |y|) does.
 Signs are kept: relu(−relu(y)) does not grow.
+
+A norm of what is linear in p tends to a limit (`Settled`), as a function of it with finite ends does, and what maps and functions make of one such
+value: what grows still grows beside it, and times it where that is not 0.
 """
 
 from __future__ import annotations
@@ -17,9 +20,11 @@ from screen.calculi.bounds.expr import ZERO
 from screen.calculi.bounds.interpreter import Walk
 from screen.calculi.bounds.value import Value
 from screen.graph import Node, Ref
+from screen.ops.scalars import SCALARS
 from screen.structure.dataflow import number
 from screen.structure.initial.values import start_of
 from screen.structure.sums import terms_of
+from screen.structure.types import Norm
 
 
 @dataclass(frozen=True)
@@ -38,10 +43,19 @@ class Growth:
         return replace(self, plus=self.minus, minus=self.plus)
 
 
+@dataclass(frozen=True)
+class Settled:
+    """A value tends to a limit that is not 0: everywhere where it is `whole`, somewhere where it is not. `few`: to one of a few numbers, the ends of
+    a function, which a sum may make 0."""
+
+    whole: bool = True
+    few: bool = False
+
+
 FREE = Growth(True, True, True)
 RISES, FALLS, SOMEHOW = Growth(True, False), Growth(False, True), Growth(False, False)
 LOST = "lost"
-State = Growth | str | None
+State = Growth | Settled | str | None
 """None: it stays; `LOST`: it depends on p in a way that is not followed."""
 
 
@@ -49,16 +63,78 @@ def state_of(walk: Walk, node: Node, states: dict[int, State]) -> State:
     moved = [i for i in dict.fromkeys(walk.flow.counting[node.index]) if states.get(i) is not None]
     if not moved:
         return None
-    if node.index in walk.branch.norms.by_node or (node.shape is None and node.op not in _SEVERAL):
+    if (norm := walk.branch.norms.by_node.get(node.index)) is not None:
+        return _normed(walk, norm, states, moved)
+    if node.shape is None and node.op not in _SEVERAL:
         return LOST
     terms = terms_of(walk.flow, node.index, walk.branch.members)
     if terms is not None:
         return _summed(walk, [(states.get(i), c, i) for i, c in terms.items()])
     if any(states[i] == LOST for i in moved):
         return _curved(walk, node, states)
+    if any(isinstance(states[i], Settled) for i in moved):
+        return _beside_settled(walk, node, states, moved)
     rule = _RULES.get(node.op) or _BY_CLASS.get(walk.flow.classes[node.index])
     found = LOST if rule is None else rule(walk, node, states, moved)
+    found = _ended(walk, node, states[moved[0]]) if found == LOST and len(moved) == 1 else found
     return _curved(walk, node, states) if found == LOST else found
+
+
+def _normed(walk: Walk, norm: Norm, states: dict[int, State], moved: list[int]) -> State:
+    """A norm of what is linear in p, or has settled: of more than two entries, where nothing else of it moves (a gain)."""
+    state = states.get(norm.source)
+    linear = isinstance(state, Growth) and state.free and state.whole
+    kept = norm.size > 2 and all(walk.flow.data[i] for i in moved)
+    return Settled() if kept and (linear or state == Settled()) else LOST
+
+
+def _ended(walk: Walk, node: Node, state: State) -> State:
+    """A function with finite ends of what grows: at its upper one, where some of it does so; at both, where none of them is 0."""
+    shape = SCALARS[node.op].shape if node.op in SCALARS else None
+    if shape is None or not shape.is_bounded or not shape.rising or not isinstance(state, Growth) or not state.plus:
+        return LOST
+    return Settled(state.whole and shape.low != 0.0, few=True) if shape.high else LOST
+
+
+def _beside_settled(walk: Walk, node: Node, states: dict[int, State], moved: list[int]) -> State:
+    """What is made of a value that has settled, of several of them, or of one beside one that grows."""
+    operands = [i for i in walk.flow.counting[node.index] if walk.flow.is_float(walk.graph.nodes[i])]
+    if _is_nothing(walk, node.index) or any(_is_nothing(walk, i) for i in operands):
+        return LOST
+    settled, growing = [s for i in moved if isinstance(s := states[i], Settled)], [i for i in moved if isinstance(states[i], Growth)]
+    if not growing:
+        return _from_settled(walk, node, settled)
+    if len(settled) > 1 or len(growing) > 1 or node.op not in ("add", "sub", "mul"):
+        return LOST
+    state, other = states[growing[0]], next(i for i in moved if i != growing[0])
+    assert isinstance(state, Growth)
+    if node.op != "mul":
+        return _sum(walk, node, {**states, other: None}, growing)
+    whole = state.whole and settled[0].whole
+    if len(operands) != 2 or not (state.whole or settled[0].whole):
+        return LOST
+    sign = _sign(walk, other)
+    if sign == 0 or not settled[0].whole:
+        return replace(SOMEHOW, whole=whole)
+    return replace(state if sign > 0 else state.turned, free=False, whole=whole)
+
+
+def _from_settled(walk: Walk, node: Node, settled: list[Settled]) -> State:
+    """Of values that settle alone: maps, views and functions of one, a sum of one with what stays, a product of several without a 0."""
+    kind, one = walk.flow.classes[node.index], settled[0]
+    if node.op == "mul" and all(s.whole and not s.few for s in settled):
+        return Settled()
+    if len(settled) > 1:
+        return LOST
+    if kind == "view" or (kind == "part" and one.whole):
+        return one
+    if kind == "weighted" or walk.flow.weighted[node.index]:
+        return Settled()
+    if one.few:
+        return LOST
+    if node.op in SCALARS:
+        return Settled(one.whole and node.op not in _CUT)
+    return Settled() if kind == "softmax" or node.op in ("add", "sub") else LOST
 
 
 def _curved(walk: Walk, node: Node, states: dict[int, State]) -> State:
@@ -114,7 +190,7 @@ def _joined(walk: Walk, node: Node, states: dict[int, State], moved: list[int]) 
 def _summed(walk: Walk, terms: list[tuple[State, float, int]]) -> State:
     """One term that grows beside others that stay, or several of one sign."""
     moved = [s if c > 0 else s.turned for s, c, _ in terms if isinstance(s, Growth)]
-    if any(s == LOST for s, _, _ in terms) or not moved:
+    if any(s == LOST for s, _, _ in terms) or not moved:  # what settles may cancel
         return LOST if any(s is not None for s, _, _ in terms) else None
     if len(moved) == 1:
         return moved[0]
@@ -282,6 +358,8 @@ def _negated(walk: Walk, node: Node, states: dict[int, State], moved: list[int])
 
 
 Rule = Callable[[Walk, Node, dict[int, State], list[int]], State]
+_CUT = frozenset({"relu", "relu6", "hardsigmoid", "hardswish", "softshrink", "hardshrink"})
+"""Functions that are 0 on a part of the line."""
 _SEVERAL = frozenset({"split", "chunk", "unbind", "split_with_sizes", "tensor_split"})
 _RULES: dict[str, Rule] = {
     "add": _sum,
@@ -322,4 +400,4 @@ _RULES: dict[str, Rule] = {
 _BY_CLASS: dict[str, Rule] = {"view": _first, "part": _part, "join": _joined, "write": _written}
 
 
-__all__ = ["FREE", "LOST", "Growth", "State", "state_of"]
+__all__ = ["FREE", "LOST", "Growth", "Settled", "State", "state_of"]

@@ -1,0 +1,66 @@
+"""A branch that reads the first state alone, and how deep one block is that holds several branches."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import screen
+from screen.report.schema import FindingPart, Report
+
+WIDTH = 16
+
+
+class Net(nn.Module):
+    """Two maps of what is divided by a number of the layer, perhaps divided by their own norms, so that only what they read decides how much they
+    give."""
+
+    def __init__(self, divided: bool, expected: float) -> None:
+        super().__init__()
+        self.expected = expected
+        self.up, self.down, self.divided = nn.Parameter(torch.randn(WIDTH, WIDTH)), nn.Parameter(torch.randn(WIDTH, WIDTH)), divided
+
+    def forward(self, x: Tensor) -> Tensor:
+        up, down = (F.normalize(self.up, dim=1), F.normalize(self.down, dim=1)) if self.divided else (self.up, self.down)
+        return x + F.relu(x / self.expected @ up.t()) @ down.t()
+
+
+class Branches(nn.Module):
+    """One block of branches that are all unlike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        for linear in self.maps:
+            nn.init.normal_(linear.weight, std=2 * WIDTH**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b, c, d = self.maps
+        x = x + a(x)
+        x = x + b(F.relu(c(x)))
+        return x + d(F.gelu(x) * torch.sigmoid(x))
+
+
+def report_on(model: nn.Module) -> Report:
+    torch.manual_seed(0)
+    return screen.check(model, example_inputs=torch.randn(2, 5, WIDTH), spot_check=False)
+
+
+def of(report: Report, code: str) -> list[FindingPart]:
+    return [f for f in report.findings if f.code == code]
+
+
+@pytest.mark.parametrize("divided", [True, False])
+def test_what_no_weight_scales_is_not_said_to_hang_on_weights(divided: bool) -> None:
+    found = of(report_on(nn.Sequential(*(Net(divided, 1.0 + i / 10) for i in range(6)))), "R201")
+    [first] = [f for f in found if f.outcome == "conditional"]
+    assert ("only where training keeps the weights so" in first.said) is not divided
+    assert ("nothing bounds what the branch adds but the first state" in first.said) is divided
+    assert any(f.outcome == "violated" and ("one size whatever its weights are" in f.said) is divided for f in found)
+
+
+def test_one_block_is_no_depth() -> None:
+    [found] = of(report_on(nn.Sequential(nn.Linear(WIDTH, WIDTH), Branches(), nn.Linear(WIDTH, 3))), "R101")
+    assert found.outcome == "violated" and "exponentially with its 3 branches" in found.said
