@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from screen.facts.advice import steadier, unnormed
+from screen.facts.advice import condition_on_logits, steadier, unnormed
 from screen.facts.claims.claim import ClaimKind
 from screen.facts.operator import StreamOperator
 from screen.facts.output_map import last_map
@@ -351,7 +351,7 @@ def _raw(facts: Facts, stream: Stream, raw: list[tuple[int, Sublayer]]) -> Outco
     sub = held[0] if held else sub
     times = sum(n for n, s in raw if s is sub)
     what = _what(facts, stream, sub)
-    condition = "bounded-logits" if "B" in sub.positions and has_softmax(facts, sub) is True else "small-gain"
+    condition = condition_on_logits(facts, sub, grow=True) if "B" in sub.positions and has_softmax(facts, sub) is True else "small-gain"
     if times <= FEW:
         often = "once" if times == 1 else f"{times} times"
         return Outcome("conditional", f"{what}, {often} over the whole depth.", at(stream, None, sub), numbers=numbers, condition=condition)

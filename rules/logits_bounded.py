@@ -21,7 +21,8 @@ from screen.calculi.bounds.expr import Expr
 from screen.facts.advice import ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
 from screen.facts.claims.derive import weighing
 from screen.facts.queries import (
-    are_logits_bounded, do_logits_stay, free_softmaxes, growth_of, has_softmax, reads_grown_state, starts_at_zero, unbounded_softmax,
+    are_logits_bounded, beside_products, do_logits_stay, free_softmaxes, growth_of, has_softmax, only_beside_grows, reads_grown_state,
+    starts_at_zero, unbounded_softmax,
 )  # fmt: skip
 from screen.facts.self_division import divides
 from screen.rule import (
@@ -67,16 +68,24 @@ SINGLE = {"router": "its router", "pooling": "the softmax that it pools with"}
 """Softmaxes that compare no queries with keys, by what their shares are for."""
 ROUTED = "a z-loss on these logits, or cosine similarity with a temperature"
 BY_ONE_MAP = "|logit| ≤ B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes them"
+BESIDE = "|logit| ≤ |q·k|/√d_h + B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes what is added"
+NORM_BESIDE = "a norm on what the part that is added to the logits is made of"
+BOUND_BESIDE = "a bound on what is added to the logits"
 BOUND = "|logit| ≤ B̄²·‖W_Q‖·‖W_K‖/√d_h, with B̄ the largest norm of what the branch reads"
 
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer that holds a softmax, or may hold one; one for a softmax that stands in none."""
     sites = [s for s in each_sublayer(facts) if has_softmax(facts, s[2]) is not False]
-    outcomes = [replace(_judge(facts, *s), tries=() if _single(facts, s[2]) else ("qk-norm",)) for s in sites if not _shares_paths(facts, s[2])]
+    outcomes = [_tried(facts, s[2], _judge(facts, *s)) for s in sites if not _shares_paths(facts, s[2])]
     if not sites and (beyond := _outside(facts)) is not None:
         outcomes.append(beyond)
     return or_not_applicable(outcomes, f"no values are weighed by a softmax over logits{' that are made of data' if sites else ''}.")
+
+
+def _tried(facts: Facts, sublayer: Sublayer, outcome: Outcome) -> Outcome:
+    """With the change on the graph that does what is proposed."""
+    return outcome if outcome.tries is not None else replace(outcome, tries=() if _single(facts, sublayer) else ("qk-norm",))
 
 
 def _outside(facts: Facts) -> Outcome | None:
@@ -129,7 +138,13 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if raw and _is_silent(facts, stream):
         message = f"{name}: the logits are made of a stream that no norm bounds, and to which every branch adds nothing at the start."
         return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition="learned-scale")
+    if raw and only_beside_grows(facts, sublayer):
+        names = "".join(f", and with `{n}`" for b in beside_products(facts, sublayer) for n in b.parameters[-1:])
+        message = f"{name}: what is added to the products of queries and keys is made of a stream that no norm bounds: it grows with that{names}."
+        condition = condition_on_logits(facts, sublayer, grow=True)
+        return Outcome("violated", message, site, theorem=BESIDE, numbers=numbers, remedy=NORM_BESIDE, tries=("norms-before",), condition=condition)
     if raw:
+        condition = condition_on_logits(facts, sublayer, grow=True)
         single = _single(facts, sublayer)
         power = "it" if single or _is_linear(facts, sublayer) else "its square"
         grow = f"{power} over depth, and with {'the map that makes them' if single else 'W_Q and W_K'}"
@@ -162,12 +177,13 @@ def _in_words(facts: Facts, sublayer: Sublayer, name: str) -> str:
     """How far the weights have to grow, where that is known."""
     by, single = _scaled_by(facts, sublayer), _single(facts, sublayer)
     message = f"{name}: {_logits(facts, sublayer) if single else 'attention logits'} grow with {by}, and nothing in the code limits them"
-    found = None if single or _beside_norms(facts, sublayer) or _lifting(facts, sublayer) else logit_growth(facts, sublayer)
+    apart = single or _beside_norms(facts, sublayer) or _lifting(facts, sublayer)
+    found = None if apart else logit_growth(facts, sublayer)
     if found is None:
         return f"{message}."
     start, basis, factor = found
     size = f"{start:.3g} (root mean square, {basis}, in the block where they are largest{added_to_logits(facts, sublayer)})"
-    return f"{message}: they start at {size} and reach {ONE_KEY:.0f} when {by} have each grown about {factor:.2g} times."
+    return f"{message}: they start at {size} and reach {ONE_KEY:.0f} when {by.partition(',')[0]} have each grown about {factor:.2g} times."
 
 
 def _shares_paths(facts: Facts, sublayer: Sublayer) -> bool:
@@ -209,7 +225,9 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     names = [d.parameters[0] for d in groups if d.status == "bound" and d.predicted > 0]
     known = facts.graph.parameters
     gains = [f"`{n}`" for n in names if n in known and sum(size > 1 for size in known[n].shape or ()) < 2]
-    return " and ".join(gains) if gains and len(gains) == len(names) else "W_Q and W_K"
+    if gains and len(gains) == len(names):
+        return " and ".join(gains)
+    return ", ".join(("W_Q and W_K", *dict.fromkeys(f"and with `{n}`" for b in beside_products(facts, sublayer) for n in b.parameters[-1:])))
 
 
 def _unbounded_logits(facts: Facts, sublayer: Sublayer) -> list[Expr]:
@@ -253,8 +271,10 @@ def _beside_norms(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
 def _remedy(facts: Facts, sublayer: Sublayer) -> str:
     """Norms on what the logits are made of, of an attention."""
     if _beside_norms(facts, sublayer):
-        return "a bound on what is added to the logits"
-    return ROUTED if _single(facts, sublayer) else qk_norm_code(facts, sublayer)
+        return BOUND_BESIDE
+    if _single(facts, sublayer):
+        return ROUTED
+    return f"{qk_norm_code(facts, sublayer)}{f', and {BOUND_BESIDE}' if beside_products(facts, sublayer) else ''}"
 
 
 def _cap(facts: Facts, sublayer: Sublayer) -> float | None:

@@ -83,6 +83,8 @@ class Tried:
     """Channels that are worse."""
     untold: tuple[ChannelId, ...]
     """Channels that may be better or worse: a measurement of the changed program would tell."""
+    clears: tuple[str, ...]
+    """Rules whose findings that propose it are gone, or hold."""
     before: Limit | None
     """What limits the learning rate; None where it trains at no rate, or the limit is known of the program alone, or of the changed one alone."""
     after: Limit | None
@@ -107,7 +109,8 @@ def tried(
             changed = derive(edited, is_block=facts.is_loop)
             if [(s.width, s.depth) for s in changed.streams] != [(s.width, s.depth) for s in facts.streams]:
                 continue  # read otherwise than it was meant
-            after = fold(changed, run_rules(changed), info, recipe, depth_assumed=depth_assumed)
+            anew = run_rules(changed)
+            after = fold(changed, anew, info, recipe, depth_assumed=depth_assumed)
         except norms.NotPossible:
             continue
         except Exception as error:  # a gain is a part of the report that may be missing
@@ -115,8 +118,19 @@ def tried(
             continue
         rates = _kappas(facts) == _kappas(changed) and verdict.limits == derived.limits
         told = tuple(c for c in CHANNELS if is_told(_grades(c, verdict, derived, after), _known(c, facts, plain, changed)))
-        found.append(_compared(change, findings, verdict, after, told, rates=rates))
+        found.append(_compared(change, findings, verdict, after, told, _cleared(findings, anew), rates=rates))
     return tuple(found)
+
+
+def _cleared(findings: list[Finding], after: RuleRun) -> tuple[str, ...]:
+    """The rules of some findings that say nothing of the kind of any of the same branches any more, nor that it cannot be told."""
+
+    def site(finding: Finding) -> tuple[str, str | None, str | None]:
+        return finding.rule.code, finding.outcome.site.stream, finding.outcome.site.sublayer
+
+    left = {site(f) for f in after.findings if f.outcome.result in ("violated", "conditional", "cannot_tell")}
+    stay = {f.rule.code for f in findings if site(f) in left}
+    return tuple(code for code in dict.fromkeys(f.rule.code for f in findings) if code not in stay)
 
 
 def proposed(run: RuleRun) -> dict[Change, list[Finding]]:
@@ -166,7 +180,9 @@ def is_told(grades: Iterable[int], known: Iterable[Known]) -> bool:
     return after == seen or (after_of <= derived_of if after == OPEN else derived_of <= after_of)
 
 
-def _compared(change: Change, findings: list[Finding], before: Verdict, after: Verdict, told: tuple[ChannelId, ...], *, rates: bool) -> Tried:
+def _compared(
+    change: Change, findings: list[Finding], before: Verdict, after: Verdict, told: tuple[ChannelId, ...], clears: tuple[str, ...], *, rates: bool
+) -> Tried:
     """The verdict of the changed graph is told where all of its channels are."""
     states = [(c, old, new) for c in told for old, new in [_grades(c, before, after)]]
     return Tried(
@@ -178,6 +194,7 @@ def _compared(change: Change, findings: list[Finding], before: Verdict, after: V
         eases=tuple(c for c, old, new in states if CLOSED < new < old),
         opens=tuple(c for c, old, new in states if new > old),
         untold=tuple(c for c in CHANNELS if c not in told),
+        clears=clears,
         before=before.limits[0] if rates and before.limits else None,
         after=after.limits[0] if rates and after.limits else None,
     )

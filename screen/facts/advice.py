@@ -7,7 +7,8 @@ import math
 
 from screen.calculi.bounds import Expr
 from screen.facts.queries import (
-    MODEST, branches, claim_of, do_logits_stay, gain_of, has_softmax, is_input_bounded, reader_of, unbounded_softmax,
+    MODEST, branches, claim_of, do_logits_stay, gain_of, has_softmax, is_input_bounded, only_beside_grows, reader_of,
+    unbounded_softmax,
 )  # fmt: skip
 from screen.facts.record import Facts
 from screen.facts.self_division import cone
@@ -23,12 +24,14 @@ and 6.4 for 10⁹ (random energy model, Derrida 1981). Our own choice, far beyon
 ONCE = "skips that carry the stream on once, by a multiplier of 1"
 LOGITS_STAY = {"attention": "bounded-logits", "router": "bounded-router", "pooling": "bounded-pooling", "table": "bounded-weights"}
 """What logits are for -> the condition under which they do no harm."""
+MADE_OF_STREAM = {"attention": "small-stream", "router": "small-stream-of-router", "pooling": "small-stream-of-pooling", "table": "bounded-weights"}
+"""The same of logits that grow with a stream which nothing bounds for them."""
 MODULES = {"layernorm": "nn.LayerNorm", "rmsnorm": "nn.RMSNorm"}
 
 
-def condition_on_logits(facts: Facts, sublayer: Sublayer) -> str:
-    """The condition under which logits do no harm that nothing bounds (`screen.verdict.conditions`)."""
-    return LOGITS_STAY[unbounded_softmax(facts, sublayer)]
+def condition_on_logits(facts: Facts, sublayer: Sublayer, *, grow: bool = False) -> str:
+    """The condition under which logits do no harm that nothing bounds, or that `grow` with the stream (`screen.verdict.conditions`)."""
+    return (MADE_OF_STREAM if grow else LOGITS_STAY)[unbounded_softmax(facts, sublayer)]
 
 
 def unnormed(facts: Facts, stream: Stream) -> list[Sublayer]:
@@ -45,7 +48,7 @@ def steadier(facts: Facts, stream: Stream) -> tuple[str, tuple[str, ...]]:
     if isinstance(gain, float) and not 1 / MODEST <= gain <= MODEST:
         return ("a norm on the input of a branch that has no weights", ("norms-before",)) if bare and gain > 1 else (ONCE, ())
     options = {"a norm on the branch's input": "norms-before"} if raw else {}
-    if any(has_softmax(facts, s) is True and s.qk_norm == "none" and do_logits_stay(facts, s) is not True for s in raw):
+    if any(has_softmax(facts, s) is True and s.qk_norm == "none" and _helps(facts, s) for s in raw):
         options["on queries and keys"] = "qk-norm"
     said = [", or ".join(options)] if options else []
     subs = [s for k in stream.kinds for s in k.sublayers]
@@ -53,6 +56,11 @@ def steadier(facts: Facts, stream: Stream) -> tuple[str, tuple[str, ...]]:
     if isinstance(gain, float) and not bare and scaled:
         said.append("smaller initial weights")
     return "; or ".join(said), tuple(options.values())
+
+
+def _helps(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether logits of the branch may grow with the stream, and not by what is added to products of queries and keys alone."""
+    return do_logits_stay(facts, sublayer) is not True and not only_beside_grows(facts, sublayer)
 
 
 def norm_of(facts: Facts, stream: Stream, node: int, value: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from screen.calculi.bounds.expr import Expr
-from screen.calculi.bounds.softmax import SoftmaxBound
+from screen.calculi.bounds.softmax import Beside, SoftmaxBound
 from screen.facts.claims.claim import Claim, ClaimKind, Weights
 from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, survives, weighing
 from screen.facts.claims.states_read import moving_inputs, reader_of, reads_grown_state
@@ -63,6 +63,19 @@ def has_softmax(facts: Facts, sublayer: Sublayer) -> Tri:
 def are_logits_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
     """Whether all logits of the branch are bounded over all weights, the gains of norms fixed: QK-norm, cosine attention, or a cap."""
     return _tri(claim_of(facts, sublayer, "logits_bounded"))
+
+
+def beside_products(facts: Facts, sublayer: Sublayer) -> tuple[Beside, ...]:
+    """What is added to products of queries and keys in logits that are not known to be bounded, and is not bounded itself."""
+    return tuple(s.beside for s in free_softmaxes(facts, sublayer) if s.beside is not None)
+
+
+def only_beside_grows(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether what is added to products of queries and keys grows with the stream, and these do not: norms on them change nothing of it."""
+    beside, moving = beside_products(facts, sublayer), moving_inputs(facts, where(facts, sublayer)[0], sublayer)
+    free = [s for s in free_softmaxes(facts, sublayer) if s.role == "attention"]
+    held = all(isinstance(b.products, Expr) and survives(b.products, moving) for b in beside)
+    return bool(beside) and len(free) == len(beside) and held
 
 
 def free_softmaxes(facts: Facts, sublayer: Sublayer) -> list[SoftmaxBound]:
@@ -366,9 +379,10 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
 
 
 __all__ = [
-    "COLLAPSED", "EXPLOSIVE", "FLAT", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before", "branches",
-    "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream", "growth_of", "has_identity_path", "has_no_scale",
-    "has_softmax", "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies",
-    "normed_total", "nothing_grows", "number_of", "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero",
-    "state_is_bounded", "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "where",
+    "COLLAPSED", "EXPLOSIVE", "FLAT", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before",
+    "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream",
+    "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_input_bounded", "is_output_bounded", "is_renormalised",
+    "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies", "normed_total", "nothing_grows", "number_of", "only_beside_grows",
+    "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero", "state_is_bounded", "streams_in_sequence",
+    "twins", "unbounded_softmax", "unproven", "where",
 ]  # fmt: skip

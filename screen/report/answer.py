@@ -217,9 +217,9 @@ def _change(report: Report, what: str, same: list[FindingPart]) -> Change:
     codes = tuple(dict.fromkeys(f.code for f in same))
     tried = tuple(c for c in report.changes if set(codes) & set(c.codes) and what in c.remedies)
     aims: set[str] = {f.channel for f in same if f.channel}
-    nothing = _nothing(report, what, aims)
     left = _left(report, what)
-    gains = tuple(f"{f'{c.what}: ' if len(tried) > 1 or ALTERNATIVE in left else ''}{_gain(report, c, aims) or nothing}" for c in tried)
+    said = [_gain(report, c, aims) or _nothing(report, c, what, aims) for c in tried]
+    gains = tuple(f"{f'{c.what}: ' if len(tried) > 1 or ALTERNATIVE in left else ''}{text}" for c, text in zip(tried, said, strict=True))
     return Change(left, shown, ", ".join(against), codes, gains, tried)
 
 
@@ -231,8 +231,10 @@ def _left(report: Report, what: str) -> str:
     return what.removesuffix(f"; or {DECAY}") if isinstance(decay, int | float) and decay > 0 and apart is True else what
 
 
-def _nothing(report: Report, what: str, channels: set[str]) -> str:
+def _nothing(report: Report, change: ChangePart, what: str, channels: set[str]) -> str:
     """Why a change is proposed of which nothing is predicted, and of which nothing is left untold."""
+    if set(change.codes) - set(change.clears):
+        return "alone it changes nothing that is judged here: the finding stays"
     told = (g.first for g in worth_reading(report))
     left = dict.fromkeys(words.risk_of(report, f) for f in told if f.channel in channels and f.remedy != what and f.outcome != "cannot_tell")
     if left:

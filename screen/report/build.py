@@ -242,7 +242,7 @@ def _change(tried: Tried) -> schema.ChangePart:
     return schema.ChangePart(
         id=change.id, what=change.words, codes=list(tried.codes), remedies=list(tried.remedies), verdict=tried.verdict,
         closes=list(tried.closes), eases=list(tried.eases),
-        opens=list(tried.opens), untold=list(tried.untold), lr_before=None if before is None else rate(before.value),
+        opens=list(tried.opens), untold=list(tried.untold), clears=list(tried.clears), lr_before=None if before is None else rate(before.value),
         lr_after=None if after is None else rate(after.value),
     )  # fmt: skip
 

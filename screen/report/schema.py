@@ -290,6 +290,8 @@ class ChangePart(Part):
     eases: list[str] = Field(default_factory=list)
     opens: list[str] = Field(default_factory=list)
     untold: list[str] = Field(default_factory=list)
+    clears: list[str] = Field(default_factory=list)
+    """Those of `codes` whose findings are gone on the changed graph."""
     lr_before: Real | None = None
     lr_after: Real | None = None
 

@@ -54,6 +54,9 @@ LOGITS = {
     "bounded-logits": ("attention logits", "attention logits grow until each token attends to one other alone"),
     "bounded-router": ("router logits", "router logits grow until one expert alone has each token"),
     "bounded-pooling": ("pooling logits", "the logits of a pooling grow until one value alone is read"),
+    "small-stream": ("attention logits", "attention logits grow until each token attends to one other alone"),
+    "small-stream-of-router": ("router logits", "router logits grow until one expert alone has each token"),
+    "small-stream-of-pooling": ("pooling logits", "the logits of a pooling grow until one value alone is read"),
     "bounded-weights": ("trained shares", "trained shares grow until one of them is all"),
 }
 """Condition of channel L -> the logits that it is about, and what happens when they grow."""
@@ -71,6 +74,9 @@ CONDITIONS = {
     "bounded-logits": "the attention logits stay bounded",
     "bounded-router": "the router's logits stay bounded",
     "bounded-pooling": "the logits of the pooling stay bounded",
+    "small-stream": "the stream that attention logits are made of stays small",
+    "small-stream-of-router": "the stream that the router's logits are made of stays small",
+    "small-stream-of-pooling": "the stream that the pooling's logits are made of stays small",
     "warm-up": "the learning rate warms up to a low value",
     "initialisation": "it starts from the recorded initialisation",
     "other-start": "the weights that start at zero and get no gradient start at other values",
@@ -98,7 +104,7 @@ STEPS = {
 
 def risk(report: Report, channel: str) -> str:
     """What a channel of a report is about: L of those logits that nothing bounds, where it says of which."""
-    return " and ".join(name for name, _ in _logits(report, channel)) or RISKS.get(channel, "")
+    return " and ".join(dict.fromkeys(name for name, _ in _logits(report, channel))) or RISKS.get(channel, "")
 
 
 def risk_of(report: Report, finding: FindingPart) -> str:
@@ -109,7 +115,7 @@ def risk_of(report: Report, finding: FindingPart) -> str:
 
 def failure(report: Report, channel: str) -> str:
     """What happens when a channel of a report fails."""
-    return ", or ".join(what for _, what in _logits(report, channel)) or FAILURES[channel]
+    return ", or ".join(dict.fromkeys(what for _, what in _logits(report, channel))) or FAILURES[channel]
 
 
 def _logits(report: Report, channel: str) -> list[tuple[str, str]]:

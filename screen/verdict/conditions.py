@@ -18,6 +18,10 @@ CONDITIONS = {
     "bounded-logits": "the attention logits stay bounded: a learning rate below the onset of logit growth, weight decay on Q and K, or σReparam",
     "bounded-router": "the router's logits stay bounded: a z-loss on them, or weight decay on the map that makes them",
     "bounded-pooling": "the logits of the softmax that pools stay bounded: weight decay on the map that makes them",
+    "small-stream": "what attention logits are made of stays small over its depth, and so do the weights that make them: few and small updates, "
+    "weight decay on these weights, or a clip of queries and keys",
+    "small-stream-of-router": "what the router's logits are made of stays small over its depth, and so does the map that makes them",
+    "small-stream-of-pooling": "what the pooling's logits are made of stays small over its depth, and so does the map that makes them",
     "warm-up": "learning-rate warm-up and a lower learning rate than an identity path allows",
     "initialisation": "training starts from the initialisation that was recorded",
     "other-start": "training starts from other values than those recorded, which leave weights that no gradient ever reaches",
@@ -96,6 +100,9 @@ def _range(recipe: Recipe) -> Answer:
 JUDGES: dict[str, Callable[[Recipe], Answer]] = {
     "bounded-weights": _decay,
     "bounded-logits": _logits,
+    "small-stream": _logits,
+    "small-stream-of-router": _decay,
+    "small-stream-of-pooling": _decay,
     "bounded-router": _decay,
     "bounded-pooling": _decay,
     "warm-up": _warm_up,

@@ -30,8 +30,8 @@ NEEDS: dict[ChannelId, tuple[str, ...]] = {
 }
 """What guards a channel. Without a learning rate nothing does (theory.md, section 9); what else is missing and decides is a `Dependence`."""
 GUARDED = frozenset({
-    "bounded-weights", "bounded-logits", "bounded-router", "bounded-pooling", "warm-up", "small-gain", "learned-scale", "float16-range",
-    "initialisation", "final-norm",
+    "bounded-weights", "bounded-logits", "bounded-router", "bounded-pooling", "small-stream", "small-stream-of-router", "small-stream-of-pooling",
+    "warm-up", "small-gain", "learned-scale", "float16-range", "initialisation", "final-norm",
 })  # fmt: skip
 """Conditions that a recipe can meet. The others are about the model or the run."""
 QUIET = 0.2
@@ -130,7 +130,7 @@ def _guarded(channel: ChannelState, risk: float, recipe: Recipe) -> str:
     open_ = [WORDS[need] for need in NEEDS[channel.id] if not stated[need]]
     if channel.id == "O" and recipe.z_loss:
         items = [f"z-loss {recipe.z_loss:g}"]
-    if channel.id == "L" and recipe.qk_clip is not None and "bounded-logits" in channel.conditions:
+    if channel.id == "L" and recipe.qk_clip is not None and {"bounded-logits", "small-stream"}.intersection(channel.conditions):
         items = [f"QK-clip at {recipe.qk_clip:g}"]
     by = f"guarded by the stated {', '.join(items)}" if items else "guarded by the initialisation that was recorded"
     return f"{by}: risk {risk:.2g}" + (f", whatever the {' and the '.join(open_)} is in its usual range." if open_ else ".")

@@ -208,7 +208,8 @@ def test_what_a_change_brings_stands_under_it() -> None:
     report = report_of(h.pre())
     what = "norms on queries and keys"
     option = next(f.remedy for f in report.findings if f.code == "L201" and f.remedy)
-    tried = ChangePart(id="qk-norm", what=what, codes=["L201"], remedies=[option], verdict="conditional", closes=["L"], lr_before=1e-3, lr_after=4e-3)
+    tried = ChangePart(id="qk-norm", what=what, codes=["L201"], remedies=[option], verdict="conditional", closes=["L"], clears=["L201"])
+    tried = tried.model_copy(update={"lr_before": 1e-3, "lr_after": 4e-3})
     said = answer(report.model_copy(update={"changes": [tried]})).changes
     assert said[0].codes == ("L201",)  # what helps comes first among findings of one gravity
     assert said[0].gains == (f"{what}: keeps attention logits in check; learning rate up to about 1e-3 → 4e-3",) and not said[1].gains
@@ -227,6 +228,8 @@ def test_what_a_change_brings_stands_under_it() -> None:
     nothing = f"{what}: the finding goes, and nothing else that is judged here changes"
     assert f"predicted: {nothing}" in render(shown, "text")
     assert f"*Predicted:* {nothing}" in render(shown, "markdown") and f"predicted: {nothing}" in render(shown, "html")
+    stays = shown.model_copy(update={"changes": [idle.model_copy(update={"clears": []})]})
+    assert f"{what}: alone it changes nothing that is judged here: the finding stays" in render(stays, "text")
     first = next(f for f in shown.findings if f.code == "L201" and f.remedy)
     two = shown.model_copy(update={"findings": [*shown.findings, first.model_copy(update={"message": "another", "remedy": "another"})]})
     assert answer(two).changes[0].gains == (f"{what}: alone it changes nothing that is judged here: other findings on attention logits stay",)

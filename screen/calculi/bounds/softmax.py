@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from screen.calculi.bounds.boundedness import Breaker, boundedness
-from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.boundedness import Breaker, boundedness, is_finite, is_free
+from screen.calculi.bounds.expr import Expr, add
 from screen.calculi.bounds.growth import LOST, Growth, State
 from screen.calculi.bounds.interpreter import Walk
 from screen.calculi.bounds.value import Value
 from screen.graph import numel
 from screen.structure.branches.attention import Attention
 from screen.structure.dataflow import nodes_of
+from screen.structure.logits import added, compared
 from screen.structure.softmaxes import FUSED, Softmax, SoftmaxRole, role_of, softmaxes_of
 from screen.structure.types import Tri, Unknown
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Logits that are sums: products of queries and keys, and what is added to these and not known to be bounded over all weights."""
+
+    products: Expr | Unknown
+    """sup of the products."""
+    added: Expr | Unknown
+    """sup of the rest."""
+    parameters: tuple[str, ...]
+    """Those that lift the bound of the rest, each by itself."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +47,8 @@ class SoftmaxBound:
     """Parameters that are held fixed as temperatures."""
     table: tuple[str, ...] = ()
     """Parameters that its logits are made of, where they read no data: shares that are the same whatever is read."""
+    beside: Beside | None = None
+    """Of an attention: what is added to its products and is not bounded."""
 
 
 def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
@@ -72,12 +88,47 @@ def _bounded(walk: Walk, softmax: Softmax, role: SoftmaxRole) -> SoftmaxBound:
         if not isinstance(bounded, Unknown):
             break
     proven = breaker.node if breaker is not None and breaker.proven else None
-    return SoftmaxBound(softmax.node, role, bound, bounded, proven, held, _table(walk, softmax))
-
-
-def _table(walk: Walk, softmax: Softmax) -> tuple[str, ...]:
-    """The parameters that logits are made of, where they are made of parameters alone."""
+    beside = _beside(walk, softmax.node, held) if role == "attention" and bounded is not True else None
     above = softmax.logits if softmax.logits is not None else softmax.node
+    return SoftmaxBound(softmax.node, role, bound, bounded, proven, held, _table(walk, above), beside)
+
+
+def _beside(walk: Walk, softmax: int, held: frozenset[str]) -> Beside | None:
+    """What stands beside the products of an attention's logits, masks and other streams' values left out."""
+    found = [i for i in added(walk.graph, softmax) if i in walk.branch.members or walk.flow.of_weights[i]]
+    sizes = {i: _size(walk, i) for i in found}
+    free = [i for i in found if not is_finite(walk, sizes[i], held) and boundedness(walk, sizes[i], i, besides=held)[0] is not True]
+    if not free:
+        return None
+    node = walk.graph.nodes[softmax]
+    products = node.inputs[:2] if node.op in FUSED else compared(walk.graph, softmax)[0]
+    lifting = [name for i in free for name in (*_lifting(walk, sizes[i], held), *_table(walk, i))]
+    return Beside(_total(walk, products), _total(walk, free), tuple(dict.fromkeys(lifting)))
+
+
+def _size(walk: Walk, index: int) -> Expr | Unknown:
+    found = walk.value(index)
+    return found.norm() if isinstance(found, Value) else Unknown("it is several results", (index,))
+
+
+def _total(walk: Walk, nodes: Sequence[int]) -> Expr | Unknown:
+    """A bound of the sum of some values."""
+    sizes = [_size(walk, index) for index in nodes]
+    lost = next((size for size in sizes if isinstance(size, Unknown)), None)
+    return add(*(size for size in sizes if isinstance(size, Expr))) if lost is None else lost
+
+
+def _lifting(walk: Walk, bound: Expr | Unknown, held: frozenset[str]) -> list[str]:
+    """Parameters, each of which makes a bound as large as one likes by itself."""
+    if isinstance(bound, Unknown):
+        return []
+    symbols = bound.symbols()
+    free = [s for s in symbols if (q := walk.names.quantities.get(s)) is not None and is_free(walk, s) and q.parameter not in held]
+    return [walk.names.quantities[s].parameter for s in free if bound.log({**dict.fromkeys(symbols, 1.0), s: math.inf}) == math.inf]
+
+
+def _table(walk: Walk, above: int) -> tuple[str, ...]:
+    """The parameters that a value is made of, where it is made of parameters alone."""
     if not walk.flow.trained[above]:
         return ()
     return tuple(dict.fromkeys(node.name for i in nodes_of(walk.flow.ancestors[above]) if (node := walk.graph.nodes[i]).op == "parameter"))
@@ -157,4 +208,4 @@ def verdict(found: tuple[SoftmaxBound, ...], hidden: tuple[int, ...]) -> Tri | N
     return lost if lost is not None else True if counted else None
 
 
-__all__ = ["SoftmaxBound", "opaque", "softmaxes", "temperatures", "verdict"]
+__all__ = ["Beside", "SoftmaxBound", "opaque", "softmaxes", "temperatures", "verdict"]
