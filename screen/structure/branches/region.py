@@ -45,6 +45,8 @@ class Region:
     """Multipliers between the output and the add, which it shares with another branch: x + γ ⊙ (F(x) + G(x)); or with the state, as `taken`."""
     taken: tuple[tuple[Edge, ...], ...] = ()
     """Identity paths from the state that what is added takes off again, each with its multipliers: −w·x of x + w·(F(x) − x)."""
+    older: tuple[int, tuple[Edge, ...]] | None = None
+    """Position of an add before, and the identity path from the state before that which is added with the branch: x of (x + F(x)) + (x + G(x))."""
 
     @cached_property
     def flow(self) -> Flow:

@@ -124,21 +124,40 @@ class ChainReader:
             others = self.chains.others(edge)
             outputs = [o for o in others if self.flow.keys[o] & ~self.chains.passed(edge.source) or self.chains.is_of_table(o, edge.source)]
             for output in outputs:
-                found.extend((position, b) for b in self._split(self._without_state(self._branch(add, edge.source, output))))
+                found.extend((position, b) for b in self._split(self._without_state(position, self._branch(add, edge.source, output))))
         return tuple(found)
 
-    def _without_state(self, branch: Branch) -> Branch:
-        """F(x) alone of the w·(F(x) − x) that is added to x, with w behind it: a mean of both, as `lerp` makes it."""
+    def _without_state(self, position: int, branch: Branch) -> Branch:
+        """F(x) alone of the w·(F(x) − x) that is added to x, with w behind it: a mean of both, as `lerp` makes it; and of the x + F(x) that is added
+        to x + G(x)."""
         into, state, path = self.chains.into, strip(self.flow, branch.state), [e for e in self.chains.into[branch.add] if e.source == branch.output]
         node = branch.output
         while len(edges := into[node]) == 1 and edges[0].kind in ("same", "scale") and node not in self.chains.edges.norms.by_node:
             path.append(edges[0])
             node = edges[0].source
         of_state = [e for e in edges if e.kind == "add" and strip(self.flow, e.source) == state]
-        rest = [e for e in edges if e.kind == "add" and e not in of_state]
+        older = self._older(position, edges) if not of_state else None
+        rest = [e for e in edges if e.kind == "add" and e not in of_state and (older is None or e != older[1])]
         if len(edges) != 2 or len(rest) != 1 or not self.flow.keys[rest[0].source] & ~self.flow.keys[branch.state]:
             return branch
-        return replace(branch, output=rest[0].source, behind=(*branch.behind, *path, *rest), taken=((*path, *of_state),))
+        apart = replace(branch, output=rest[0].source, behind=(*branch.behind, *path, *rest))
+        return replace(apart, older=(older[0], (*path, older[1]))) if older is not None else replace(apart, taken=((*path, *of_state),))
+
+    def _older(self, position: int, edges: tuple[Edge, ...]) -> tuple[int, Edge] | None:
+        """Of two summands the one that is the state before an earlier add, and the position of that, where no norm and no other op stands between."""
+        before = {strip(self.flow, e.source): p for p, e in enumerate(self._into) if p < position}
+        found = [(before[s], e) for e in edges if e.kind == "add" and (s := strip(self.flow, e.source)) in before]
+        if len(found) != 1:
+            return None
+        first, _ = found[0]
+        between = [e for segment in self.segments[first + 1 : position + 1] for e in segment.edges]
+        return found[0] if all(e.kind in ("same", "scale", "add") for e in between) else None
+
+    @cached_property
+    def _into(self) -> list[Edge]:
+        """The edge by which the stream enters each residual add."""
+        by_node = {e.node: e for e in self.chain.edges}
+        return [by_node[add] for add in self.chain.adds]
 
     def _branch(self, add: int, state: int, output: int) -> Branch:
         """The branch of an add. One that reads nothing but an op of the branch before (two parallel branches share a map) reads what that reads."""

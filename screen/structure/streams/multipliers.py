@@ -23,15 +23,31 @@ class Scales:
 
     def of_stream(self, position: int) -> Scale:
         """Multipliers of the stream: on the skip alone before this add, or on the sum after it."""
+        own = [b for place, b in self.reader.branches if place == position]
+        if any(b.older is not None for b in own):
+            return Scale("none", 1.0)  # the sum of both paths stands where the older one begins
+        edges, later = self._between(position), self._later(position)
+        paths = [(*p, *self._on_sum(position)) for b in own for p in (*b.exit.carried, *b.taken)]
+        paths += [(*s.path, *(e for e in edges if e.node > s.add)) for s in self.around(position)]
+        whole = [*edges, *(e for other, _ in later for e in self._between(other))]
+        older = [(*b.older[1], *self._on_sum(q)) for q, b in later if b.older is not None and b.older[0] == position]
+        if not paths and not older:
+            return self._scale(whole)
+        found = self._sum_of_paths(whole, [*paths, *older])
+        return Scale("none", 1.0) if older and found.value is not None and math.isclose(found.value, 1.0) else found
+
+    def _later(self, position: int) -> list[tuple[int, Branch]]:
+        """Positions behind this one, where a state before it is added again, with the branch that this stands beside."""
+        return [(q, b) for q, b in self.reader.branches if b.older is not None and b.older[0] <= position < q]
+
+    def _between(self, position: int) -> list[Edge]:
+        """Multipliers of the stream, as `of_stream` has them, without those of other paths."""
         add = self.reader.chain.adds[position]
         read = self.reader.reads(position)
         before = [e for e in self.reader.segments[position].edges if e.node == add or not self._is_read_after(e.node, read)]
         if position == 0:
             before = [e for e in before if e.node == add or self._skip_only(e, read)]
-        paths = [p for place, b in self.reader.branches if place == position for p in (*b.exit.carried, *b.taken)]
-        edges = [*before, *self._on_sum(position)]
-        paths += [(*s.path, *(e for e in edges if e.node > s.add)) for s in self.around(position)]
-        return self._sum_of_paths(edges, paths) if paths else self._scale(edges)
+        return [*before, *self._on_sum(position)]
 
     def around(self, position: int) -> tuple[Skip, ...]:
         """Identity paths around this add alone, to a sum that stands before the next branch reads the stream: `x + 0.1 * (x + f)`, `x + (x + f)`."""
@@ -117,7 +133,9 @@ class Scales:
     def of_branch(self, position: int, branch: Branch) -> Scale:
         """Multipliers at the end of a branch, that of the add itself (`alpha=`, `lerp`, a minus) and those of the sum included."""
         own = [e for e in self.reader.chains.into[branch.add] if e.source == branch.output and e.kind == "add" and self._weighs(e)]
-        return self._scale([*(e for e in (*own, *branch.exit.scales, *branch.behind) if not self.is_affine(e)), *self._before_norm(position)])
+        beside = [e for q, _ in self._later(position) for e in self._between(q)]
+        inside = [e for e in (*own, *branch.exit.scales, *branch.behind) if not self.is_affine(e)]
+        return self._scale([*inside, *self._before_norm(position), *beside])
 
     def _before_norm(self, position: int) -> list[Edge]:
         """Those of the sum that no norm on it follows up on: behind a C a factor is the norm's."""
