@@ -76,7 +76,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     numbers = (*numbers, *scales.items(), *_start_number(facts, sublayer))
     assumes = ("(c): independent weights in different layers",)
     mean = f"at most {count**-0.5:.3g}"
-    if found := [v for k, v in numbers if k == "start" and isinstance(v, float) and v > LARGE]:
+    if (found := [v for k, v in numbers if k == "start" and isinstance(v, float) and v > LARGE]) and not _is_normed_behind(sublayer):
         remedy = f"divide the weights of the branch at the start, until their product is {c ** least:.3g} and not {found[0]:.3g}"
         what = f"{name}: {_what(sublayer)}, multiplied, start at {found[0]:.3g}, more than is asked for at any depth"
         plain = f"{what}: {count} branches that add up ask for {mean}."
@@ -95,8 +95,15 @@ def _what(sublayer: Sublayer) -> str:
     return "its weights and the number before it" if sublayer.branch.kind == "constant" else "its weights"
 
 
+def _is_normed_behind(sublayer: Sublayer) -> bool:
+    """A norm ends the branch: what it adds has one size whatever its weights are."""
+    return "B" in sublayer.positions
+
+
 def _excused(facts: Facts, sublayer: Sublayer) -> str:
     """Why a product above (c) does no harm; empty where nothing is known that excuses it."""
+    if _is_normed_behind(sublayer):
+        return "the norm behind the branch gives what it adds one size, whatever its weights are"
     if starts_at_zero(sublayer):
         return "the scale behind the branch starts at zero"
     if is_renormalised(sublayer):

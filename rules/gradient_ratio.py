@@ -286,8 +286,11 @@ def _stationary(facts: Facts, stream: Stream, gain: float, raw: bool) -> Outcome
     message = (
         f"the identity path of `{stream.name}` has gain {gain:.3g} over its depth, and branches keep gradients up: first over last is {ratio:.3g}."
     )
-    basis = basis_of(facts, stream, "gradient_ratio")
-    found = Outcome("holds", message, at(stream), basis, THEOREM, numbers=(("gain", gain), *_numbers(facts, stream)))
+    basis, numbers = basis_of(facts, stream, "gradient_ratio"), (("gain", gain), *_numbers(facts, stream))
+    if gain < 1 / STARVED:
+        message = f"{message.removesuffix('.')} at the start; past the branches next to nothing comes back, and nothing keeps it so in training."
+        return Outcome("conditional", message, at(stream), basis, THEOREM, numbers=numbers, condition="stream-gain")
+    found = Outcome("holds", message, at(stream), basis, THEOREM, numbers=numbers)
     return _of_one_draw(facts, stream, ratio, found)
 
 

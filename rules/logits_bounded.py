@@ -64,9 +64,10 @@ NORMED = {
     "l2": "|logit| ≤ |scale|·max|γ_q|·max|γ_k|",
 }
 """Bounds by the kind of QK-norm; the one of the model stands under `logits`."""
-SINGLE = {"router": "its router", "pooling": "the softmax that it pools with"}
+SINGLE = {"router": "its router", "pooling": "the softmax that it pools with", "memory": "the softmax that weighs what is stored"}
 """Softmaxes that compare no queries with keys, by what their shares are for."""
-ROUTED = "a z-loss on these logits, or cosine similarity with a temperature"
+BY_COSINE = "cosine similarity with a temperature"
+ROUTED = f"a z-loss on these logits, or {BY_COSINE}"
 BY_ONE_MAP = "|logit| ≤ B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes them"
 BESIDE = "|logit| ≤ |q·k|/√d_h + B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes what is added"
 NORM_BESIDE = "a norm on what the part that is added to the logits is made of"
@@ -273,7 +274,7 @@ def _remedy(facts: Facts, sublayer: Sublayer) -> str:
     if _beside_norms(facts, sublayer):
         return BOUND_BESIDE
     if _single(facts, sublayer):
-        return ROUTED
+        return BY_COSINE if unbounded_softmax(facts, sublayer) == "memory" else ROUTED
     return f"{qk_norm_code(facts, sublayer)}{f', and {BOUND_BESIDE}' if beside_products(facts, sublayer) else ''}"
 
 

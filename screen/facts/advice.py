@@ -22,9 +22,14 @@ ONE_KEY = 50.0
 """Root mean square of logits at which a softmax holds on one key, however many there are: Gaussian logits do so from √(2·ln n) on, 3.9 for 2,048 keys
 and 6.4 for 10⁹ (random energy model, Derrida 1981). Our own choice, far beyond both."""
 ONCE = "skips that carry the stream on once, by a multiplier of 1"
-LOGITS_STAY = {"attention": "bounded-logits", "router": "bounded-router", "pooling": "bounded-pooling", "table": "bounded-weights"}
+LOGITS_STAY = {
+    "attention": "bounded-logits", "router": "bounded-router", "pooling": "bounded-pooling", "memory": "bounded-memory", "table": "bounded-weights",
+}  # fmt: skip
 """What logits are for -> the condition under which they do no harm."""
-MADE_OF_STREAM = {"attention": "small-stream", "router": "small-stream-of-router", "pooling": "small-stream-of-pooling", "table": "bounded-weights"}
+MADE_OF_STREAM = {
+    "attention": "small-stream", "router": "small-stream-of-router", "pooling": "small-stream-of-pooling", "memory": "small-stream-of-memory",
+    "table": "bounded-weights",
+}  # fmt: skip
 """The same of logits that grow with a stream which nothing bounds for them."""
 MODULES = {"layernorm": "nn.LayerNorm", "rmsnorm": "nn.RMSNorm"}
 

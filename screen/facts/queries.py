@@ -84,14 +84,14 @@ def free_softmaxes(facts: Facts, sublayer: Sublayer) -> list[SoftmaxBound]:
     return [] if isinstance(analysis, Unknown) else [s for s in weighing(analysis.bounds) if s.bounded is not True]
 
 
-def unbounded_softmax(facts: Facts, sublayer: Sublayer) -> Literal["attention", "router", "pooling", "table"]:
-    """What the softmaxes are for whose logits are not known to be bounded: attention where one of them is, or none is known; `table` where all share
-    out by trained numbers, whatever is read."""
+def unbounded_softmax(facts: Facts, sublayer: Sublayer) -> Literal["attention", "router", "pooling", "memory", "table"]:
+    """What the softmaxes are for whose logits are not known to be bounded: attention where one of them is, or none is known; `memory` where what
+    they weigh is stored, `table` where all share out by trained numbers, whatever is read."""
     free = free_softmaxes(facts, sublayer)
     if free and all(s.table for s in free):
         return "table"
-    roles = {s.role for s in free if not s.table}
-    single: tuple[Literal["router", "pooling"], ...] = ("router", "pooling")
+    roles = {"memory" if s.stored else s.role for s in free if not s.table}
+    single: tuple[Literal["router", "pooling", "memory"], ...] = ("router", "pooling", "memory")
     return "attention" if "attention" in roles else next((role for role in single if role in roles), "attention")
 
 

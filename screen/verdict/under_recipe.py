@@ -31,7 +31,7 @@ NEEDS: dict[ChannelId, tuple[str, ...]] = {
 """What guards a channel. Without a learning rate nothing does (theory.md, section 9); what else is missing and decides is a `Dependence`."""
 GUARDED = frozenset({
     "bounded-weights", "bounded-logits", "bounded-router", "bounded-pooling", "small-stream", "small-stream-of-router", "small-stream-of-pooling",
-    "warm-up", "small-gain", "learned-scale", "float16-range", "initialisation", "final-norm",
+    "bounded-memory", "small-stream-of-memory", "warm-up", "small-gain", "learned-scale", "float16-range", "initialisation", "final-norm",
 })  # fmt: skip
 """Conditions that a recipe can meet. The others are about the model or the run."""
 QUIET = 0.2

@@ -230,7 +230,10 @@ def test_the_limit_of_the_whole_is_where_it_is_no_longer_expected_to_train_and_n
     assert limits([DESIGNS["none"]], Recipe()) == ()  # it fails at any rate
 
 
-@pytest.mark.parametrize(("routed", "said"), [(False, "attention logits grow"), (True, "the logits of routers, poolings or trained shares grow")])
+SHARES = "the logits of routers, poolings, stored values or trained shares grow"
+
+
+@pytest.mark.parametrize(("routed", "said"), [(False, "attention logits grow"), (True, SHARES)])
 def test_what_limits_a_rate_is_called_what_it_is(routed: bool, said: str) -> None:
     assert {limit.channel: limit.by for limit in limits([replace(PRE, routed=routed)], Recipe())}["L"] == said
 

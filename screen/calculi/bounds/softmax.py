@@ -15,7 +15,7 @@ from screen.graph import numel
 from screen.structure.branches.attention import Attention
 from screen.structure.dataflow import nodes_of
 from screen.structure.logits import added, compared
-from screen.structure.softmaxes import FUSED, Softmax, SoftmaxRole, role_of, softmaxes_of
+from screen.structure.softmaxes import FUSED, Softmax, SoftmaxRole, role_of, softmaxes_of, uses_of
 from screen.structure.types import Tri, Unknown
 
 
@@ -47,6 +47,8 @@ class SoftmaxBound:
     """Parameters that are held fixed as temperatures."""
     table: tuple[str, ...] = ()
     """Parameters that its logits are made of, where they read no data: shares that are the same whatever is read."""
+    stored: bool = False
+    """Of a `router`: what its shares weigh are trained numbers, whatever is read: stored patterns, and no experts."""
     beside: Beside | None = None
     """Of an attention: what is added to its products and is not bounded."""
 
@@ -90,7 +92,7 @@ def _bounded(walk: Walk, softmax: Softmax, role: SoftmaxRole) -> SoftmaxBound:
     proven = breaker.node if breaker is not None and breaker.proven else None
     beside = _beside(walk, softmax.node, held) if role == "attention" and bounded is not True else None
     above = softmax.logits if softmax.logits is not None else softmax.node
-    return SoftmaxBound(softmax.node, role, bound, bounded, proven, held, _table(walk, above), beside)
+    return SoftmaxBound(softmax.node, role, bound, bounded, proven, held, _table(walk, above), role == "router" and _stored(walk, softmax), beside)
 
 
 def _beside(walk: Walk, softmax: int, held: frozenset[str]) -> Beside | None:
@@ -125,6 +127,12 @@ def _lifting(walk: Walk, bound: Expr | Unknown, held: frozenset[str]) -> list[st
     symbols = bound.symbols()
     free = [s for s in symbols if (q := walk.names.quantities.get(s)) is not None and is_free(walk, s) and q.parameter not in held]
     return [walk.names.quantities[s].parameter for s in free if bound.log({**dict.fromkeys(symbols, 1.0), s: math.inf}) == math.inf]
+
+
+def _stored(walk: Walk, softmax: Softmax) -> bool:
+    """Whether all that shares weigh are trained numbers."""
+    uses = uses_of(walk.flow, softmax.node)
+    return bool(uses) and all(u.sums and u.value is not None and walk.flow.trained[u.value] and not walk.flow.data[u.value] for u in uses)
 
 
 def _table(walk: Walk, above: int) -> tuple[str, ...]:

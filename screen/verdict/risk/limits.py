@@ -27,7 +27,7 @@ LIMITED_BY: Mapping[ChannelId, str] = {
     "S": "first update",
 }
 """Channel -> what limits the rate. The start alone (I) holds at all rates or at none."""
-ROUTED = "the logits of routers, poolings or trained shares grow"
+ROUTED = "the logits of routers, poolings, stored values or trained shares grow"
 BEYOND = "no larger rate was tried in the runs that this rests on"
 
 

@@ -1,0 +1,76 @@
+"""A branch that a norm ends, softmaxes over what is stored, and a stream of which next to nothing is carried on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import screen
+from screen.report.answer import answer
+from screen.report.schema import FindingPart, Report
+
+WIDTH = 16
+
+
+class Net(nn.Module):
+    """A net of the stream between two norms, either of which may be left out; `keep` of the sum goes on."""
+
+    def __init__(self, before: bool, behind: bool, keep: float = 1.0, act: Callable[[Tensor], Tensor] = torch.tanh) -> None:
+        super().__init__()
+        self.before, self.behind = nn.LayerNorm(WIDTH) if before else nn.Identity(), nn.LayerNorm(WIDTH) if behind else nn.Identity()
+        self.up, self.down, self.keep, self.act = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH), keep, act
+        for linear in (self.up, self.down):
+            nn.init.normal_(linear.weight, std=1.5 * linear.in_features**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.keep * (x + self.behind(self.down(self.act(self.up(self.before(x))))))
+
+
+class Stored(nn.Module):
+    """Shares of patterns, of a list of experts, or of both halves of a table of keys and one of values."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.norm = kind, nn.LayerNorm(WIDTH)
+        self.keys, self.values = nn.Parameter(torch.randn(12, WIDTH) / 4), nn.Parameter(torch.randn(12, WIDTH) / 4)
+        self.gate, self.experts = nn.Linear(WIDTH, 3), nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        if self.kind == "experts":
+            return x + (torch.stack([F.gelu(e(h)) for e in self.experts], -1) * self.gate(h).softmax(-1).unsqueeze(-2)).sum(-1)
+        return x + (h @ self.keys.t()).softmax(-1) @ (self.keys if self.kind == "patterns" else self.values)
+
+
+def report_on(make: Callable[[], nn.Module], blocks: int = 12, *, spot: bool = False) -> Report:
+    torch.manual_seed(0)
+    return screen.check(nn.Sequential(*(make() for _ in range(blocks))), example_inputs=torch.randn(2, 6, WIDTH), spot_check=spot)
+
+
+def of(report: Report, code: str) -> FindingPart:
+    return next(f for f in report.findings if f.code == code)
+
+
+@pytest.mark.parametrize("act", [torch.tanh, F.gelu, torch.sin])
+def test_of_a_branch_that_a_norm_ends_no_smaller_weights_are_asked(act: Callable[[Tensor], Tensor]) -> None:
+    found = of(report_on(lambda: Net(False, True, act=act)), "D301")
+    assert found.outcome in ("not_applicable", "cannot_tell") and "divide the weights" not in found.remedy
+    assert of(report_on(lambda: Net(True, False)), "D301").outcome == "violated"
+
+
+@pytest.mark.parametrize("kind", ["patterns", "keys and values", "experts"])
+def test_what_is_stored_is_no_router(kind: str) -> None:
+    report = report_on(lambda: Stored(kind))
+    found = of(report, "L201")
+    said = " ".join((found.said, found.remedy, *(f"{r.name} {r.said}" for r in answer(report).risks)))
+    assert ("router" in said) is (kind == "experts") and ("stored" in said) is (kind != "experts")
+
+
+@pytest.mark.parametrize(("keep", "outcome"), [(1.0, "holds"), (0.5, "conditional")])
+def test_gradients_that_come_back_through_branches_alone_are_no_more_than_a_start(keep: float, outcome: str) -> None:
+    found = of(report_on(lambda: Net(True, False, keep, act=F.gelu), 24, spot=True), "D202")
+    assert found.outcome == outcome and ("past the branches next to nothing comes back" in found.message) is (keep < 1), found.message
