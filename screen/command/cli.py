@@ -34,21 +34,23 @@ SANDBOX = (
     "auto (default): the code of TARGET runs without network, writes to a temporary folder alone and does not see reports and keys, where the system "
     "can do that (`screen doctor`); require: else exit 2; off: it runs with your rights."
 )
+SELECT = "Only rules whose codes start so, e.g. G1,R201."
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
+GROUPS = (
+    ("What is screened", ("--recipe", "--set", "--config", "--input", "--depth", "--width", "--skip-without-model")),
+    ("Rules and exit code",
+     ("--select", "--ignore", "--fail-on", "--allow-unknown", "--strict-rules", "--baseline", "--update-baseline", "--trusted-config")),
+    ("Reports", ("--format", "--report", "--output", "--short", "--color", "--quiet", "--verbose")),
+    ("Measuring",
+     ("--spot-check", "--second-opinion", "--require-opinion", "--probe", "--device", "--dtype", "--seed", "--probe-seconds", "--stress")),
+    ("Limits", ("--timeout", "--memory", "--sandbox", "--jobs", "--watch")),
+    ("Help", ("--help",)),
+)  # fmt: skip
+"""Of `check` and of `probe`, which has all but `--probe`."""
 click.rich_click.OPTION_GROUPS = {
-    "screen check": [
-        {"name": "What is screened", "options": ["--recipe", "--set", "--config", "--input", "--depth", "--width", "--skip-without-model"]},
-        {"name": "Rules and exit code",
-         "options": ["--select", "--ignore", "--fail-on", "--allow-unknown", "--strict-rules", "--baseline", "--update-baseline",
-                     "--trusted-config"]},
-        {"name": "Reports", "options": ["--format", "--report", "--output", "--short", "--color", "--quiet", "--verbose"]},
-        {"name": "Measuring",
-         "options": ["--spot-check", "--second-opinion", "--require-opinion", "--probe", "--device", "--dtype", "--seed",
-                     "--probe-seconds", "--stress"]},
-        {"name": "Limits", "options": ["--timeout", "--memory", "--sandbox", "--jobs", "--watch"]},
-        {"name": "Help", "options": ["--help"]},
-    ]
+    f"screen {name}": [{"name": title, "options": [option for option in options if option not in lacks]} for title, options in GROUPS]
+    for name, lacks in (("check", ()), ("probe", ("--probe",)))
 }
 
 
@@ -124,38 +126,47 @@ def _target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _check_options(fail_on: str, formats: str, quiet: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Every option of `check` and of `probe`, but for `--probe` itself: what a command says in words of its own is given."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in (
+            _probe_options,
+            click.option("--require-opinion", is_flag=True, help="A file or a module of which no second opinion was had exits 2."),
+            click.option("--second-opinion/--no-second-opinion", default=None, help="Capture a file or a module twice and compare (default: on)."),
+            click.option("--spot-check/--no-spot-check", default=None, help="Compare what is said with a short run on real tensors (default: on)."),
+            click.option("-q", "--quiet", is_flag=True, help=quiet),
+            click.option("--short", is_flag=True, help="Markdown without tables and details, short enough for a comment on GitHub."),
+            click.option("--color", metavar="WHEN", help="auto (default), always or never."),
+            click.option("--update-baseline", is_flag=True, help="Write everything that is found to the file of --baseline."),
+            click.option("--baseline", metavar="FILE", help="Findings that stand in this file do not fail: only what is new does."),
+            click.option("--strict-rules", is_flag=True, help="A rule that does not load or raises exits 2; else it is named in the report."),
+            click.option("--trusted-config", metavar="REF|FILE", help=TRUSTED),
+            click.option("--allow-unknown", is_flag=True, help="The verdict `unknown` exits 0 (an error still exits 2)."),
+            click.option("--fail-on", multiple=True, metavar="WHAT", shell_complete=complete.one_of(complete.gates), help=fail_on),
+            click.option("--ignore", multiple=True, metavar="CODES", help="No rules whose codes start so."),
+            click.option("--select", multiple=True, metavar="CODES", shell_complete=complete.one_of(complete.rules), help=SELECT),
+            click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Also write a report there, its folders made; repeatable."),
+            click.option("--format", metavar="FORMAT", shell_complete=complete.one_of(complete.formats), help=formats),
+            click.option("--skip-without-model", is_flag=True, help="Files in which no model can be read are left out (for hooks)."),
+            click.option("-j", "--jobs", metavar="N", help="Targets that are judged at the same time (default 1; auto: one for each core)."),
+            click.option("--watch", is_flag=True, help="Judge again whenever a file changes that the targets stand in or import; Ctrl-C ends."),
+            _target_options,
+            click.argument("targets", metavar="[TARGET...]", nargs=-1, shell_complete=complete.files),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
 @app.command(context_settings=CONTEXT)
-@click.argument("targets", metavar="[TARGET...]", nargs=-1, shell_complete=complete.files)
-@_target_options
-@click.option("--watch", is_flag=True, help="Judge again whenever a file changes that the targets stand in or import; Ctrl-C ends.")
-@click.option("-j", "--jobs", metavar="N", help="Targets that are judged at the same time (default 1; auto: one for each core).")
-@click.option("--skip-without-model", is_flag=True, help="Files in which no model can be read are left out (for hooks).")
-@click.option(
-    "--format", metavar="FORMAT", shell_complete=complete.one_of(complete.formats),
-    help="text (default), concise, markdown, html, json, sarif, github, gitlab or junit.",
-)  # fmt: skip
-@click.option("--report", multiple=True, metavar="FORMAT=PATH", help="Also write a report there, its folders made; repeatable.")
-@click.option(
-    "--select", multiple=True, metavar="CODES", shell_complete=complete.one_of(complete.rules), help="Only rules whose codes start so, e.g. G1,R201."
-)
-@click.option("--ignore", multiple=True, metavar="CODES", help="No rules whose codes start so.")
-@click.option(
-    "--fail-on", multiple=True, metavar="WHAT", shell_complete=complete.one_of(complete.gates),
-    help="What exits 1: slip (default: unstable, or a warning or error that is violated), unstable, conditional, never, or rule codes.",
-)  # fmt: skip
-@click.option("--allow-unknown", is_flag=True, help="The verdict `unknown` exits 0 (an error still exits 2).")
-@click.option("--trusted-config", metavar="REF|FILE", help=TRUSTED)
-@click.option("--strict-rules", is_flag=True, help="A rule that does not load or raises exits 2; else it is named in the report.")
-@click.option("--baseline", metavar="FILE", help="Findings that stand in this file do not fail: only what is new does.")
-@click.option("--update-baseline", is_flag=True, help="Write everything that is found to the file of --baseline.")
-@click.option("--color", metavar="WHEN", help="auto (default), always or never.")
-@click.option("--short", is_flag=True, help="Markdown without tables and details, short enough for a comment on GitHub.")
-@click.option("-q", "--quiet", is_flag=True, help="`path:line: verdict: reason` for each target, and nothing else.")
-@click.option("--spot-check/--no-spot-check", default=None, help="Compare what is said with a short run on real tensors (default: on).")
-@click.option("--second-opinion/--no-second-opinion", default=None, help="Capture a file or a module twice and compare (default: on).")
-@click.option("--require-opinion", is_flag=True, help="A file or a module of which no second opinion was had exits 2.")
 @click.option("--probe/--no-probe", default=None, help="Also measure what is predicted, on one block at a time.")
-@_probe_options
+@_check_options(
+    "What exits 1: slip (default: unstable, or a warning or error that is violated), unstable, conditional, never, or rule codes.",
+    "text (default), concise, markdown, html, json, sarif, github, gitlab or junit.",
+    "`path:line: verdict: reason` for each target, and nothing else.",
+)
 def check(targets: tuple[str, ...], watch: bool, **options: Any) -> int:
     """Trace, judge and report: the gate for CI.
 
@@ -165,11 +176,7 @@ def check(targets: tuple[str, ...], watch: bool, **options: Any) -> int:
     """
     from screen.command import commands
 
-    if watch:
-        from screen.command.watch import watch as again
-
-        return again(lambda: commands.check(targets, options), targets)
-    return commands.check(targets, options)
+    return _watched(watch, targets, lambda: commands.check(targets, options))
 
 
 @app.command(context_settings=CONTEXT)
@@ -184,19 +191,29 @@ def graph(target: str, **options: Any) -> int:
 
 
 @app.command(context_settings=CONTEXT)
-@click.argument("target", shell_complete=complete.files)
-@_target_options
-@_probe_options
-@click.option("--format", metavar="FORMAT", help="text (default), markdown or json.")
-@click.option("-q", "--quiet", is_flag=True, help="One line.")
-def probe(target: str, **options: Any) -> int:
-    """Measure what the analysis predicts of TARGET, on real weights, one block at a time.
+@_check_options(
+    "Findings exit 1 too, as in `check`: slip, unstable, conditional, never, or rule codes (default: only a prediction that is refuted).",
+    "text (default), markdown or json: what was measured. `--report` writes whole reports, in every format of `check`.",
+    "One line for each target.",
+)
+def probe(targets: tuple[str, ...], watch: bool, **options: Any) -> int:
+    """Measure what the analysis predicts of each TARGET, on real weights, one block at a time.
 
+    It takes the targets and the options of `screen check`. Findings count for the exit code where `--fail-on` or `--baseline` is given.
     Exit codes: 0 nothing refuted, 1 a prediction refuted, 2 nothing measured (usage, load, trace, limits), 130 interrupted.
     """
     from screen.command import commands
 
-    return commands.probe(target, options)
+    return _watched(watch, targets, lambda: commands.probe(targets, options))
+
+
+def _watched(watch: bool, targets: tuple[str, ...], run: Callable[[], int]) -> int:
+    """Once, or with `--watch` after each change."""
+    if not watch:
+        return run()
+    from screen.command.watch import watch as again
+
+    return again(run, targets)
 
 
 def _compare(name: str, hidden: bool) -> None:

@@ -7,7 +7,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,64 +29,105 @@ if TYPE_CHECKING:
 
 STEP_SUMMARY = 1 << 20
 """Bytes that GitHub takes for the summary of a step."""
+GATE = ("fail-on", "baseline", "update-baseline")
+"""Settings that make findings count for `screen probe`, where they stand on the command line."""
+Reason = tuple[int, str]
+"""An exit code, and why in a few words; empty where an error has said it."""
 GRAPH_FORMATS: tuple[Literal["text", "mermaid", "dot", "json", "graphml"], ...] = ("text", "mermaid", "dot", "json", "graphml")
 
 
 def check(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """`screen check`: the exit code of the contract's table, 2 over 1 over 0."""
     settings = _settings(options)
-    asked = wanted(targets, settings)
-    for one in without_models(asked) if settings.skip_without_model else []:
-        console.line(f"skipped `{one.spec.text}`: no model can be read in it")
-        asked.remove(one)
+    asked = _asked("check", targets, settings, gate=True)
     if not asked:
         return 0
-    _check_baseline(settings)
-    for _, path in settings.report:
-        _make_folder(path)
-    _check_places(asked, settings)
-    live = _Live(settings, several=len(asked) > 1)
-    judged: list[Judged] = []
-    ended = False
-    try:
-        for found in _judge(asked, settings):
-            live(found)
-            judged += found
-    except KeyboardInterrupt:
-        if not judged:
-            raise
-        console.line(f"interrupted: the report holds what was judged before, of {len(asked)} targets")
-        ended = True
+    live = _Live(settings, len(asked) > 1, lambda report: _text([report], settings))
+    found, ended = _told(asked, settings, live)
+    judged = _all(found)
     live.end(judged)
     _deliver(judged, settings)
     return INTERRUPTED if ended or _interrupted(judged) else exit_code(judged, settings)
 
 
+def probe(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
+    """`screen probe`: what was measured. 1 when a prediction is refuted, 2 when nothing was measured; findings count where `GATE` says so."""
+    settings = _settings({**options, "probe": True})
+    _check_measurements(settings.format)
+    gate = any(settings.origins[key] == "option" for key in GATE)
+    asked = _asked("probe", targets, settings, gate)
+    if not asked:
+        return 0
+    live = _Live(settings, len(asked) > 1, lambda report: _measurements([report], settings))
+    found, ended = _told(asked, settings, live)
+    judged = _all(found)
+    _write_reports(judged, settings)
+    shown = [j.report for j in judged if j.captured]
+    if shown and not live.prints:
+        _out(_measurements(shown, settings), settings)
+    if ended or _interrupted(judged):
+        return INTERRUPTED
+    return _said([*_refuted(found), *(_gate(judged, settings) if gate else _raised(judged, settings))])
+
+
+def _asked(command: str, targets: tuple[str, ...], settings: Settings, gate: bool) -> list[Wanted]:
+    """What the command is about; empty where every file was left out. Folders of reports are made, and a baseline is looked at where findings count
+    (`gate`). Raises `UsageError`."""
+    asked = wanted(targets, settings, command)
+    for one in without_models(asked) if settings.skip_without_model else []:
+        console.line(f"skipped `{one.spec.text}`: no model can be read in it")
+        asked.remove(one)
+    if not asked:
+        return []
+    if gate:
+        _check_baseline(settings)
+    for _, path in settings.report:
+        _make_folder(path)
+    _check_places(asked, settings)
+    return asked
+
+
+def _told(asked: list[Wanted], settings: Settings, live: _Live) -> tuple[list[list[Judged]], bool]:
+    """The reports on each target, told as they come, and whether Ctrl-C left some out."""
+    judged: list[list[Judged]] = []
+    try:
+        for found in _judge(asked, settings):
+            live(found)
+            judged.append(found)
+    except KeyboardInterrupt:
+        if not judged:
+            raise
+        console.line(f"interrupted: the report holds what was judged before, of {len(asked)} targets")
+        return judged, True
+    return judged, False
+
+
 class _Live:
     """What is said while targets are judged: errors, and the text of each report on stdout. A format that is one document waits for the last."""
 
-    def __init__(self, settings: Settings, *, several: bool) -> None:
-        self._settings, self._several = settings, several
+    def __init__(self, settings: Settings, several: bool, text: Callable[[Report], str]) -> None:
+        self._settings, self._several, self._text = settings, several, text
         self._begun = False
 
     def __call__(self, found: list[Judged]) -> None:
         """Everything about one target, or several."""
         _complain(found)
-        if not self._prints:
+        if not self.prints:
             return
         for one in found:  # without a graph the text would only repeat stderr; in a list of lines none is missing
             if one.captured or (self._settings.quiet and self._several):
-                self._print(_text([one.report], self._settings))
+                self._print(self._text(one.report))
 
     def end(self, judged: list[Judged]) -> None:
         """How many of each verdict, where there are several."""
-        if self._prints and len(judged) > 1 and not self._settings.quiet:
+        if self.prints and len(judged) > 1 and not self._settings.quiet:
             from screen.report.formats.text import totals
 
             self._print(totals([j.report for j in judged], **_terminal(self._settings)))
 
     @property
-    def _prints(self) -> bool:
+    def prints(self) -> bool:
+        """Whether each report goes to stdout as it comes."""
         return self._settings.format == "text" and self._settings.output is None
 
     def _print(self, text: str) -> None:
@@ -97,29 +138,26 @@ class _Live:
         sys.stdout.flush()
 
 
-def probe(target: str, options: Mapping[str, Any]) -> int:
-    """`screen probe`: what was measured. 1 when a prediction is refuted, 2 when nothing was measured."""
-    settings = _settings({**options, "probe": True})
-    _check_measurements(settings.format)
-    asked = named(target, settings)
-    _check_places(asked, settings)
-    judged = _all(_judge(asked, settings))
-    _complain(judged)
+def _measurements(shown: list[Report], settings: Settings) -> str:
     from screen.report import render_probe
 
-    shown = [j.report for j in judged if j.captured]
     plots = _plots(settings.format, settings.output, shown)
-    text = render_probe(shown, settings.format, quiet=settings.quiet, pictures=plots) if shown else ""
-    if settings.output and text:
-        _write(settings.output, text)
-    else:
-        sys.stdout.write(text)
-    if _interrupted(judged):
-        return INTERRUPTED
-    outcomes = [e.outcome for r in shown if r.probe for e in r.probe.experiments]
-    if "refuted" in outcomes:
-        return 1
-    return 0 if any(o in ("confirmed", "observed") for o in outcomes) and not any(j.report.error for j in judged) else 2
+    color = _terminal(settings)["color"]
+    return render_probe(shown, settings.format, quiet=settings.quiet, short=settings.short, color=color, pictures=plots)
+
+
+def _refuted(found: list[list[Judged]]) -> list[Reason]:
+    """Of each target that exits with more than 0 the code, and why where no error says it."""
+    reasons: list[Reason] = []
+    for judged in found:
+        outcomes = [e.outcome for j in judged if j.captured and j.report.probe for e in j.report.probe.experiments]
+        of = f"`{judged[0].report.target.spec}`: " if judged and len(found) > 1 else ""
+        failed = any(j.report.error for j in judged)
+        if refuted := outcomes.count("refuted"):
+            reasons.append((1, f"{of}{refuted} prediction{'s are' if refuted > 1 else ' is'} refuted"))
+        elif failed or not any(o in ("confirmed", "observed") for o in outcomes):
+            reasons.append((2, "" if failed else f"{of}nothing was measured"))
+    return reasons
 
 
 def _check_measurements(format: str) -> None:
@@ -127,7 +165,8 @@ def _check_measurements(format: str) -> None:
     from screen import report
 
     if not report.has_probe(format):
-        raise UsageError("`--format` must be one that has measurements: `text`, `markdown` or `json`", f"it is `{format}`")
+        required = "`--format` must be one that has measurements: `text`, `markdown` or `json`"
+        raise UsageError(required, f"it is `{format}`", f"`--report {format}=FILE` writes the whole report")
 
 
 def _interrupted(judged: list[Judged]) -> bool:
@@ -150,6 +189,19 @@ def _settings(options: Mapping[str, Any]) -> Settings:
 
 def exit_code(judged: list[Judged], settings: Settings) -> int:
     """0, 1 or 2 by `screen.report.gate`, 2 over 1 over 0; what no error explains is explained on stderr."""
+    return _said(_gate(judged, settings))
+
+
+def _said(reasons: list[Reason]) -> int:
+    """The highest of the codes, with why on stderr."""
+    code = max((one for one, _ in reasons), default=0)
+    for why in dict.fromkeys(why for one, why in reasons if one == code and why):
+        console.line(f"exit {code}: {why}")
+    return code
+
+
+def _gate(judged: list[Judged], settings: Settings) -> list[Reason]:
+    """The code of each report by `screen.report.gate`; what is known of a baseline is said on stderr. A rule that raised alone, where that counts."""
     from screen.report.gate import decide
 
     known = _known([j.report for j in judged], settings)
@@ -159,16 +211,20 @@ def exit_code(judged: list[Judged], settings: Settings) -> int:
         console.line(f"warning: {complaint}")
     if known.count:
         console.line(f"{known.count} known finding{'s do' if known.count > 1 else ' does'} not count")
-    code = max(decision.code for _, decision in found)
-    raised = {f"`{rule.rule}` {rule.reason}" for j in judged for rule in j.report.coverage.rules_not_run} if settings.strict_rules else set()
-    if raised:
-        console.line(f"exit 2: every rule must run with `--strict-rules`; {'; '.join(sorted(raised))}")
-        return 2
+    if raised := _raised(judged, settings):
+        return raised
+    reasons: list[Reason] = []
     for one, decision in found:
-        if code == decision.code and decision.why:
-            of = f"`{one.report.target.name or one.report.target.spec}`: " if len(found) > 1 else ""
-            console.line(f"exit {code}: {of}{decision.why}{' (`--allow-unknown` lets it pass)' if code == 2 else ''}")
-    return code
+        of = f"`{one.report.target.name or one.report.target.spec}`: " if len(found) > 1 else ""
+        lets = " (`--allow-unknown` lets it pass)" if decision.code == 2 else ""
+        reasons.append((decision.code, f"{of}{decision.why}{lets}" if decision.why else ""))
+    return reasons
+
+
+def _raised(judged: list[Judged], settings: Settings) -> list[Reason]:
+    """With `--strict-rules` the rules that did not run."""
+    raised = {f"`{rule.rule}` {rule.reason}" for j in judged for rule in j.report.coverage.rules_not_run} if settings.strict_rules else set()
+    return [(2, f"every rule must run with `--strict-rules`; {'; '.join(sorted(raised))}")] if raised else []
 
 
 def _known(reports: list[Report], settings: Settings) -> Known:
@@ -286,8 +342,7 @@ def _deliver(judged: list[Judged], settings: Settings) -> None:
 
     report = _one(judged)
     every = [j.report for j in judged]
-    for name, path in settings.report:
-        _write(path, render(report, name, plots=_plots(name, path, every), short=settings.short))
+    _write_reports(judged, settings)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:
             with console.writer(summary, "a") as file:
@@ -297,7 +352,19 @@ def _deliver(judged: list[Judged], settings: Settings) -> None:
     if settings.format == "text" and settings.output is None:
         return  # it stands there already
     plots = _plots(settings.format, settings.output, every)
-    text = _text(every, settings) if settings.format == "text" else render(report, settings.format, plots=plots, short=settings.short)
+    _out(_text(every, settings) if settings.format == "text" else render(report, settings.format, plots=plots, short=settings.short), settings)
+
+
+def _write_reports(judged: list[Judged], settings: Settings) -> None:
+    """What `--report` asks for."""
+    from screen.report import render
+
+    for name, path in settings.report:
+        _write(path, render(_one(judged), name, plots=_plots(name, path, [j.report for j in judged]), short=settings.short))
+
+
+def _out(text: str, settings: Settings) -> None:
+    """To `--output`, else to stdout."""
     if settings.output:
         _write(settings.output, text)
     else:

@@ -83,7 +83,7 @@ def _of_check(error: NoSuchOption) -> str:
     check = root.command.get_command(root, "check") if root is not None and isinstance(root.command, click.Group) else None
     if check is None or not any(error.option_name in (*p.opts, *p.secondary_opts) for p in check.params):
         return ""
-    return f"`screen check{' --probe' * _path(error).endswith(' probe')}` has it"
+    return "`screen check` has it"
 
 
 def _path(error: BaseException) -> str:

@@ -22,15 +22,15 @@ class Wanted:
     """Of its entry in the file of settings; empty: it has none."""
 
 
-def wanted(texts: tuple[str, ...], settings: Settings) -> list[Wanted]:
+def wanted(texts: tuple[str, ...], settings: Settings, command: str = "check") -> list[Wanted]:
     """Every target in its order. A text that is the name or the spec of an entry of the file has the entry's settings, and without texts every entry
     is wanted. Raises `UsageError`."""
     if texts:
         return [found for text in texts for found in named(text, settings)]
     if not settings.targets:
         found = "none is given, and no file of settings lists any"
-        advice = "For example `screen check model.py`; `screen init` writes down the models that it finds"
-        raise UsageError("`screen check` must be given a TARGET", found, advice)
+        advice = f"For example `screen {command} model.py`; `screen init` writes down the models that it finds"
+        raise UsageError(f"`screen {command}` must be given a TARGET", found, advice)
     return [Wanted(_of_entry(target), target.settings, target.name) for target in settings.targets]
 
 

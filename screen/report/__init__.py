@@ -28,8 +28,8 @@ def render(report: BaseModel, format: str, **options: object) -> str:
 
 
 def render_probe(reports: list[Any], format: str, **options: object) -> str:
-    """What was measured of some models, for `screen probe`. Options: `quiet`, `pictures`. Raises `KeyError` for a format that does not exist;
-    `has_probe` says which formats have measurements."""
+    """What was measured of some models, for `screen probe`. Options: `quiet`, `color`, `short`, `pictures`. Raises `KeyError` for a format that does
+    not exist; `has_probe` says which formats have measurements."""
     text: str = _format(format).render_probe(reports, **options)
     return text
 

@@ -40,8 +40,8 @@ def text(probe: ProbePart) -> list[str]:
     return lines
 
 
-def markdown(probe: ProbePart, pictures: Pictures = ()) -> list[str]:
-    """A table of experiments, a picture of each where there are files of them, and the numbers that the pictures show."""
+def markdown(probe: ProbePart, pictures: Pictures = (), *, short: bool = False) -> list[str]:
+    """A table of experiments, a picture of each where there are files of them, and unless `short` the numbers that the pictures show."""
     lines = [f"Measured on {escaped(probe.device)}, {probe.dtype}, seed {probe.seed}: {tally(probe)}.", ""]
     lines += [f"Interrupted: {escaped(probe.interrupted)}", ""] if probe.interrupted else []
     lines += ["| experiment | what | of | predicted | measured | outcome | why |", "|---|---|---|---|---|---|---|"]
@@ -51,7 +51,7 @@ def markdown(probe: ProbePart, pictures: Pictures = ()) -> list[str]:
         lines.append("| " + " | ".join(str(c) for c in cells) + " |")
     for title, file in pictures:
         lines += ["", f"![{escaped(title)}]({quote(file)})"]
-    return lines + _numbers(probe)
+    return lines if short else lines + _numbers(probe)
 
 
 def _numbers(probe: ProbePart) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from screen.command import cli, commands
 from screen.errors import InternalError, LoadError, ScreenError, UsageError
 from screen.pipeline.stages import Judged
 from screen.report.build import Request, not_judged
-from screen.report.schema import Report
+from screen.report.schema import ExperimentPart, ProbePart, Report
 from tests.shared import ROOT
 
 pytestmark = pytest.mark.by_the_day
@@ -231,6 +232,75 @@ def test_2_wins_over_1_over_0_in_every_format(judged: Callable[..., None], found
 def test_a_probe_that_was_interrupted_is_130_whatever_was_found(judged: Callable[..., None]) -> None:
     judged(replace(_good("unstable"), interrupted=True), _good("stable"))
     assert cli.main(["check", "a.py"]) == 130
+
+
+def test_probe_takes_every_option_of_check() -> None:
+    check, probe = ({name: param for param in cli.app.commands[command].params for name in (*param.opts, *param.secondary_opts)}
+                    for command in ("check", "probe"))  # fmt: skip
+    assert set(check) - set(probe) == {"--probe", "--no-probe"} and set(probe) <= set(check)
+    told_apart = {name for name in probe if probe[name].to_info_dict() != check[name].to_info_dict()}
+    assert told_apart == {"--fail-on", "--format", "--quiet", "-q"}  # their help alone
+    for name in told_apart:
+        assert probe[name].to_info_dict() | {"help": ""} == check[name].to_info_dict() | {"help": ""}
+    groups = cli.click.rich_click.OPTION_GROUPS
+    shown = [{option for group in groups[f"screen {command}"] for option in group["options"]} for command in ("check", "probe")]
+    long = [{name for name in names if name.startswith("--") and not name.startswith("--no-")} - {"targets"} | {"--help"} for names in (check, probe)]
+    assert shown == long  # none stands in a box of its own
+
+
+def _probed(*outcomes: str, spec: str = "a.py", verdict: str = "stable") -> Judged:
+    """A target of which this came out."""
+    measured = [ExperimentPart(name="depth", what="rms", outcome=one) for one in outcomes]
+    part = ProbePart(device="cpu", dtype="float64", seed=0, experiments=measured)
+    return Judged(_report(verdict, spec=spec).model_copy(update={"probe": part}), None, True)
+
+
+@pytest.mark.parametrize(
+    ("found", "words", "code", "said"),
+    [
+        ([_probed("confirmed")], [], 0, ""),
+        ([_probed("confirmed", "refuted", verdict="unknown")], [], 1, "exit 1: 1 prediction is refuted"),
+        ([_probed("not_measured")], [], 2, "exit 2: nothing was measured"),
+        ([_probed("observed", verdict="unstable")], [], 0, ""),
+        ([_probed("observed", verdict="unstable")], ["--fail-on", "unstable"], 1, "exit 1: the verdict is unstable (--fail-on unstable)"),
+        ([_probed("observed", verdict="unstable")], ["--fail-on", "never"], 0, ""),
+        ([_probed("observed", verdict="unstable")], ["--baseline", "known.json", "--update-baseline"], 1, "exit 1: the verdict is unstable"),
+        ([_probed("refuted", verdict="unknown")], ["--fail-on", "slip"], 2, "exit 2: the verdict is unknown (`--allow-unknown` lets it pass)"),
+        ([_probed("refuted", verdict="unknown")], ["--fail-on", "slip", "--allow-unknown"], 1, "exit 1: 1 prediction is refuted"),
+        ([_probed("confirmed"), _probed("refuted", "refuted", spec="b.py")], [], 1, "exit 1: `b.py`: 2 predictions are refuted"),
+        ([_probed("refuted"), _bad()], [], 2, "error: `b.py` must be importable"),
+        ([_bad(), _probed("confirmed")], ["--fail-on", "never"], 2, "error: `b.py` must be importable"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("shown", ([], ["-q"], ["--format", "json"], ["-o", "out"], ["--report", "sarif=new/r.sarif"]), ids=" ".join)
+def test_the_exit_code_of_a_probe(
+    judged: Callable[..., None], capsys: pytest.CaptureFixture[str], found: list[Judged], words: list[str], code: int, said: str, shown: list[str]
+) -> None:
+    judged(*found)
+    assert cli.main(["probe", "a.py", *words, *shown]) == code
+    err = capsys.readouterr().err
+    assert said in err and err.count("exit ") == (0 if "exit" not in said else 1) and "fault" not in err
+
+
+def test_a_gate_of_the_file_is_that_of_check(judged: Callable[..., None], tmp_path: Path) -> None:
+    (tmp_path / "screen.toml").write_text("fail-on = 'unstable'\nbaseline = 'none.json'\n")
+    judged(_probed("confirmed", verdict="unstable"))
+    assert cli.main(["probe", "a.py"]) == 0
+    assert cli.main(["probe", "a.py", "--fail-on", "unstable"]) == 2  # the baseline counts too now, and is not there
+
+
+def test_a_probe_is_told_as_it_comes(judged: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judged(_probed("confirmed"), _bad(), _probed("refuted", spec="c.py"))
+    assert cli.main(["probe", "a.py", "b.py", "-q", "--report", "json=new/r.json", "--report", "html=new/r.html"]) == 2
+    assert capsys.readouterr().out == "a.py: 1 confirmed\nb.py: nothing was measured\nc.py: 1 REFUTED\n"
+    assert [r["target"]["spec"] for r in json.loads((tmp_path / "new/r.json").read_text())["reports"]] == ["a.py", "b.py", "c.py"]
+    assert "<!doctype html>" in (tmp_path / "new/r.html").read_text()
+    cli.main(["probe", "a.py", "b.py", "--color", "always"])
+    told = capsys.readouterr().out
+    assert "\x1b[1;31m  REFUTED\x1b[0m" in told and "\x1b[32m  confirmed\x1b[0m" in told and told.count("\n\n") == 1
+    cli.main(["probe", "a.py", "b.py", "-o", "out"])
+    plain = (tmp_path / "out").read_text()
+    assert plain == re.sub(r"\x1b\[[\d;]*m", "", told)
 
 
 def test_several_targets_are_one_object_in_the_order_given(judged: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,6 +68,57 @@ def test_a_refuted_prediction_makes_the_verdict_unknown(monkeypatch: pytest.Monk
     assert code == 1 and "REFUTED" in text
 
 
+NORMED_SKIP = """
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(16), nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x):
+        x = self.norm(x)
+        return x + self.down(nn.functional.gelu(self.up(x)))
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(3))
+        self.last = nn.LayerNorm(16)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.last(x)
+"""
+
+
+def test_probe_is_a_gate_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--fail-on`, a baseline, chosen rules, and a report that another tool reads, beside what was measured."""
+    (tmp_path / "model.py").write_text(NORMED_SKIP)
+    monkeypatch.chdir(tmp_path)
+    common = ["probe", "model.py::Model", "--device", "cpu", "--probe-seconds", "1"]
+    assert main(common) == 0
+    assert main([*common, "--fail-on", "slip", "--report", "sarif=new/r.sarif"]) == 1
+    told = capsys.readouterr()
+    assert "exit 1: G101 violated (--fail-on slip)" in told.err and "confirmed" in told.out
+    found = json.loads((tmp_path / "new/r.sarif").read_text())["runs"][0]["results"]
+    assert "G101" in {one["ruleId"] for one in found}
+    assert main([*common, "--fail-on", "slip", "--ignore", "G101"]) == 0
+    assert main([*common, "--baseline", "known.json", "--update-baseline"]) == 0
+    assert main([*common, "--baseline", "known.json"]) == 0 and "known finding" in capsys.readouterr().err
+
+
+def test_two_targets_are_measured_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / name for name in ("one.py", "two.py")]
+    for file in files:
+        file.write_text(NORMED_SKIP)
+    argv = [*(f"{file}::Model" for file in files), "--device", "cpu", "--probe-seconds", "1", "-q"]
+    code, text = out_of(["probe", *argv, "-j", "2"], capsys)
+    assert code == 0 and [line.split(": ")[0].split("/")[-1] for line in text.splitlines()] == ["one.py::Model", "two.py::Model"]
+    assert (code, text) == out_of(["probe", *argv], capsys) and text.count("confirmed") == 2
+
+
 def test_a_probe_that_is_cut_off_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     real = pipeline.probe_request
 

@@ -62,11 +62,11 @@ def _words(links: Links) -> str:
     return "\n".join(["\n## Words\n", *entries, "", "`screen explain TERM` prints an entry, and there are more of them.", ""])
 
 
-def render_probe(reports: list[Report], *, pictures: Sequence[probe.Pictures] = (), **_: object) -> str:
-    """A section for each model that was measured. `pictures`: those of each model, files beside the page."""
+def render_probe(reports: list[Report], *, pictures: Sequence[probe.Pictures] = (), short: bool = False, **_: object) -> str:
+    """A section for each model that was measured. `pictures`: those of each model, files beside the page. `short`: without the folded numbers."""
     made = []
     for place, report in enumerate(reports):
-        lines = probe.markdown(report.probe, pictures[place] if pictures else ()) if report.probe else []
+        lines = probe.markdown(report.probe, pictures[place] if pictures else (), short=short) if report.probe else []
         made.append(f"# Probe of `{clean(report.target.spec)}`\n\n" + "\n".join(lines) + "\n" if lines else "")
     return "\n".join(made)
 

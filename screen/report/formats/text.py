@@ -32,6 +32,8 @@ COLOURS = {
     "closed": "green", "guarded": "green", "open": "bold red", "out_of_scope": "dim",
 }  # fmt: skip
 """No yellow, blue, cyan or white: each is hard to read on one of the two grounds."""
+MEASURED = {probe.SAID["refuted"]: "bold red", probe.SAID["confirmed"]: "green"}
+"""Colours of outcomes that say something of a prediction."""
 
 
 def render(
@@ -43,10 +45,7 @@ def render(
     if quiet:
         return "".join(f"{first.line(one)}\n" for one in reports)
     out = StringIO()
-    console = Console(
-        file=out, width=width or UNLIMITED, color_system="standard" if color else None, force_terminal=color, no_color=False,
-        legacy_windows=False, highlight=False, markup=False, emoji=False, soft_wrap=width is None,
-    )  # fmt: skip
+    console = _console(out, color, width)
     for i, one in enumerate(reports):
         if i:
             console.print()
@@ -56,6 +55,13 @@ def render(
         console.print()
         console.print(_totals(reports, width))
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def _console(out: StringIO, color: bool, width: int | None) -> Console:
+    return Console(
+        file=out, width=width or UNLIMITED, color_system="standard" if color else None, force_terminal=color, no_color=False,
+        legacy_windows=False, highlight=False, markup=False, emoji=False, soft_wrap=width is None,
+    )  # fmt: skip
 
 
 def totals(reports: list[Report], *, color: bool = False, width: int | None = None, **_: object) -> str:
@@ -83,13 +89,24 @@ def _hang(head: str, body: str, indent: int, width: int | None, *, style: str = 
     return found
 
 
-def render_probe(reports: list[Report], *, quiet: bool = False, **_: object) -> str:
+def render_probe(reports: list[Report], *, color: bool = False, quiet: bool = False, **_: object) -> str:
     """One line for each model, and under it one for each experiment unless `quiet`."""
-    made = []
-    for report in reports:
-        lines = [] if quiet or report.probe is None else probe.text(report.probe)
-        made.append("".join(f"{line}\n" for line in [f"{clean(report.target.spec)}: {probe.tally(report.probe)}", *lines]))
-    return "\n".join(made)
+    out = StringIO()
+    console = _console(out, color, None)
+    for place, report in enumerate(reports):
+        if place and not quiet:
+            console.print()
+        console.print(f"{clean(report.target.spec)}: {probe.tally(report.probe)}")
+        for line in _measured(report) if not quiet else ():
+            console.print(line)
+    return out.getvalue()
+
+
+def _measured(report: Report) -> Iterator[Text]:
+    """Lines of what was measured, where it was; its outcome is coloured."""
+    for line in probe.text(report.probe) if report.probe is not None else ():
+        word = next((word for word in MEASURED if line.lstrip().startswith(word)), "")
+        yield _hang(line[: line.index(word) + len(word)], line[line.index(word) + len(word) :], 0, None, style=MEASURED.get(word, ""))
 
 
 def _report(report: Report, verbose: bool, width: int | None) -> Iterator[RenderableType]:
@@ -117,7 +134,7 @@ def _report(report: Report, verbose: bool, width: int | None) -> Iterator[Render
         yield _hang("model  gain of all identity paths together: ", clean(gain), 2, width)
     if report.probe is not None:
         yield Text("")
-        yield from (Text(line) for line in probe.text(report.probe))
+        yield from _measured(report)
     yield from _coverage(report, width)
     if report.streams or report.findings:
         yield Text("")
