@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ def check(
 
     Raises `ScreenError` where the command would exit 2 without a graph.
     """
+    from screen.graph.gc_pause import put_off
     from screen.pipeline.stages import judge
     from screen.probe.plan.types import Options
     from screen.recipe.read import recipe_of
@@ -49,7 +51,8 @@ def check(
     if probe or stress:
         job = replace(job, probe=Options(stress=stress))
     try:
-        judged = judge(job, capture)
+        with nullcontext() if job.probe is not None else put_off():  # each collection walks all that the caller has, and measuring may take minutes
+            judged = judge(job, capture)
     finally:
         if (close := getattr(getattr(capture, "__self__", None), "close", None)) is not None:
             close()

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -70,18 +70,23 @@ def _exponentials(logits: Array) -> tuple[Array, Array]:
     return weights, weights.cumsum(1)
 
 
-def last_one_minus_cos(stack: Stack) -> float | None:
-    """1 − cos between tokens after the last block, mean over pairs; None where there are too many blocks."""
+def last_one_minus_cos(stack: Stack, states: Callable[[], Sequence[State]] | None = None) -> float | None:
+    """1 − cos between tokens after the last block, mean over pairs; None where there are too many blocks. `states`: `states_of` it, where known."""
     if len(stack.blocks) > MOST:
         return None
-    n = stack.tokens
-    state = even(stack.start, n)
-    for block in stack.blocks:
-        for add in block:
-            state = across(add, state)
+    n, state = stack.tokens, (states() if states is not None else states_of(stack))[-1]
     size = np.sqrt(np.outer(state[0], state[0]))
     lost = (state[1] - (np.sqrt(state[0])[:, None] - np.sqrt(state[0])[None]) ** 2 / 2) / size
     return max(float(lost.sum() / (n * (n - 1))), 0.0)
+
+
+def states_of(stack: Stack) -> list[State]:
+    """The states before each add, and behind the last one."""
+    states = [even(stack.start, stack.tokens)]
+    for block in stack.blocks:
+        for add in block:
+            states.append(across(add, states[-1]))
+    return states
 
 
 def across(add: Add, state: State) -> State:

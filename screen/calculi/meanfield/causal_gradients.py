@@ -16,7 +16,7 @@ each key the same share and the sum over keys zero, so that queries receive τ²
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from screen.calculi.meanfield.activation_kernels import Kernel
-from screen.calculi.meanfield.causal import GRID, MOST, State, across, added, before_close, even, mean_of, rows, scaled, slots_of, together
+from screen.calculi.meanfield.causal import GRID, MOST, State, added, before_close, mean_of, rows, scaled, slots_of, together
 from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Backward, Stack
@@ -50,22 +50,23 @@ def is_read(stack: Stack) -> bool:
     return len(stack.blocks) <= MOST and not any(p.tokens for p in programs) and all(isinstance(s, READ) for p in programs for s in p.steps)
 
 
-def backward(stack: Stack, starts: tuple[Start, ...]) -> tuple[Backward, ...]:
-    """A gradient of size one at each position behind the first `depth` blocks (and the final norm), back to the first; one result for each start."""
-    n, states = stack.tokens, list[State]()
-    state = even(stack.start, n)
-    for block in stack.blocks:
-        for add in block:
-            states.append(state)
-            state = across(add, state)
-    states.append(state)
+def backward(stack: Stack, starts: tuple[Start, ...], states: Sequence[State]) -> tuple[Backward, ...]:
+    """A gradient of size one at each position behind the first `depth` blocks (and the final norm), back to the first; one result for each start.
+
+    `states`: `states_of` the stack. A pass is carried from where it starts, and not before."""
+    n = stack.tokens
     ends = np.cumsum([len(b) for b in stack.blocks])
-    back = np.zeros((len(starts), n, n))
-    loud = np.array([not s.silent for s in starts])
+    order = sorted(range(len(starts)), key=lambda p: -starts[p].depth)
+    deepest = [starts[p].depth for p in order]
+    loud = np.array([not starts[p].silent for p in order])
+    back = np.zeros((0, n, n))
     streams, weights, lasts = (np.zeros((len(starts), len(stack.blocks))) for _ in range(3))
     for number in reversed(range(len(stack.blocks))):
-        for place in (p for p, s in enumerate(starts) if s.depth == number + 1):
-            back[place] = np.eye(n) if stack.final is None else np.diag(stack.final.gain / (states[ends[number]][0] + stack.final.eps))
+        begun = sum(depth > number for depth in deepest)  # the others start further down
+        if begun > len(back):
+            one = np.eye(n) if stack.final is None else np.diag(stack.final.gain / (states[ends[number]][0] + stack.final.eps))
+            back = np.concatenate([back, np.broadcast_to(one, (begun - len(back), n, n))])
+        here = order[:begun]
         block = stack.blocks[number]
         for position in reversed(range(len(block))):
             add, read = block[position], states[ends[number] - len(block) + position]
@@ -73,16 +74,16 @@ def backward(stack: Stack, starts: tuple[Start, ...]) -> tuple[Backward, ...]:
             if add.close is not None:
                 back = _normed(add.close, before_close(add, read, slots), back)
             passed = back * add.identity
-            last = np.zeros(len(starts))
+            last = np.zeros(begun)
             for inlet, known in zip(add.inlets, slots, strict=True):
-                backs = _branch(inlet.program, known, back * inlet.square, loud)
+                backs = _branch(inlet.program, known, back * inlet.square, loud[:begun])
                 passed = passed + backs[0]
                 found, last = _weights(inlet.program, known, backs, n)
-                weights[:, number] += found
+                weights[here, number] += found
             if position == len(block) - 1:
-                lasts[:, number] = last
+                lasts[here, number] = last
             back = passed
-        streams[:, number] = np.einsum("bii->b", back) / n
+        streams[here, number] = np.einsum("bii->b", back) / n
     table = [(streams[p], weights[p], lasts[p]) for p in range(len(starts))]
     return tuple(Backward(*(tuple(map(float, row[: s.depth])) for row in rows_)) for s, rows_ in zip(starts, table, strict=True))
 
@@ -215,7 +216,8 @@ def _open(step: Attend, slots: Mapping[int, State], g: Array, heard: NDArray[np.
 
 def _later(values: Array) -> Array:
     """Sums over i ≥ j and k ≥ l."""
-    return np.asarray(values[..., ::-1, ::-1].cumsum(-1).cumsum(-2)[..., ::-1, ::-1])
+    turned = np.ascontiguousarray(values[..., ::-1, ::-1])
+    return np.asarray(turned.cumsum(-1).cumsum(-2)[..., ::-1, ::-1])
 
 
 def _first(apart: Array) -> Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Literal
 
 from screen.calculi.meanfield import causal_gradients, tied_weights
-from screen.calculi.meanfield.causal import is_causal, last_one_minus_cos
+from screen.calculi.meanfield.causal import State, is_causal, last_one_minus_cos, states_of
 from screen.calculi.meanfield.causal_gradients import Start as Pass
 from screen.calculi.meanfield.far import Far, far
 from screen.calculi.meanfield.first_update import FirstUpdate
@@ -34,6 +35,8 @@ DEPENDENT = Unknown("the same weights serve at several depths, so that gradients
 MIRRORED = Unknown("gradients through a Fourier mixing depend on what a state has in common with its mirror image")
 NOT_COMPUTED = Unknown("it was not computed")
 Law = Literal["polynomial", "exponential"]
+Positions = Callable[[], Sequence[State]]
+"""Makes the states of a stack position by position, at the first call."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +126,9 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
     rms = [math.sqrt(s.power) for s in run.states]
     rms += [math.inf] * (depth - len(rms))
     blame, mute = _blame(rms[-1]), silent(stack, run)
+    positions = cache(partial(states_of, stack))
     last = run.states[-1]
-    apart, more = (blame, ()) if blame is not None else _apart(stack, last)
+    apart, more = (blame, ()) if blame is not None else _apart(stack, last, positions)
     if mute is None and is_causal(stack) and not causal_gradients.is_read(stack):
         more = (*more, FIRST)
     whole = math.isfinite(rms[-1]) and min(rms) > 0
@@ -143,7 +147,7 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         tokens=stack.tokens,
         tied=bool(stack.tied),
         logits=MappingProxyType(logits),
-        **(_gradients(stack, run, depth) if mute is None else dict.fromkeys(GRADIENTS, mute)),
+        **(_gradients(stack, run, depth, positions) if mute is None else dict.fromkeys(GRADIENTS, mute)),
     )
 
 
@@ -162,7 +166,7 @@ def _logits(run: Forward) -> dict[str, dict[int, float]]:
     return found
 
 
-def _apart(stack: Stack, last: Moments) -> tuple[float | Unknown, tuple[str, ...]]:
+def _apart(stack: Stack, last: Moments, positions: Positions) -> tuple[float | Unknown, tuple[str, ...]]:
     """1 − cos after the last block; under a causal mask position by position, and what is assumed if that fails. Of tokens in windows nothing is told
     of those that do not meet: the recursion stands for one window."""
     apart = last.gap / last.power
@@ -173,16 +177,16 @@ def _apart(stack: Stack, last: Moments) -> tuple[float | Unknown, tuple[str, ...
         return apart, ()
     if any(i.program.tokens for b in stack.blocks for a in b for i in a.inlets):
         return apart, (EXCHANGEABLE,)
-    found = None if stack.tied else last_one_minus_cos(stack)
+    found = None if stack.tied else last_one_minus_cos(stack, positions)
     return (apart, (EXCHANGEABLE,)) if found is None else (found, ())
 
 
-def _gradients(stack: Stack, run: Forward, depth: int) -> dict[str, Any]:
+def _gradients(stack: Stack, run: Forward, depth: int, positions: Positions) -> dict[str, Any]:
     """The three facts about gradients, from one forward pass: a stack of n blocks is the beginning of a longer one."""
     depths = sorted({depth, *(depth // c for c in (2, 4) if depth // c)})
     ends = [(n, math.sqrt(backward(stack, run, n, n - 1).lasts[-1])) for n in _cuts(depth)]
     if is_causal(stack) and causal_gradients.is_read(stack):
-        *each, still = causal_gradients.backward(stack, (*map(Pass, depths), Pass(depth, silent=True)))
+        *each, still = causal_gradients.backward(stack, (*map(Pass, depths), Pass(depth, silent=True)), positions())
     else:
         silent = {id(add): add.silenced() for add in {id(a): a for a in run.adds}.values()}
         quiet = replace(run, adds=tuple(silent[id(add)] for add in run.adds))

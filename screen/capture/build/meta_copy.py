@@ -5,16 +5,20 @@ from __future__ import annotations
 import copy
 import math
 import types
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from screen.capture.trace.source_lines import no_modes
 from screen.graph import Initialiser
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
+_HOLDERS = (dict, OrderedDict, list, tuple, set)
 KEPT = 4096
 """Entries of an integer tensor whose values are kept."""
 CONSTANT_LIMIT = 1 << 20
@@ -46,7 +50,7 @@ def on_meta(model: nn.Module) -> nn.Module:
 
 def _try_copy(value: Any, memo: dict[int, Any]) -> None:
     """Copy an attribute on its own first, so that one that cannot be copied does not take the model with it."""
-    if isinstance(value, bool | int | float | str | type | None):
+    if isinstance(value, bool | int | float | str | type | None) or (type(value) in _HOLDERS and not value):
         return
     attempt = dict(memo)
     try:
@@ -168,28 +172,82 @@ def _held(value: Any, memo: dict[int, Any]) -> Any:
 
 def values_of(model: nn.Module) -> tuple[tuple[str, tuple[Initialiser, ...]], ...]:
     """What stands in the parameters of a live model, in place of a record: `fill_(value)` where all entries are equal (LayerScale, ReZero and
-    fresh norms), `sample_(σ)` where a sample of them has mean zero, σ its standard deviation."""
-    laws = [(name, p, law) for name, p in model.named_parameters() if (law := _law(p)) is not None]
-    drawn: list[tuple[Tensor, Initialiser]] = [(p, law) for _, p, law in laws if law.op == "sample_"]
-    pooled = {id(law): Initialiser("sample_", (_pooled(p, law, drawn),)) for p, law in drawn}
-    return tuple((name, (pooled.get(id(law), law),)) for name, _, law in laws)
+    fresh norms), `sample_(σ)` where a sample of them has mean zero, σ its standard deviation.
+
+    Every parameter is looked at once; what holds of a shape is found once for each shape (`_Grid`), and nobody watches the calls."""
+    grids: dict[torch.Size, _Grid] = {}
+    with no_modes():
+        laws = [(name, p, law) for name, p in model.named_parameters() if (law := _law(p, grids)) is not None]
+    drawn: dict[torch.Size, list[float]] = {}
+    for _, p, law in laws:
+        if law.op == "sample_":
+            drawn.setdefault(p.shape, []).append(_sigma(law))
+    pools = {shape: _Pool(sorted(sigmas), shape.numel()) for shape, sigmas in drawn.items()}
+    return tuple((name, (pools[p.shape].law_of(law) if law.op == "sample_" else law,)) for name, p, law in laws)
 
 
-def _pooled(parameter: Tensor, law: Initialiser, drawn: list[tuple[Tensor, Initialiser]]) -> float:
-    """σ of all parameters of one shape that differ by no more than chance: the same weight of every block."""
-    alike = [_sigma(other) for p, other in drawn if p.shape == parameter.shape and _is_chance(_sigma(other), _sigma(law), p.numel())]
-    return float(f"{math.sqrt(sum(s * s for s in alike) / len(alike)):.3g}")
+@dataclass
+class _Pool:
+    """The deviations of all parameters of one shape, in order."""
+
+    sigmas: list[float]
+    entries: int
+    found: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    def law_of(self, law: Initialiser) -> Initialiser:
+        """With the σ of all that differ from it by no more than chance: the same weight of every block."""
+        sigma = _sigma(law)
+        room = _room(sigma, self.entries)
+        place = bisect_left(self.sigmas, sigma - room), bisect_right(self.sigmas, sigma + room)
+        if place not in self.found:
+            alike = self.sigmas[slice(*place)]
+            self.found[place] = float(f"{math.sqrt(math.fsum(s * s for s in alike) / len(alike)):.3g}")
+        return Initialiser("sample_", (self.found[place],))
 
 
 def _sigma(law: Initialiser) -> float:
     return float(str(law.args[0]))
 
 
-def _is_chance(one: float, two: float, entries: int) -> bool:
-    return abs(one - two) <= MEAN_LIMIT * two / math.sqrt(2 * min(entries, SAMPLE))
+def _room(sigma: float, entries: int) -> float:
+    """How far chance takes the deviation of so many entries, at most."""
+    return MEAN_LIMIT * sigma / math.sqrt(2 * min(entries, SAMPLE))
 
 
-def _law(parameter: Tensor) -> Initialiser | None:
+class _Grid:
+    """Where the sample of a parameter of some shape is taken, and in which bands of its rows and of its columns."""
+
+    def __init__(self, shape: torch.Size) -> None:
+        self.form = shape[0], math.prod(shape[1:])
+        self.places = None if shape.numel() <= SAMPLE else _chosen(shape.numel())
+        rows, columns = self.form
+        lines = (torch.arange(rows), torch.arange(columns)) if self.places is None else (self.places // columns, self.places % columns)
+        self.bands = [line * BANDS // size for line, size in zip(lines, self.form, strict=True)]
+        each = (columns, rows) if self.places is None else (1, 1)
+        self.counts = [(torch.bincount(band, minlength=BANDS) * n).tolist() for band, n in zip(self.bands, each, strict=True)]
+
+    def sample(self, parameter: Tensor) -> Tensor:
+        """All entries, or some of them at random."""
+        flat = parameter.detach().reshape(-1)
+        return (flat if self.places is None else flat[self.places.to(flat.device)]).double().cpu()
+
+    def is_even(self, sample: Tensor, spread: float) -> bool:
+        """Whether the parts of a fused weight have one deviation: twelve bands of its rows, and of its columns, differ by no more than chance."""
+        squares = sample.square()
+        sums = [squares.view(self.form).sum(axis) for axis in (1, 0)] if self.places is None else [squares, squares]
+        for band, counts, each in zip(self.bands, self.counts, sums, strict=True):
+            powers = torch.bincount(band, each, minlength=BANDS).tolist()
+            if any(n >= FEWEST and abs(math.sqrt(p / n) - spread) > _room(spread, n) for n, p in zip(counts, powers, strict=True)):
+                return False
+        return True
+
+
+def _chosen(entries: int) -> Tensor:
+    """Some of so many places; the global random state is left as it was."""
+    return torch.randint(entries, (SAMPLE,), generator=torch.Generator("cpu").manual_seed(0), device="cpu")
+
+
+def _law(parameter: Tensor, grids: dict[torch.Size, _Grid]) -> Initialiser | None:
     if parameter.device.type == "meta" or nn.parameter.is_lazy(parameter) or not parameter.is_floating_point() or not parameter.numel():
         return None
     if parameter.numel() <= CONSTANT_LIMIT:
@@ -198,32 +256,14 @@ def _law(parameter: Tensor) -> Initialiser | None:
             return Initialiser("fill_", (low,))
     if parameter.numel() < FEWEST:
         return None
-    places = _places(parameter.numel())
-    sample = parameter.detach().reshape(-1)[places.to(parameter.device)].double().cpu()
+    if parameter.shape not in grids:
+        grids[parameter.shape] = _Grid(parameter.shape)
+    grid = grids[parameter.shape]
+    sample = grid.sample(parameter)
     mean, spread = float(sample.mean()), float(sample.std())
-    if not abs(mean) <= MEAN_LIMIT * spread / math.sqrt(sample.numel()) or not _is_even(sample, spread, places, parameter.shape):
+    if not abs(mean) <= MEAN_LIMIT * spread / math.sqrt(sample.numel()) or not grid.is_even(sample, spread):
         return None
     return Initialiser("sample_", (spread,))
-
-
-def _places(entries: int) -> Tensor:
-    """All entries, or some of them at random; the global random state is left as it was."""
-    if entries <= SAMPLE:
-        return torch.arange(entries, device="cpu")
-    return torch.randint(entries, (SAMPLE,), generator=torch.Generator("cpu").manual_seed(0), device="cpu")
-
-
-def _is_even(sample: Tensor, spread: float, places: Tensor, shape: torch.Size) -> bool:
-    """Whether the parts of a fused weight have one deviation: twelve bands of its rows, and of its columns, differ by no more than chance."""
-    columns = math.prod(shape[1:])
-    for place, size in ((places // columns, shape[0]), (places % columns, columns)):
-        band = place * BANDS // size
-        count = torch.bincount(band, minlength=BANDS)
-        power = torch.bincount(band, sample**2, minlength=BANDS)
-        for n, p in zip(count.tolist(), power.tolist(), strict=True):
-            if n >= FEWEST and not _is_chance(math.sqrt(p / n), spread, n):
-                return False
-    return True
 
 
 __all__ = ["again", "has_values", "on_meta", "values_of"]

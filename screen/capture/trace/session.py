@@ -24,6 +24,7 @@ from screen.capture import devices
 from screen.capture.trace import meta_fallback
 from screen.capture.trace.fused import apart, is_fused
 from screen.capture.trace.dropouts import undrawn
+from screen.capture.trace.meta_memo import Memo
 from screen.capture.trace.module_calls import Scopes
 from screen.capture.trace.oracle import Oracle
 from screen.capture.trace.recorder import Origin, Recorder, region_of, set_item, sizes_of, tensors
@@ -67,6 +68,7 @@ class Session:
     """Aten calls that run now, one inside of the other."""
     assumptions: set[tuple[str, int]] = field(default_factory=set)
     """Lines that read a value known only if floats are finite and not zero."""
+    memo: Memo = field(default_factory=Memo)
 
     def origin(self) -> Origin:
         """The module call that runs now, and the user's line."""
@@ -186,7 +188,7 @@ class Session:
                 self._note(func, args, kwargs, answer)
                 return answer
         try:
-            result = func(*args, **kwargs)
+            result = self.memo.run(func, args, kwargs)
         except NotImplementedError as error:
             result = meta_fallback.run(func, args, kwargs, error)
         except RuntimeError as error:

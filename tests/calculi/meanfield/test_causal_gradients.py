@@ -11,13 +11,13 @@ from torch.nn import functional as F
 
 from screen.calculi.meanfield import recursion_of
 from screen.calculi.meanfield.attention import Softmax
-from screen.calculi.meanfield.causal import even
-from screen.calculi.meanfield.causal_gradients import attended
+from screen.calculi.meanfield.causal import even, states_of
+from screen.calculi.meanfield.causal_gradients import Start, attended, backward
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.result import Recursion
 from screen.calculi.meanfield.transfer import Attend
 from tests.calculi.meanfield.covariance_models import FUSED, model_of, traced, trained_run
-from tests.calculi.meanfield.covariance_stacks import geometric, number
+from tests.calculi.meanfield.covariance_stacks import Design, geometric, number, stack_of
 
 TOKENS, WIDTH, DRAWS = 16, 32, 1500
 
@@ -73,3 +73,13 @@ def test_a_causal_model_starts_as_its_facts_say(name: str) -> None:
     assert isinstance(said, Recursion), said
     seen = geometric([trained_run(MODELS[name], seed).ratio for seed in range(3)])
     assert abs(math.log(number(said.gradient_ratio) / seen)) < math.log(1.7)
+
+
+def test_passes_that_are_run_together_are_those_that_are_run_alone() -> None:
+    """In any order: each begins behind a block of its own."""
+    stack = stack_of(Design(causal=True), 8, tokens=TOKENS)
+    states = states_of(stack)
+    starts = (Start(3), Start(8, silent=True), Start(8), Start(5))
+    together = backward(stack, starts, states)
+    assert together == tuple(backward(stack, (one,), states)[0] for one in starts)
+    assert [len(b.weights) for b in together] == [3, 8, 8, 5] and min(together[0].weights) > 0
