@@ -47,6 +47,14 @@ def test_a_file_is_read_with_every_kind_of_value(tmp_path: Path) -> None:
     assert settings.origins["depth"] == "screen.toml" and settings.origins["color"] == "default"
 
 
+def test_settings_of_a_model_are_joined_key_by_key(tmp_path: Path) -> None:
+    """What the file and the options both say is what the options say; what only one of them says stays."""
+    file = _file(tmp_path, '[set]\nlayers = 4\nwidth = 64\n[[targets]]\nspec = "m.py::A"\n[targets.set]\nwidth = 32\nheads = 2')
+    settings = config.load({"set": ("layers=8",)}, file)
+    assert settings.set == {"layers": 8, "width": 64} and settings.origins["set"] == "option"
+    assert settings.targets[0].settings.set == {"layers": 8, "width": 32, "heads": 2}
+
+
 def test_options_win_over_files_and_files_over_defaults(tmp_path: Path) -> None:
     settings = config.load({"depth": "2", "quiet": False, "select": ()}, _file(tmp_path, 'depth = 48\nquiet = true\nselect = ["G"]'))
     assert settings.depth == 2 and settings.quiet is True and settings.select == ("G",)

@@ -14,7 +14,7 @@ from screen.graph import Failure, Graph
 from screen.recipe import Recipe
 from screen.report.build import Request, assemble
 from screen.rule import Outcome, RuleFault
-from screen.structure.types import Coverage, QKNorm, Unknown, UnmodelledOp
+from screen.structure.types import Coverage, Kind, QKNorm, Unknown, UnmodelledOp
 from screen.verdict.channels import ORDER, Verdict, fold, guess_decides, reasons_not_to_judge, worst
 from screen.verdict.conditions import CONDITIONS, NOT_STATED, under
 from screen.verdict.discover import catalogue, collect, lookup, run_rules
@@ -290,3 +290,14 @@ def test_the_sentence_says_what_is_not_known_and_what_the_data_gate() -> None:
         told = summarise(h.facts(replace(stream, kinds=(replace(kind, sublayers=(first, *others)),), final_norm=unknown)), "GPT")
         assert "QK" not in told and "norm per head" not in told and told.endswith("final norm unknown")
         assert ("branch gated by the data" in told) == (first is gated)
+
+
+def test_a_stream_ends_in_a_norm_where_its_last_sublayer_has_one_on_the_sum() -> None:
+    """Of the last kind of block, and of no other sublayer of it."""
+    pre, post = h.sublayer("attention", "pre"), h.sublayer("ffn", "post", at=20)
+
+    def told(*kinds: Kind) -> bool:
+        return "no final norm" in summarise(h.facts(h.stream(*kinds, final_norm=False)), "Model")
+
+    one, two = h.kind(pre, post, count=6), h.kind(post, pre, count=6, first=6, id_="k1", module="blocks.6")
+    assert (told(one), told(two), told(one, two), told(two, one)) == (False, True, True, False)
