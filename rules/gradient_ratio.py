@@ -287,7 +287,7 @@ def _stationary(facts: Facts, stream: Stream, gain: float, raw: bool) -> Outcome
         f"the identity path of `{stream.name}` has gain {gain:.3g} over its depth, and branches keep gradients up: first over last is {ratio:.3g}."
     )
     basis, numbers = basis_of(facts, stream, "gradient_ratio"), (("gain", gain), *_numbers(facts, stream))
-    if gain < 1 / STARVED:
+    if gain < 1 / STARVED and not raw:  # what carries a raw branch's stream on may be a norm of it
         message = f"{message.removesuffix('.')} at the start; past the branches next to nothing comes back, and nothing keeps it so in training."
         return Outcome("conditional", message, at(stream), basis, THEOREM, numbers=numbers, condition="stream-gain")
     found = Outcome("holds", message, at(stream), basis, THEOREM, numbers=numbers)
