@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from screen.facts.lipschitz_product import block_stretch
-from screen.facts.queries import mixes_copies
-from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame, or_not_applicable
+from screen.facts.queries import measured_gain, mixes_copies
+from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Unknown, at, blame, or_not_applicable
 
 RULE = Rule("D101", "identity-path", "backward", "D", "note", ("streams.identity", "claims"), "Xiong et al. 2020, theorem 1")
 
@@ -92,6 +92,11 @@ def _with_stretch(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
     site, path = at(stream), stream.identity
+    gain = measured_gain(facts, stream)
+    if isinstance(path.exists, Unknown) and gain is not None:
+        what = f"What `{stream.name}` carries on has the gain {gain:.4g} over its depth, as measured at the start, and it is not derived"
+        numbers: tuple[tuple[str, Number], ...] = (("gain", float(f"{gain:.3g}")), ("depth", facts.depth(stream)))
+        return Outcome("conditional", f"{what}: {path.exists.reason}.", blame(facts, site, path.exists.nodes), "measured", numbers=numbers)
     if isinstance(path.exists, Unknown):
         reason = f"Whether an identity path runs through `{stream.name}` is unknown: {path.exists.reason}."
         return Outcome("cannot_tell", reason, blame(facts, site, path.exists.nodes))

@@ -13,6 +13,7 @@ Source: He et al. 2016 (Identity Mappings), section 3: a map h on the skip gives
 
 from __future__ import annotations
 
+from screen.facts.queries import measured_gain
 from screen.rule import Example, Facts, Outcome, Rule, Stream, at, blame, or_not_applicable
 
 SOURCE = "He et al. 2016 (Identity Mappings), section 3"
@@ -61,5 +62,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("violated", message, at(stream, place=stream.cuts[0]), numbers=numbers, remedy=REMEDY)
     if isinstance(stream.identity.exists, bool):
         return Outcome("holds", f"all matrices between the first and the last add of `{stream.name}` stand in residual branches.", site)
-    why = stream.identity.exists
+    why, gain = stream.identity.exists, measured_gain(facts, stream)
+    if gain is not None and facts.readers and all(facts.readers[0].flow.fixed[n] for n in why.nodes) and why.nodes:
+        message = f"`{stream.name}` itself passes matrices that nobody trains; what it carries on has the gain {gain:.3g}, as measured at the start."
+        return Outcome("conditional", message, blame(facts, site, why.nodes), "measured", condition="stream-gain")
     return Outcome("cannot_tell", f"Whether `{stream.name}` itself passes a matrix is unknown: {why.reason}.", blame(facts, site, why.nodes))

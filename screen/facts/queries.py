@@ -255,13 +255,17 @@ def nothing_grows(facts: Facts, stream: Stream) -> str:
     return "no branch but one that stands once grows with it" if rests_on_once(facts, stream) else "no branch grows with it"
 
 
+def measured_gain(facts: Facts, stream: Stream) -> float | None:
+    """The gain of what is carried on at the start, where it was measured and is not derived."""
+    claim = facts.claims.of("identity_gain", "start", stream.name)
+    return claim.value if claim.status == "measured" and isinstance(claim.value, float) else None
+
+
 def has_identity_path(facts: Facts, stream: Stream) -> Tri:
     """Whether a path of adds and linear steps without weights leads through the stream: by its operator, or by the gain that was measured of it."""
     found = stream.identity.exists
-    claim = facts.claims.of("identity_gain", "start", stream.name)
-    if isinstance(found, Unknown) and claim.status == "measured" and isinstance(claim.value, float):
-        return claim.value > 0
-    return found
+    gain = measured_gain(facts, stream)
+    return gain > 0 if isinstance(found, Unknown) and gain is not None else found
 
 
 # -- structure ------------------------------------------------------------------------------------------------------------------------
@@ -382,7 +386,7 @@ __all__ = [
     "COLLAPSED", "EXPLOSIVE", "FLAT", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before",
     "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream",
     "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_input_bounded", "is_output_bounded", "is_renormalised",
-    "is_scale_free", "is_sum_normed", "is_unit", "mixes_copies", "normed_total", "nothing_grows", "number_of", "only_beside_grows",
+    "is_scale_free", "is_sum_normed", "is_unit", "measured_gain", "mixes_copies", "normed_total", "nothing_grows", "number_of", "only_beside_grows",
     "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero", "state_is_bounded", "streams_in_sequence",
     "twins", "unbounded_softmax", "unproven", "where",
 ]  # fmt: skip

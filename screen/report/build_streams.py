@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from screen.facts.queries import has_identity_path
+from screen.facts.queries import has_identity_path, measured_gain
 from screen.facts.record import Facts
 from screen.report import schema
 from screen.report.build_calculi import (
@@ -41,7 +41,7 @@ def source_part(place: Place, root: str) -> schema.Source:
 
 def stream_part(facts: Facts, stream: Stream, root: str) -> schema.StreamPart:
     """One stream with all that was derived of its sublayers."""
-    identity = stream.identity
+    identity, gain = stream.identity, measured_gain(facts, stream)
     refuted = {c.claim for c in facts.claims if c.stream == stream.name and c.is_refuted}
     return schema.StreamPart(
         name=stream.name,
@@ -58,7 +58,7 @@ def stream_part(facts: Facts, stream: Stream, root: str) -> schema.StreamPart:
         pooled_norm=stream.pooled_norm,
         identity_path=schema.IdentityPathPart(
             exists=_tri(has_identity_path(facts, stream)),
-            gain=identity.gain,
+            gain=identity.gain if gain is None or identity.gain is not None else f"{gain:.3g} (measured)",
             norms_crossed=identity.norms_crossed,
             breaks=[source_part(p, root) for p in {(p.file, p.line, p.module): p for p in identity.breaks}.values()],
         ),

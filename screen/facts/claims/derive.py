@@ -204,7 +204,7 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
     """Where norms, gates or other functions stand on the stream: by the bound of each state from the one before it."""
     last = facts.state_bounds.get((operator.states[-1].node,)) if operator.states else None
     if last is None or (last.held is not True and last.slope is None):
-        return Unknown("what stands on the stream has no bound, or earlier states reach its end past it", operator.breaks)
+        return Unknown("what stands on the stream is not shown to bound its end, or earlier states reach that past it", operator.breaks)
     slopes: list[float] = []
     for kind in stream.kinds:
         bounds = [(s, facts.state_bounds.get((s.add, s.output))) for s in kind.sublayers]
@@ -230,7 +230,7 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
                 "no bound of the stream holds over all weights" if all_weights else "what stands on the stream has no bound", operator.breaks
             )
         if any(b.weighed for _, b in known):
-            return Unknown("how much a state grows from the one before it is what weights make it", operator.breaks)
+            return Unknown("what stands on the stream decides how much a state grows from the one before it", operator.breaks)
         slopes.append(math.prod(b.slope for _, b in known if b.slope is not None))
     if all(slope < 1 - 1e-6 for slope in slopes):
         return "bounded"
