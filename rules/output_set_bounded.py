@@ -17,6 +17,7 @@ import math
 
 from screen.facts.advice import norm_of
 from screen.facts.claims.derive import USEFUL
+from screen.facts.operator import StreamOperator
 from screen.facts.queries import (
     free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_sum_normed, reads_grown_state, starts_at_zero, unproven,
 )  # fmt: skip
@@ -63,7 +64,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=THEOREM)
     if bounded:
         return _bounded(facts, sublayer, name, site)
-    grows = grows_with_stream(facts, sublayer) and reads_grown_state(facts, stream, kind, sublayer)
+    grown = grows_with_stream(facts, sublayer) and not _carries(facts, stream, sublayer)
+    grows = grown and reads_grown_state(facts, stream, kind, sublayer)
     if grows and not starts_at_zero(sublayer) and not _is_held(facts, stream):
         weighted = not has_no_scale(facts, sublayer)
         fixed = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
@@ -73,11 +75,17 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         remedy = f"`x = x + f({line})` with `norm = {norm}`, or that norm on the branch's output"
         condition = "bounded-weights" if weighted else "declared-structure"
         return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, tries=("norms-before", "norms-behind"), condition=condition)
-    if grows_with_stream(facts, sublayer) and has_no_scale(facts, sublayer) and not starts_at_zero(sublayer) and not _is_held(facts, stream):
+    if grown and has_no_scale(facts, sublayer) and not starts_at_zero(sublayer) and not _is_held(facts, stream):
         size = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
         message = f"{name}: nothing bounds what the branch adds but the first state of the stream, which it reads; it {size}."
         return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
     return _unbounded(facts, stream, sublayer, name, site)
+
+
+def _carries(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
+    """Whether it adds a part of the stream itself beside what it computes, of which the law of the stream tells."""
+    operator = facts.operator(stream)
+    return isinstance(operator, StreamOperator) and sublayer.output in operator.through
 
 
 def _is_narrow(facts: Facts, stream: Stream) -> bool:

@@ -64,3 +64,34 @@ def test_what_no_weight_scales_is_not_said_to_hang_on_weights(divided: bool) -> 
 def test_one_block_is_no_depth() -> None:
     [found] = of(report_on(nn.Sequential(nn.Linear(WIDTH, WIDTH), Branches(), nn.Linear(WIDTH, 3))), "R101")
     assert found.outcome == "violated" and "exponentially with its 3 branches" in found.said
+
+
+class Again(nn.Module):
+    """A net of what a norm gives, beside a part of an earlier state of the stream, which the block is handed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, before: Tensor) -> Tensor:
+        return x + self.down(F.gelu(self.up(self.norm(x)))) + 0.3 * before
+
+
+class Stack(nn.Module):
+    """The first state is added again in every block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Again() for _ in range(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = x
+        for block in self.blocks:
+            x = block(x, first)
+        return x
+
+
+def test_a_part_of_the_stream_that_is_handed_on_is_no_growth_of_a_branch() -> None:
+    found = of(report_on(Stack()), "R201")
+    assert found and not any("grows with the stream" in f.said for f in found)
+    assert not any(".norm` breaks it" in f.said for f in found)

@@ -33,7 +33,8 @@ def witness(walk: Walk, target: int, held: frozenset[str], asked: Callable[[dict
     for source in candidates(walk, target, held):
         states = grown(walk, source, target)
         if isinstance(states.get(target) if asked is None else asked(states), Growth):
-            first = min((i for i in states if source in walk.graph.nodes[i].inputs and walk.flow.data[i] and i != source), default=target)
+            read = [i for i in states if source in walk.graph.nodes[i].inputs and walk.flow.data[i] and i != source]
+            first = min((i for i in read if isinstance(states[i], Growth)), default=min(read, default=target))
             return Witness(source, first)
     return None
 
