@@ -36,6 +36,7 @@ const contrast = (e) => {
   return (pair[1] + 0.05) / (pair[0] + 0.05);
 };
 const says = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+addEventListener("load", () => {
 const words = all("body *").filter((e) => !e.closest("svg") && shown(e) && says(e));
 const page = document.scrollingElement;
 const said = JSON.stringify({
@@ -49,11 +50,14 @@ const said = JSON.stringify({
     .map((e) => e.outerHTML.slice(0, 200)),
   pale: words.filter((e) => contrast(e) < 4.5).map((e) => [e.tagName + "." + e.className, contrast(e), e.textContent.trim().slice(0, 80)]),
   words: words.length,
+  squeezed: words.filter((e) => e.textContent.trim().length > 60 && box(e)[3] > 3 * box(e)[2]).map((e) => e.outerHTML.slice(0, 200)),
 });
 if (parent === window) document.body.innerHTML = `<pre id="said"></pre>`, document.getElementById("said").textContent = said;
 else parent.postMessage(said, "*");
+});
 </script>"""
-"""Says what the page is like. `pale`: text whose contrast with its ground is below 4.5, what WCAG 2.1 (1.4.3, AA) asks of text of common size."""
+"""Says what the page is like when all is loaded. `squeezed`: text in a column of a word or less. `pale`: text whose contrast with its ground is below
+4.5, what WCAG 2.1 (1.4.3, AA) asks of text of common size."""
 FRAME = """<!doctype html><body style="margin: 0"><iframe src="{name}" style="border: 0; width: {width}px; height: {height}px"></iframe>
 <script>
 addEventListener("message", (e) => {{ document.body.innerHTML = '<pre id="said"></pre>'; document.getElementById("said").textContent = e.data; }});

@@ -89,7 +89,7 @@ def test_a_page_as_it_is_shown(folder: Path, name: str, width: int, dark: bool) 
     assert shown.console == [] and facts["asked"] == []
     assert (facts["width"], facts["dark"]) == (width, dark)
     assert facts["scrolls"] <= width and facts["wide"] == []  # to its side nothing scrolls but tables, code and pictures of their own
-    assert facts["words"] > 8 and facts["pale"] == []
+    assert facts["words"] > 8 and facts["pale"] == [] and facts["squeezed"] == []
     reports = getattr(made(name), "reports", [made(name)])
     assert len(facts["blocks"]) == sum(len(stream.kinds) for report in reports for stream in report.streams)
     for block in facts["blocks"]:
