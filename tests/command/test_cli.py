@@ -297,7 +297,7 @@ def test_a_probe_is_told_as_it_comes(judged: Callable[..., None], tmp_path: Path
     assert "<!doctype html>" in (tmp_path / "new/r.html").read_text()
     cli.main(["probe", "a.py", "b.py", "--color", "always"])
     told = capsys.readouterr().out
-    assert "\x1b[1;31m  REFUTED\x1b[0m" in told and "\x1b[32m  confirmed\x1b[0m" in told and told.count("\n\n") == 1
+    assert "\x1b[1;38;5;167m  REFUTED\x1b[0m" in told and "\x1b[38;5;29m  confirmed\x1b[0m" in told and told.count("\n\n") == 1
     cli.main(["probe", "a.py", "b.py", "-o", "out"])
     plain = (tmp_path / "out").read_text()
     assert plain == re.sub(r"\x1b\[[\d;]*m", "", told)

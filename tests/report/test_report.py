@@ -129,7 +129,7 @@ def test_text_has_colour_only_on_request(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "\x1b[" not in render(report_of(h.none()), "text", color=False, width=100)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
-    assert "\x1b[1;31m" in render(report_of(h.none()), "text", color=True, width=100)
+    assert "\x1b[1;38;5;167m" in render(report_of(h.none()), "text", color=True, width=100)
 
 
 def evil_facts() -> Facts:

@@ -26,13 +26,15 @@ from screen.visible import clean
 UNLIMITED = 10_000
 INDENT = 7
 """Columns before what belongs to a finding."""
+GREEN, MAGENTA, RED = "color(29)", "color(133)", "color(167)"
+"""Of xterm's cube of 256, which are the same everywhere: what a terminal shows for its own 16 is at times hard to read (xterm's green on white has a
+contrast of 2.1, the magenta of Windows on its black 2.4). Each of these has 3.6 at least on white and on black, and 3 on grounds between."""
 COLOURS = {
-    "stable": "bold green", "conditional": "bold magenta", "unknown": "bold reverse", "unstable": "bold red",
-    "error": "bold red", "warning": "magenta", "note": "bold",
-    "closed": "green", "guarded": "green", "open": "bold red", "out_of_scope": "dim",
+    "stable": f"bold {GREEN}", "conditional": f"bold {MAGENTA}", "unknown": "bold reverse", "unstable": f"bold {RED}",
+    "error": f"bold {RED}", "warning": MAGENTA, "note": "bold",
+    "closed": GREEN, "guarded": GREEN, "open": f"bold {RED}", "out_of_scope": "dim",
 }  # fmt: skip
-"""No yellow, blue, cyan or white: each is hard to read on one of the two grounds."""
-MEASURED = {probe.SAID["refuted"]: "bold red", probe.SAID["confirmed"]: "green"}
+MEASURED = {probe.SAID["refuted"]: f"bold {RED}", probe.SAID["confirmed"]: GREEN}
 """Colours of outcomes that say something of a prediction."""
 
 
@@ -59,7 +61,7 @@ def render(
 
 def _console(out: StringIO, color: bool, width: int | None) -> Console:
     return Console(
-        file=out, width=width or UNLIMITED, color_system="standard" if color else None, force_terminal=color, no_color=False,
+        file=out, width=width or UNLIMITED, color_system="256" if color else None, force_terminal=color, no_color=False,
         legacy_windows=False, highlight=False, markup=False, emoji=False, soft_wrap=width is None,
     )  # fmt: skip
 
@@ -67,7 +69,7 @@ def _console(out: StringIO, color: bool, width: int | None) -> Console:
 def totals(reports: list[Report], *, color: bool = False, width: int | None = None, **_: object) -> str:
     """The last line under several reports: how many of each verdict."""
     out = StringIO()
-    console = Console(file=out, width=width or UNLIMITED, color_system="standard" if color else None, force_terminal=color, highlight=False)
+    console = _console(out, color, width)
     console.print(_totals(reports, width))
     return out.getvalue()
 
