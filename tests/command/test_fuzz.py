@@ -30,6 +30,8 @@ pytestmark = pytest.mark.by_the_day
 
 SEEDS = 25
 """How many a test runs."""
+PROBED = 8
+"""Of so many lines of `check` one is of `probe`."""
 TRACEBACK = "Traceback (most recent"
 LOOP = """
 from torch import nn
@@ -98,6 +100,8 @@ def line(seed: int) -> tuple[list[str], dict[str, str]]:
             words += [f"{name}={value}"] if draw.random() < 0.3 else [name, value]
         words += draw.sample(FLAGS, k=draw.choice((0, 0, 0, 1, 2)))
         words = words if draw.random() < 0.9 else words[:1] + draw.sample(words[1:], k=len(words) - 1)
+        if seed % PROBED == PROBED - 1:  # it takes the same words
+            words[:1] = ["probe", "--probe-seconds", "0.01"]
     files = {}
     if draw.random() < 0.25:
         text = "\n".join(f"{draw.choice(KEYS)} = {draw.choice(VALUES)}" for _ in range(draw.choice((0, 1, 1, 2))))
