@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,21 @@ from screen.errors import UsageError
 def _file(folder: Path, text: str, name: str = "screen.toml") -> Path:
     (folder / name).write_text(text)
     return folder
+
+
+DEFAULTS: dict[str, object] = {
+    "format": "text", "report": (), "output": None, "select": (), "ignore": (), "fail_on": ("slip",), "baseline": None, "update_baseline": False,
+    "allow_unknown": False, "strict_rules": False, "skip_without_model": False, "jobs": 1, "timeout": 120.0, "memory": 8589934592, "depth": None,
+    "width": None, "set": {}, "config": {}, "input": (), "color": "auto", "quiet": False, "short": False, "verbose": False, "spot_check": True,
+    "second_opinion": True, "require_opinion": False, "sandbox": "auto", "probe": False, "device": "auto", "dtype": "auto", "seed": 0,
+    "probe_seconds": 60.0, "stress": False, "recipe": None, "targets": (), "file": "", "trusted": None,
+}  # fmt: skip
+"""Written down apart from the code: what nobody states decides what fails."""
+
+
+def test_every_setting_that_nobody_states_is_what_is_written_down(tmp_path: Path) -> None:
+    settings = config.load({}, tmp_path)
+    assert {f.name: getattr(settings, f.name) for f in fields(settings) if f.name != "origins"} == DEFAULTS
 
 
 def test_without_a_file_the_defaults_of_the_contract_hold(tmp_path: Path) -> None:
