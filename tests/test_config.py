@@ -171,6 +171,8 @@ def test_entries_are_shown_with_what_they_say(tmp_path: Path) -> None:
     first, second = config.show(config.load({}, _file(tmp_path, entries))).split("[[targets]]\n")[1:]
     assert [line.split(" = ")[0].strip() for line in first.splitlines() if line] == ["spec", "name", "depth"] and "# screen.toml, entry 1" in first
     assert [line.split(" = ")[0].strip() for line in second.splitlines() if line] == ["spec"]
+    origins = [[line.rpartition("# ")[2] for line in text.splitlines() if line] for text in (first, second)]
+    assert origins == [["screen.toml, entry 1"] * 3, ["screen.toml, entry 2"]]
 
 
 def test_a_folder_that_is_gone_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

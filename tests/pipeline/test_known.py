@@ -131,3 +131,10 @@ def test_the_lines_that_a_comment_is_about(tmp_path: Path, monkeypatch: pytest.M
         (("G1", "R201"), "alone, above", [2, 3, 4, 5]), (("L2",), "inside of a statement", [2, 3, 4, 5]),
     ]  # fmt: skip
     assert len(faults) == 1 and "`a.py:6`" in faults[0]
+
+
+def test_a_comment_that_no_statement_follows_is_about_its_own_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_text("x = 1\n\n# screen: ignore[G1] -- at the end\n", encoding="utf-8")
+    [comment], faults = comments_of(["a.py"])
+    assert (list(comment.lines), comment.statement, faults) == ([3], "# screen: ignore[G1] -- at the end", [])

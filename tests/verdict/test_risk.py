@@ -294,3 +294,22 @@ def test_large_maps_are_likelier_to_fail_at_the_start_in_half_precision() -> Non
 def test_steps_of_an_optimiser_that_is_not_a_sign_of_a_mean_last_as_they_are() -> None:
     adam, lion = (setting_of(Recipe(optimizer=name), PRE)[0].kept for name in ("adamw", "lion"))
     assert adam == 1.0 != lion
+
+
+def test_the_maps_between_a_stream_and_its_last_add_are_read_with_their_gains() -> None:
+    """σ²·√(in·out) of the largest, √(in·out) beside it, and their geometric means; vectors and what stands behind the last add are no maps of it."""
+    source = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down, self.head = nn.LayerNorm(16), nn.Linear(16, 64), nn.Linear(64, 16), nn.Linear(16, 1000)
+        nn.init.normal_(self.up.weight, std=0.5)
+        nn.init.normal_(self.down.weight, std=0.25)
+        nn.init.normal_(self.head.weight, std=9.0)
+
+    def forward(self, x):
+        x = x + self.down(torch.relu(self.up(self.norm(x))))
+        return self.head(x)
+"""
+    [found] = features_of(facts_of(Example("a block", source, inputs=("x=float32[2,5,16]",))))
+    assert (found.gain, found.side) == pytest.approx((8.0, 32.0)) and (found.mean_gain, found.mean_side) == pytest.approx((4.0, 32.0))
