@@ -242,9 +242,9 @@ _compare("diff", hidden=True)
 @click.option("--all", "everything", is_flag=True, help="Every page.")
 def rule(code: str | None, everything: bool) -> int:
     """The page of a rule; without CODE a list of all rules."""
-    from screen.command import commands
+    from screen.command import pages
 
-    return commands.rule(code, everything)
+    return pages.rule(code, everything)
 
 
 @app.command(context_settings=CONTEXT)
@@ -252,34 +252,34 @@ def rule(code: str | None, everything: bool) -> int:
 @click.option("--fields", is_flag=True, help="What a recipe can state, each with its unit.")
 def recipe(name: str | None, fields: bool) -> int:
     """A named recipe with its sources, or what a file is read as, as TOML; without NAME a list of all names."""
-    from screen.command import commands
+    from screen.command import pages
 
-    return commands.recipe(name, fields)
+    return pages.recipe(name, fields)
 
 
 @app.command(context_settings=CONTEXT)
 @click.argument("term", nargs=-1, shell_complete=complete.one_of(complete.terms))
 def explain(term: tuple[str, ...]) -> int:
     """What a word of a report means, or a channel's letter, or a rule's code; without TERM all words."""
-    from screen.command import commands
+    from screen.command import pages
 
-    return commands.explain(" ".join(term))
+    return pages.explain(" ".join(term))
 
 
 @app.command(context_settings=CONTEXT)
 def schema() -> int:
     """The JSON Schema of a report."""
-    from screen.command import commands
+    from screen.command import pages
 
-    return commands.schema()
+    return pages.schema()
 
 
 @app.command(context_settings=CONTEXT)
 def config() -> int:
     """The settings in effect, each with its origin."""
-    from screen.command import commands
+    from screen.command import pages
 
-    return commands.config()
+    return pages.config()
 
 
 @app.command(context_settings=CONTEXT)
@@ -295,9 +295,9 @@ def init(dry_run: bool, install: str | None) -> int:
 @app.command(context_settings=CONTEXT)
 def doctor() -> int:
     """Versions, device, isolation, plugins, and which `screen` this is: what a report of a fault needs."""
-    from screen.command import commands
+    from screen.command import pages
 
-    return commands.doctor()
+    return pages.doctor()
 
 
 def _not_yet(name: str, what: str) -> None:
