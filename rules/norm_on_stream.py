@@ -9,7 +9,7 @@ gain g².
 Assumes: branches of independent weights at the start, whose gains are those of the shortest product of weights (V and O, or W1 and W2), with
 constants of order one; QK-norm alone is no norm of the stream, since the path through V and O stays linear in it.
 Cannot tell: when a placement is unknown, when the stream is gated by the data, when the start of a learned scale or of the weights was not
-recorded, when a guessed branch decides, or when no branch is known to grow with a stream of which no law is known.
+recorded, when a guessed branch decides, or when no branch grows with a stream of which no law is known.
 Source: Zhang et al. 2019 (Fixup), section 2; Bachlechner et al. 2021 (ReZero); Zhu et al. 2025 (DyT).
 """
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from screen.facts.advice import norm_of
-from screen.facts.queries import EXPLOSIVE, basis_of, branches, grows_with_stream, growth_of, nothing_grows, number_of
+from screen.facts.queries import EXPLOSIVE, basis_of, branches, growth_of, is_held, nothing_grows, number_of
 from screen.facts.self_division import divides
 from screen.facts.weight_gains import start_product
 from screen.ops import CLASSES
@@ -115,8 +115,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if seen.status == "measured" and seen.value == "linear":
         how = "it was seen to gain no more from an input of 1e4 and 1e8 times the size, so that it grows linearly"
         return Outcome("conditional", f"No norm stands on `{stream.name}`; {how}.", site, "measured", condition="small-gain")
-    if isinstance(law, Unknown) and not any(grows_with_stream(facts, s) for s in subs):
-        message = f"No norm stands on `{stream.name}`, but no branch was shown to grow with it, and how it is carried on is not known: {law.reason}."
+    if isinstance(law, Unknown) and all(is_held(facts, stream, s) is True for s in subs):
+        message = f"No norm stands on `{stream.name}`, but no branch grows with it, and how it is carried on is not known: {law.reason}."
         return Outcome("cannot_tell", message, blame(facts, site, law.nodes))
     return _grown(facts, stream, site)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from screen.command import cli, commands
+from screen.command import cli, commands, pages
 from screen.errors import InternalError, LoadError, ScreenError, UsageError
 from screen.pipeline.stages import Judged
 from screen.report.build import Request, not_judged
@@ -89,7 +89,7 @@ def test_every_exception_becomes_an_exit_code(
     def fail(*_: object) -> int:
         raise raised
 
-    monkeypatch.setattr(commands, "schema", fail)
+    monkeypatch.setattr(pages, "schema", fail)
     monkeypatch.setattr("screen.command.console._discard_stdout", lambda: None)
     assert cli.main(["schema"]) == code
     out, err = capsys.readouterr()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from screen.command import cli, commands, console
+from screen.command import cli, commands, pages, console
 from screen.settings import load
 from tests.shared import ROOT
 
@@ -59,7 +59,7 @@ def test_too_few_open_files_are_no_fault(monkeypatch: pytest.MonkeyPatch, capsys
     def refuse(*_: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(commands, "schema", refuse)
+    monkeypatch.setattr(pages, "schema", refuse)
     assert cli.main(["schema"]) == 2
     assert capsys.readouterr().err == (
         "error: the machine must let `screen` open and write what it needs; Too many open files. Raise the limit of open files: `ulimit -n 1024`.\n"
@@ -78,7 +78,7 @@ def test_a_reader_that_leaves_is_no_fault(monkeypatch: pytest.MonkeyPatch, capsy
     def leave(*_: object) -> int:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(commands, "schema", leave)
+    monkeypatch.setattr(pages, "schema", leave)
     monkeypatch.setattr(console, "_discard_stdout", lambda: None)
     assert cli.main(["schema"]) == 2
     assert capsys.readouterr().err == ""
