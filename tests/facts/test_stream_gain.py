@@ -43,7 +43,7 @@ class Stack(nn.Module):
     ("gain", "depth", "growth"),
     [
         (1.0, "closed", "conditional"),
-        (0.5, "closed", "conditional"),  # the gradient ratio is the stream's, which is stationary
+        (0.5, "conditional", "conditional"),  # the ratio is that of a stationary stream; past the branches next to nothing comes back
         (1.2, "conditional", "conditional"),  # 18 times over 16 blocks
         (2.0, "open", "open"),  # gradients are those of the stream, 2e4 between the first and the last block
         ("learned", "conditional", "conditional"),
