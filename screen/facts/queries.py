@@ -385,7 +385,7 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
 __all__ = [
     "COLLAPSED", "EXPLOSIVE", "FLAT", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before",
     "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream",
-    "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_input_bounded", "is_output_bounded", "is_renormalised",
+    "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded", "is_renormalised",
     "is_scale_free", "is_sum_normed", "is_unit", "measured_gain", "mixes_copies", "normed_total", "nothing_grows", "number_of", "only_beside_grows",
     "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero", "state_is_bounded", "streams_in_sequence",
     "twins", "unbounded_softmax", "unproven", "where",
