@@ -283,14 +283,12 @@ def _stationary(facts: Facts, stream: Stream, gain: float, raw: bool) -> Outcome
     kept = not raw and growth_of(facts, stream, "fixed") == "bounded"
     if isinstance(ratio, Unknown) or (isinstance(law, Unknown) and not _is_polynomial(facts, stream) and not kept):
         return None
-    message = (
-        f"the identity path of `{stream.name}` has gain {gain:.3g} over its depth, and branches keep gradients up: first over last is {ratio:.3g}."
-    )
+    what = f"the identity path of `{stream.name}` has gain {gain:.3g} over its depth, and branches keep gradients up: first over last is {ratio:.3g}"
     basis, numbers = basis_of(facts, stream, "gradient_ratio"), (("gain", gain), *_numbers(facts, stream))
     if gain < 1 / STARVED and not raw:  # what carries a raw branch's stream on may be a norm of it
-        message = f"{message.removesuffix('.')} at the start; past the branches next to nothing comes back, and nothing keeps it so in training."
+        message = f"{what} at the start; past the branches next to nothing comes back, and nothing keeps it so in training."
         return Outcome("conditional", message, at(stream), basis, THEOREM, numbers=numbers, condition="stream-gain")
-    found = Outcome("holds", message, at(stream), basis, THEOREM, numbers=numbers)
+    found = Outcome("holds", f"{what}.", at(stream), basis, THEOREM, numbers=numbers)
     return _of_one_draw(facts, stream, ratio, found)
 
 

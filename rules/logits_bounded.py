@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
-from screen.facts.advice import ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
+from screen.facts.advice import NORM_BESIDE, ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
 from screen.facts.claims.derive import weighing
 from screen.facts.queries import (
     are_logits_bounded, beside_products, do_logits_stay, free_softmaxes, growth_of, has_softmax, only_beside_grows, reads_grown_state,
@@ -70,7 +70,6 @@ BY_COSINE = "cosine similarity with a temperature"
 ROUTED = f"a z-loss on these logits, or {BY_COSINE}"
 BY_ONE_MAP = "|logit| ≤ B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes them"
 BESIDE = "|logit| ≤ |q·k|/√d_h + B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes what is added"
-NORM_BESIDE = "a norm on what the part that is added to the logits is made of"
 BOUND_BESIDE = "a bound on what is added to the logits"
 BOUND = "|logit| ≤ B̄²·‖W_Q‖·‖W_K‖/√d_h, with B̄ the largest norm of what the branch reads"
 

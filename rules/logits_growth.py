@@ -9,7 +9,7 @@ Source: docs/theory.md, what each branch sees; Emadi, section 5.2.
 
 from __future__ import annotations
 
-from screen.facts.advice import condition_on_logits
+from screen.facts.advice import NORM_BESIDE, condition_on_logits
 from screen.facts.queries import (
     EXPLOSIVE, are_logits_bounded, basis_of, do_logits_stay, growth_of, has_softmax, number_of, only_beside_grows,
 )  # fmt: skip
@@ -55,7 +55,6 @@ VIOLATES = (Example("no norm, and large weights", _block("x", LARGE)),)
 CANNOT_TELL = (Example("no norm, and weights that nothing fills", _block("x", "linear.weight = nn.Parameter(torch.empty(linear.weight.shape))")),)
 
 REMEDY = "a norm on the branch's input, or on queries and keys"
-REMEDY_BESIDE = "a norm on what the part that is added to the logits is made of"
 THEOREM = "|logit| grows as ‖x_l‖²·‖W_Q‖·‖W_K‖/√d_h where the branch reads the stream itself"
 
 
@@ -89,7 +88,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("conditional", what, site, basis, THEOREM, numbers=numbers, condition=condition_on_logits(facts, sublayer))
     if grown > EXPLOSIVE:
         beside = only_beside_grows(facts, sublayer)
-        remedy, tries = (REMEDY_BESIDE, ("norms-before",)) if beside else (REMEDY, ("norms-before", "qk-norm"))
+        remedy, tries = (NORM_BESIDE, ("norms-before",)) if beside else (REMEDY, ("norms-before", "qk-norm"))
         return Outcome("violated", what, site, basis, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
     condition = condition_on_logits(facts, sublayer, grow=stay is False)
     return Outcome("conditional", what, site, basis, THEOREM, numbers=numbers, condition=condition)

@@ -64,21 +64,20 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("cannot_tell", f"{name}: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=THEOREM)
     if bounded:
         return _bounded(facts, sublayer, name, site)
-    grown = grows_with_stream(facts, sublayer) and not _carries(facts, stream, sublayer)
-    grows = grown and reads_grown_state(facts, stream, kind, sublayer)
+    grows = grows_with_stream(facts, sublayer) and not _carries(facts, stream, sublayer)
     if grows and not starts_at_zero(sublayer) and not _is_held(facts, stream):
         weighted = not has_no_scale(facts, sublayer)
         fixed = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
-        grows_in = f"{'is unbounded in its weights' if weighted else fixed} and grows with the stream"
-        message = f"{name}: nothing bounds what the branch reads or adds; it {grows_in}."
-        line, norm = norm_of(facts, stream, sublayer.add, "x")
-        remedy = f"`x = x + f({line})` with `norm = {norm}`, or that norm on the branch's output"
-        condition = "bounded-weights" if weighted else "declared-structure"
-        return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, tries=("norms-before", "norms-behind"), condition=condition)
-    if grown and has_no_scale(facts, sublayer) and not starts_at_zero(sublayer) and not _is_held(facts, stream):
-        size = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
-        message = f"{name}: nothing bounds what the branch adds but the first state of the stream, which it reads; it {size}."
-        return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
+        if reads_grown_state(facts, stream, kind, sublayer):
+            grows_in = f"{'is unbounded in its weights' if weighted else fixed} and grows with the stream"
+            message = f"{name}: nothing bounds what the branch reads or adds; it {grows_in}."
+            line, norm = norm_of(facts, stream, sublayer.add, "x")
+            remedy = f"`x = x + f({line})` with `norm = {norm}`, or that norm on the branch's output"
+            condition = "bounded-weights" if weighted else "declared-structure"
+            return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, tries=("norms-before", "norms-behind"), condition=condition)
+        if not weighted:
+            message = f"{name}: nothing bounds what the branch adds but the first state of the stream, which it reads; it {fixed}."
+            return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
     return _unbounded(facts, stream, sublayer, name, site)
 
 

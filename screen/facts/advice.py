@@ -31,6 +31,8 @@ MADE_OF_STREAM = {
     "table": "bounded-weights",
 }  # fmt: skip
 """The same of logits that grow with a stream which nothing bounds for them."""
+NORM_BESIDE = "a norm on what the part that is added to the logits is made of"
+"""Advice where that part grows with the stream, and products of queries and keys do not."""
 MODULES = {"layernorm": "nn.LayerNorm", "rmsnorm": "nn.RMSNorm"}
 
 
@@ -200,6 +202,6 @@ def _short(parameter: str) -> str:
 
 
 __all__ = [
-    "ONCE", "ONE_KEY", "added_to_logits", "condition_on_logits", "deepnorm_code", "depth_scaled", "head_width", "is_divided_by_root", "last_map",
-    "logit_growth", "norm_of", "qk_norm_code", "steadier", "unnormed",
+    "NORM_BESIDE", "ONCE", "ONE_KEY", "added_to_logits", "condition_on_logits", "deepnorm_code", "depth_scaled", "head_width", "is_divided_by_root",
+    "last_map", "logit_growth", "norm_of", "qk_norm_code", "steadier", "unnormed",
 ]  # fmt: skip
