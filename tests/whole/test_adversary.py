@@ -6,6 +6,8 @@ import pytest
 
 from tests.adversary.score import compared, files, report_of, truths
 from tests.contradictions import contradictions
+from tests.shared import ROOT
+from tests.soundness.page import SCORES
 
 EVERY = 12
 """One block of so many is asked here."""
@@ -19,6 +21,14 @@ SAMPLE = [b for b in BLOCKS if b[1] not in NOT_READ][::EVERY]
 
 def test_there_are_enough() -> None:
     assert len(BLOCKS) >= 300 and len(SAMPLE) >= 25
+
+
+def test_scores_stand_on_the_page() -> None:
+    """`python -m tests.soundness --write` takes hours; scores that came since stand there all the same."""
+    scores = SCORES.read_text(encoding="utf-8")
+    assert (ROOT / "docs" / "soundness.md").read_text(encoding="utf-8").endswith(scores), "put tests/adversary/SCORES.md at its end"
+    rounds = {path.parent.name.removeprefix("round") for path, _, _ in BLOCKS}
+    assert {row for row in rounds if f"\n| {row} | " not in scores} == set()
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
