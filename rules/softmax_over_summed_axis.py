@@ -62,14 +62,14 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     found: list[Outcome] = []
     lost = False
     for node in graph.nodes:
-        site = Site(place=place_of(facts, node.index))
-        if node.op in FUSED:
-            found.append(Outcome("holds", f"The attention at {place_of(facts, node.index).words} is one call, whose softmax runs over keys.", site))
+        axis = _axis(node) if node.op in SOFTMAX else None
+        if axis is None and node.op not in FUSED:
             continue
-        axis = _axis(node)
-        if node.op not in SOFTMAX or axis is None or node.shape is None:
+        place = place_of(facts, node.index)
+        if axis is None:
+            found.append(Outcome("holds", f"The attention at {place.words} is one call, whose softmax runs over keys.", Site(place=place)))
             continue
-        outcome = _judge(facts, node, axis, site)
+        outcome = _judge(facts, node, axis, Site(place=place))
         found += [outcome] if outcome is not None else []
         lost |= outcome is None
     none = "of no softmax the weights were followed to values that are summed." if lost else "no softmax weighs values that are summed."

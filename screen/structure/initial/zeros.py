@@ -93,11 +93,11 @@ class Zeros:
         if node.op in SOURCES:
             return node.op == "parameter" and starting_value_of(self.graph.histories.get(node.name, ())) == 0.0
         given = [found[i] for i in node.inputs]
+        if True not in given and None not in given:
+            return False
         kind = CLASSES.get(node.op)
         if kind is None and node.op != "alias":
-            return None if True in given or None in given else False
-        if not given:
-            return False
+            return None
         if node.op in PRODUCTS:
             return _all([_any(given[:2]), *given[2:]])
         if node.op in ("layer_norm", "rms_norm"):
