@@ -345,6 +345,8 @@ def test_several_targets_begin_with_a_table_of_links_and_short_fits_a_comment() 
     assert len(whole) > LIMIT >= len(short) and "Cut here" in short and "<details>" not in short
     assert whole.splitlines()[2] == "| target | verdict | why |"
     assert "[`m0.py`](#target-1)" in whole and '<a id="target-1"></a>' in whole
+    led, there = re.findall(r"\]\(#(target-\d+)\)", short), re.findall(r'<a id="(target-\d+)"></a>', short)
+    assert led == there and 0 < len(led) < len(many.reports)
     alone = render(report_of(h.pre()), "markdown", short=True)
     assert "## Findings" in alone and "## Stream" not in alone and "Cut here" not in alone and "Reproduce" in alone
 

@@ -40,17 +40,25 @@ def render(report: Report | Reports, *, plots: Sequence[probe.Pictures] = (), sh
         made = _one(report, 1, links, *plots[:1], short=short)
     else:
         models = [f'<a id="target-{i + 1}"></a>\n\n' + _one(r, 2, links, *plots[i : i + 1], short=short) for i, r in enumerate(report.reports)]
-        made = "\n".join([_summary(report), *models])
+        made = "\n".join([_summary(report, len(models)), *models])
+        if short and len(made) > LIMIT:
+            made = "\n".join([_summary(report, _cut(made).count('<a id="target-')), *models])
     if not short:
         return made + _words(links)
-    return made if len(made) <= LIMIT else made[: made.rindex("\n", 0, LIMIT - len(CUT))] + CUT
+    return made if len(made) <= LIMIT else _cut(made)
 
 
-def _summary(report: Reports) -> str:
-    """Several targets as one table whose names lead to their reports."""
+def _cut(made: str) -> str:
+    """Whole lines of a report up to what GitHub takes."""
+    return made[: made.rindex("\n", 0, LIMIT - len(CUT))] + CUT
+
+
+def _summary(report: Reports, there: int) -> str:
+    """Several targets as one table whose names lead to their reports, as far as these are on the page: the first `there`."""
     lines = [f"# {report.verdict.capitalize()}: {len(report.reports)} targets", "", "| target | verdict | why |", "|---|---|---|"]
     for place, one in enumerate(report.reports, 1):
-        lines.append(f"| [{code(one.target.spec)}](#target-{place}) | {words.headline(one)} | {text(answer(one).reason)} |")
+        name = f"[{code(one.target.spec)}](#target-{place})" if place <= there else code(one.target.spec)
+        lines.append(f"| {name} | {words.headline(one)} | {text(answer(one).reason)} |")
     return "\n".join(lines) + "\n"
 
 
