@@ -121,6 +121,14 @@ def factor_of(facts: Facts, stream: Stream) -> float | None:
     return None if isinstance(found, Unknown) or isinstance(found.far, Unknown) or not found.far.multiplies else found.far.factor
 
 
+def untold_factor(facts: Facts, stream: Stream) -> float | None:
+    """What a block far behind multiplies gradients by on their way back, where that neither settles nor falls as the stream grows (a slope that
+    saturates: the exponential of a root of the depth); None where it does, or where the deepest stacks would not come to `STARVED` by it."""
+    found = facts.recursion(stream)
+    far = None if isinstance(found, Unknown) or isinstance(found.far, Unknown) else found.far
+    return far.factor if far is not None and far.law == "untold" and far.reaches(STARVED) else None
+
+
 def shows_when_deeper(facts: Facts, stream: Stream) -> bool:
     """Whether that makes gradients unlike at `DEEPER` times the depth."""
     factor = factor_of(facts, stream)
@@ -218,6 +226,12 @@ def is_scale_free(facts: Facts, sublayer: Sublayer) -> bool:
     """Whether F(cx) = F(x), at least for large x: the branch has degree 0 in the stream, and moves as 1/‖x‖ with it."""
     analysis = facts.analysis(sublayer)
     return not isinstance(analysis, Unknown) and analysis.degrees.stream == 0.0
+
+
+def keeps_slope(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether the branch is not known to move less, as 1/‖x‖, as its stream grows: neither shown to be free of its size, nor at zero at the start,
+    nor on a stream that a norm carries on."""
+    return not (is_renormalised(sublayer) or starts_at_zero(sublayer)) and (not is_scale_free(facts, sublayer) or sublayer.multiplies_stream)
 
 
 def state_is_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
@@ -385,8 +399,8 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
 __all__ = [
     "COLLAPSED", "EXPLOSIVE", "FLAT", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before",
     "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream",
-    "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded", "is_renormalised",
-    "is_scale_free", "is_sum_normed", "is_unit", "measured_gain", "mixes_copies", "normed_total", "nothing_grows", "number_of", "only_beside_grows",
-    "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero", "state_is_bounded", "streams_in_sequence",
-    "twins", "unbounded_softmax", "unproven", "where",
+    "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded",
+    "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "normed_total",
+    "nothing_grows", "number_of", "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights",
+    "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "untold_factor", "where",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
 from screen.facts.claims.derive import FLAT, is_held, rests_on_once, rising, size_later, survives
 from screen.facts.claims.states_read import reads_first_state
 from screen.facts.operator import StreamOperator, goes_on, law_of_carried
-from screen.facts.queries import streams_in_sequence
+from screen.facts.queries import keeps_slope, streams_in_sequence
 from screen.facts.record import Facts
 from screen.graph import numel
 from screen.graph.io import dumps
@@ -467,10 +467,14 @@ def _of_gradients(claim: Claim, ratio: float | None, law: str | None, derived: C
 
 def _at_any_depth(facts: Facts, stream: Stream, law: str | None) -> str | None:
     """A law that a measurement shows, where it may be one: what is flat or a power at a few depths may be a slow exponential where each block begins
-    anew (a norm stands on the stream, or it is scaled), and is one where a block is derived to go on multiplying gradients."""
+    anew (a norm stands on the stream, or it is scaled), and is one, or more than a power, where a block is derived to go on multiplying gradients."""
     operator, recursion = facts.operator(stream), facts.recursion(stream)
     scaled = isinstance(operator, StreamOperator) and (bool(operator.breaks) or operator.carried in ("decaying", "exponential"))
-    multiplies = not isinstance(recursion, Unknown) and not isinstance(recursion.far, Unknown) and recursion.far.multiplies
+    far = recursion if isinstance(recursion, Unknown) else recursion.far
+    multiplies = not isinstance(far, Unknown) and (far.multiplies or far.is_untold)
+    told = not isinstance(far, Unknown) and far.law == "power"
+    if law == "power" and not told and any(keeps_slope(facts, s) for k in stream.kinds for s in k.sublayers):
+        return None  # a slope that saturates gives the exponential of a root of the depth, which no few depths tell from a power
     return None if law in ("flat", "power") and (scaled or multiplies) else law
 
 

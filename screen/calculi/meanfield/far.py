@@ -40,12 +40,22 @@ class Far:
     factor: float
     """Of the gradient from the end of a block back to its beginning, once that has settled: the mean over the blocks that are repeated."""
     law: Literal["steady", "power", "untold"]
-    """Whether that factor is one for all blocks, or falls to 1 as the state grows."""
+    """Whether that factor is one for all blocks, or falls to 1 as the state grows. Where it falls more slowly than that, as one over the size of the
+    state (a branch that saturates and is normed), the ratio is the exponential of a root of the depth, which is no power."""
 
     @property
     def multiplies(self) -> bool:
         """Whether blocks go on multiplying gradients, and the deepest stacks that are trained would show it."""
-        return self.law == "steady" and abs(math.log(self.factor)) * DEEPEST > math.log(SHOWN)
+        return self.law == "steady" and self.reaches(SHOWN)
+
+    @property
+    def is_untold(self) -> bool:
+        """Whether blocks go on multiplying gradients, by no law that is told, and the deepest stacks that are trained would show it."""
+        return self.law == "untold" and self.reaches(SHOWN)
+
+    def reaches(self, ratio: float) -> bool:
+        """Whether the factor alone would give the deepest stacks that are trained such a gradient ratio, or its inverse."""
+        return abs(math.log(self.factor)) * DEEPEST > math.log(ratio)
 
 
 class _Place(NamedTuple):
