@@ -76,7 +76,7 @@ _rows(
 _rows(
     "activation",
     "prelu rrelu exp2 expm1 log log2 log10 log1p sqrt rsqrt tan sign clamp clamp_min clamp_max clip asin acos sinh cosh threshold "
-    "hardshrink glu floor ceil round trunc frac erfinv minimum maximum logit atan2 sinc special_expm1 sgn arctan2 acosh atanh "
+    "hardshrink glu floor ceil round trunc frac erfinv minimum maximum logit atan2 special_expm1 sgn arctan2 acosh atanh "
     "heaviside logaddexp special_erf special_expit special_i0 digamma lgamma copysign angle",
 )
 _rows("activation", " ".join(op for op in OPS if op not in CLASSES))
@@ -143,6 +143,7 @@ ALIASES: dict[str, str] = {
     "affine_grid_generator": "affine_grid", "grid_sampler_2d": "grid_sample", "_pdist_forward": "cdist", "_cdist_forward": "cdist",
     "_embedding_bag_forward_only": "embedding_bag", "_embedding_bag": "embedding_bag", "reshape_": "reshape", "special_sinc": "sinc",
     "_fill_mem_eff_dropout_mask": "dropout", "isposinf": "isinf", "isneginf": "isinf", "argpartition": "topk",
+    "fmax": "maximum", "fmin": "minimum", "narrow_copy": "narrow", "linalg_cross": "cross",
 }
 
 SWAPPED = {"radd": "add", "rsub": "sub", "rmul": "mul", "rdiv": "div", "rtruediv": "div", "rpow": "pow", "rmatmul": "matmul",

@@ -110,6 +110,7 @@ SCALARS: dict[str, Scalar] = {
     "relu6": Scalar(lambda x: np.clip(x, 0, 6), Shape(1.0, 1.0, 0.0, 0.0, 6.0, rising=True), "bounded"),
     "sin": Scalar(np.sin, Shape(1.0, 1.0, 0.0, -1.0, 1.0), "bounded"),
     "cos": Scalar(np.cos, Shape(0.72462, 1.0, 1.0, -1.0, 1.0), "bounded"),
+    "sinc": Scalar(np.sinc, Shape(1.0, 1.37031, 1.0, -0.21724, 1.0), "bounded"),
     "abs": Scalar(np.abs, Shape(1.0, 1.0, low=0.0), 1),
     "neg": Scalar(np.negative, Shape(1.0, 1.0), 1),
     "tanhshrink": Scalar(lambda x: x - np.tanh(x), Shape(1.0, 1.0, rising=True), "asymptotic"),

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType, ModuleType
+from typing import get_args
 
 from screen import plugins
 from screen.errors import swallowed
 from screen.facts.record import Facts
 from screen.ops.foreign import same
-from screen.rule import Example, Finding, LoadedRule, Outcome, Rule, RuleFault, RuleRun
+from screen.rule import ChannelId, Example, Finding, LoadedRule, Outcome, Rule, RuleFault, RuleRun, Severity, Step
 
 CODE = re.compile(r"[DRLOINSG]\d{3}")
 RESERVED = re.compile(r"[DRLOINSG]9\d{2}")
@@ -122,6 +123,10 @@ def _fault(module: ModuleType) -> str:
         return f"its code `{rule.code}` is not a channel letter or G and three digits"
     if not NAME.fullmatch(rule.name):
         return f"its name `{rule.name}` is not in kebab case"
+    for field, kind in (("step", Step), ("severity", Severity), ("channel", ChannelId)):
+        value, known = getattr(rule, field), get_args(kind)
+        if value not in known and not (field == "channel" and value is None):
+            return f"its {field} `{value}` is none of {', '.join(known)}"
     if not callable(getattr(module, "check", None)):
         return "it has no `check(facts)`"
     if not (module.__doc__ or "").strip():

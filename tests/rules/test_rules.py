@@ -90,6 +90,9 @@ BROKEN = {
     "no examples": (GOOD.replace("HOLDS =", "OTHER ="), "`HOLDS` is not a tuple"),
     "bad code": (GOOD.replace("G999", "X1"), "its code `X1`"),
     "bad name": (GOOD.replace("says-nothing", "Says_Nothing"), "not in kebab case"),
+    "bad step": (GOOD.replace('"structure"', '"shape"'), "its step `shape` is none of structure, well_posedness"),
+    "bad severity": (GOOD.replace('"note"', '"info"'), "its severity `info` is none of error, warning, note"),
+    "bad channel": (GOOD.replace("None, ", '"Q", '), "its channel `Q` is none of D, R"),
     "no check": (GOOD.replace("def check", "def other"), "it has no `check"),
     "no docstring": (GOOD.replace('"""', "'''", 1).replace('"""', "'''", 1).replace("'''Says", "x = '''Says"), "it has no docstring"),
 }

@@ -36,12 +36,12 @@ NARROW = frozenset({"mul-0", "mul-7", "scaled_dot_product_attention-4", "scaled_
 _TOLD = """
 full-0 full_like-0 new_full-0
 relu-0 gelu-0 silu-0 mish-0 hardswish-0 elu-0 celu-0 selu-0 leaky_relu-0 sigmoid-0 hardsigmoid-0 tanh-0 erf-0 atan-0 asinh-0 softsign-0
-softplus-0 logsigmoid-0 relu6-0 sin-0 cos-0 abs-0 neg-0 tanhshrink-0 softshrink-0 erfc-0 exp-0 square-0 gelu-1 hardtanh-3 exp-1 clamp-5
+softplus-0 logsigmoid-0 relu6-0 sin-0 cos-0 sinc-0 sinc-1 abs-0 neg-0 tanhshrink-0 softshrink-0 erfc-0 exp-0 square-0 gelu-1 hardtanh-3 exp-1 clamp-5
 clamp_min-1 clamp_max-1 glu-0 add-2 add-3 sub-2 add-4 mul-0 sub-3 mul-2 mul-3 mul-4 mul-5 mul-7 mul-8 div-0 true_divide-0 neg-1 lerp-2 pow-0
 pow-1 to-0 float-0 half-0 bfloat16-0 double-0 type_as-0 contiguous-0 clone-0 detach-1 data-1 alias-0 lift_fresh-0 view-0 view-1
 reshape-0 flatten-0 unflatten-0 unsqueeze-0 squeeze-0 squeeze-1 view_as-0 reshape_as-0 ravel-0 atleast_2d-0 transpose-0 transpose-1
 swapaxes-0 swapdims-0 t-0 T-0 mT-0 H-0 mH-0 adjoint-0 permute-0 permute-1 movedim-0 movedim-1 expand-0 expand-1 expand_as-0 broadcast_to-0
-repeat-0 repeat-1 repeat_interleave-0 repeat_interleave-1 roll-0 roll-1 roll-2 flip-0 flip-1 select-0 select-1 narrow-0 slice-0 split-0
+repeat-0 repeat-1 repeat_interleave-0 repeat_interleave-1 roll-0 roll-1 roll-2 flip-0 flip-1 select-0 select-1 narrow-0 narrow-1 slice-0 split-0
 split-1 split_with_sizes-0 tensor_split-0 tensor_split-1 chunk-0 getitem-0 unbind-0 getitem-1 getitem-2 getitem-3 getitem-4 cat-0 cat-1
 cat-2 cat-3 stack-0 stack-1 linear-0 linear-1 addmm-0 matmul-1 mm-0 scaled_dot_product_attention-4 scaled_dot_product_attention-5 mean-3
 softmax-2 matmul-3 scalar_tensor-0 tensor-0 as_tensor-0
