@@ -21,7 +21,7 @@ HOMOGENEOUS: dict[str, Fraction | int] = {
     "cumsum": 1, "cummax": 1, "nansum": 1, "hypot": 1,
 }  # fmt: skip
 ASYMPTOTIC = of_degree("asymptotic") | {"hardshrink", "logsumexp", "alpha_dropout", "round", "floor", "ceil", "trunc"}
-BOUNDED = of_degree("bounded") | {"heaviside", "sinc", "softmax", "softmin", "angle"}
+BOUNDED = of_degree("bounded") | {"heaviside", "softmax", "softmin", "angle"}
 SIGNS = frozenset({"sign", "sgn"})
 """f(c·t) = f(t) for c > 0, and bounded."""
 COMPARISONS = frozenset({"gt", "lt", "ge", "le", "eq", "ne"})

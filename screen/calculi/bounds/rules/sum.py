@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from screen.calculi.bounds.interpreter import NotUnderstood, Walk, row
-from screen.calculi.bounds.pointwise import added, by_number, multiplied, shifted_by
+from screen.calculi.bounds.pointwise import DEEP, added, by_number, multiplied, shifted_by
 from screen.calculi.bounds.rules.rotary import rotated
 from screen.calculi.bounds.value import Value, scaled
 from screen.graph import Node
@@ -40,6 +41,17 @@ def sum_(walk: Walk, node: Node) -> Value:
     if node.op == "sub" and factor == -1.0 and shifted(walk.flow, node.index) != strip(walk.flow, node.index):
         return replace(made, high=min(made.high, 0.0))  # u − max(u)
     return made
+
+
+@row("hypot")
+def length(walk: Walk, node: Node) -> Value:
+    """√(a² + b²): at most |a| + |b|, and it moves by at most |δa| + |δb|."""
+    left, right = walk.operand(node, 0, "input", "self"), walk.operand(node, 1, "other")
+    if not isinstance(left, Value) or not isinstance(right, Value):
+        raise NotUnderstood("operands that are not known")
+    if any(v.holes or v.high < DEEP for v in (left, right)):
+        raise NotUnderstood("a masked value")
+    return replace(added(walk, left, right).bare(), low=0.0, high=math.hypot(*(max(-v.low, v.high) for v in (left, right))))
 
 
 def _is_norms_own(walk: Walk, node: Node) -> bool:
