@@ -117,6 +117,10 @@ def max_abs(x: Tensor, g: Tensor) -> Tensor:
     return x / (x.abs().amax(-1, keepdim=True) + 1e-6) * g
 
 
+def fourth_powers(x: Tensor, g: Tensor) -> Tensor:
+    return x / (x.pow(4).mean(-1, keepdim=True) + 1e-12).pow(0.25) * g
+
+
 def l1(x: Tensor, g: Tensor) -> Tensor:
     return F.normalize(x, p=1.0, dim=-1) * g
 

@@ -133,7 +133,7 @@ NORMS = (
     *(_norm(body, "rmsnorm") for body in (norms.rms_einsum, norms.rms_in_place, norms.rms_exp_log, norms.autograd_function)),
     *(_norm(body, "layernorm") for body in (norms.layer_var, norms.layer_var_mean, norms.layer_annotated)),
     *(_norm(body, "layernorm") for body in (norms.layer_centred, norms.layer_moments, norms.layer_functional)),
-    *(_norm(body, "other") for body in (norms.max_abs, norms.l1)),
+    *(_norm(body, "other") for body in (norms.max_abs, norms.l1, norms.fourth_powers)),
     *(_norm(body, placement="none") for body in (norms.partial_rms, norms.by_mean, norms.centred_only, norms.detached_constant)),
     Case("norm by name only", _blocks(partial(Pre, norms.LayerNorm)), (3 * ("attention:none", "ffn:none"),)),
     Case("batch norm", _blocks(partial(Pre, lambda d: norms.Channels(nn.BatchNorm1d(d)))), (3 * PRE,), norm_type="batchnorm"),

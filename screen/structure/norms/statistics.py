@@ -114,8 +114,8 @@ def _read_power(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
         return replace(found, degree=found.degree * exponent)
     if isinstance(found, Log):
         return None
-    if exponent == 2.0:
-        return Power(*subject_of(readings, flow, first), 2.0)
+    if exponent > 0 and exponent % 2 == 0:
+        return Power(*subject_of(readings, flow, first), exponent)
     return None
 
 
