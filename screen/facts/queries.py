@@ -136,15 +136,19 @@ def shows_when_deeper(facts: Facts, stream: Stream) -> bool:
 
 
 def when_deeper(facts: Facts, stream: Stream) -> str:
-    """A sentence on the gradient ratio here and at `DEEPER` times the depth, where blocks multiply gradients by a steady factor; empty where they do
-    not."""
-    ratio, factor, depth = number_of(facts, stream, "gradient_ratio"), factor_of(facts, stream), facts.depth(stream)
-    if factor is None or isinstance(ratio, Unknown) or ratio <= 0:
+    """A sentence on the gradient ratio here, where blocks multiply gradients by a steady factor, and at `DEEPER` times the depth, where they are wide
+    enough for that factor to tell it; empty where they do not multiply them."""
+    found, ratio, factor, depth = facts.recursion(stream), number_of(facts, stream, "gradient_ratio"), factor_of(facts, stream), facts.depth(stream)
+    far = found if isinstance(found, Unknown) else found.far
+    if isinstance(far, Unknown) or factor is None or isinstance(ratio, Unknown) or ratio <= 0:
         return ""
+    each = f"far behind the first blocks each one multiplies gradients by {factor:.4g} on their way back"
+    if not far.is_told_at(DEEPER * depth):
+        few = f", as their maps sum over no more than {far.features} features" if far.features else ""
+        return f"{each} if they are wide: first over last is {ratio:.3g} at {depth} blocks, and what it is at more of them is not told{few}"
     log = math.log(ratio) + (DEEPER - 1) * depth * math.log(factor)
-    far = f"{math.exp(log):.2g}" if abs(log) < 15 else f"1e{log / math.log(10):.0f}"
-    here = f"first over last, {ratio:.3g} at {depth} blocks, would be about {far} at {DEEPER * depth} of them with the same numbers"
-    return f"far behind the first blocks each one multiplies gradients by {factor:.4g} on their way back, so that {here}"
+    there = f"{math.exp(log):.2g}" if abs(log) < 15 else f"1e{log / math.log(10):.0f}"
+    return f"{each}, so that first over last, {ratio:.3g} at {depth} blocks, would be about {there} at {DEEPER * depth} of them with the same numbers"
 
 
 def basis_of(facts: Facts, stream: Stream, claim: ClaimKind) -> Literal["measured", "declared"]:

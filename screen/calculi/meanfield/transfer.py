@@ -49,6 +49,8 @@ class Linear:
     """Of the weight."""
     outputs: int = 0
     """Entries of the bias; 0 without one."""
+    inputs: int = 0
+    """Features that it reads; 0 where that is not noted."""
 
     def forward(self, slots: Slots) -> None:
         x = slots[self.source]

@@ -43,7 +43,7 @@ class Maps(Tables):
         slot = self.writer.slot()
         outputs = _entries(self.graph.nodes[bias.node]) if isinstance(bias, Ref) else 0
         entries = _entries(self.graph.nodes[weight])
-        self.writer.steps.append(Linear(value.slot, slot, square * inside, square * outside, shift, (name,), entries, outputs))
+        self.writer.steps.append(Linear(value.slot, slot, square * inside, square * outside, shift, (name,), entries, outputs, inside))
         return Value(slot, (*value.layout[:-1], ((outside, "f"),)), frozenset({slot}), common=value.common)
 
     def _convolution(self, node: Node) -> Value:
@@ -66,7 +66,7 @@ class Maps(Tables):
         name, slot = self.graph.nodes[self.weights.parameter(weight) or weight].name, self.writer.slot()
         outputs = _entries(self.graph.nodes[bias.node]) if isinstance(bias, Ref) else 0
         entries = _entries(self.graph.nodes[weight])
-        self.writer.steps.append(Linear(value.slot, slot, inside, outside, shift, (name,), entries, outputs))
+        self.writer.steps.append(Linear(value.slot, slot, inside, outside, shift, (name,), entries, outputs, known[1]))
         self.assumptions.add(TAPS)
         layout = (value.layout[0], ((shape[1], "f"),), *(((n, "t"),) for n in shape[2:]))
         return Value(slot, layout, frozenset({slot}), gaussian=math.prod(taps) >= FEWEST_TAPS)
