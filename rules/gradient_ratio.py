@@ -30,6 +30,7 @@ from screen.facts.queries import (
     EXPLOSIVE,
     MODEST,
     STARVED,
+    STEEP,
     are_logits_bounded,
     basis_of,
     factor_of,
@@ -55,8 +56,6 @@ from screen.theorems.in_words import last_gradient
 
 RULE = Rule("D202", "gradient-ratio", "backward", "D", "error", ("streams", "claims"), "docs/theory.md, gradient ratio")
 
-STEEP = 10.0
-"""First-over-last gradient ratio, or its inverse, up to which gradients that are exponential in depth do little harm at the depth that there is."""
 DRAWS = 10.0
 """How many times a ratio that one draw of the weights gave may be that of another draw (ten draws of a matrix memory: 200 to 10,524, median 850)."""
 FEW = 2

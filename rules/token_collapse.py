@@ -19,7 +19,7 @@ from dataclasses import replace
 from screen.facts.advice import deepnorm_code
 from screen.facts.output_map import last_map
 from screen.facts.queries import (
-    COLLAPSED, EXPLOSIVE, STARVED, UPDATE_LIMIT, basis_of, has_identity_path, mixes_copies, number_of, program_doubt, shares_weights, twins,
+    COLLAPSED, EXPLOSIVE, FEWER, STARVED, UPDATE_LIMIT, basis_of, has_identity_path, mixes_copies, number_of, program_doubt, shares_weights, twins,
     when_deeper,
 )  # fmt: skip
 from screen.facts.weight_gains import through_decoder
@@ -35,9 +35,6 @@ UPDATE = "2N(v² + w²)/α² ≤ about 1, with 2N the number of branches"
 
 BAND = 0.0176
 """1 − cos from which up streams are known to train: post-norm at 6+6 with fairseq's gains. Down to `COLLAPSED` it is a guess which recipe was run."""
-FEWER = 10.0
-"""How far below the smallest 1 − cos that is known to train it has to be for a failure: draws of one post-norm stack of 24 blocks differ by 30 (from
-1.9e-4 to 5.5e-3 at width 32)."""
 BLOCK = """
 class Block(nn.Module):
     def __init__(self):

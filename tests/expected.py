@@ -78,7 +78,7 @@ def example(name: str, report: screen.Report | None = None) -> str:
 
 def terms() -> str:
     """The glossary, as `docs/glossary.md` has it."""
-    return glossary.PAGE.read_text(encoding="utf-8")
+    return glossary.page()
 
 
 def rules() -> str:

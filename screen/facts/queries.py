@@ -22,11 +22,16 @@ stream of linear growth grows 64 times)."""
 STARVED = 1e3
 """First-over-last gradient ratio beyond which, or below whose inverse, some blocks do not train beside others (issue of channel D; 1e5 for
 output norms alone at 64 blocks, 6 for pre-norm: review, item 31)."""
+STEEP = 10.0
+"""First-over-last gradient ratio, or its inverse, up to which gradients that are exponential in depth do little harm at the depth that there is."""
 DEEPER = 4
 """Times as many blocks at which a gradient ratio that is exponential in depth is told too (convention)."""
 COLLAPSED = 4e-4
 """1 − cos at the last block below which tokens are nearly the same. Post-norm at 6+6 has 0.0176 with fairseq's gains and 5e-4 with literal Xavier, a
 factor √2 in the start of Q, K and V, and trains; what is known to fail at the start has 1e-9 and less. Between the two no published run says."""
+FEWER = 10.0
+"""How far below `COLLAPSED` 1 − cos has to be for a failure where no identity path runs through the stream: draws of one post-norm stack of 24 blocks
+differ by 30 (from 1.9e-4 to 5.5e-3 at width 32)."""
 UPDATE_LIMIT = 2.0
 """Largest 2N(v² + w²)/α² that still counts as compensated (convention); DeepNorm's own constants give 1 (DeepNet, section 4)."""
 
@@ -401,7 +406,7 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
 
 
 __all__ = [
-    "COLLAPSED", "EXPLOSIVE", "FLAT", "MODEST", "ROUNDING", "STARVED", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before",
+    "COLLAPSED", "EXPLOSIVE", "FEWER", "FLAT", "MODEST", "ROUNDING", "STARVED", "STEEP", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before",
     "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream",
     "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded",
     "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "normed_total",

@@ -1,6 +1,7 @@
 """The words of a report, each explained for somebody who has trained one transformer: `templates/glossary.md`, for `screen explain TERM`.
 
-An entry is a heading, its text, and two lists: other words under which it is found (`also`), and entries to read on with (`see`).
+An entry is a heading, its text, and two lists: other words under which it is found (`also`), and entries to read on with (`see`). Where it states a
+limit of a rule, the name of the number stands in braces.
 """
 
 from __future__ import annotations
@@ -24,10 +25,26 @@ class Term:
     """Names of other entries."""
 
 
+def page() -> str:
+    """The whole glossary, with the limits of rules in it."""
+    from screen.facts.queries import COLLAPSED, EXPLOSIVE, FEWER, STARVED, STEEP  # a second that lists of words do not wait for
+
+    limits = {"STARVED": STARVED, "STEEP": STEEP, "EXPLOSIVE": EXPLOSIVE, "COLLAPSED": COLLAPSED, "ALIKE": COLLAPSED / FEWER}
+    return re.sub(r"\{([A-Z]+)\}", lambda name: f"{limits[name[1]]:g}", _template())
+
+
+def _template() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
 @cache
 def terms() -> tuple[Term, ...]:
     """All entries, in the order of the page."""
-    return tuple(_term(entry) for entry in PAGE.read_text(encoding="utf-8").split("\n## ")[1:])
+    return _terms(page())
+
+
+def _terms(text: str) -> tuple[Term, ...]:
+    return tuple(_term(entry) for entry in text.split("\n## ")[1:])
 
 
 def _term(entry: str) -> Term:
@@ -46,7 +63,7 @@ def explain(word: str) -> Term | None:
 
 def words() -> list[str]:
     """Every word that has an entry."""
-    return [word for term in terms() for word in (term.name, *term.also)]
+    return [word for term in _terms(_template()) for word in (term.name, *term.also)]
 
 
 def text(term: Term) -> str:
@@ -54,4 +71,4 @@ def text(term: Term) -> str:
     return f"{term.name}: {term.text}\n" + (f"See also: {', '.join(term.see)}\n" if term.see else "")
 
 
-__all__ = ["PAGE", "Term", "explain", "terms", "text", "words"]
+__all__ = ["PAGE", "Term", "explain", "page", "terms", "text", "words"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
 
 from screen.command.cli import main
+from screen.facts import queries
 from screen.report import glossary
 from screen.report.schema import State, VerdictName
 from screen.settings import FAIL_ON
@@ -19,6 +21,15 @@ def test_words_are_unique_and_what_is_referred_to_exists() -> None:
     words = glossary.words()
     assert sorted(set(words)) == sorted(words)
     assert {name for term in glossary.terms() for name in term.see} <= {term.name for term in glossary.terms()}
+
+
+def test_limits_of_the_channel_of_depth_are_those_of_its_rules() -> None:
+    """The template names them and has no number of its own, so that they cannot part."""
+    template = glossary.PAGE.read_text(encoding="utf-8").partition("\n## D\n")[2].partition("\n## ")[0]
+    assert re.findall(r"\{(\w+)\}", template) and not re.search(r"\d", template.replace("1 − cos", ""))
+    told, found = glossary.explain("D"), [queries.STARVED, queries.STEEP, queries.EXPLOSIVE, queries.COLLAPSED, queries.COLLAPSED / queries.FEWER]
+    assert told is not None and "{" not in told.text
+    assert {float(n) for n in re.findall(r"\d[\d.]*(?:e-\d+)?", told.text.replace("1 − cos", ""))} == set(found)
 
 
 OTHERS = ("slip", "pre", "post", "peri", "output_only", "QK-norm", "m", "claim")
