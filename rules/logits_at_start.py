@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.advice import added_to_logits, head_width, is_divided_by_root, qk_norm_code
-from screen.facts.queries import are_logits_bounded, claim_of, has_softmax
-from screen.rule import Basis, Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
+from screen.facts.advice import added_to_logits, head_width, is_divided_by_root, logit_start, qk_norm_code
+from screen.facts.queries import are_logits_bounded, has_softmax
+from screen.rule import (
+    Basis, Example, Facts, Kind, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
+)  # fmt: skip
 
 RULE = Rule("I202", "logits-at-start", "forward", "I", "warning", ("streams.kinds.sublayers", "recursions"), "Vaswani et al. 2017, section 3.2.1")
 
@@ -60,23 +62,22 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
     site, name, found = at(stream, kind, sublayer), describe(stream, kind, sublayer), facts.recursion(stream)
     sizes = None if isinstance(found, Unknown) else found.logits_in(sublayer.name, kind.layers)
-    claim = claim_of(facts, sublayer, "logit_rms", "start")
-    seen = claim.known if claim.status == "measured" else None
+    start, beside = logit_start(facts, sublayer), added_to_logits(facts, sublayer)
     basis: Basis = "declared"
-    beside = added_to_logits(facts, sublayer)
-    if sizes is not None:
+    numbers: tuple[tuple[str, Number], ...]
+    if start is not None and start[1]:  # the number that L201 tells
+        large, basis = start[0], "measured"
+        numbers = (("logit_rms", large),)
+        beside = f" (measured, one draw of the weights, in the block where they are largest){beside}"
+    elif sizes is not None:
         large, numbers = max(sizes), tuple(zip(("logit_rms_first_block", "logit_rms_last_block"), sizes, strict=True))
         beside = f"{', in the block where they are largest' if sizes[0] != sizes[1] else ''}{beside}"
-    elif isinstance(seen, float):
-        large = max(seen, claim.high or seen)
-        numbers, basis = (("logit_rms", large),), "measured"
-        beside = f" (measured, one draw of the weights){beside}"
     elif isinstance(found, Unknown):
         message = f"{name}: how large its logits start is not known: {found.reason}."
         return Outcome("cannot_tell", message, blame(facts, site, found.nodes), "declared", THEOREM)
     else:
         return Outcome("cannot_tell", f"{name}: how large its logits start was not derived.", site, "declared", THEOREM)
-    if large <= FROZEN:
+    if min(large, large if sizes is None else max(sizes)) <= FROZEN:  # one draw alone says little of others
         message = f"{name}: its logits start with a root mean square of {large:.3g}{beside}."
         return Outcome("holds", message, site, basis, THEOREM, numbers=numbers)
     held = f"where even of {KEYS} keys a few hold the softmax from {FROZEN:.3g} on"

@@ -13,7 +13,7 @@ Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq
 from __future__ import annotations
 
 from screen.facts.advice import steadier, unnormed
-from screen.facts.queries import MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, normed_total, reads_grown_state, unproven
+from screen.facts.queries import MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, normed_total, number_of, reads_grown_state, unproven
 from screen.rule import Example, Facts, Number, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable, scaled
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
 
@@ -143,8 +143,8 @@ def _kept(facts: Facts, stream: Stream, law: str, numbers: tuple[tuple[str, Numb
 
 def _measured(facts: Facts, stream: Stream) -> Outcome:
     """No law was derived, and on real tensors the stream exploded."""
-    ratio = facts.claims.of("rms_ratio", "start", stream.name).measured
-    grown = f"{ratio.value:.3g} times" if ratio is not None and isinstance(ratio.value, float) else "beyond the range of floats"
+    ratio = number_of(facts, stream, "rms_ratio")
+    grown = f"{ratio:.3g} times" if isinstance(ratio, float) else "beyond the range of floats"
     blocks = f"{facts.depth(stream)} blocks at its start"
     message = f"`{stream.name}` grows {grown} over {blocks}, no slower in the second half than in the first: exponentially, or faster."
     remedy = "a norm on each branch's input or output" if unnormed(facts, stream) else steadier(facts, stream)[0]

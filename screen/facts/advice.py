@@ -144,14 +144,23 @@ def is_divided_by_root(facts: Facts, stream: Stream, sublayer: Sublayer, head: i
     return False
 
 
+def logit_start(facts: Facts, sublayer: Sublayer) -> tuple[float, bool] | None:
+    """(root mean square of the logits at the start in the block where they are largest, whether that was measured in one draw of the weights); None
+    where it is not known."""
+    claim = claim_of(facts, sublayer, "logit_rms", "start")
+    if not isinstance(claim.known, float):
+        return None
+    return (claim.high, True) if claim.measured is not None and claim.high else (max(claim.known, claim.high or 0.0), claim.measured is not None)
+
+
 def logit_growth(facts: Facts, sublayer: Sublayer) -> tuple[float, str, float] | None:
     """(root mean square of the logits at the start in the block where they are largest, whether that is `measured` in one draw of the weights or
     `derived` for random ones, the factor on W_Q and on W_K at which it is `ONE_KEY`). None where that start is not known, or where the logits are
     not made of two maps, of degree 1 in each."""
-    analysis, claim = facts.analysis(sublayer), claim_of(facts, sublayer, "logit_rms", "start")
-    if isinstance(analysis, Unknown) or not isinstance(claim.known, float) or sublayer.qk_norm != "none":
+    analysis, size = facts.analysis(sublayer), logit_start(facts, sublayer)
+    if isinstance(analysis, Unknown) or size is None or sublayer.qk_norm != "none":
         return None
-    start = claim.high if claim.measured is not None and claim.high else max(claim.known, claim.high or 0.0)
+    start, measured = size
     bounds = analysis.bounds
     under = set[str]().union(*(bounds.plain(e).symbols() for e in bounds.logits if isinstance(e, Expr)))
     read = {q.parameter for q in bounds.quantities if q.symbol in under}
@@ -159,7 +168,7 @@ def logit_growth(facts: Facts, sublayer: Sublayer) -> tuple[float, str, float] |
     matrices = all(sum(size > 1 for size in facts.graph.parameters[d.parameters[0]].shape or ()) > 1 for d in maps)
     if len(maps) != 2 or not matrices or any(d.predicted != 1 for d in maps) or not 0 < start < ONE_KEY:
         return None
-    return start, "derived" if claim.measured is None else "measured", math.sqrt(ONE_KEY / start)
+    return start, "measured" if measured else "derived", math.sqrt(ONE_KEY / start)
 
 
 def deepnorm_code(facts: Facts, stream: Stream) -> tuple[str, str] | None:
@@ -203,5 +212,5 @@ def _short(parameter: str) -> str:
 
 __all__ = [
     "NORM_BESIDE", "ONCE", "ONE_KEY", "added_to_logits", "condition_on_logits", "deepnorm_code", "depth_scaled", "head_width", "is_divided_by_root",
-    "last_map", "logit_growth", "norm_of", "qk_norm_code", "steadier", "unnormed",
+    "last_map", "logit_growth", "logit_start", "norm_of", "qk_norm_code", "steadier", "unnormed",
 ]  # fmt: skip
