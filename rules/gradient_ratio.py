@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from screen.facts.advice import condition_on_logits, steadier, unnormed
+from screen.facts.advice import condition_on_logits, smaller_helps, steadier, unnormed
 from screen.facts.claims.claim import ClaimKind
 from screen.facts.operator import StreamOperator
 from screen.facts.output_map import last_map
@@ -168,7 +168,7 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
             basis_of(facts, stream, "one_minus_cos"),
             THEOREM,
             numbers=numbers,
-            remedy="smaller initial weights, or norms inside the branches",
+            remedy=f"{'smaller initial weights, or ' if smaller_helps(facts, stream, 'tokens') else ''}norms inside the branches",
             tries=("norms-before",) if unnormed(facts, stream) else (),
         )
     grown = number_of(facts, stream, "rms_ratio")

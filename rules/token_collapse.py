@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from screen.facts.advice import deepnorm_code
+from screen.facts.advice import deepnorm_code, smaller_helps
 from screen.facts.output_map import last_map
 from screen.facts.queries import (
     COLLAPSED, EXPLOSIVE, FEWER, STARVED, UPDATE_LIMIT, basis_of, has_identity_path, mixes_copies, number_of, program_doubt, shares_weights, twins,
@@ -152,7 +152,8 @@ def _starved(facts: Facts, stream: Stream, ratio: float) -> Outcome:
     """Gradients that are too unlike at the start, whatever tokens do."""
     message = f"`{stream.name}`: at the start the first block gets {ratio:.3g} times the gradient of the last one, over {facts.depth(stream)} blocks"
     deeper = f"; {sentence}" if (sentence := when_deeper(facts, stream)) else ""
-    remedy = "norms inside the branches, `x = x + f(norm(x))`, and one behind the last block; or smaller initial weights"
+    remedy = "norms inside the branches, `x = x + f(norm(x))`, and one behind the last block"
+    remedy += "; or smaller initial weights" if smaller_helps(facts, stream) else ""
     site, numbers = at(stream, place=_last(stream).place), (("gradient_ratio", float(f"{ratio:.2g}")), ("depth", facts.depth(stream)))
     return Outcome("violated", f"{message}{deeper}.", site, basis_of(facts, stream, "gradient_ratio"), numbers=numbers, remedy=remedy)
 
@@ -212,7 +213,8 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
         return Outcome("conditional", message, site, basis, theorem, numbers=numbers, condition="warm-up")
     if apart < COLLAPSED / FEWER:
         message = f"At the recorded initialisation {where}, and {size}: tokens are nearly the same."
-        remedy = "smaller initial weights, α on the stream with β on the weights (DeepNorm), or norms inside the branches and none on the sums"
+        smaller = "smaller initial weights, " if smaller_helps(facts, stream, "tokens") else ""
+        remedy = f"{smaller}α on the stream with β on the weights (DeepNorm), or norms inside the branches and none on the sums"
         return Outcome("violated", message, site, basis, theorem, numbers=numbers, remedy=remedy)
     middle = "" if apart > APART else ", which is little" if apart >= BAND else f", so little (below {BAND}) that hardly a run says if it trains"
     told = facts.claims.of("gradient_law", "start", stream.name).known == "exponential" and when_deeper(facts, stream)

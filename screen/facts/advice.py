@@ -4,8 +4,11 @@ general words, where a number is not known."""
 from __future__ import annotations
 
 import math
+from typing import Literal
 
+from screen.calculi.analysis import sure
 from screen.calculi.bounds import Expr
+from screen.calculi.meanfield import Recursion, with_smaller_weights
 from screen.facts.queries import (
     MODEST, branches, claim_of, do_logits_stay, gain_of, has_softmax, is_input_bounded, only_beside_grows, reader_of,
     unbounded_softmax,
@@ -21,6 +24,8 @@ from screen.theorems.depth_scale import deepnorm
 ONE_KEY = 50.0
 """Root mean square of logits at which a softmax holds on one key, however many there are: Gaussian logits do so from √(2·ln n) on, 3.9 for 2,048 keys
 and 6.4 for 10⁹ (random energy model, Derrida 1981). Our own choice, far beyond both."""
+HALF, BETTER = 0.5, 0.9
+"""How much smaller weights are tried, and the share of a logarithm from which down they help (conventions)."""
 ONCE = "skips that carry the stream on once, by a multiplier of 1"
 LOGITS_STAY = {
     "attention": "bounded-logits", "router": "bounded-router", "pooling": "bounded-pooling", "memory": "bounded-memory", "table": "bounded-weights",
@@ -60,9 +65,37 @@ def steadier(facts: Facts, stream: Stream) -> tuple[str, tuple[str, ...]]:
     said = [", or ".join(options)] if options else []
     subs = [s for k in stream.kinds for s in k.sublayers]
     scaled = any(s.m.maps != 0 and ("B" not in s.positions or has_softmax(facts, s) is True) for s in subs)
-    if isinstance(gain, float) and not bare and scaled:
+    if isinstance(gain, float) and not bare and scaled and smaller_helps(facts, stream):
         said.append("smaller initial weights")
     return "; or ".join(said), tuple(options.values())
+
+
+def smaller_helps(facts: Facts, stream: Stream, of: Literal["gradients", "tokens"] = "gradients") -> bool:
+    """Whether with half the weights the first block and the last get gradients of sizes that are nearer to each other, or, where these are near as it
+    is, the stream grows less; or tokens stay farther apart. By the recursion of either: what is not derived is not proposed."""
+    found, reader = facts.recursion(stream), reader_of(facts, stream)
+    if isinstance(found, Unknown) or reader is None:
+        return False
+    norms = reader.chains.edges.norms.by_node
+    halved = sure(with_smaller_weights, stream, facts.graph, facts.depth(stream), HALF, streams=facts.streams, norms=norms)
+    harm = _unlike if of == "gradients" else _alike
+    before, after = harm(found), harm(halved)
+    return before is not None and after is not None and after < BETTER * before
+
+
+def _unlike(found: Recursion | Unknown) -> float | None:
+    """The larger logarithm of how much gradients of the first block and the last one differ, and of how much the stream grows."""
+    if isinstance(found, Unknown) or found.predicted_ratio == math.inf:
+        return None if isinstance(found, Unknown) else math.inf
+    if isinstance(found.gradient_ratio, Unknown) or found.predicted_ratio <= 0:
+        return None
+    return max(abs(math.log(found.gradient_ratio)), math.log(found.predicted_ratio))
+
+
+def _alike(found: Recursion | Unknown) -> float | None:
+    """How far tokens have come together, in logarithms of 1 − cos."""
+    apart = found if isinstance(found, Unknown) else found.one_minus_cos
+    return None if isinstance(apart, Unknown) else -math.log(max(apart, 1e-300))
 
 
 def _helps(facts: Facts, sublayer: Sublayer) -> bool:
@@ -212,5 +245,5 @@ def _short(parameter: str) -> str:
 
 __all__ = [
     "NORM_BESIDE", "ONCE", "ONE_KEY", "added_to_logits", "condition_on_logits", "deepnorm_code", "depth_scaled", "head_width", "is_divided_by_root",
-    "last_map", "logit_growth", "logit_start", "norm_of", "qk_norm_code", "steadier", "unnormed",
+    "last_map", "logit_growth", "logit_start", "norm_of", "qk_norm_code", "smaller_helps", "steadier", "unnormed",
 ]  # fmt: skip

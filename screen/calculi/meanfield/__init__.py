@@ -19,6 +19,7 @@ from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Forward, Stack, forward, value_gains
 from screen.calculi.meanfield.result import NOT_COMPUTED, Law, Recursion, read, silent
 from screen.calculi.meanfield.second_stream import Two, carried_by_two, first_update_of_two, second_of
+from screen.calculi.meanfield.smaller import smaller
 from screen.calculi.meanfield.stack_of_stream import DIFFERENT, Builder, layer_by_layer
 from screen.calculi.meanfield.start import Start
 from screen.calculi.meanfield.transfer import Attend, Begin, Stretch
@@ -84,6 +85,19 @@ def recursion_of(
     if isinstance(stream.final_norm, Unknown):
         found = replace(found, last_gradient_exponent=stream.final_norm)
     return found
+
+
+def with_smaller_weights(
+    stream: Stream, graph: Graph, depth: int, times: float, *, streams: tuple[Stream, ...], norms: Mapping[int, Norm]
+) -> Recursion | Unknown:
+    """The recursion of a stream whose branches start with weights that are so many times as large, over as many tokens."""
+    others = tuple(s for s in streams if s is not stream and s.states)
+    builder = Builder(stream, graph, min(TOKENS, _places(Builder(stream, graph, TOKENS, others=others, norms=norms))), others=others, norms=norms)
+    try:
+        stack = builder.stack(depth)
+        return read(smaller(stack, times), {}, ())
+    except Stop as stop:
+        return stop.unknown
 
 
 def _read_beside(graph: Graph, stream: Stream, last: int) -> Unknown | None:
@@ -255,4 +269,4 @@ def _assumptions(builder: Builder, tokens: int) -> tuple[str, ...]:
     return (*always, *((LIVE,) if live else ()), *sorted(builder.assumptions))
 
 
-__all__ = ["FirstUpdate", "Law", "Recursion", "Start", "Uneven", "first_update_of", "recursion_of"]
+__all__ = ["FirstUpdate", "Law", "Recursion", "Start", "Uneven", "first_update_of", "recursion_of", "with_smaller_weights"]
