@@ -78,8 +78,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + {reach} apart per token, in rms."
         return Outcome("holds", message, site, theorem=f"‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + {one}", numbers=(("branches", count), *lines))
     bare = [s for s, b in zip(subs, bounded, strict=True) if b is not True]
-    if bare and isinstance(growth_of(facts, stream, "fixed"), str):
-        message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + Σ 2·b_l apart, b_l the bound that the weights of branch l set."
+    if bare and _has_bounds(facts, stream):
+        given = "" if all(is_input_bounded(facts, s) is True for s in bare) else ", and these inputs where it grows with them"
+        message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + Σ 2·b_l apart, b_l the bound that the weights of branch l set{given}."
         return Outcome("holds", message, site, theorem="‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + Σ 2·b_l", numbers=(("branches", count),))
     if grown := next((s for s in bare if grows_with_stream(facts, s)), None):
         message = f"Nothing but its weights bounds how far `{stream.name}` carries two inputs apart: `{grown.name}` reads it without a norm."
@@ -89,3 +90,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("cannot_tell", message, at(stream, None, bare[0]))
     message = f"Whether what `{bare[0].name}` adds to `{stream.name}` is bounded at these weights is unknown."
     return Outcome("cannot_tell", message, at(stream, None, bare[0]))
+
+
+def _has_bounds(facts: Facts, stream: Stream) -> bool:
+    """Whether a bound of every branch at fixed weights is proved, and not only a law of growth seen."""
+    claim = facts.claims.of("growth", "fixed", stream.name)
+    return claim.status == "proved" and claim.known in ("bounded", "linear", "polynomial")
