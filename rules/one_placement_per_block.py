@@ -57,11 +57,11 @@ def _judge(facts: Facts, stream: Stream, kind: Kind) -> Outcome:
         site = blame(facts, at(stream, kind, unknown), why.nodes)
         return Outcome("cannot_tell", f"The placement of `{unknown.name}` is unknown: {why.reason}.", site)
     before = [s for s in kind.sublayers if "A" in s.positions and "C" not in s.positions and not s.normed_skip]
-    after = [s for s in kind.sublayers if "C" in s.positions and "A" not in s.positions and not s.normed_skip]
+    after = [s for s in kind.sublayers if "C" in s.positions and "A" not in s.positions and not (s.normed_skip or s.skip_normed)]
     if before and after:
         message = (
             f"In {layers_text(kind)} of `{stream.name}`, `{before[0].name}` has its norm on the branch's input and `{after[0].name}` on the sum: "
-            "the stream passes a norm in every block, as in post-norm."
+            f"the stream passes a norm {_where(stream, kind)}, as in post-norm."
         )
         remedy = "put the norm of both on the same side, `x = x + f(norm(x))` for pre-norm"
         return Outcome("violated", message, at(stream, kind, after[0]), remedy=remedy)
@@ -69,7 +69,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind) -> Outcome:
     if behind is not None:
         message = (
             f"In {layers_text(kind)} of `{stream.name}`, `{behind[0].name}` has its norm on the branch's input, and the only one in front of "
-            f"`{behind[1].name}` stands on the stream: its skip starts behind that norm, and the stream passes it in every block, as in post-norm."
+            f"`{behind[1].name}` stands on the stream: its skip starts behind that norm, and the stream passes it "
+            f"{_where(stream, kind)}, as in post-norm."
         )
         plain = f"the skip of `{behind[1].name}` in {layers_text(kind)} starts behind its norm: no skip leads past that norm, as in post-norm."
         remedy = "add to the value before the norm: `x = x + f(norm(x))`, and not `x = norm(x); x = x + f(x)`"
@@ -78,6 +79,11 @@ def _judge(facts: Facts, stream: Stream, kind: Kind) -> Outcome:
         message = f"No sublayer of {layers_text(kind)} of `{stream.name}` has its norm on the sum beside one that has it on the branch's input."
         return Outcome("holds", message, at(stream, kind))
     return Outcome("holds", f"The sublayers of {layers_text(kind)} of `{stream.name}` agree on the side of their norms.", at(stream, kind))
+
+
+def _where(stream: Stream, kind: Kind) -> str:
+    """The blocks of a kind, told from all."""
+    return "in every block" if len(stream.kinds) == 1 else "in each of these blocks" if kind.count > 1 else "there"
 
 
 def _starts_behind(one: Sublayer, following: Sublayer) -> bool:

@@ -237,6 +237,17 @@ class Graph:
         return math.prod(self.times.get(self.calls[c].module, 1) for c in self.call_path(call)) if self.times else 1
 
     @cached_property
+    def trees(self) -> tuple[tuple[object, ...], ...]:
+        """For each module whether it is a container, and those of the modules that it holds, in order."""
+        held: list[list[tuple[object, ...]]] = [[] for _ in self.modules]
+        found: list[tuple[object, ...]] = [()] * len(self.modules)
+        for module in reversed(self.modules):
+            found[module.index] = (module.container, *reversed(held[module.index]))
+            if module.parent is not None:
+                held[module.parent].append(found[module.index])
+        return tuple(found)
+
+    @cached_property
     def members(self) -> frozenset[int]:
         """Calls that one of several blocks may be: of a member of a list; or, where no list is above, one of several beside each other that have as
         many nodes with a sum among them and begin and end with the same line."""

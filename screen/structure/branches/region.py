@@ -197,6 +197,12 @@ class Region:
         return found
 
     @cached_property
+    def maps_in(self) -> int | None:
+        """The module that its last key op ran in; None where there is none."""
+        last = max((i for i in self.region if self.key[i]), default=None)
+        return None if last is None else self.flow.graph.scope(last).index
+
+    @cached_property
     def constants(self) -> tuple[object, ...]:
         """The numbers that its values are multiplied by, its ops with theirs (ε, powers, axes of a transform), but for those that only arrange, the
         ranges of constant tensors that it reads, and where its parameters are frozen: layers that differ in them are of different kinds."""

@@ -28,6 +28,8 @@ class Placed:
     call: int
     member: tuple[int, int, int] | None = None
     """(list, member, how often it had been called before) that its last weights or mixing stand in."""
+    maps: int | None = None
+    """The module that its last weights or mixing stand in."""
 
 
 def blocks(graph: Graph, adds: Sequence[Placed], signatures: Sequence[Signature]) -> list[Block]:
@@ -154,7 +156,8 @@ def _is_member(graph: Graph, call: int) -> bool:
 
 
 def _children(graph: Graph, top: int, members: list[int], adds: Sequence[Placed]) -> list[tuple[int, list[int]]] | None:
-    """Members by the child call of `top` that holds them; those that stand in `top` itself go with the next.
+    """Members by the child call of `top` that holds them; those that stand in `top` itself go with the next, but for those of a layer whose parts
+    `top` calls one by one.
 
     None when most of them stand in `top` itself."""
     groups: list[tuple[int, list[int]]] = []
@@ -171,9 +174,33 @@ def _children(graph: Graph, top: int, members: list[int], adds: Sequence[Placed]
         else:
             groups.append((path[depth], [*lone, member]))
             lone = []
-    if lone:
-        groups.append((top, lone))
-    return groups if len(groups) > 1 else None
+    called = [graph.calls[call].module for call, _ in groups]
+    apart: list[tuple[int, list[int]]] = []
+    for call, group in [*groups, *([(top, lone)] if lone else [])]:
+        layers = {m: _layer(graph, top, adds[m], called) for m in group if adds[m].call == top}
+        layers = {m: layer for m, layer in layers.items() if layer is not None}
+        apart += [(top, [m for m in group if layers.get(m) == layer]) for layer in dict.fromkeys(layers.values())]
+        rest = [m for m in group if m not in layers]
+        apart += [(call, rest)] * bool(rest)
+    return apart if len(apart) > 1 else None
+
+
+def _layer(graph: Graph, top: int, placed: Placed, called: list[int]) -> int | None:
+    """The module, a brother of modules that `top` calls, whose parts make a branch that is added in `top` itself: another member of their list, or
+    a module beside them that holds the like."""
+    brothers = {_kin(graph, module) for module in called} if placed.maps is not None else set()
+    here = placed.maps
+    while here is not None and here not in called and _kin(graph, here) not in brothers:
+        here = graph.modules[here].parent
+    return here if here not in called else None
+
+
+def _kin(graph: Graph, module: int) -> tuple[object, ...]:
+    """What brothers have in common: the list that they are members of, or the module that holds them and what they hold, if anything."""
+    above, tree = graph.modules[module].parent, graph.trees[module]
+    if above is not None and graph.modules[above].container == "list":
+        return (above,)
+    return (above, tree) if tree[1:] else (module,)
 
 
 def _period(items: Sequence[object]) -> int:

@@ -35,6 +35,7 @@ def signature(sub: Sublayer) -> tuple[object, ...]:
         sub.gated_output,
         _word(sub.m.maps),
         sub.normed_skip,
+        sub.skip_normed,
         ports,
         sub.parallel_group is not None,
         tuple(n.type for _, n in sub.norms),
@@ -75,7 +76,7 @@ class Ends:
             of_copy = {c: [i for i, s in enumerate(subs) if c in graph.call_path(graph.nodes[s.add].call)] for c in graph.loop.copies}
             return [Block(tuple(members), copy) for copy, members in of_copy.items() if members]
         own = [(*signature(s), place) for s, place in zip(subs, _places(subs), strict=True)]
-        return blocks(graph, [Placed(b.add, b.home, b.member) for _, b in self.reader.branches], own)
+        return blocks(graph, [Placed(b.add, b.home, b.member, b.maps_in) for _, b in self.reader.branches], own)
 
     def positions(self, block: Block) -> list[int]:
         """Its adds, by their positions on the chain."""
@@ -159,7 +160,8 @@ def _moved(own: Sublayer, other: Sublayer, norms: tuple[tuple[str, Norm], ...], 
 
     return replace(
         own, placement=other.placement, positions=other.positions, unknown=other.unknown, norms=norms, norm_type=other.norm_type, ports=other.ports,
-        alpha=scale(other.alpha), branch=scale(other.branch), normed_skip=other.normed_skip, gated_output=other.gated_output,
+        alpha=scale(other.alpha), branch=scale(other.branch), gated_output=other.gated_output, normed_skip=other.normed_skip,
+        skip_normed=other.skip_normed,
     )  # fmt: skip
 
 
