@@ -27,7 +27,8 @@ def block_stretch(facts: Facts, kind: Kind) -> str | None:
 
 def _is_known(facts: Facts, sub: Sublayer) -> bool:
     analysis = facts.analysis(sub)
-    plain = sub.alpha.kind in ("none", "constant") and sub.alpha.value is not None and not sub.normed_skip and sub.placement != "unknown"
+    plain = sub.alpha.kind in ("none", "constant") and sub.alpha.value is not None and sub.placement != "unknown"
+    plain = plain and not (sub.normed_skip or sub.skip_normed)
     known = not isinstance(analysis, Unknown) and not isinstance(analysis.bounds.lipschitz, Unknown)
     alone = all(p.name in ("x", "gate") for p in sub.ports)
     return plain and known and alone and all(is_unit(norm) for position, norm in sub.norms if position == "C")

@@ -67,11 +67,15 @@ def _draw_add(picture: Picture, state: str, group: list[SublayerPart], stream: S
     ends = [(_draw_branch(picture, state, sublayer, stream), sublayer) for sublayer in group]
     total = picture.add("add", "+")
     residual = group[0].residual
+    if group[0].norm_on_skip:
+        skip = picture.add("norm", "C", _norm_name(group[0], "C"), position="C")
+        picture.link(state, skip, stream=True)
+        state = skip
     label = words.multiplier(residual.alpha_kind, residual.alpha, "α").rstrip("·")
     picture.link(state, total, f"α = {label}" if residual.alpha_kind == "constant" else label, stream=True)
     for end, _ in ends:
         picture.link(end, total)
-    if "C" not in group[-1].positions:
+    if "C" not in group[-1].positions or group[0].norm_on_skip:
         return total
     normed = picture.add("norm", "C", _norm_name(group[-1], "C"), position="C")
     picture.link(total, normed, stream=True)

@@ -149,6 +149,8 @@ class SublayerPart(Part):
     residual: Residual
     depends_on_stream: YesNoUnknown = "yes"
     normed_skip: bool = False
+    norm_on_skip: bool = False
+    """The norm C stands on the skip alone, x ← C(x) + B(F(x))."""
     unknown: list[str] = []
     """Why a position could not be told."""
     m: MapsPart

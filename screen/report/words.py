@@ -351,7 +351,10 @@ def groups(kind: KindPart) -> list[list[SublayerPart]]:
 
 def _sum(group: list[SublayerPart]) -> str:
     first = group[0].residual
-    text = f"{multiplier(first.alpha_kind, first.alpha, 'α')}x + " + " + ".join(_branch(s) for s in group)
+    carried = "C(x)" if group[0].norm_on_skip else "x"
+    text = f"{multiplier(first.alpha_kind, first.alpha, 'α')}{carried} + " + " + ".join(_branch(s) for s in group)
+    if group[0].norm_on_skip:
+        return text
     return f"C({text})" if "C" in group[-1].positions else text
 
 

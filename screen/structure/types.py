@@ -160,6 +160,8 @@ class Sublayer:
     """It multiplies the stream itself by what it makes from it, x ⊙ F(A(x)): such branches do not add up like independent ones."""
     multiplies_norm: bool = False
     """The same of a norm of the stream, A(x) ⊙ F(A(x))."""
+    skip_normed: bool = False
+    """The C before it stands on the skip alone, and the branch, which ends in a norm, reads what is in front of it: x' = N(x) + B(F(x))."""
     norms_across: tuple[Norm, ...] = ()
     """Norms of queries or keys over another axis than the one that their product sums over: they bound entries, not what is compared."""
 

@@ -86,6 +86,8 @@ class Blocks:
 
     def closing(self, sub: Sublayer) -> Norm | None:
         """The norm on the sum of a block that no other follows."""
+        if sub.skip_normed:
+            return None
         norm = next((n for position, n in sub.norms if position == "C"), None)
         if norm is None and "C" in sub.positions:
             raise Stop(f"the norm on the stream after `{sub.name}` is not known", sub.add)

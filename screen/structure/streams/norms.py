@@ -28,6 +28,10 @@ class StreamNorms:
         last = max(p for n, (p, _) in enumerate(self.reader.branches) if self.reader.groups[n] == self.reader.groups[number])
         return position if any(self.reader.segments[p + 1].norms for p in range(position, last)) else last
 
+    def start_of_group(self, position: int) -> int:
+        """The first add of parallel branches, where no norm stands between theirs."""
+        return next((p for p in range(position) if self.end_of_group(p) >= position), position)
+
     def is_on_sum(self, position: int) -> bool | Unknown:
         """Position C of the add: the normed sum carries the stream on. A norm after the last add is C when others have one."""
         segment = self.reader.segments[position + 1]
@@ -36,7 +40,7 @@ class StreamNorms:
         last = position + 1 == len(self.reader.chain.adds)
         if last and self.reader.flow.graph.failure is not None:
             return Unknown("the forward failed after this add", (self.reader.chain.adds[-1],))
-        if not segment.norms:
+        if not segment.norms or self.is_on_skip(position + 1):
             return False
         part = self._partly_normed(segment)
         across = [n.node for n in segment.norms if n.across]
@@ -87,7 +91,7 @@ class StreamNorms:
         if not segment.norms:
             return False
         total = len(self.reader.chain.adds)
-        others = [bool(self.reader.segments[i + 1].norms) for i in range(total - 1)]
+        others = [bool(self.reader.segments[i + 1].norms) and not self.is_on_skip(i + 1) for i in range(total - 1)]
         twins = [i for i in range(total - 1) if self.is_twin(i, total - 1) and self._left_in_block(i) == self._left_in_block(total - 1)]
         if twins:
             twin = twins[-1]
@@ -149,7 +153,9 @@ class StreamNorms:
     def is_normed_skip(self, position: int) -> bool:
         """y = N(x); x' = y + F(y): the norm before an add belongs to the block of that add."""
         norms = self.reader.segments[position].norms
-        if not norms or self._read_behind(range(position, position + 1), 0, norms[-1].node) is not None:
+        if not norms or not self._reads_normed(position, norms[-1].node):
+            return False
+        if self._read_behind(range(position, position + 1), 0, norms[-1].node) is not None:
             return False
         if position:
             if self._belongs_to_next(position - 1):
@@ -166,6 +172,23 @@ class StreamNorms:
             source = graph.call_path(graph.nodes[self.reader.chain.nodes[0]].call)
             return block[-1] in graph.call_path(norm.call) and block[-1] not in source
         return graph.nodes[self.reader.chain.nodes[0]].op == "input" and not self.reader.segments[-1].norms
+
+    def is_on_skip(self, position: int) -> bool:
+        """N(x) + B(F(x)): branches that end in norms read what is in front of the norm before their add, or before the first of parallel ones."""
+        if position == len(self.reader.chain.adds):
+            return False
+        first = self.start_of_group(position)
+        segment, beside = self.reader.segments[first], range(first, self.end_of_group(first) + 1)
+        if not segment.norms or any(self._reads_normed(p, segment.norms[-1].node) for p in beside):
+            return False
+        if not all(b.exit.normed is True for p in beside for b in self.reader.at.get(p, ())):
+            return False
+        return all(e.kind not in ("scale", "gate", "free", "opaque", "join") for e in segment.edges if e.node < segment.norms[-1].node)
+
+    def _reads_normed(self, position: int, norm: int) -> bool:
+        """Whether a branch of an add reads what a norm before it gives, or what comes of that; one that reads no state may."""
+        read = self.reader.reads(position)
+        return not read or max(read) >= norm
 
     def _in_one_block(self, one: int, other: int) -> bool:
         graph = self.reader.flow.graph

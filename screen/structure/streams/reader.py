@@ -88,6 +88,7 @@ class Reader(ChainReader):
             m=mixer.maps,
             depends_on_stream=self._depends(number, branch),
             normed_skip=self.stream_norms.is_normed_skip(position),
+            skip_normed=self.stream_norms.is_on_skip(position),
             add=branch.add,
             output=branch.output,
             place=place_of(self.flow.graph, branch.add),
@@ -114,7 +115,7 @@ class Reader(ChainReader):
         at_input, at_output = branch.has_input_norm, branch.exit.normed
         shared = self.stream_norms.end_of_group(position)
         after = self.stream_norms.is_on_sum(shared)
-        skipped = self.stream_norms.is_normed_skip(position)
+        skipped = self.stream_norms.is_normed_skip(position) or self.stream_norms.is_on_skip(position)
         after = True if skipped and after is False else after
         for answer in (at_input, at_output, after):
             if isinstance(answer, Unknown):
@@ -131,7 +132,8 @@ class Reader(ChainReader):
         if last is not None:
             found.append(("B", last))
         if after is True:
-            found += [("C", n) for n in (self.segments[position].norms[-1:] if skipped else self.segments[shared + 1].norms[:1])]
+            before = self.segments[self.stream_norms.start_of_group(position)].norms[-1:]
+            found += [("C", n) for n in (before if skipped else self.segments[shared + 1].norms[:1])]
         letters = {p for p, _ in found}
         if at_input is not True:
             letters.discard("A")
