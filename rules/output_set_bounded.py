@@ -19,11 +19,13 @@ from screen.facts.advice import norm_of
 from screen.facts.claims.derive import USEFUL
 from screen.facts.operator import StreamOperator
 from screen.facts.queries import (
-    free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_sum_normed, reads_grown_state, starts_at_zero, unproven,
+    free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_sum_normed, norms_behind, reads_grown_state, starts_at_zero, unproven,
 )  # fmt: skip
 from screen.rule import (
     DECAY, Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )  # fmt: skip
+
+from screen.structure.types import Norm
 
 NEEDS = ("streams.kinds.sublayers", "analyses", "claims", "state_bounds")
 RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", NEEDS, "Kan et al., theorem 2")
@@ -66,6 +68,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return _bounded(facts, sublayer, name, site)
     grows = grows_with_stream(facts, sublayer) and not _carries(facts, stream, sublayer)
     if grows and not starts_at_zero(sublayer) and not _is_held(facts, stream):
+        if behind := norms_behind(facts, stream, sublayer):
+            return _normed_in_block(name, site, behind)
         weighted = not has_no_scale(facts, sublayer)
         fixed = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
         if reads_grown_state(facts, stream, kind, sublayer):
@@ -79,6 +83,20 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
             message = f"{name}: nothing bounds what the branch adds but the first state of the stream, which it reads; it {fixed}."
             return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
     return _unbounded(facts, stream, sublayer, name, site)
+
+
+def _normed_in_block(name: str, site: Site, behind: tuple[Norm, ...]) -> Outcome:
+    """Of a branch whose block hands on a norm of the sum that it is part of, and a share of what came in."""
+    shifted = next((norm for norm in behind if norm.shifted), None)
+    if shifted is None:
+        message = f"{name}: what it adds leaves its block through a norm alone, at {behind[0].place.words}, however large it is."
+        assumptions = ("the gains of norms, and factors behind them, are fixed",)
+        return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2b per token, in rms", assumptions=assumptions)
+    message = (
+        f"{name}: what it adds leaves its block through the norm at {shifted.place.words} alone, which takes any large size away and has no bound "
+        "where the value comes near to what its statistic takes off."
+    )
+    return Outcome("conditional", message, site, theorem=THEOREM, condition="bounded-weights")
 
 
 def _carries(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:

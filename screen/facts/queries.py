@@ -9,7 +9,7 @@ from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.softmax import Beside, SoftmaxBound
 from screen.facts.claims.claim import Claim, ClaimKind, Weights
 from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, survives, weighing
-from screen.facts.claims.states_read import moving_inputs, reader_of, reads_grown_state
+from screen.facts.claims.states_read import moving_inputs, norms_behind, reader_of, reads_grown_state
 from screen.facts.operator import StreamOperator
 from screen.facts.record import Facts
 from screen.structure.types import Kind, Norm, Stream, Sublayer, Tri, Unknown
@@ -407,9 +407,9 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
 
 __all__ = [
     "COLLAPSED", "EXPLOSIVE", "FEWER", "FLAT", "MODEST", "ROUNDING", "STARVED", "STEEP", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before",
-    "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream",
-    "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded",
-    "is_renormalised", "is_scale_free", "is_sum_normed", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "normed_total",
-    "nothing_grows", "number_of", "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights",
-    "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "untold_factor", "where",
+    "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream", "growth_of",
+    "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free",
+    "is_sum_normed", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "normed_total", "norms_behind", "nothing_grows", "number_of",
+    "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero", "state_is_bounded",
+    "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "untold_factor", "where",
 ]  # fmt: skip

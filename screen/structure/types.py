@@ -67,6 +67,8 @@ class Norm:
     """The statistic runs over tokens or samples: no norm of a token, and no A, B or C. (Batch, group and instance norms stand by their type.)"""
     with_features: bool = False
     """Of a statistic over tokens or samples: it runs over features as well, so that it bounds each value by the root of its size."""
+    shifted: bool = False
+    """The statistic is that of x less something trained: it takes the size away as x grows, and has a pole where x meets that."""
     to_rms: bool = False
     """Of an L2 norm: its value is multiplied by the root of its size at once, which makes it an RMSNorm in two steps."""
     put_back: bool = False

@@ -39,3 +39,58 @@ class _Model(nn.Module):
 def test_a_vector_for_each_number_is_no_hollow_norm(numbers: bool, outcome: str) -> None:
     found = [f for f in screen.check(_Model(numbers), example_inputs=torch.randn(2, 12, 16)).findings if f.code == "G105"]
     assert {f.outcome for f in found} == {outcome}, found
+
+
+class _By(_Block):
+    """`x + f(norm(x))`, or `norm(x + f(x))`, or half of the way to it behind two nets, by a quotient of one's own."""
+
+    def __init__(self, quotient: str, place: str) -> None:
+        super().__init__()
+        self.bias, self.quotient, self.place = nn.Parameter(torch.zeros(32)), quotient, place
+
+    def normed(self, x: Tensor) -> Tensor:
+        if self.quotient == "less a bias":
+            return x * torch.mean((x - self.bias) ** 2, -1, keepdim=True) ** -0.5
+        if self.quotient == "times a root, with a bias":
+            return 32**0.5 * x / (x + self.bias).norm(dim=-1, keepdim=True)
+        if self.quotient == "rms":
+            return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+        if self.quotient == "of a part":
+            return x * torch.rsqrt(x[..., :8].square().mean(-1, keepdim=True) + 1e-6)
+        if self.quotient == "less the token before":
+            return x * torch.rsqrt((x - x.roll(1, 1)).square().mean(-1, keepdim=True) + 1e-6)
+        return x * torch.rsqrt((self.bias - 1).square().mean(-1, keepdim=True))
+
+    def net(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down(torch.relu(self.up(x)))
+        return out
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.place == "before":
+            return x + self.net(self.normed(x))
+        y = x + self.net(x)
+        if self.place == "behind":
+            return self.normed(y)
+        return x + 0.5 * (self.normed(y + self.net(y)) - x) + (0.1 * y if self.place == "half, and past it" else 0)
+
+
+def _told(block: nn.Module) -> dict[str, set[str]]:
+    report = screen.check(block, example_inputs=torch.randn(2, 12, 32), depth=12)
+    return {code: {f.outcome for f in report.findings if f.code == code} for code in ("G105", "R201")}
+
+
+@pytest.mark.parametrize("quotient", ["less a bias", "times a root, with a bias"])
+@pytest.mark.parametrize("place", ["before", "behind", "half"])
+def test_the_size_of_a_value_less_a_bias_is_no_hollow_norm(quotient: str, place: str) -> None:
+    """Zipformer's BiasNorm: it takes any large size away, and has a pole where the value meets the bias."""
+    assert _told(_By(quotient, place)) == {"G105": {"holds"}, "R201": {"conditional"}}
+
+
+@pytest.mark.parametrize("quotient", ["of a part", "less the token before", "of the bias alone"])
+def test_the_size_of_another_value_is_one(quotient: str) -> None:
+    assert _told(_By(quotient, "before"))["G105"] == {"violated"}
+
+
+@pytest.mark.parametrize(("place", "outcome"), [("half", "holds"), ("half, and past it", "violated")])
+def test_what_leaves_its_block_through_a_norm_alone_does_not_grow_with_the_stream(place: str, outcome: str) -> None:
+    assert outcome in _told(_By("rms", place))["R201"]

@@ -7,7 +7,7 @@ from screen.facts.record import Facts
 from screen.structure.branches.region import Region
 from screen.structure.dataflow import strip
 from screen.structure.streams.reader import Reader
-from screen.structure.types import Kind, Stream, Sublayer
+from screen.structure.types import Kind, Norm, Stream, Sublayer
 
 
 def reader_of(facts: Facts, stream: Stream) -> Reader | None:
@@ -38,6 +38,31 @@ def _states_read(reader: Reader, stream: Stream, kind: Kind, sublayer: Sublayer)
 def reads_first_state(facts: Facts, stream: Stream) -> bool:
     """Whether some branch of every block reads nothing of the stream but what stood before the first one."""
     return any(not reads_grown_state(facts, stream, k, s) for k in stream.kinds for s in k.sublayers)
+
+
+def norms_behind(facts: Facts, stream: Stream, sublayer: Sublayer) -> tuple[Norm, ...]:
+    """Norms of tokens that stand on every way from what a branch adds to the next block, or to the end of the stream; none where some way passes
+    none of them."""
+    own = (sublayer.add, sublayer.output)
+    place = next((n for n, block in enumerate(stream.traced) if own in block.branches), None)
+    reader = reader_of(facts, stream)
+    if place is None or reader is None or not stream.states:
+        return ()
+    following = stream.traced[place + 1].branches if place + 1 < len(stream.traced) else ()
+    end = min((add for add, _ in following), default=stream.states[-1])
+    norms, found = reader.chains.edges.norms.by_node, list[Norm]()
+    stack, seen = [sublayer.output], {sublayer.output}
+    while stack:
+        node = stack.pop()
+        if node == end:
+            return ()
+        if (norm := norms.get(node)) is not None and norm.of_tokens and norm.source in seen:
+            found.append(norm)
+            continue
+        users = [u for u in facts.graph.users[node] if u <= end and u not in seen]
+        seen.update(users)
+        stack.extend(users)
+    return tuple(found)
 
 
 FEW = 4
@@ -86,4 +111,4 @@ def _is_made_of_norms(reader: Reader, node: int) -> bool:
     return True
 
 
-__all__ = ["moving_inputs", "reader_of", "reads_first_state", "reads_grown_state"]
+__all__ = ["moving_inputs", "norms_behind", "reader_of", "reads_first_state", "reads_grown_state"]

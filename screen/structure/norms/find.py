@@ -270,6 +270,9 @@ def _quotient(flow: Flow, node: Node, readings: list[Reading], free: dict[int, i
         if not isinstance(stat, Stat) or abs(stat.degree - wanted) > 1e-9 or not of[numerator]:
             continue
         source, centred = subject_of(readings, flow, numerator)
+        if _is_shifted(flow, source, stat) and _is_along(flow, numerator, divisor, stat.axes):
+            free.pop(node.index, None)
+            return replace(_norm(flow, node, source, stat, False), type="other", radius=None, shifted=True)
         if source != stat.source or not _covers(stat, centred):
             if not is_image(flow, numerator, stat.source):
                 free[node.index] = numerator
@@ -324,6 +327,15 @@ def _covers(stat: Stat, centred: tuple[int, ...] | None) -> bool:
     if stat.centred == centred:
         return True
     return stat.centred is None and centred == stat.axes and stat.family == "square"  # ‖x − mean(x)‖ ≤ ‖x‖
+
+
+def _is_shifted(flow: Flow, source: int, stat: Stat) -> bool:
+    """Whether a statistic is of x plus or minus what holds no data, or of both with x's gains: its root mean square goes with that of x from some size
+    on, and x/ρ(x − b) is a norm but for a pole at b (Zipformer's BiasNorm; Yao et al. 2024, equation 4)."""
+    shifted = flow.graph.nodes[stat.source]
+    apart = shifted.op in ("add", "sub") and len(shifted.inputs) == 2 and shifted.kwarg("alpha") is None
+    data = [strip(flow, i) for i in shifted.inputs if flow.data[i]] if apart else []
+    return stat.family == "square" and stat.centred is None and data == [source]
 
 
 def _without_gain(flow: Flow, node: int, stat: Reading) -> int:
