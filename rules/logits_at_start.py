@@ -5,7 +5,8 @@ that queries and keys get no gradient and attention stays as random as it began;
 1/√d_h does it at ordinary weights (√d_h for entries of variance 1/fan_in), so do weights that start too large, or a stream without a norm on the
 way to queries and keys.
 Assumes: independent random weights at the recorded initialisation; the number is √(E u²) over weights, before any
-mask or bias of positions and behind any cap.
+mask or bias of positions and behind any cap. Where it is measured alone, and large, the weights of the softmax have to be as uneven as those of
+independent logits of that size: what is taken off all keys, or off a few, makes logits large and no choice of one key.
 Cannot tell: when the stream's moments at the start are unknown, and nothing was measured either.
 Source: Vaswani et al. 2017, section 3.2.1; Derrida 1981; Zhai et al. 2023 (attention entropy collapse); docs/theory/covariance.md, section 4.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 
 from screen.facts.advice import added_to_logits, head_width, is_divided_by_root, logit_start, qk_norm_code
-from screen.facts.queries import are_logits_bounded, has_softmax
+from screen.facts.queries import are_logits_bounded, claim_of, has_softmax
 from screen.rule import (
     Basis, Example, Facts, Kind, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )  # fmt: skip
@@ -77,6 +78,13 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         return Outcome("cannot_tell", message, blame(facts, site, found.nodes), "declared", THEOREM)
     else:
         return Outcome("cannot_tell", f"{name}: how large its logits start was not derived.", site, "declared", THEOREM)
+    felt = claim_of(facts, sublayer, "logit_rms", "start").low if basis == "measured" and sizes is None else None
+    if felt is not None and felt <= FROZEN < large:
+        message = (
+            f"{name}: its logits start with a root mean square of {large:.3g}{beside}, and a softmax over them rests on as many keys as one over "
+            f"independent logits of {felt:.3g} at most."
+        )
+        return Outcome("holds", message, site, basis, THEOREM, numbers=(*numbers, ("logits_felt", felt)))
     if min(large, large if sizes is None else max(sizes)) <= FROZEN:  # one draw alone says little of others
         message = f"{name}: its logits start with a root mean square of {large:.3g}{beside}."
         return Outcome("holds", message, site, basis, THEOREM, numbers=numbers)

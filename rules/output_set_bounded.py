@@ -19,7 +19,8 @@ from screen.facts.advice import norm_of
 from screen.facts.claims.derive import USEFUL
 from screen.facts.operator import StreamOperator
 from screen.facts.queries import (
-    free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_sum_normed, norms_behind, reads_grown_state, starts_at_zero, unproven,
+    free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_sum_normed, norms_behind, reads_grown_state, starts_at_zero,
+    unproven,
 )  # fmt: skip
 from screen.rule import (
     DECAY, Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,

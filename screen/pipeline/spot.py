@@ -522,11 +522,13 @@ def _of_branch(claim: Claim, found: list[FoundBranch]) -> Claim:
         return _of_fills(claim, base, [b.filled_logits for b in found])
     if claim.claim == "logit_rms":
         values = [b.logit_rms for b in found if b.logit_rms is not None]
+        felt = [b.logits_felt for b in found if b.logits_felt is not None]
         return (
             replace(
                 claim,
                 status="measured" if claim.status == "unknown" else claim.status,
                 value=claim.value if claim.value is not None else values[0],
+                low=max(felt) if len(felt) == len(values) and max(felt) < max(values) else claim.low,
                 high=max(values),
                 measured=Measured(values[0], None),
             )

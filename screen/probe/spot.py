@@ -22,7 +22,7 @@ from screen.capture.trace.tracer import Trace, trace_beside
 from screen.probe.budget.budget import CALL, RATES, load_of
 from screen.probe.deeper import TIMES, depths
 from screen.probe.linear_map import lasts, operator_norm, reach
-from screen.probe.measure.attention import MASKED, bare_logits, bounded_logits
+from screen.probe.measure.attention import MASKED, NO_LOGITS, bare_logits, bounded_logits, felt
 from screen.probe.measure.attention import logits as logits_of
 from screen.probe.measure.determinism import settled
 from screen.probe.measure.kernels import BatchStatistics, differentiable
@@ -383,19 +383,20 @@ class Run:
                 look.logits[index] = self._logits(index, env)
         return look
 
-    def _logits(self, node: int, env: Env) -> tuple[float | None, float | None]:
-        """Of the logits under a softmax the largest, and the rms of what queries and keys make of them, without biases of positions. The largest of a
-        row that is taken off before the softmax, which it does not change, stays on them."""
+    def _logits(self, node: int, env: Env) -> tuple[float | None, ...]:
+        """Of the logits under a softmax the largest, the rms of what queries and keys make of them, without biases of positions, and what the softmax
+        feels of all. The largest of a row that is taken off before the softmax, which it does not change, stays on them."""
         try:
             if node in self._shifts:
                 env = {**env, self.trace.graph.nodes[node].inputs[0]: env[self._shifts[node]]}
             top = bounded_logits(self.trace.graph, node, env)
-            u = self._by_products(node, env, logits_of(self.trace.graph, node, env))
+            whole = logits_of(self.trace.graph, node, env)
+            u, peaked = self._by_products(node, env, whole), None if whole is None else felt(whole)
         except Exception:
-            return None, None
+            return NO_LOGITS
         kept = u[torch.isfinite(u) & (u > MASKED)] if isinstance(u, Tensor) else None
         rms = float(kept.square().mean().sqrt()) if kept is not None and kept.numel() else None
-        return (None if top is None else plain_number(float(top))), (None if rms is None else plain_number(rms))
+        return tuple(None if x is None else plain_number(float(x)) for x in (top, rms, peaked))
 
     def _by_products(self, node: int, env: Env, u: Tensor | None) -> Tensor | None:
         """Logits less what they are with queries of zero; −∞ where they are masked out."""
@@ -444,8 +445,8 @@ class Run:
     def _branch(self, stream: SpotStream, place: int, runs: Mapping[str, Look]) -> FoundBranch:
         b = stream.branches[place]
         sizes = {name: plain_number(largest(look.values.get(b.output), stream.axis)) for name, look in runs.items()}
-        logits = [runs["base"].logits.get(n, (None, None)) for n in b.softmaxes]
-        heavy = [runs[r].logits.get(n, (None, None))[0] for n in b.softmaxes for r in ("heavy", "both")]
+        logits = [runs["base"].logits.get(n, NO_LOGITS) for n in b.softmaxes]
+        heavy = [runs[r].logits.get(n, NO_LOGITS)[0] for n in b.softmaxes for r in ("heavy", "both")]
         return FoundBranch(
             b.kind,
             b.sublayer,
@@ -453,11 +454,12 @@ class Run:
             sizes["base"],
             tuple(sizes[f"x{f:g}"] for f in FACTORS),
             *((sizes["heavy"], sizes["both"], sizes.get("last")) if b.free else (None, None, None)),
-            most(top for top, _ in logits),
-            most(rms for _, rms in logits),
+            most(top for top, _, _ in logits),
+            most(rms for _, rms, _ in logits),
+            most(peaked for _, _, peaked in logits),
             most(heavy),
             most(finite(sizes.get(f"fill{number:g}")) for number in FILLS),
-            most(finite(runs[r].logits.get(n, (None, None))[0]) for n in b.softmaxes for r in runs if r.startswith("fill")),
+            most(finite(runs[r].logits.get(n, NO_LOGITS)[0]) for n in b.softmaxes for r in runs if r.startswith("fill")),
         )
 
     def _linear(self, stream: SpotStream, leaves: Env, begin: Env) -> tuple[Callable[[Tensor], Tensor] | None, float | None]:
@@ -579,7 +581,7 @@ class Look:
     """What one run showed."""
 
     values: Env = field(default_factory=dict)
-    logits: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)
+    logits: dict[int, tuple[float | None, ...]] = field(default_factory=dict)
 
 
 def _given(value: Any, like: Tensor) -> Any:

@@ -57,6 +57,7 @@ class Claim:
     sublayer: str | None = None
     group: str | None = None
     low: float | None = None
+    """Of `logit_rms` what a softmax feels of them, where that is less: the deviation of independent logits of which as few keys hold it."""
     high: float | None = None
     reason: str = ""
     node: Place | None = None

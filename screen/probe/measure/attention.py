@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -12,6 +13,10 @@ from screen.probe.measure.replay import Env
 
 MASKED = -1e30
 """A logit below this was masked out."""
+DEVIATIONS = tuple(0.25 * 1.25**n for n in range(25))
+"""Of logits, from what is next to even to what one key has, in steps of a quarter."""
+NO_LOGITS: tuple[float | None, ...] = (None, None, None)
+"""Of logits that cannot be had: the largest, their size, and what a softmax feels of them."""
 
 
 def logits(graph: Graph, node: int, env: Env) -> Tensor | None:
@@ -42,6 +47,30 @@ def largest(u: Tensor) -> float:
     return float(kept.abs().amax()) if kept.numel() else 0.0
 
 
+def felt(u: Tensor) -> float | None:
+    """The deviation of independent Gaussian logits over as many keys whose softmax is as uneven: the squares of its weights sum to as much, in the mean
+    over rows. Of the rows that hide at most half of the keys that any sees; None where no row has two."""
+    kept = torch.isfinite(u)
+    counts = kept.sum(-1)
+    rows = counts >= max(2, int(counts.max()) / 2)
+    if not bool(rows.any()):
+        return None
+    p = u.double().masked_fill(~kept, -math.inf)[rows].softmax(-1)
+    shares, share = _uneven(round(float(counts[rows].double().mean()))), float(p.square().sum(-1).mean())
+    after = next((i for i, s in enumerate(shares) if s >= share), len(shares))
+    if after in (0, len(shares)):
+        return DEVIATIONS[min(after, len(shares) - 1)]
+    part = (share - shares[after - 1]) / (shares[after] - shares[after - 1])
+    return DEVIATIONS[after - 1] + part * (DEVIATIONS[after] - DEVIATIONS[after - 1])
+
+
+@cache
+def _uneven(keys: int) -> tuple[float, ...]:
+    """E Σp² of a softmax over independent Gaussian logits of each of `DEVIATIONS`, from as many rows as make it known to a percent or two."""
+    g = torch.randn(max(256, 65536 // keys), keys, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    return tuple(float((s * g).softmax(-1).square().sum(-1).mean()) for s in DEVIATIONS)
+
+
 def bounded_logits(graph: Graph, node: int, env: Env) -> Tensor | None:
     """max |logit| before masks, which the bound speaks of (of a softmax without its mask's entries), as a tensor that knows its gradient."""
     here = graph.nodes[node]
@@ -70,4 +99,4 @@ def _operands(graph: Graph, node: int, env: Env) -> tuple[Tensor, Tensor, float]
     return q, k, factor
 
 
-__all__ = ["bare_logits", "bounded_logit", "bounded_logits", "largest", "logits"]
+__all__ = ["MASKED", "NO_LOGITS", "bare_logits", "bounded_logit", "bounded_logits", "felt", "largest", "logits"]

@@ -148,6 +148,8 @@ class FoundBranch:
     logits: float | None = None
     """Largest |logit|, before masks."""
     logit_rms: float | None = None
+    logits_felt: float | None = None
+    """The deviation of independent Gaussian logits whose softmax rests on as few keys."""
     heavy_logits: float | None = None
     """Largest |logit| at free weights times `HEAVY`."""
     filled: float | None = None

@@ -330,8 +330,8 @@ def _covers(stat: Stat, centred: tuple[int, ...] | None) -> bool:
 
 
 def _is_shifted(flow: Flow, source: int, stat: Stat) -> bool:
-    """Whether a statistic is of x plus or minus what holds no data, or of both with x's gains: its root mean square goes with that of x from some size
-    on, and x/ρ(x − b) is a norm but for a pole at b (Zipformer's BiasNorm; Yao et al. 2024, equation 4)."""
+    """Whether a statistic is of x plus or minus what holds no data: its root mean square goes with that of x from some size on, and x/ρ(x − b) is a
+    norm but for a pole at b (Zipformer's BiasNorm; Yao et al. 2024, equation 4)."""
     shifted = flow.graph.nodes[stat.source]
     apart = shifted.op in ("add", "sub") and len(shifted.inputs) == 2 and shifted.kwarg("alpha") is None
     data = [strip(flow, i) for i in shifted.inputs if flow.data[i]] if apart else []
