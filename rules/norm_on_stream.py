@@ -23,6 +23,7 @@ from screen.facts.self_division import divides
 from screen.facts.weight_gains import start_product
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, first_reason, or_not_applicable
+from screen.structure.reach import used
 
 RULE = Rule(
     "R101", "norm-on-stream", "forward", "R", "error", ("streams", "graph", "guessed_nodes", "analyses"), "Zhang et al. 2019 (Fixup), section 2"
@@ -175,13 +176,14 @@ def _doubt(facts: Facts, stream: Stream, subs: list[Sublayer]) -> str:
 
 
 def _is_touched(facts: Facts, stream: Stream, subs: list[Sublayer]) -> bool:
-    """A norm that reads part of the stream and is none of a branch: its values are written back."""
+    """A norm that reads part of the stream, and whose values, of no branch, are written back: its end depends on them."""
     known, states = {norm.node for s in subs for _, norm in s.norms}, set(stream.states[:-1])
+    back = used(facts.graph, stream.states[-1:])
     for norm in facts.norms:
         node = norm.source
         while node not in states and CLASSES.get(facts.graph.nodes[node].op) in ("view", "part") and facts.graph.nodes[node].inputs:
             node = facts.graph.nodes[node].inputs[0]
-        if node in states and norm.node not in known | states:
+        if node in states and norm.node in back and norm.node not in known | states:
             return True
     return False
 

@@ -11,9 +11,9 @@ from screen.graph import Graph
 from screen.ops import CLASSES
 
 
-def used(graph: Graph) -> frozenset[int]:
-    """The nodes that some output of the model depends on."""
-    found = set(graph.outputs)
+def used(graph: Graph, ends: Collection[int] | None = None) -> frozenset[int]:
+    """The nodes that some output of the model depends on, or one of some other values."""
+    found = set(graph.outputs if ends is None else ends)
     for node in reversed(graph.nodes):
         if node.index in found:
             found.update(node.inputs)

@@ -78,3 +78,44 @@ def test_what_is_proposed_can_be_written_of_a_function_that_tensors_have_no_meth
     found = [f for f in report.findings if f.code == "G123" and f.outcome == "violated"]
     assert {"layer_norm", "gelu"} <= {word for f in found for word in ("layer_norm", "gelu") if f"`{word}`" in f.message}, found
     assert not any("x = x.layer_norm" in (f.remedy or "") or "x = x.gelu" in (f.remedy or "") for f in found), found
+
+
+class _Raw(nn.Module):
+    """x + f(x), whose norm is made and not used, or goes to a second output, or is carried on in half of the channels."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.norm, self.up, self.down, self.how = nn.LayerNorm(16), nn.Linear(32, 64), nn.Linear(64, 32), how
+        for linear in (self.up, self.down):
+            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x + self.down(torch.relu(self.up(x)))
+        part = self.norm(y[..., :16])
+        return torch.cat((part, y[..., 16:]), -1) if self.how == "half" else y
+
+
+class _Raws(nn.Module):
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.blocks, self.head = nn.ModuleList(_Raw(how) for _ in range(12)), nn.Linear(32, 7)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        sizes = []
+        for block in self.blocks:
+            x = block(x)
+            sizes.append(block.norm(x[..., :16]).amax())
+        return self.head(x), torch.stack(sizes)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_norm_that_reaches_nothing_of_the_stream_is_no_doubt_of_r101(whole: bool) -> None:
+    """R101 told that a norm acts on some entries of the stream, which made its channel unknown beside a violated R201."""
+    x = torch.randn(2, 6, 32)
+    report = screen.check(_Raws(""), example_inputs=x) if whole else screen.check(_Raw(""), example_inputs=x, depth=12)
+    assert {f.code: f.outcome for f in report.findings if f.code in ("R101", "R201")} == {"R101": "violated", "R201": "violated"}
+
+
+def test_a_norm_on_half_of_the_channels_is_one() -> None:
+    report = screen.check(_Raw("half"), example_inputs=torch.randn(2, 6, 32), depth=12)
+    assert [f.outcome for f in report.findings if f.code == "R101"] == ["cannot_tell"]

@@ -48,8 +48,8 @@ def largest(u: Tensor) -> float:
 
 
 def felt(u: Tensor) -> float | None:
-    """The deviation of independent Gaussian logits over as many keys whose softmax is as uneven: the squares of its weights sum to as much, in the mean
-    over rows. Of the rows that hide at most half of the keys that any sees; None where no row has two."""
+    """The deviation of independent Gaussian logits over as many keys whose softmax is as uneven: the squares of its weights sum to as much, in the
+    mean over rows. Of the rows that hide at most half of the keys that any sees; None where no row has two."""
     kept = torch.isfinite(u)
     counts = kept.sum(-1)
     rows = counts >= max(2, int(counts.max()) / 2)
