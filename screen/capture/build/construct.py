@@ -48,6 +48,7 @@ from screen.capture.build.examples import example, realised
 from screen.capture.build.launcher import launched
 from screen.capture.build.offline import do_without
 from screen.capture.build.libraries import lacks_torchvision
+from screen.capture.build.unread import switches
 from screen.capture.build.overrides import nest, plain, unknown
 from screen.capture.initial.buffers import buffers
 from screen.errors import LoadError, ScreenError, UsageError
@@ -249,6 +250,9 @@ def construct(
         lacking = refused(error, kwargs)
         if isinstance(error, ScreenError):
             raise
+        if off := switches(error, entry, settings):
+            told.notes.append(f"weights are never downloaded: {', '.join(f'`{key}=False`' for key in off)}")
+            return construct(name, entry, {**settings, **off}, module, told)
         if (unseen := _unseen(error, entry)) is not None and not {*unseen[1]} & {*settings}:
             stated, place = example(entry, unseen[1], globals_of(entry), loosely=True)
             if unseen[0] is not entry and not {*unseen[1]} <= {*stated}:
@@ -276,6 +280,9 @@ def construct(
             return construct(name, entry, {**settings, **more}, module, told)
         file, line = next((f.f_code.co_filename, n) for f, n in reversed(list(frames(error))) if not f.f_code.co_filename.startswith((TORCH, HERE)))
         raise refuses(name, lacking, f"{os.path.basename(file)}:{line}") from error
+    if isinstance(model, tuple | list) and (several := [m for m in model if isinstance(m, nn.Module) and any(True for _ in m.parameters())]):
+        told.notes.append(f"`{name}` returns several things: its `{type(several[0]).__name__}` is looked at")
+        model = several[0]
     if not isinstance(model, nn.Module):
         raise LoadError(f"`{name}` must return a `torch.nn.Module`", f"it returned a `{type(model).__name__}`")
     record = recorder.of(model)

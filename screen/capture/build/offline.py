@@ -21,6 +21,7 @@ from torch import nn
 
 from screen.capture.build.absent import absent
 from screen.capture.build.published import config_named
+from screen.capture.build.unread import left_out
 from screen.capture.inputs.missing import frames, parts_of, statement
 from screen.capture.makeshift import Makeshift
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -37,6 +38,8 @@ notes, taken_back = _made.notes, _made.taken_back
 
 def do_without(error: BaseException) -> bool:
     """Make the call of a library that could not reach the network give a name alone; False where it is another error, or makes a part of a model."""
+    if left_out(error, _made):
+        return True
     if not any(isinstance(e, ConnectionError | socket.gaierror | URLError) or type(e).__name__ in _NAMES for e in chain(error)):
         return False
     trail = list(frames(error))

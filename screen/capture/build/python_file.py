@@ -402,7 +402,8 @@ def _returns(node: ast.FunctionDef, names: set[str]) -> bool:
     """Does a function return what a call of one of these gives?"""
     assigned = [n for n in ast.walk(node) if isinstance(n, ast.Assign) and _calls(n.value, names)]
     made = {t.id for n in assigned for t in n.targets if isinstance(t, ast.Name)}
-    returned = [n.value for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None]
+    found = [n.value for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None]
+    returned = [v.elts[0] if isinstance(v, ast.Tuple) and v.elts else v for v in found]  # `return model, loss`
     return any(_calls(value, names) or (isinstance(value, ast.Name) and value.id in made) for value in returned)
 
 

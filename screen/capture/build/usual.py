@@ -16,10 +16,12 @@ import inspect
 import json
 import re
 import shlex
+import sys
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from screen.capture.build.configs import config_of, defaults_of
 from screen.capture.build.reads import compared
 from screen.graph.target import TargetSpec
 
@@ -111,6 +113,9 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
         known = {}  # type: ignore[assignment]
     found: dict[str, Any] = {}
     for name in lacking:
+        if (size := _above(entry, name, known)) is not None:
+            found[name] = size
+            continue
         note = known[name].annotation if name in known else inspect.Parameter.empty
         kinds = (note, *typing.get_args(note))
         size, text = _size(name), bool({str, "str"} & {*kinds})
@@ -124,6 +129,14 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
             return {}
         found[name] = size
     return found
+
+
+def _above(entry: Any, name: str, known: Mapping[str, inspect.Parameter]) -> Any:
+    """The number that settings have by default under the name that a table in them lacks: `config.width` for `config.text.width`; None for none."""
+    root, _, below = name.partition(".")
+    cls = config_of(known[root], sys.modules.get(getattr(entry, "__module__", "")), entry) if "." in below and root in known else None
+    value = defaults_of(cls).get(below.rpartition(".")[2]) if cls is not None else None
+    return value if type(value) in (int, float) else None
 
 
 def proposed(

@@ -13,7 +13,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
@@ -28,7 +28,8 @@ from screen.capture.trace.source_lines import HERE, TORCH
 
 Values = dict[str, Any]
 TRIALS, ALL, TRACED = 60, 480, 20
-"""Trials from one start, and from all; a failing one costs what the forward costs up to there, and one that had to be traced counts for more."""
+"""Trials from one start, and from all; a failing one costs what the forward costs up to there, and one that had to be traced counts for more, unless
+it came further than all before."""
 FOLLOWED = 8
 """Mended choices of one failure."""
 LARGEST, LONGEST = 2**28, 2**22
@@ -123,14 +124,16 @@ def _from(
     start: Values, twin: nn.Module, look: Lookup, fixed: set[str], more: Callable[[str, Values], list[Any]], seen: set[Any], budget: int
 ) -> tuple[Values | None, int]:
     """The search from one start. `seen`: choices that were tried."""
-    waiting: list[tuple[tuple[int, ...], int, Values, Failed, Outcome]] = []
+    waiting: list[tuple[tuple[int, ...], int, int, Iterator[Values]]] = []
+    order = itertools.count()
     spent = 0
+    furthest: tuple[tuple[int, ...], bool] = (), False
+    """Where it failed last of all, and whether all that it asks for was there."""
     for number in itertools.count():
         if number == 0:
             nearby = iter([start])
         elif waiting:
-            _, _, values, found, result = heapq.heappop(waiting)
-            nearby = ({**values, name: value} for name, value in itertools.islice(_mended(found, result, values, look, fixed, more), FOLLOWED))
+            _, _, _, nearby = heapq.heappop(waiting)
         else:
             break
         for choice in nearby:
@@ -145,13 +148,47 @@ def _from(
             with _Watch(found):
                 result = outcome(twin, (), choice, tracing=False)
             if result.error is None:
-                if outcome(twin, (), choice).error is None:
+                found = Failed(choice)
+                with _Watch(found):
+                    result = outcome(twin, (), choice)
+                if result.error is None:
                     return choice, spent
-                spent += TRACED
-            else:
+                result = replace(result, error=result.raised)
+            further = (result.reached, not result.missing) > furthest
+            spent += TRACED if result.traced and not further else 0
+            if result.error is not None:
+                furthest = max(furthest, (result.reached, not result.missing))
                 found.settle(result.error)
-                heapq.heappush(waiting, (tuple(-line for line in result.reached), spent, choice, found, result))
+                nearest = _nearby(found, result, choice, look, fixed, more)
+                heapq.heappush(waiting, (tuple(-line for line in result.reached), spent, next(order), nearest))
+            if further and result.traced:  # each costs much: what lies beside this one comes later
+                heapq.heappush(waiting, (tuple(-line for line in result.reached), spent + 1, next(order), nearby))
+                break
     return None, spent
+
+
+def _nearby(
+    found: Failed, result: Outcome, values: Values, look: Lookup, fixed: set[str], more: Callable[[str, Values], list[Any]]
+) -> Iterator[Values]:
+    """Choices that mend a failing one."""
+    for name, value in itertools.islice(_mended(found, result, values, look, fixed, more), FOLLOWED):
+        yield from ({**values, **change} for change in _together(found, values, name, value, fixed))
+        yield {**values, name: value}
+
+
+def _together(found: Failed, values: Values, name: str, value: Any, fixed: set[str]) -> Iterator[Values]:
+    """The same change of one length in all arguments of that length that the refused tensor was made from: what is added to tokens goes with them."""
+    old = values.get(name)
+    if not isinstance(old, Tensor) or not isinstance(value, Tensor) or old.dim() != value.dim():
+        return
+    axes = [axis for axis in range(1, old.dim()) if old.shape[axis] != value.shape[axis]]
+    refused = next(_tensors([*found.args, *found.kwargs.values()]), None)
+    if len(axes) != 1 or axes[0] == old.dim() - 1 or refused is None:
+        return
+    axis, alike = axes[0], [n for n in _sources(found, values, refused) if n != name and n not in fixed and values[n].dim() > axes[0]]
+    more = {n: _resized(values[n], axis, value.shape[axis]) for n in alike if values[n].shape[axis] == old.shape[axis]}
+    if more:
+        yield {name: value, **more}
 
 
 def _form(value: Any) -> Any:
@@ -238,6 +275,8 @@ def _last(found: Failed, values: Values, x: Tensor, wanted: int, look: Lookup) -
             yield name, look.floats(*value.shape, wanted)
         elif value.dim() and value.shape[-1] == x.shape[-1]:
             yield name, look.floats(*value.shape[:-1], wanted)
+        elif any(size == x.shape[-1] != wanted for size in value.shape[1:-1]):  # a map over time: `linear(x.transpose(1, 2))`
+            yield from ((name, _resized(value, n, wanted)) for n, size in enumerate(value.shape) if 0 < n < value.dim() - 1 and size == x.shape[-1])
         elif value.dim() and value.shape[-1] < x.shape[-1] and len(found.origins(x)) > 1:  # beside features of another
             share, rest = value.shape[-1] * wanted, value.shape[-1] + wanted - x.shape[-1]
             if share % x.shape[-1] == 0:

@@ -238,6 +238,8 @@ class _Search:
                     return found
                 spent += cost
                 self.spent += cost
+                if cost == TRACED and len(self.asked) > before:  # each costs much, and none runs without these
+                    return None
                 if spent > budget or self.spent > MOST or (self.spread is not None and spent > BUDGET // 10):
                     break
             if len(self.asked) > before:

@@ -39,6 +39,8 @@ class Outcome:
     """Arguments of a part of the model, handed on by forward as `**kwargs`, that were `None` where it failed for that."""
     reached: tuple[int, ...] = ()
     """Where it failed: the lines of the calls from the model's own forward inwards."""
+    raised: BaseException | None = None
+    """What the forward itself raised where it was traced."""
     traced: bool = False
     """It reads values, so that it had to be traced: a hundred times the cost of a call that fails for its form."""
 
@@ -61,7 +63,8 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
         found = run(model, args, kwargs)
         failed = RuntimeError(found.graph.failure.message) if found.graph.failure is not None else None
         names, inner = (missing(model, found.error), handed_on(model, found.error)) if found.error is not None else ((), ())
-        return Outcome(failed, guessed=any(g.decides for g in found.graph.guesses), missing=names, inner=inner, traced=True)
+        guessed, reached = any(g.decides for g in found.graph.guesses), _reached(found.error) if found.error is not None else ()
+        return Outcome(failed, guessed=guessed, missing=names, inner=inner, reached=reached, raised=found.error, traced=True)
 
 
 def _reached(error: BaseException) -> tuple[int, ...]:

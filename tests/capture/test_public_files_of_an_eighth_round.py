@@ -1,0 +1,207 @@
+"""What kept public files of an eighth round from being read, each by its cause in a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+
+from screen.capture.build import offline
+from screen.capture.build.build import build
+from screen.capture.build.built import Built
+from screen.capture.inputs.trial import outcome
+from screen.graph.target import parse
+
+Write = Callable[[str], Path]
+HEAD = "from __future__ import annotations\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def put(text: str) -> Path:
+        path = tmp_path / f"of_eighth_round_{abs(hash(text)) % 10**8}.py"
+        path.write_text(HEAD + text)
+        return path
+
+    return put
+
+
+def built(path: Path, name: str = "", **settings: Any) -> list[Built]:
+    return build(parse(f"{path}::{name}" if name else str(path)), set=settings, inputs=(), depth=None)
+
+
+def runs(one: Built) -> bool:
+    return outcome(one.model, one.args, one.kwargs).error is None
+
+
+OVER_TIME = """
+class Forecast(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.mark = nn.Linear(7, 32), nn.Linear(4, 32)
+        self.ahead, self.out = nn.Linear(96, 120), nn.Linear(32, 7)
+
+    def forward(self, x, marks, target, later):
+        x = self.embed(x) + self.mark(marks)
+        x = self.ahead(x.transpose(1, 2)).transpose(1, 2)
+        return self.out(x + torch.tanh(x))
+"""
+
+
+def test_a_map_over_time_sets_the_length_of_all_that_is_added_to_the_tokens(write: Write) -> None:
+    (one,) = built(write(OVER_TIME))
+    assert runs(one) and one.kwargs["x"].shape[1:] == (96, 7) and one.kwargs["marks"].shape[1:] == (96, 4)
+
+
+PERIODS = """
+class Periods(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(16, 16)
+
+    def forward(self, x):
+        found = torch.topk(torch.fft.rfft(x, dim=1).abs().mean(0).mean(-1), 2)[1].detach().cpu().numpy()
+        for period in x.shape[1] // found:
+            rows = x.reshape(len(x), x.shape[1] // period, period, -1)
+            x = x + self.map(rows).reshape(x.shape)
+        return x
+"""
+
+
+def test_unknown_integers_are_the_same_number_in_an_array_as_one_by_one(write: Write) -> None:
+    (one,) = built(write(PERIODS))
+    assert runs(one)
+
+
+FEATURES = """
+class Captions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.seen, self.map = nn.Embedding(100, 32), nn.Linear(48, 32), nn.Linear(32, 32)
+
+    def forward(self, ids=None, features=None, mask=None):
+        assert torch.all(mask == 1), "no padding"
+        x = self.words(ids)
+        features = features.to(x.dtype)
+        batch, rows, columns, width = features.shape
+        seen = self.seen(features)
+        seen = seen.reshape(batch, rows * columns, -1)
+        x = torch.cat([seen, x], 1)
+        return x + self.map(x)
+"""
+
+
+def test_what_a_traced_forward_lacks_behind_a_value_that_it_reads_is_mended_too(write: Write) -> None:
+    (one,) = built(write(FEATURES))
+    assert runs(one) and one.kwargs["features"].shape[-1] == 48
+
+
+ABOVE = """
+class Text:
+    def __init__(self, width, depth):
+        self.width, self.depth = width, depth
+
+class Whole:
+    def __init__(self, text=None, width=48):
+        self.width, self.text = width, Text(**text)
+
+class Net(nn.Module):
+    def __init__(self, config: Whole):
+        super().__init__()
+        self.into, self.layers = nn.Linear(16, config.width), nn.ModuleList(nn.Linear(config.text.width, 48) for _ in range(config.text.depth))
+
+    def forward(self, x):
+        x = self.into(x)
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+"""
+
+
+def test_a_size_that_a_table_lacks_is_proposed_as_the_settings_above_it_have_it(write: Write) -> None:
+    with pytest.raises(Exception, match=r"--set config.text.width=48 --set config.text.depth=6"):
+        built(write(ABOVE))
+
+
+SWITCH = """
+class Tower(nn.Module):
+    @classmethod
+    def from_pretrained(cls, name):
+        raise OSError("no network")
+
+    def __init__(self, width=32):
+        super().__init__()
+        self.map = nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + self.map(x)
+
+class Net(nn.Module):
+    def __init__(self, width=32, from_weights=True):
+        super().__init__()
+        if from_weights:
+            self.tower = Tower.from_pretrained("hub/tower")
+        else:
+            self.tower = Tower(width)
+
+    def forward(self, x):
+        return self.tower(x)
+"""
+
+
+def test_an_argument_under_which_weights_are_read_is_false(write: Write) -> None:
+    (one,) = built(write(SWITCH))
+    assert runs(one) and "weights are never downloaded: `from_weights=False`" in one.info.notes
+
+
+FETCHED = """
+from torch.hub import load_state_dict_from_url
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(32, 32)
+        self.load_state_dict(load_state_dict_from_url("https://example.invalid/net-0123.pth")["model"])
+
+    def forward(self, x):
+        return x + self.map(x)
+"""
+
+
+def test_weights_that_torch_would_fetch_for_a_model_that_is_there_are_left_out(write: Write) -> None:
+    plain = nn.Module.load_state_dict
+    with offline.taken_back():
+        (one,) = built(write(FETCHED))
+        assert runs(one) and any("`net-0123.pth`" in note for note in one.info.notes)
+    assert nn.Module.load_state_dict is plain
+
+
+SEVERAL = """
+class Loss(nn.Module):
+    def __init__(self, weights):
+        super().__init__()
+        self.weights = weights
+
+    def forward(self, x):
+        return x.mean()
+
+class Net(nn.Module):
+    def __init__(self, part, width):
+        super().__init__()
+        self.part, self.map = part, nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.part(x) + self.map(x)
+
+def make(width=32):
+    model = Net(nn.Linear(width, width), width)
+    return model, Loss({"one": 1.0})
+"""
+
+
+def test_a_function_that_returns_a_model_and_its_loss_makes_the_model(write: Write) -> None:
+    one = built(write(SEVERAL))[0]
+    assert one.info.model_class == "Net" and "`make` returns several things: its `Net` is looked at" in one.info.notes
