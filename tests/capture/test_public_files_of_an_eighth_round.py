@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 from screen.capture.build import offline
 from screen.capture.build.build import build
 from screen.capture.build.built import Built
 from screen.capture.inputs.trial import outcome
+from screen.capture.kernels import scans
 from screen.graph.target import parse
 
 Write = Callable[[str], Path]
@@ -205,3 +207,41 @@ def make(width=32):
 def test_a_function_that_returns_a_model_and_its_loss_makes_the_model(write: Write) -> None:
     one = built(write(SEVERAL))[0]
     assert one.info.model_class == "Net" and "`make` returns several things: its `Net` is looked at" in one.info.notes
+
+
+CARRIED = """
+from fla.parts.mixers import Mixer
+
+class Net(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.mixer = Mixer(width)
+
+    def forward(self, x):
+        return x + self.mixer(x)
+"""
+
+
+def test_a_package_of_kernels_that_the_project_carries_is_taken_from_there(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("Install `carried`.\n")
+    for folder in ("carried/fla", "carried/fla/parts"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "__init__.py").touch()
+    mixer = "class Mixer(nn.Linear):\n    def __init__(self, width):\n        super().__init__(width, width)\n"
+    (tmp_path / "carried/fla/parts/mixers.py").write_text(f"from torch import nn\n\n\n{mixer}")
+    (tmp_path / "models").mkdir()
+    path = write(CARRIED)
+    path = path.rename(tmp_path / "models" / path.name)
+    (one,) = built(path)
+    assert runs(one) and one.info.parameters == 32 * 32 + 32
+
+
+def test_a_mixer_without_its_last_map_is_the_whole_one_before_it() -> None:
+    rank, states, width, length = 2, 4, 6, 5
+    draw = torch.Generator().manual_seed(0)
+    shapes = (2, 2 * width, length), (width, 1, 3), (width,), (rank + 2 * states, width), (8, width)
+    xz, conv, bias, into, out = (torch.randn(*shape, generator=draw) for shape in shapes)
+    steps, decay = torch.randn(width, rank, generator=draw), -torch.rand(width, states, generator=draw)
+    part = scans.mamba_inner_fn_no_out_proj(xz, conv, bias, into, steps, decay, D=torch.ones(width))
+    whole = scans.mamba_inner_fn(xz, conv, bias, into, steps, out, None, decay, D=torch.ones(width))
+    torch.testing.assert_close(part.transpose(1, 2) @ out.T, whole)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import launcher, libraries, offline, python_file, rows, settings_files, usual
+from screen.capture.build import launcher, libraries, offline, piecewise, python_file, rows, settings_files, usual
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
@@ -431,12 +432,25 @@ def _takes(entry: Any, key: str) -> bool:
         return False
 
 
+def _carried(spec: TargetSpec, error: ModuleNotFoundError) -> bool:
+    """Can a package of kernels be imported now from a folder of the project, which carries it, rather than be stood in for?"""
+    package = (error.name or "").partition(".")[0]
+    folder = piecewise.above(piecewise.importing(error) or spec.path, error.name or "") if package in stand_in.PACKAGES and spec.path else None
+    sys.path.extend([folder] if folder is not None else [])
+    return folder is not None
+
+
 def _load(spec: TargetSpec) -> ModuleType:
     """Run the user's file on meta, once more with small tensors on the CPU when it reads values."""
 
     def at_once(values: Values) -> ModuleType:
         with workshop(values=values):
-            return python_file.load_at_once(spec)
+            try:
+                return python_file.load_at_once(spec)
+            except ModuleNotFoundError as error:
+                if not _carried(spec, error):
+                    raise
+                return python_file.load_at_once(spec)
 
     try:
         return attempted(at_once)

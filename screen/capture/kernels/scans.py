@@ -54,6 +54,17 @@ def mamba_inner_fn(
     delta_bias: Tensor | None = None, B_proj_bias: Tensor | None = None, C_proj_bias: Tensor | None = None, delta_softplus: bool = True, **_: Any,
 ) -> Tensor:  # fmt: skip
     """The whole of a Mamba mixer behind its first map. xz [b, 2 d, l] -> [b, l, out]."""
+    maps = conv1d_weight, conv1d_bias, x_proj_weight, delta_proj_weight
+    y = mamba_inner_fn_no_out_proj(xz, *maps, A, B, C, D, delta_bias, None, None, delta_softplus)
+    return F.linear(y.transpose(1, 2), out_proj_weight, out_proj_bias)
+
+
+def mamba_inner_fn_no_out_proj(
+    xz: Tensor, conv1d_weight: Tensor, conv1d_bias: Tensor | None, x_proj_weight: Tensor, delta_proj_weight: Tensor, A: Tensor,
+    B: Tensor | None = None, C: Tensor | None = None, D: Tensor | None = None, delta_bias: Tensor | None = None, B_proj_bias: Tensor | None = None,
+    C_proj_bias: Tensor | None = None, delta_softplus: bool = True, **_: Any,
+) -> Tensor:  # fmt: skip
+    """The same without its last map, as in https://github.com/hustvl/Vim, whose mixer adds two of them. xz [b, 2 d, l] -> [b, d, l]."""
     x, z = xz.chunk(2, dim=1)
     x = causal_conv1d_fn(x, conv1d_weight.flatten(1), conv1d_bias, activation="silu")
     rank, states = delta_proj_weight.shape[1], A.shape[-1]
@@ -63,8 +74,7 @@ def mamba_inner_fn(
         B = parts[..., rank : rank + states].transpose(1, 2)
     if C is None:
         C = parts[..., -states:].transpose(1, 2)
-    y = selective_scan_fn(x, delta, A, B, C, D, z, delta_bias, delta_softplus)
-    return F.linear(y.transpose(1, 2), out_proj_weight, out_proj_bias)
+    return selective_scan_fn(x, delta, A, B, C, D, z, delta_bias, delta_softplus)
 
 
 def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Tensor | None = None, *_: Any, activation: str | None = None, **__: Any) -> Tensor:
@@ -129,7 +139,12 @@ def mamba_split_conv1d_scan_combined(
     return (y, state) if return_final_states else y
 
 
-SELECTIVE: dict[str, Any] = {"selective_scan_fn": selective_scan_fn, "selective_scan_ref": selective_scan_fn, "mamba_inner_fn": mamba_inner_fn}
+SELECTIVE: dict[str, Any] = {
+    "selective_scan_fn": selective_scan_fn,
+    "selective_scan_ref": selective_scan_fn,
+    "mamba_inner_fn": mamba_inner_fn,
+    "mamba_inner_fn_no_out_proj": mamba_inner_fn_no_out_proj,
+}
 CONVOLUTION: dict[str, Any] = {"causal_conv1d_fn": causal_conv1d_fn, "causal_conv1d_ref": causal_conv1d_fn}
 CHUNKED: dict[str, Any] = {
     "mamba_chunk_scan_combined": mamba_chunk_scan_combined,
