@@ -161,6 +161,8 @@ class Initialiser:
     line: int = 0
     whole: bool = True
     """It set every entry of the parameter; False for a part (`weight[padding_idx].zero_()`)."""
+    draw: int = field(default=0, compare=False)
+    """Which random numbers they are, where that was looked at: parameters of one number are equal, entry by entry; 0 where it was not."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def dumps(graph: Graph) -> bytes:
         "guesses": [[g.file, g.line, g.assumed, g.node, g.decides] for g in graph.guesses],
         "failure": None if (f := graph.failure) is None else [f.message, f.file, f.line, f.node],
         "uncalled": graph.uncalled,
-        "initialisers": [[name, [[i.op, i.args, i.file, i.line, i.whole] for i in history]] for name, history in graph.initialisers],
+        "initialisers": [[name, [[i.op, i.args, i.file, i.line, i.whole, i.draw] for i in history]] for name, history in graph.initialisers],
         "ranges": graph.ranges,
         "loop": None if graph.loop is None else [graph.loop.copies, graph.loop.count],
         "frozen": graph.frozen,
@@ -130,8 +130,8 @@ def _failure(row: list[object]) -> Failure:
 
 
 def _initialiser(row: object) -> Initialiser:
-    op, args, file, line, whole = _list(row)
-    return Initialiser(_str(op), tuple([_arg(value, 0) for value in _list(args)]), _str(file), _int(line), _bool(whole))
+    op, args, file, line, whole, draw = _list(row)
+    return Initialiser(_str(op), tuple([_arg(value, 0) for value in _list(args)]), _str(file), _int(line), _bool(whole), _int(draw))
 
 
 def _faults(graph: Graph) -> Iterator[str]:

@@ -72,7 +72,7 @@ def recursion_of(
                 return Uneven(why.reason, why.nodes, _uneven_update(builder, stack, run, alone))
         found = read(stack, gains_of(stack), _assumptions(builder, tokens), run)
         if run is None:
-            found = replace(found, words=Unknown("weights serve at several depths"))
+            found = replace(found, words=Unknown("blocks start as copies of one another" if stack.copies else "weights serve at several depths"))
         else:
             two = _with_second(builder, stack, run)
             words = start_of_words(builder, stack, run, None if two is None else two.sum)

@@ -70,6 +70,8 @@ class Stack:
     tied: tuple[int, ...] = ()
     """Group of each block, those of one group having the same weights; empty where all are independent (see `tied_weights`)."""
     tokens: int = 64
+    copies: bool = False
+    """Whether blocks of one group have weights of their own, which start alike."""
 
 
 @dataclass(frozen=True)

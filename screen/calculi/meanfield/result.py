@@ -31,6 +31,7 @@ FIRST = "gradients count tokens as exchangeable under a causal mask, so that an 
 EXCHANGEABLE = "tokens count as exchangeable under a causal mask, so that 1 - cos may be a third off, and below 0.02 is too small"
 WINDOWS = "attention is within windows: the tokens told of are those of one window, which is taken to hold the same ones in every block"
 
+COPIED = Unknown("its blocks start as copies of one another, so that their gradients are not independent")
 DEPENDENT = Unknown("the same weights serve at several depths, so that gradients of layers are not independent")
 MIRRORED = Unknown("gradients through a Fourier mixing depend on what a state has in common with its mirror image")
 NOT_COMPUTED = Unknown("it was not computed")
@@ -69,6 +70,8 @@ class Recursion:
     """How many tokens of a sequence it stands for."""
     tied: bool = False
     """Whether weights serve at several depths."""
+    copies: bool = False
+    """Whether blocks have weights of their own, which start as copies of one another."""
     ratio_without_logits: float | Unknown = NOT_COMPUTED
     """`gradient_ratio` with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is
     the mark of channel L."""
@@ -145,7 +148,8 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         gains=MappingProxyType(dict(gains)),
         assumptions=(*assumptions, *more),
         tokens=stack.tokens,
-        tied=bool(stack.tied),
+        tied=bool(stack.tied) and not stack.copies,
+        copies=stack.copies,
         logits=MappingProxyType(logits),
         **(_gradients(stack, run, depth, positions) if mute is None else dict.fromkeys(GRADIENTS, mute)),
     )
@@ -208,7 +212,9 @@ def silent(stack: Stack, run: Forward) -> Unknown | None:
     if blame is not None:
         return blame
     steps = [s for b in {id(b): b for b in stack.blocks}.values() for a in b for i in a.inlets for s in i.program.steps]
-    return DEPENDENT if stack.tied else MIRRORED if any(isinstance(s, Fourier) for s in steps) else None
+    if stack.tied:
+        return COPIED if stack.copies else DEPENDENT
+    return MIRRORED if any(isinstance(s, Fourier) for s in steps) else None
 
 
 def _blame(end: float) -> Unknown | None:

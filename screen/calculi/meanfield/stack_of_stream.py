@@ -48,6 +48,7 @@ class Builder(Context):
             shape = self.graph.nodes[node].shape
             if shape:
                 self.layouts[node] = of_state(shape, self.stream.width)
+        self.copies = False
         self.begun: Program | Unknown = Unknown("the way into the stream was not read")
         self.walk = Walk(self.graph, self.weights, self.norms, self.assumptions)
         self.cuts = Cuts(self.stream, self.graph, self.weights, self.norms, self.walk, self.foreign)
@@ -66,15 +67,16 @@ class Builder(Context):
         groups = self._groups()
         start = self._start()
         final = Normalise(0, 0, False, 0.0, 1.0) if self.stream.final_norm is True else None
+        tied = "blocks that start as copies of one another" if self.copies else "blocks whose weights serve at several depths"
         if groups and any(i.program.tokens for b in blocks.values() for a in b for i in a.inlets):
-            raise Stop("blocks whose weights serve at several depths, and in which the stream meets itself, have no row in the recursion")
+            raise Stop(f"{tied}, and in which the stream meets itself, have no row in the recursion")
         if groups and any(isinstance(s, Mix | Fourier) for b in blocks.values() for a in b for i in a.inlets for s in i.program.steps):
-            raise Stop("experts, or a Fourier mixing, in blocks whose weights serve at several depths have no row in the recursion")
+            raise Stop(f"experts, or a Fourier mixing, in {tied} have no row in the recursion")
         serving = tuple(groups[n % len(groups)] for n in range(depth)) if groups else ()
         every = [blocks[layers[n % len(layers)]] for n in range(depth)]
         if not self.cuts.loop:
             every[-1] = self._last(every[-1])
-        return Stack(start, tuple(every), final, serving, self.tokens)
+        return Stack(start, tuple(every), final, serving, self.tokens, self.copies)
 
     def _last(self, block: Block) -> Block:
         """The last block, where what the next one would do to the stream first does not follow."""
@@ -126,23 +128,28 @@ class Builder(Context):
         return found[0]
 
     def _groups(self) -> tuple[int, ...]:
-        """Group of each block, those with the same matrices; empty where none serves twice. Raises where equal blocks start differently, and where a
-        block has some of another's matrices and not all."""
+        """Group of each block, those with the same matrices, or with ones that start with the same numbers; empty where there are none. Raises where
+        equal blocks start differently, and where a block has some of another's matrices and not all."""
         per_block = len(self.stream.kinds[0].sublayers)
         adds = [s for s in self.stream.states if s >= self.stream.kinds[0].sublayers[0].add and self._is_residual(s)]
         self._compare_starts(adds, per_block)
         used = [self.weights.matrices(one, two) for one, two in pairwise([-1, *adds])]
         if sum(map(len, used)) == len(frozenset().union(*used)):
-            return ()
+            used = [self.weights.alike(matrices) for matrices in used]
+            self.copies = sum(map(len, used)) > len(frozenset().union(*used))
+            if not self.copies:
+                return ()
+        serve = "start as copies of one another" if self.copies else "serve at several depths"
         if len(adds) != per_block * self.stream.depth:
-            raise Stop("weights serve at several depths, and at which is not known")
+            raise Stop(f"weights {serve}, and at which is not known")
         blocks = [tuple(used[n : n + per_block]) for n in range(0, len(used), per_block)]
         groups: list[int] = []
         for place, block in enumerate(blocks):
             met = [n for n in range(place) if frozenset().union(*block) & frozenset().union(*blocks[n])]
             first = next((n for n in met if all(a <= b for a, b in zip(block, blocks[n], strict=True))), None)
             if met and first is None:
-                raise Stop("some weights of a block serve in another one, and others do not", adds[place * per_block])
+                again = "start as copies of those of another one" if self.copies else "serve in another one"
+                raise Stop(f"some weights of a block {again}, and others do not", adds[place * per_block])
             groups.append(place if first is None else groups[first])
         return tuple(groups)
 

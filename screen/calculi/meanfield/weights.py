@@ -107,6 +107,20 @@ class Weights:
         found = {i for n in self.graph.nodes[first + 1 : last + 1] for i in n.inputs if self.graph.nodes[i].op == "parameter"}
         return frozenset(i for i in found if len(self.graph.nodes[i].shape or ()) > 1)
 
+    def alike(self, parameters: frozenset[int]) -> frozenset[int]:
+        """The same parameters, each by the first of those that start with the same random numbers."""
+        return frozenset(self._first_of_draw.get(self._draws.get(i, ()), i) for i in parameters)
+
+    @cached_property
+    def _draws(self) -> dict[int, tuple[int, ...]]:
+        """Parameter -> which random numbers it holds, of those that were looked at."""
+        named = [(n.index, self.histories.get(n.name, ())) for n in self.graph.nodes if n.op == "parameter"]
+        return {index: draws for index, history in named if (draws := tuple(c.draw for c in history)) and all(draws)}
+
+    @cached_property
+    def _first_of_draw(self) -> dict[tuple[int, ...], int]:
+        return {draws: index for index, draws in reversed(self._draws.items())}
+
     def signature(self, first: int, last: int) -> tuple[object, ...]:
         """Shapes and recorded laws of the parameters that are first read between two nodes, in order."""
         found = [n for n in self.graph.nodes[first + 1 : last + 1] if n.op == "parameter"]

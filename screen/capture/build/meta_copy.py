@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 import types
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -172,12 +173,14 @@ def _held(value: Any, memo: dict[int, Any]) -> Any:
 
 def values_of(model: nn.Module) -> tuple[tuple[str, tuple[Initialiser, ...]], ...]:
     """What stands in the parameters of a live model, in place of a record: `fill_(value)` where all entries are equal (LayerScale, ReZero and
-    fresh norms), `sample_(σ)` where a sample of them has mean zero, σ its standard deviation.
+    fresh norms), `sample_(σ)` where a sample of them has mean zero, σ its standard deviation. Parameters of one sample have one `draw`: layers that
+    are copies of each other (`nn.TransformerEncoder`).
 
     Every parameter is looked at once; what holds of a shape is found once for each shape (`_Grid`), and nobody watches the calls."""
     grids: dict[torch.Size, _Grid] = {}
+    draws: dict[tuple[torch.Size, bytes], int] = {}
     with no_modes():
-        laws = [(name, p, law) for name, p in model.named_parameters() if (law := _law(p, grids)) is not None]
+        laws = [(name, p, law) for name, p in model.named_parameters() if (law := _law(p, grids, draws)) is not None]
     drawn: dict[torch.Size, list[float]] = {}
     for _, p, law in laws:
         if law.op == "sample_":
@@ -202,7 +205,7 @@ class _Pool:
         if place not in self.found:
             alike = self.sigmas[slice(*place)]
             self.found[place] = float(f"{math.sqrt(math.fsum(s * s for s in alike) / len(alike)):.3g}")
-        return Initialiser("sample_", (self.found[place],))
+        return replace(law, args=(self.found[place],))
 
 
 def _sigma(law: Initialiser) -> float:
@@ -247,7 +250,7 @@ def _chosen(entries: int) -> Tensor:
     return torch.randint(entries, (SAMPLE,), generator=torch.Generator("cpu").manual_seed(0), device="cpu")
 
 
-def _law(parameter: Tensor, grids: dict[torch.Size, _Grid]) -> Initialiser | None:
+def _law(parameter: Tensor, grids: dict[torch.Size, _Grid], draws: dict[tuple[torch.Size, bytes], int]) -> Initialiser | None:
     if parameter.device.type == "meta" or nn.parameter.is_lazy(parameter) or not parameter.is_floating_point() or not parameter.numel():
         return None
     if parameter.numel() <= CONSTANT_LIMIT:
@@ -263,7 +266,8 @@ def _law(parameter: Tensor, grids: dict[torch.Size, _Grid]) -> Initialiser | Non
     mean, spread = float(sample.mean()), float(sample.std())
     if not abs(mean) <= MEAN_LIMIT * spread / math.sqrt(sample.numel()) or not grid.is_even(sample, spread):
         return None
-    return Initialiser("sample_", (spread,))
+    mark = parameter.shape, hashlib.blake2b(sample.numpy().tobytes(), digest_size=16).digest()
+    return Initialiser("sample_", (spread,), draw=draws.setdefault(mark, len(draws) + 1))
 
 
 __all__ = ["again", "has_values", "on_meta", "values_of"]

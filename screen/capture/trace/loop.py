@@ -115,8 +115,13 @@ def module_name(path: str) -> str:
 
 
 def recorded(record: Record, loop: Loop) -> Record:
-    """What was recorded while the block was built, for every copy."""
-    others = [(f"{COPIES}.{number}.{name}", history) for number in range(1, len(loop.members)) for name, history in record]
+    """What was recorded while the block was built, for every copy, each with random numbers of its own."""
+    draws = max((call.draw for _, history in record for call in history), default=0)
+    others = [
+        (f"{COPIES}.{number}.{name}", tuple(replace(c, draw=c.draw + number * draws if c.draw else 0) for c in history))
+        for number in range(1, len(loop.members))
+        for name, history in record
+    ]
     return (*record, *others)
 
 
