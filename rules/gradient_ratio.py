@@ -42,6 +42,7 @@ from screen.facts.queries import (
     is_output_bounded,
     is_renormalised,
     keeps_slope,
+    measured_gain,
     nothing_grows,
     number_of,
     program_doubt,
@@ -260,6 +261,10 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
                 site, numbers = at(stream, None, factor), _numbers(facts, stream)
                 return Outcome("conditional", message, site, theorem=THEOREM, numbers=numbers, condition="stream-gain")
             message = f"what a branch adds to `{stream.name}` is carried on more than once: gradients of early blocks grow with depth as that does."
+            if operator.carried == "exponential" and not operator.grows:  # an upper law
+                seen = measured_gain(facts, stream)
+                start = "" if seen is None else f"; at the start what is carried on has gain {seen:.3g} over its depth, as measured"
+                message = f"how often what a branch adds to `{stream.name}` is carried on is derived as a range alone{start}."
             return Outcome("conditional", message, at(stream), theorem=THEOREM, numbers=_numbers(facts, stream), condition="stream-gain")
         if (number := streams_in_sequence(facts)) > STAGES:
             message = f"{number} streams follow each other with no identity path between them: gradients are multiplied from one to the next."

@@ -102,6 +102,11 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("cannot_tell", reason, blame(facts, site, path.exists.nodes))
     if path.exists and path.gain in ("1", None):
         return Outcome("holds", f"an identity path of gain 1 runs through all {facts.depth(stream)} blocks of `{stream.name}`.", site)
+    if path.exists and gain is not None:  # a range is derived, and one number of it was measured
+        what = f"An identity path runs through `{stream.name}` with the gain {gain:.4g} over its depth, as measured at the start"
+        numbers = (("gain", float(f"{gain:.3g}")), ("depth", facts.depth(stream)))
+        why = f"{what} (derived: {path.gain}): it holds as far as that stays near 1."
+        return Outcome("conditional", why, site, "measured", numbers=numbers)
     if path.exists:
         return Outcome(
             "conditional",

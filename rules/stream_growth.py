@@ -13,7 +13,9 @@ Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq
 from __future__ import annotations
 
 from screen.facts.advice import steadier, unnormed
-from screen.facts.queries import MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, normed_total, number_of, reads_grown_state, unproven
+from screen.facts.queries import (
+    MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, measured_gain, normed_total, number_of, reads_grown_state, unproven,
+)  # fmt: skip
 from screen.rule import Example, Facts, Number, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable, scaled
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
 
@@ -159,7 +161,9 @@ def _unknown(facts: Facts, stream: Stream, why: Unknown) -> Outcome:
         message = f"How `{stream.name}` grows is unknown: {stream.identity.exists.reason}."
         return Outcome("cannot_tell", message, blame(facts, at(stream), stream.identity.exists.nodes))
     if gated is not None:
-        return scaled(stream, gated, "its growth over depth depends on them")
+        seen = measured_gain(facts, stream)
+        start = "" if seen is None else f"; as they start, what is carried on has gain {seen:.3g} over its {facts.depth(stream)} blocks (measured)"
+        return scaled(stream, gated, f"its growth over depth depends on them{start}")
     bare = next((s for s in subs if s.output in why.nodes), subs[0])
     site = blame(facts, at(stream, None, bare), why.nodes)
     message = f"Nothing that is derived bounds how `{stream.name}` grows with depth: {why.reason}."

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from screen.facts.queries import (
     ROUNDING, branches, gain_of, grows_with_stream, growth_of, is_input_bounded, is_output_bounded, is_sum_normed, is_unit, normed_total,
+    reads_grown_state,
 )  # fmt: skip
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, or_not_applicable
 from screen.theorems.in_words import distance, generalising
@@ -79,7 +80,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("holds", message, site, theorem=f"‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + {one}", numbers=(("branches", count), *lines))
     bare = [s for s, b in zip(subs, bounded, strict=True) if b is not True]
     if bare and _has_bounds(facts, stream):
-        given = "" if all(is_input_bounded(facts, s) is True for s in bare) else ", and these inputs where it grows with them"
+        first = any(is_input_bounded(facts, s) is not True and not reads_grown_state(facts, stream, k, s) for k in stream.kinds for s in k.sublayers)
+        given = ", and its first state where it reads that alone" if first else ""
         message = f"Two inputs of `{stream.name}` end at most ‖x − x'‖ + Σ 2·b_l apart, b_l the bound that the weights of branch l set{given}."
         return Outcome("holds", message, site, theorem="‖x_N − x_N'‖ ≤ ‖x_0 − x_0'‖ + Σ 2·b_l", numbers=(("branches", count),))
     if grown := next((s for s in bare if grows_with_stream(facts, s)), None):

@@ -24,7 +24,7 @@ from screen.theorems.depth_scale import deepnorm
 ONE_KEY = 50.0
 """Root mean square of logits at which a softmax holds on one key, however many there are: Gaussian logits do so from √(2·ln n) on, 3.9 for 2,048 keys
 and 6.4 for 10⁹ (random energy model, Derrida 1981). Our own choice, far beyond both."""
-HALF, BETTER = 0.5, 0.9
+SMALLER, BETTER = (0.5, 0.25), 0.9
 """How much smaller weights are tried, and the share of a logarithm from which down they help (conventions)."""
 ONCE = "skips that carry the stream on once, by a multiplier of 1"
 LOGITS_STAY = {
@@ -71,16 +71,19 @@ def steadier(facts: Facts, stream: Stream) -> tuple[str, tuple[str, ...]]:
 
 
 def smaller_helps(facts: Facts, stream: Stream, of: Literal["gradients", "tokens"] = "gradients") -> bool:
-    """Whether with half the weights the first block and the last get gradients of sizes that are nearer to each other, or, where these are near as it
-    is, the stream grows less; or tokens stay farther apart. By the recursion of either: what is not derived is not proposed."""
+    """Whether with a half or a quarter of the weights the first block and the last get gradients of sizes that are nearer to each other, or, where
+    these are near as it is, the stream grows less; or tokens stay farther apart. By the recursion of each: what is not derived is not proposed."""
     found, reader = facts.recursion(stream), reader_of(facts, stream)
     if isinstance(found, Unknown) or reader is None:
         return False
     norms = reader.chains.edges.norms.by_node
-    halved = sure(with_smaller_weights, stream, facts.graph, facts.depth(stream), HALF, streams=facts.streams, norms=norms)
     harm = _unlike if of == "gradients" else _alike
-    before, after = harm(found), harm(halved)
-    return before is not None and after is not None and after < BETTER * before
+    before = harm(found)
+    for times in SMALLER if before is not None else ():
+        after = harm(sure(with_smaller_weights, stream, facts.graph, facts.depth(stream), times, streams=facts.streams, norms=norms))
+        if after is not None and before is not None and after < BETTER * before:
+            return True
+    return False
 
 
 def _unlike(found: Recursion | Unknown) -> float | None:

@@ -114,7 +114,7 @@ def growth(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, *, 
     if isinstance(operator.carried, Unknown):
         return operator.carried
     if operator.carried == "exponential":
-        return "exponential" if operator.grows else Unknown("the multipliers of the stream may make it grow exponentially, and need not")
+        return "exponential" if operator.grows else Unknown("what carries the stream on may make it grow exponentially, and need not")
     if operator.convex or operator.carried == "decaying":
         return "bounded"
     if len(stream.kinds) > 1 and (larger := rising(facts, stream)) is not None:
