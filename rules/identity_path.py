@@ -100,7 +100,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if isinstance(path.exists, Unknown):
         reason = f"Whether an identity path runs through `{stream.name}` is unknown: {path.exists.reason}."
         return Outcome("cannot_tell", reason, blame(facts, site, path.exists.nodes))
-    if path.exists and path.gain in ("1", None):
+    if path.exists and path.gain in ("1", "1 for gradients", None):
         return Outcome("holds", f"an identity path of gain 1 runs through all {facts.depth(stream)} blocks of `{stream.name}`.", site)
     if path.exists and gain is not None:  # a range is derived, and one number of it was measured
         what = f"An identity path runs through `{stream.name}` with the gain {gain:.4g} over its depth, as measured at the start"

@@ -9,6 +9,7 @@ from screen.calculi.meanfield import recursion_of
 from screen.facts.beyond import reads_growing, softmax_anywhere, written_in
 from screen.facts.claims import claims_of
 from screen.facts.operator import StreamOperator, operators_of, whole_of
+from screen.facts.operator.forms import DETACHED
 from screen.facts.operator.identity import identity_of
 from screen.facts.operator.steps import StateBound, state_bound
 from screen.facts.record import Facts
@@ -75,13 +76,17 @@ def _with_operators(facts: Facts, readers: list[Reader]) -> Facts:
     mine = tuple(of_states.get(s.states) or starts[s.states[0]] for s in facts.streams)
     whole = [n for n, s in enumerate(facts.streams) if not s.cuts]
     found = sure(operators_of, [mine[n] for n in whole], [len(facts.streams[n].traced) for n in whole])
+    back: dict[int, StreamOperator | Unknown] = {}
+    if any(node.op in DETACHED for node in facts.graph.nodes):
+        seen = sure(operators_of, [mine[n] for n in whole], [len(facts.streams[n].traced) for n in whole], back=True)
+        back = {n: seen if isinstance(seen, Unknown) else seen[place] for place, n in enumerate(whole)}
     operators: list[StreamOperator | Unknown] = [Unknown(CUT, tuple(p.node for p in s.cuts)) for s in facts.streams]
     for place, n in enumerate(whole):
         operators[n] = found if isinstance(found, Unknown) else found[place]
     bounds: dict[tuple[int, ...], StateBound] = {}
     streams: list[Stream] = []
-    for stream, reader, operator in zip(facts.streams, mine, operators, strict=True):
-        streams.append(stream if stream.cuts else replace(stream, identity=identity_of(reader, operator)))
+    for n, (stream, reader, operator) in enumerate(zip(facts.streams, mine, operators, strict=True)):
+        streams.append(stream if stream.cuts else replace(stream, identity=identity_of(reader, operator, back.get(n))))
         if isinstance(operator, StreamOperator) and (operator.breaks or isinstance(operator.clean, Unknown)):
             bounds.update(_state_bounds(stream, reader, operator))
     growing = frozenset(s.name for s, r in zip(streams, mine, strict=True) if reads_growing(r))

@@ -51,13 +51,16 @@ class Form:
 
 
 NOTHING = Form({})
+DETACHED = ("detach", "data")
+"""Ops through which no gradient comes back."""
 
 
 class Forms:
-    """Reads values between cuts. `sources`: the states and branch outputs at which the graph is cut."""
+    """Reads values between cuts. `sources`: the states and branch outputs at which the graph is cut; `back`: as gradients see them, to which a value
+    that is detached is a constant."""
 
-    def __init__(self, flow: Flow, norms: Norms, sources: frozenset[int]) -> None:
-        self.flow, self.norms, self.sources = flow, norms, sources
+    def __init__(self, flow: Flow, norms: Norms, sources: frozenset[int], back: bool = False) -> None:
+        self.flow, self.norms, self.sources, self.back = flow, norms, sources, back
         self.table: dict[int, Form] = {}
 
     def of(self, index: int) -> Form:
@@ -77,7 +80,7 @@ class Forms:
         flow = self.flow
         if not flow.data[node.index]:
             return Form({}, trained=flow.trained[node.index])
-        if node.index in self.norms.by_node or not node.inputs:
+        if node.index in self.norms.by_node or not node.inputs or (self.back and node.op in DETACHED):
             return Form({}, node.index)
         kind = flow.classes[node.index]
         rule = _BY_OP.get(node.op) or _BY_CLASS.get(kind)

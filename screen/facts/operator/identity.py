@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import math
 
+from screen.facts.operator.forms import DETACHED
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.recurrence import StreamOperator
 from screen.structure.norms.find import place_of
 from screen.structure.streams.reader import Reader
 from screen.structure.types import IdentityPath, Unknown
 
-CUTS = ("detach", "data")
-"""Ops through which no gradient comes back."""
 
-
-def identity_of(reader: Reader, operator: StreamOperator | Unknown) -> IdentityPath:
-    """As the linear operator says. `norms_crossed` counts norms on the stream between its first and its last state."""
+def identity_of(reader: Reader, operator: StreamOperator | Unknown, back: StreamOperator | Unknown | None) -> IdentityPath:
+    """As the linear operator says, and where values are detached the one that gradients see (`back`). `norms_crossed` counts norms on the stream
+    between its first and its last state."""
     if isinstance(operator, Unknown):
         return IdentityPath(operator, None, 0, ())
     graph = reader.flow.graph
     last = operator.states[-1].node if operator.states else operator.begin
     between = [e for e in (*reader.chain.edges, *reader.segments[-1].edges) if operator.begin < e.node <= last]
-    cut = tuple(place_of(graph, e.node) for e in between if graph.nodes[e.node].op in CUTS)
+    cut = tuple(place_of(graph, e.node) for e in between if graph.nodes[e.node].op in DETACHED)
     crossed = sum(graph.times_of(graph.nodes[n].call) for n in {e.node for e in between if e.kind == "norm"})
-    if operator.breaks:
+    seen = back.start if isinstance(back, StreamOperator) and not back.breaks else None
+    held = isinstance(seen, Range) and seen.high > 0
+    if operator.breaks and not held:
         norms = reader.chains.edges.norms.by_node
         breaks = tuple(place_of(graph, n) for n in operator.breaks if n not in norms and not _is_norm(reader, n))
         return IdentityPath(False, None, crossed, breaks + cut)
-    if cut:
-        return IdentityPath(False, None, crossed, cut)
     gain = operator.start
+    if cut and not held:
+        return IdentityPath(False, None, crossed, cut)
+    if isinstance(seen, Range) and (operator.breaks or isinstance(gain, Unknown) or gain_text(seen) != gain_text(gain)):
+        return IdentityPath(held, f"{gain_text(seen)} for gradients" if held else None, 0, ())
     if isinstance(gain, Unknown):
         return IdentityPath(gain, None, 0, ())
     if gain.high == 0:

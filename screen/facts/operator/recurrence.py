@@ -114,8 +114,8 @@ class StreamOperator:
         return not self.reads_other and not self.through and all(not set(before[:n]) & set(s.terms) for n, s in enumerate(self.states))
 
 
-def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[StreamOperator | Unknown, ...]:
-    """For each stream its operator. `blocks`: how many blocks of each ran."""
+def operators_of(readers: Sequence[Reader], blocks: Sequence[int], back: bool = False) -> tuple[StreamOperator | Unknown, ...]:
+    """For each stream its operator. `blocks`: how many blocks of each ran; `back`: as gradients see it, past what is detached."""
     if not readers:
         return ()
     found_forks = [_forks(r) for r in readers]
@@ -123,7 +123,7 @@ def operators_of(readers: Sequence[Reader], blocks: Sequence[int]) -> tuple[Stre
     outputs = [[b.output for _, b in r.branches] for r in readers]
     ends = [_end(r, found[0] if found else None) for r, found in zip(readers, forks, strict=True)]
     sources = frozenset(i for found in (*forks, *outputs) for i in found) | frozenset(ends)
-    forms = Forms(readers[0].flow, readers[0].chains.edges.norms, sources)
+    forms = Forms(readers[0].flow, readers[0].chains.edges.norms, sources, back)
     table: dict[int, State] = {}
     for found, end in zip(forks, ends, strict=True):
         for node in (*found[1:], end):
