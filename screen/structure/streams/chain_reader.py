@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ from screen.structure.branches.weights import slices_of
 from screen.structure.chains.find import Chain, Chains
 from screen.structure.chains.identity_edges import Edge
 from screen.structure.dataflow import Flow, axes_of, mask_of, nodes_of, strip
+from screen.structure.initial.values import start_of
 from screen.structure.types import Norm
 
 
@@ -68,8 +70,54 @@ class ChainReader:
         return tuple(self._segment(g) for g in groups)
 
     def _segment(self, edges: list[Edge]) -> Segment:
+        edges = self._joined(edges)
         norms = tuple(self.chains.edges.norms.by_node[e.node] for e in edges if e.kind == "norm")
         return Segment(tuple(edges), norms, tuple(e.node for e in edges if e.kind == "opaque"))
+
+    def _joined(self, edges: list[Edge]) -> list[Edge]:
+        """The edges, where a sum of two multiples of one state with no add between them (`0.9 * x + 0.1 * x.detach()`) is one multiple of it."""
+        found: list[Edge] = []
+        for edge in edges:
+            found.append(edge)
+            if edge.kind != "add" or edge.node in self.chain.adds or len(others := self.chains.others(edge)) != 1:
+                continue
+            starts = [e.source for e in found]
+            beside = self._multiple_of(others[0], frozenset(starts))
+            into = next((e for e in self.chains.into[edge.node] if e.source == others[0]), None)
+            if beside is None or into is None:
+                continue
+            paths = found[starts.index(beside[0]) :], [*beside[1], into]
+            if all(e.kind in ("same", "scale", "add") for p in paths for e in p) and all(e is p[-1] or e.kind != "add" for p in paths for e in p):
+                found = [*found[: starts.index(beside[0])], self._one_multiple(beside[0], edge.node, *paths)]
+        return found
+
+    def _multiple_of(self, node: int, states: frozenset[int]) -> tuple[int, list[Edge]] | None:
+        """Of some states the one that a value is a multiple of, and the edges from it, in order."""
+        path: list[Edge] = []
+        while node not in states:
+            edges = self.chains.into[node]
+            if len(edges) != 1 or edges[0].kind not in ("same", "scale"):
+                return None
+            path.insert(0, edges[0])
+            node = edges[0].source
+        return node, path
+
+    def _one_multiple(self, state: int, node: int, one: list[Edge], other: list[Edge]) -> Edge:
+        """An edge for both paths. Its factor is the number that it starts at where a trained scale stands on one of them, which it names."""
+        trained = next((e.scale for e in (*one, *other) if e.scale is not None and self.flow.trained[e.scale]), None)
+        factors = [[e.factor if e.scale is None else start_of(self.flow.graph, e.scale) for e in path] for path in (one, other)]
+        signs = [math.prod(e.factor for e in p if e.kind == "add" and e.scale is not None and e.factor is not None) for p in (one, other)]
+        sums = [sign * math.prod(f for f in path if f is not None) for sign, path in zip(signs, factors, strict=True)]
+        known = None if any(f is None for path in factors for f in path) else math.fsum(sums)
+        if trained is None and known == 1.0:
+            return Edge(state, node, "same")
+        self.started.update({} if trained is None else {node: known})
+        return Edge(state, node, "scale", known if trained is None else None, trained)
+
+    @cached_property
+    def started(self) -> dict[int, float | None]:
+        """What sums of multiples of one state with a trained one among them start as, by the node of the sum; None where that is not known."""
+        return {}
 
     def _tail(self) -> list[Edge]:
         """Identity edges that lead on from the last add, as long as everything read goes one way."""

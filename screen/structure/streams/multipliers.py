@@ -169,6 +169,7 @@ class Scales:
         product = 1.0
         for edge in scaled:
             value = edge.factor if edge.scale is None else start_of(self.reader.flow.graph, edge.scale)
+            value = self.reader.started.get(edge.node, value)
             if value is None:
                 return None
             here = self.reader.flow.graph.nodes[edge.node]
