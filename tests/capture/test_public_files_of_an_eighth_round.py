@@ -14,7 +14,8 @@ from screen.capture.build import offline
 from screen.capture.build.build import build
 from screen.capture.build.built import Built
 from screen.capture.inputs.trial import outcome
-from screen.capture.kernels import scans
+from screen.capture.kernels import scans, stand_in
+from screen.errors import LoadError
 from screen.graph.target import parse
 
 Write = Callable[[str], Path]
@@ -245,3 +246,118 @@ def test_a_mixer_without_its_last_map_is_the_whole_one_before_it() -> None:
     part = scans.mamba_inner_fn_no_out_proj(xz, conv, bias, into, steps, decay, D=torch.ones(width))
     whole = scans.mamba_inner_fn(xz, conv, bias, into, steps, out, None, decay, D=torch.ones(width))
     torch.testing.assert_close(part.transpose(1, 2) @ out.T, whole)
+
+
+HELD = """
+class Net(nn.Module):
+    def __init__(self, width, inner: dict = dict(size=4, overlap=0)):
+        super().__init__()
+        self.mixer = Mixer(width, **inner)
+
+    def forward(self, x):
+        return x + self.mixer(x)
+
+class Mixer(nn.Module):
+    def __init__(self, width, size, net=None):
+        super().__init__()
+        self.net = nn.Linear(width, width) if net is None else net
+
+    def forward(self, x):
+        return self.net(x)
+"""
+TRAIN = """
+from held_in_table.net import Net
+from held_in_table.parts import Gate
+
+WIDTH = 24
+model = Net(width=WIDTH, inner=dict(size=8, net=Gate(WIDTH)))
+"""
+
+
+def test_modules_in_a_table_of_the_authors_call_are_made_where_the_defaults_do_not_build(tmp_path: Path) -> None:
+    folder = tmp_path / "held_in_table"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    gate = "class Gate(nn.Linear):\n    def __init__(self, width):\n        super().__init__(width, width, bias=False)\n"
+    (folder / "parts.py").write_text(HEAD + gate)
+    (folder / "net.py").write_text(HEAD + HELD)
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "README.md").touch()
+    (one,) = built(folder / "net.py", "Net")
+    assert runs(one) and one.info.parameters == 24 * 24 and any("train.py:6" in note for note in one.info.notes)
+
+
+OLDER = """
+class Passes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = nn.Linear(32, 32)
+
+    def forward(self, tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask):
+        return memory
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.out = nn.Embedding(100, 32), nn.Linear(32, 100)
+        self.blocks = nn.Transformer(32, 4, 2, 0, 64, custom_decoder=Passes())
+
+    def forward(self, ids):
+        if ids.sum() > 0:
+            x = self.words(ids).transpose(0, 1)
+        return self.out(self.blocks(src=x, tgt=x).transpose(0, 1))
+"""
+
+
+def test_a_keyword_of_a_newer_library_is_left_out_behind_a_value_that_is_read(write: Write) -> None:
+    (one,) = built(write(OLDER))
+    assert runs(one)
+
+
+LOST = """
+from sizes_of_eighth import *
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.map = nn.Embedding(VOCAB_SIZE, 32), nn.Linear(32, 32)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        return x + self.map(x)
+"""
+
+
+def test_a_number_that_a_neighbour_did_not_make_is_taken_where_rows_alone_depend_on_it(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "sizes_of_eighth.py").write_text("from nowhere_at_all.words import COUNT\n\nVOCAB_SIZE = COUNT + 1\n")
+    (one,) = built(write(LOST))
+    assert runs(one) and any("nobody states `VOCAB_SIZE=37000`" in note for note in one.info.notes)
+
+
+ASKS = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        assert torch.__version__ == "0.4.5", "please use torch 0.4.5"
+        self.map = Part()
+
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = nn.Linear(32, 32)
+
+    def forward(self, x):
+        return x + self.map(x)
+"""
+
+
+def test_an_assertion_on_a_version_names_what_to_install(write: Write) -> None:
+    with pytest.raises(LoadError, match=r"Install `torch==0\.4\.5`"):
+        built(write(ASKS), "Net")
+
+
+def test_a_kernel_that_nothing_stands_in_for_names_its_package(write: Write) -> None:
+    with pytest.raises(stand_in.NotInstalled) as raised:
+        built(write("from flash_attn.modules.of_nothing import Words\n\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+                    "        self.words = Words(3)\n\n    def forward(self, x):\n        return self.words(x)\n"))  # fmt: skip
+    assert raised.value.name == "flash_attn"

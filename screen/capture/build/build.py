@@ -26,7 +26,7 @@ from screen.capture.build.caches import set_up, waits
 from screen.capture.build.construct import Told, Values, attempted, construct, workshop
 from screen.capture.build.configs import Missing, settings_of
 from screen.capture.build.needs import Needs, needs
-from screen.capture.build.unbuilt import explained, later, none_builds, why_not
+from screen.capture.build.unbuilt import explained, later, none_builds, of_version, version_asked, why_not
 from screen.capture.build.failing import asked_dtype, left_open, said_by_author
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
@@ -376,6 +376,8 @@ def _made(
             made.append((name, _one(name, entries[name], given[name], module, reading, told[name], choose)))
         except NameError as error:
             errors[name] = explained(name, error, reading)
+        except AssertionError as error:
+            errors[name] = of_version(name, asked, error) if (asked := version_asked(error)) else error
         except Exception as error:
             errors[name] = error
         functions = {n: vars(module)[n] for n in python_file.makers(module, entries[name])} if name in errors else {}
@@ -411,14 +413,18 @@ def _one(
     sizes: dict[str, Any] = {}
     while True:
         try:
-            made = construct(name, entry, {**own, **sizes}, module, told)
-        except (Needs, Missing) as error:
-            lacking = error.lacking if isinstance(error, Needs) else (error.path,)
-            more = usual.chosen(entry, lacking) if choose and not {*lacking} & {*sizes} else {}
+            made = construct(name, entry, {**own, **{k: v for k, v in sizes.items() if k not in lost or k in own}}, module, told)
+        except (Needs, Missing, NameError) as error:
+            of_file = error.name if isinstance(error, NameError) and error.name in reading.lost else ""
+            lacking = error.lacking if isinstance(error, Needs) else (of_file or error.path,) if of_file or isinstance(error, Missing) else ()
+            more = usual.chosen(entry, lacking) if choose and lacking and not {*lacking} & {*sizes} else {}
             if not more:
                 raise
             told.notes.clear()
             sizes |= more
+            if of_file and not _takes(entry, of_file):
+                lost |= more
+                vars(module).update(lost)
         else:
             told.chosen = sizes
             return made

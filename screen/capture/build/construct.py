@@ -263,7 +263,10 @@ def construct(
             return construct(name, entry, {**stated, **settings}, module, told)
         if not lacking:
             stated, place = ({}, "") if kwargs or settings else example(entry, [], globals_of(entry))
-            if not stated:
+            if kwargs and not settings:  # arguments of a call that were left out before: modules of the project
+                needed = [p.name for p in inspect.signature(entry).parameters.values() if p.default is p.empty and p.name in kwargs]
+                stated, place = example(entry, needed, globals_of(entry), whole=True)
+            if not stated or {*stated} <= {*kwargs}:
                 raise
             own = Told()
             try:
@@ -271,8 +274,8 @@ def construct(
             except Exception:
                 raise error from None
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            told.notes += [f"`{name}` does not build from its own defaults ({why}): it has the arguments of {place}", *own.notes]
-            return made
+            told.notes[:] = [f"`{name}` does not build from its own defaults ({why}): it has the arguments of {place}", *own.notes]
+            return made[0], made[1], {key: [old, plain(new)] for key, (old, new) in made[2].items()}
         more, place = _stated(lacking, kwargs)
         if place and not {*more} & {*settings}:
             told.notes.append(f"what its constructor refuses otherwise is that of {place}: {', '.join(f'`{k}`' for k in more)}")

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import doctest
 import enum
 import functools
+import importlib
 import inspect
 import itertools
 import os
@@ -82,13 +84,25 @@ def realised(value: Any) -> Any:
     """A value with the modules that it stands for."""
     if isinstance(value, Made):
         return value.make()
+    if isinstance(value, dict) and _holds(value):
+        made = copy.copy(value)  # of its own class, `Given`
+        made.update({key: realised(one) for key, one in value.items()})
+        return made
     return type(value)(map(realised, value)) if type(value) in (list, tuple) else value
 
 
-def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None, loosely: bool = False) -> tuple[dict[str, Any], str]:
+def _holds(value: Any) -> bool:
+    """Does a value stand for a module, or hold one that does?"""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, Made) or any(map(_holds, inside))
+
+
+def example(
+    entry: Any, wanted: list[str], seen: dict[str, Any] | None = None, loosely: bool = False, whole: bool = False
+) -> tuple[dict[str, Any], str]:
     """Arguments by name of the nearest call that gives all of `wanted`, and some, and its place (`train.py:12`); else of the call that gives most of
     them; nothing where there is none. `seen`: what the code of `entry` sees by name; `loosely`: also
-    those that a constructor takes as `**kwargs`."""
+    those that a constructor takes as `**kwargs`; `whole`: also modules of the project for arguments that are not wanted."""
     try:
         file = os.path.abspath(inspect.getsourcefile(entry) or "")
         signature = inspect.signature(entry)
@@ -101,13 +115,26 @@ def example(entry: Any, wanted: list[str], seen: dict[str, Any] | None = None, l
     for source in itertools.chain(_sources(file, name), [_Source(f"the docstring of {name}", ast.Module(documented(entry), []))]):
         for call in _calls(source.tree, name):
             found = _arguments(call, signature, source, seen or {} if source.path == file else enumerations, loosely)
-            found |= _parts(call, signature, source, parts, [name for name in wanted if name not in found])
+            asked, known = (signature.parameters, {**_classes_of_project(entry, source), **parts}) if whole else (wanted, parts)
+            found |= _parts(call, signature, source, known, [name for name in asked if name not in found])
             place = f"{os.path.basename(source.path)}:{source.first + call.lineno}"
             if found and all(name in found for name in wanted):
                 return found, place
             if sum(name in found for name in wanted) > sum(name in best[0] for name in wanted):
                 best = found, place
     return best
+
+
+def _classes_of_project(entry: Any, source: _Source) -> dict[str, type[nn.Module]]:
+    """The classes of modules by name that a file imports from the package that an entry is of."""
+    package = str(getattr(entry, "__module__", "")).partition(".")[0]
+    found: dict[str, type[nn.Module]] = {}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and package and (node.module or "").partition(".")[0] == package:
+            with contextlib.suppress(Exception):  # its package is loaded already; a file of it that does not run says nothing
+                held = vars(importlib.import_module(node.module or ""))
+                found |= {a.asname or a.name: held[a.name] for a in node.names if isinstance(held.get(a.name), type)}
+    return {name: cls for name, cls in found.items() if issubclass(cls, nn.Module)}
 
 
 def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -458,16 +485,21 @@ def _part(node: ast.expr, source: _Source, parts: dict[str, Any], deep: int = 4)
     if isinstance(node, ast.List | ast.Tuple) and node.elts and deep:
         return tuple(_part(entry, source, parts, deep - 1) for entry in node.elts)
     cls = parts.get(ast.unparse(node.func).rpartition(".")[2]) if isinstance(node, ast.Call) else None
+    if cls is None and deep and isinstance(node, ast.Call) and ast.unparse(node.func) == "dict" and not node.args:
+        return {k.arg: _given_to(k.value, source, parts, deep) for k in node.keywords if k.arg}
     if cls is None or not deep or not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
         raise _Open
 
-    def given_to(value: ast.expr) -> Any:
-        try:
-            return _value(value, source.names, source.options, {})
-        except _Open:
-            return _part(value, source, parts, deep - 1)
+    given = tuple(_given_to(value, source, parts, deep) for value in node.args)
+    return Made(cls, given, {k.arg: _given_to(k.value, source, parts, deep) for k in node.keywords if k.arg})
 
-    return Made(cls, tuple(map(given_to, node.args)), {k.arg: given_to(k.value) for k in node.keywords if k.arg})
+
+def _given_to(node: ast.expr, source: _Source, parts: dict[str, Any], deep: int) -> Any:
+    """A literal, or a module made of such. Raises `_Open`."""
+    try:
+        return _value(node, source.names, source.options, {})
+    except _Open:
+        return _part(node, source, parts, deep - 1)
 
 
 class _Open(Exception):

@@ -15,8 +15,9 @@ from screen.capture.build.configs import Missing
 from screen.capture.build.needs import Needs
 from screen.capture.build.piecewise import Reading, replaced
 from screen.capture.build.reads import source_of
-from screen.capture.inputs.missing import frames
+from screen.capture.inputs.missing import frames, statement
 from screen.capture.kernels.stand_in import PACKAGES
+from screen.capture.trace.source_lines import HERE, TORCH
 from screen.errors import LoadError, ScreenError, UsageError
 
 
@@ -70,8 +71,32 @@ def explained(name: str, error: NameError, reading: Reading) -> Exception:
     if not why:
         return error
     package = re.search(r"No module named '(\w+)", why)
-    advice = f"Install `{package[1]}`, or run `screen` where it can be imported" if package else f"Give it: `--set {error.name}=…`"
+    if not package:  # a number, perhaps, that a usual size can stand for
+        asked = Needs(f"`{name}` must build from what stands in its file", f"it reads `{error.name}`, but {why}", f"Give it: `--set {error.name}=…`")
+        asked.lacking = (error.name,)
+        return asked
+    advice = f"Install `{package[1]}`, or run `screen` where it can be imported"
     return LoadError(f"`{name}` must build from what stands in its file", f"it reads `{error.name}`, but {why}", advice)
+
+
+def version_asked(error: BaseException) -> str:
+    """The version of a package that an assertion asks for, as an installer takes it, `timm==0.4.5`; empty for none."""
+    own = [f for f in frames(error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))] if isinstance(error, AssertionError) else []
+    said = statement(own[-1][0].f_code.co_filename, own[-1][1]) if own else None
+    test = said.test if isinstance(said, ast.Assert) else None
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq | ast.GtE | ast.LtE):
+        return ""
+    sign = {ast.Eq: "==", ast.GtE: ">=", ast.LtE: "<="}[type(test.ops[0])]
+    left, right = test.left, test.comparators[0]
+    if not (isinstance(left, ast.Attribute) and left.attr == "__version__" and isinstance(right, ast.Constant)):
+        return ""
+    return f"{ast.unparse(left.value).partition('.')[0]}{sign}{right.value}"
+
+
+def of_version(name: str, asked: str, error: AssertionError) -> LoadError:
+    """The error of a file that asks for another version of a package than the one that is there."""
+    found = f"it asks for `{asked}`: `{error}`".splitlines()[0] if str(error) else f"it asks for `{asked}`"
+    return LoadError(f"`{name}` must build with the packages that are installed", found, f"Install `{asked}`")
 
 
 def _optional(error: NameError) -> str:
@@ -98,4 +123,4 @@ def _is_there(root: str) -> bool:
         return False
 
 
-__all__ = ["explained", "none_builds", "why_not"]
+__all__ = ["explained", "none_builds", "of_version", "version_asked", "why_not"]

@@ -164,7 +164,7 @@ def _lacking(module: str) -> Callable[[str], Any]:
             return _Compiler(full)
 
         def refuse(*_: Any, **__: Any) -> NoReturn:
-            raise NotInstalled(f"`{full}` is not installed, and nothing stands in for it")
+            raise NotInstalled(f"`{full}` is not installed, and nothing stands in for it", name=full.partition(".")[0])
 
         return _Lacking(type(name, (nn.Module,), {"__init__": refuse, "__new__": refuse, "__module__": module}))
 
