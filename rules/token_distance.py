@@ -90,7 +90,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if all(is_input_bounded(facts, s) is True for s in bare):
         message = f"How far apart two inputs of `{stream.name}` end is not derived: how it grows at these weights is not known."
         return Outcome("cannot_tell", message, at(stream, None, bare[0]))
-    message = f"Whether what `{bare[0].name}` adds to `{stream.name}` is bounded at these weights is unknown."
+    why = facts.claims.of("growth", "fixed", stream.name).reason or f"whether what `{bare[0].name}` adds is bounded at these weights is unknown"
+    message = f"How far apart two inputs of `{stream.name}` end is not derived: {why}."
     return Outcome("cannot_tell", message, at(stream, None, bare[0]))
 
 
