@@ -91,6 +91,7 @@ def _sublayer(facts: Facts, s: Sublayer, root: str) -> schema.SublayerPart:
         depends_on_stream=_yes_no(s.depends_on_stream),
         normed_skip=s.normed_skip,
         norm_on_skip=s.skip_normed,
+        adds_norm=s.adds_norm,
         unknown=[u.reason for u in s.unknown],
         m=maps_part(facts, s),
         degrees=degree_parts(facts, s),

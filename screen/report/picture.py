@@ -64,16 +64,16 @@ def draw(stream: StreamPart, kind: KindPart) -> Picture:
 
 
 def _draw_add(picture: Picture, state: str, group: list[SublayerPart], stream: StreamPart) -> str:
-    ends = [(_draw_branch(picture, state, sublayer, stream), sublayer) for sublayer in group]
+    factors = [factor.rstrip("·") for factor in words.carried_by(group)]
+    ends = [_scaled(picture, _draw_branch(picture, state, sublayer, stream), f) for sublayer, f in zip(group, factors[1:], strict=True)]
     total = picture.add("add", "+")
-    residual = group[0].residual
     if group[0].norm_on_skip:
         skip = picture.add("norm", "C", _norm_name(group[0], "C"), position="C")
         picture.link(state, skip, stream=True)
         state = skip
-    label = words.multiplier(residual.alpha_kind, residual.alpha, "α").rstrip("·")
-    picture.link(state, total, f"α = {label}" if residual.alpha_kind == "constant" else label, stream=True)
-    for end, _ in ends:
+    constant = group[0].residual.alpha_kind == "constant" or factors[0][:1].isdigit()
+    picture.link(state, total, f"α = {factors[0]}" if constant else factors[0], stream=True)
+    for end in ends:
         picture.link(end, total)
     if "C" not in group[-1].positions or group[0].norm_on_skip:
         return total
@@ -82,14 +82,23 @@ def _draw_add(picture: Picture, state: str, group: list[SublayerPart], stream: S
     return normed
 
 
+def _scaled(picture: Picture, end: str, factor: str) -> str:
+    """A box for what a branch's end is multiplied by, where that is more than one."""
+    if not factor:
+        return end
+    scale = picture.add("scale", f"× {factor}")
+    picture.link(end, scale)
+    return scale
+
+
 def _draw_branch(picture: Picture, state: str, sublayer: SublayerPart, stream: StreamPart) -> str:
     """Draws from the state to the branch's last box and returns that box."""
     last = state
     unclear = "?" if sublayer.placement == "unknown" else ""
+    normed = None
     if "A" in sublayer.positions:
-        normed = picture.add("norm", "A", _norm_name(sublayer, "A"), position="A")
-        picture.link(last, normed)
-        last = normed
+        last = normed = picture.add("norm", "A", _norm_name(sublayer, "A"), position="A")
+        picture.link(state, normed)
     branch = picture.add("branch", sublayer.name, *_inside(sublayer))
     picture.link(last, branch, unclear)
     for other in dict.fromkeys(p.stream for p in sublayer.ports if p.stream != stream.name):
@@ -97,16 +106,16 @@ def _draw_branch(picture: Picture, state: str, sublayer: SublayerPart, stream: S
         picture.link(memory, branch, ", ".join(dict.fromkeys(p.name for p in sublayer.ports if p.stream == other)))
     last = branch
     if "B" in sublayer.positions:
-        normed = picture.add("norm", "B", _norm_name(sublayer, "B"), position="B")
-        picture.link(last, normed)
-        last = normed
+        behind = picture.add("norm", "B", _norm_name(sublayer, "B"), position="B")
+        picture.link(last, behind)
+        last = behind
+    if normed is not None and sublayer.adds_norm != 0:
+        both = picture.add("add", "+")
+        picture.link(normed, both, words.beside_norm(sublayer).rstrip("·"))
+        picture.link(last, both)
+        last = both
     factor = words.multiplier(sublayer.residual.branch_kind, sublayer.residual.branch, "γ").rstrip("·")
-    factor = factor or ("g(x)" if sublayer.residual.gated else "")
-    if factor:
-        scale = picture.add("scale", f"× {factor}")
-        picture.link(last, scale)
-        last = scale
-    return last
+    return _scaled(picture, last, factor or ("g(x)" if sublayer.residual.gated else ""))
 
 
 def _inside(sublayer: SublayerPart) -> list[str]:

@@ -149,6 +149,8 @@ class SublayerPart(Part):
     residual: Residual
     depends_on_stream: YesNoUnknown = "yes"
     normed_skip: bool = False
+    adds_norm: Real | None = 0.0
+    """How many times A(x) itself is added beside what the branch makes of it; null where that is no number."""
     norm_on_skip: bool = False
     """The norm C stands on the skip alone, x ← C(x) + B(F(x))."""
     unknown: list[str] = []

@@ -350,12 +350,26 @@ def groups(kind: KindPart) -> list[list[SublayerPart]]:
 
 
 def _sum(group: list[SublayerPart]) -> str:
-    first = group[0].residual
     carried = "C(x)" if group[0].norm_on_skip else "x"
-    text = f"{multiplier(first.alpha_kind, first.alpha, 'α')}{carried} + " + " + ".join(_branch(s) for s in group)
+    parts = [f"{before}{part}" for part, before in zip([carried, *map(_branch, group)], carried_by(group), strict=True)]
+    text = " + ".join(parts)
     if group[0].norm_on_skip:
         return text
     return f"C({text})" if "C" in group[-1].positions else text
+
+
+def beside_norm(sublayer: SublayerPart) -> str:
+    """The factor of the A(x) that is added beside what the branch makes of it: empty, `-1·`, `β·`."""
+    return "" if sublayer.adds_norm == 1 else multiplier("constant", sublayer.adds_norm, "β")
+
+
+def carried_by(group: list[SublayerPart]) -> list[str]:
+    """`0.5·` or nothing: what the state, and what each of some branches adds, is multiplied by until all are added."""
+    found = [""] * (len(group) + 1)
+    for n, sublayer in enumerate(group):
+        own = multiplier(sublayer.residual.alpha_kind, sublayer.residual.alpha, "α")
+        found = [own + before if own not in ("", "1·") or place == n == 0 else before for place, before in enumerate(found[: n + 1])] + found[n + 1 :]
+    return found
 
 
 def _branch(sublayer: SublayerPart) -> str:
@@ -366,6 +380,8 @@ def _branch(sublayer: SublayerPart) -> str:
     text = f"{sublayer.name}{inside}({inner})"
     if "B" in sublayer.positions:
         text = f"B({text})"
+    if sublayer.adds_norm != 0 and "A" in sublayer.positions:
+        text = f"({beside_norm(sublayer)}A(x) + {text})"
     gate = "g(x)·" if sublayer.residual.gated and sublayer.residual.branch_kind != "data" else ""
     return f"{multiplier(sublayer.residual.branch_kind, sublayer.residual.branch, 'γ')}{gate}{text}"
 

@@ -162,6 +162,8 @@ class Sublayer:
     """It multiplies the stream itself by what it makes from it, x ⊙ F(A(x)): such branches do not add up like independent ones."""
     multiplies_norm: bool = False
     """The same of a norm of the stream, A(x) ⊙ F(A(x))."""
+    adds_norm: float | None = 0.0
+    """How many times A(x) itself is added beside what the branch computes of it, h + F(h) with h = A(x); None where that is no number."""
     skip_normed: bool = False
     """The C before it stands on the skip alone, and the branch, which ends in a norm, reads what is in front of it: x' = N(x) + B(F(x))."""
     norms_across: tuple[Norm, ...] = ()

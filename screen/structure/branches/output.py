@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from screen.ops.scalars import BOUNDED
 from screen.structure.branches.region import Region
 from screen.structure.chains.identity_edges import Edge
-from screen.structure.dataflow import Flow
+from screen.structure.dataflow import Flow, strip
 from screen.structure.types import Norm, Tri, Unknown
 
 
@@ -23,6 +24,8 @@ class Exit:
     gated: bool
     carried: tuple[tuple[Edge, ...], ...]
     """Identity paths from the stream's state through the branch (nGPT's `N(F) − x`), each with its multipliers."""
+    beside: float | None = 0.0
+    """How many times the norm of the stream itself is added beside what the branch computes, `h + f(h)` with h = N(x); None where that is no number."""
 
 
 _BOUNDED = BOUNDED | {"softmax"}
@@ -47,9 +50,10 @@ def walk_out(branch: Region) -> Exit:
     scales: list[Edge] = []
     carried: list[tuple[Edge, ...]] = []
     seen: set[int] = set()
-    stack: list[tuple[int, tuple[Edge, ...], bool]] = [(branch.output, (), True)]
+    beside: list[float | None] = []
+    stack: list[tuple[int, tuple[Edge, ...], bool, tuple[Edge, ...] | None]] = [(branch.output, (), True, None)]
     while stack:
-        node, path, straight = stack.pop()
+        node, path, straight, summand = stack.pop()
         if node in branch.states:
             carried.append(path)
             continue
@@ -60,6 +64,9 @@ def walk_out(branch: Region) -> Exit:
         if norm is not None:
             if norm.of_tokens:
                 found[node] = norm
+                if summand is not None and _is_state(branch, norm.source):
+                    gained = bool(summand) and summand[-1].scale is not None and flow.trained[summand[-1].scale] and strip(flow, summand[-1].source) == node
+                    beside.append(_factor(summand[:-1] if gained else summand))
             else:
                 ends.append(node)
             continue
@@ -75,7 +82,9 @@ def walk_out(branch: Region) -> Exit:
             scaled = edge.kind in ("scale", "gate", "free") or (edge.kind == "add" and edge.factor != 1.0)
             if scaled and straight and not _is_state(branch, edge.source):
                 scales.append(edge)
-            stack.append((edge.source, (*path, edge) if scaled else path, straight))
+            inner = () if summand is None and edge.kind == "add" and len(edges) > 1 else summand
+            inner = (*inner, edge) if inner is not None and scaled else inner
+            stack.append((edge.source, (*path, edge) if scaled else path, straight, inner))
     opaque = tuple(e for e in ends if flow.classes[e] == "unmodelled")
     gated = any(e.kind == "gate" for e in scales)
     normed: Tri | str = bool(found) and not ends
@@ -83,7 +92,13 @@ def walk_out(branch: Region) -> Exit:
         normed = Unknown("an op without a row ends the branch", opaque)
     elif found and ends:
         normed = "partly"
-    return Exit(found[max(found)] if found else None, normed, tuple(scales), gated, tuple(carried))
+    return Exit(found[max(found)] if found else None, normed, tuple(scales), gated, tuple(carried), None if None in beside else sum(b for b in beside if b is not None))
+
+
+def _factor(edges: tuple[Edge, ...]) -> float | None:
+    """The number that a path multiplies by; None where a gate or a trained scale stands on it."""
+    known = [e.factor for e in edges if e.factor is not None and e.scale is None]
+    return math.prod(known) if len(known) == len(edges) else None
 
 
 def _is_state(branch: Region, node: int) -> bool:

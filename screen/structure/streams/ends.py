@@ -36,6 +36,7 @@ def signature(sub: Sublayer) -> tuple[object, ...]:
         _word(sub.m.maps),
         sub.normed_skip,
         sub.skip_normed,
+        sub.adds_norm,
         ports,
         sub.parallel_group is not None,
         tuple(n.type for _, n in sub.norms),

@@ -92,6 +92,7 @@ class Reader(ChainReader):
             add=branch.add,
             output=branch.output,
             place=place_of(self.flow.graph, branch.add),
+            adds_norm=branch.exit.beside,
             multiplies_stream=branch.is_factor_raw,
             multiplies_norm=branch.is_factor_normed,
         )
