@@ -25,7 +25,7 @@ class Exit:
     carried: tuple[tuple[Edge, ...], ...]
     """Identity paths from the stream's state through the branch (nGPT's `N(F) − x`), each with its multipliers."""
     beside: float | None = 0.0
-    """How many times the norm of the stream itself is added beside what the branch computes, `h + f(h)` with h = N(x); None where that is no number."""
+    """How many times the norm of the stream itself is added beside what the branch computes, `h + f(h)` with h = N(x); None if that is no number."""
 
 
 _BOUNDED = BOUNDED | {"softmax"}
@@ -65,7 +65,8 @@ def walk_out(branch: Region) -> Exit:
             if norm.of_tokens:
                 found[node] = norm
                 if summand is not None and _is_state(branch, norm.source):
-                    gained = bool(summand) and summand[-1].scale is not None and flow.trained[summand[-1].scale] and strip(flow, summand[-1].source) == node
+                    last = summand[-1] if summand else None
+                    gained = last is not None and last.scale is not None and flow.trained[last.scale] and strip(flow, last.source) == node
                     beside.append(_factor(summand[:-1] if gained else summand))
             else:
                 ends.append(node)
