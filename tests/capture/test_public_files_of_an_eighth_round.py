@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from screen.capture.build.built import Built
 from screen.capture.inputs.trial import outcome
 from screen.capture.kernels import scans, stand_in
 from screen.errors import LoadError
-from screen.graph.target import parse
+from screen.graph.target import OPTIONAL, parse
 
 Write = Callable[[str], Path]
 HEAD = "from __future__ import annotations\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
@@ -361,3 +362,47 @@ def test_a_kernel_that_nothing_stands_in_for_names_its_package(write: Write) -> 
         built(write("from flash_attn.modules.of_nothing import Words\n\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
                     "        self.words = Words(3)\n\n    def forward(self, x):\n        return self.words(x)\n"))  # fmt: skip
     assert raised.value.name == "flash_attn"
+
+
+BY_FILE = """
+from transformers import PretrainedConfig, PreTrainedModel
+
+class Settings(PretrainedConfig):
+    def __init__(self, width=32, depth=2, crossing=False, **more):
+        self.width, self.depth, self.crossing = width, depth, crossing
+        super().__init__(**more)
+
+class Layer(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.own = nn.Linear(config.width, config.width)
+        if config.crossing:
+            self.other = nn.Linear(config.seen_width, config.width)
+
+    def forward(self, x, seen):
+        return x + self.own(x) + self.other(seen).mean(1, keepdim=True)
+
+class Net(PreTrainedModel):
+    config_class = Settings
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.depth))
+
+    def forward(self, x, seen):
+        for layer in self.layers:
+            x = layer(x, seen)
+        return x
+"""
+
+
+def test_a_forward_that_runs_with_a_file_of_the_project_names_it_and_what_code_reads_of_it_is_kept(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "README.md").touch()
+    (tmp_path / "settings.json").write_text('{"width": 32, "depth": 3, "crossing": true, "seen_width": 48, "name_of_run": "base"}')
+    path = write(BY_FILE)
+    (one,) = built(path)
+    said = next(note for note in one.info.notes if "were tried" in note)
+    assert not runs(one) and "with a file of the project it runs: `screen check" in said
+    stated = json.loads((tmp_path / "settings.json").read_text())
+    (other,) = built(path, "Net", **{OPTIONAL: "settings.json", **{OPTIONAL + key: value for key, value in stated.items()}})
+    assert runs(other) and other.kwargs["seen"].shape[-1] == 48

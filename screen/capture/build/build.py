@@ -24,7 +24,7 @@ from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up, waits
 from screen.capture.build.construct import Told, Values, attempted, construct, workshop
-from screen.capture.build.configs import Missing, settings_of
+from screen.capture.build.configs import Missing, is_asked_of, settings_of
 from screen.capture.build.needs import Needs, needs
 from screen.capture.build.unbuilt import explained, later, none_builds, of_version, version_asked, why_not
 from screen.capture.build.failing import asked_dtype, left_open, said_by_author
@@ -44,6 +44,10 @@ from screen.errors import LoadError, ScreenError, UsageError, whole_model
 from screen.graph import Initialiser
 from screen.graph.target import OPTIONAL, TargetSpec
 
+TRIED = "ran on none of the inputs that were tried"
+"""Of the note on a forward that fails."""
+_FILES = 2
+"""Files of settings with which such a model is built once more."""
 _CALLS = 8
 """Models, functions of a file and places in tables that are tried."""
 _Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
@@ -230,6 +234,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 told[name].notes.append(f"`{maker}` makes it: its own defaults do not run")
                 told[name].notes += lines
                 ready = _ready(shown, model, spec.kind, stated, inputs, depth, own, changed, known, author=vars(module)[maker])
+            if not part and spec.path is not None and OPTIONAL not in settings and any(TRIED in note for note in ready.info.notes):
+                ready = _by_file(spec, name, entries[name], given[name], module, reading, ready)
             given_back = (*stand_in.notes(), *older.notes(), *launcher.notes(), *offline.notes())
             info = replace(ready.info, notes=(*given_back, *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
             whole_numbers = of_entry(entries[name], given[name], module)
@@ -261,6 +267,21 @@ def _filed(
                 commands.append((sum(p.numel() for p in model.parameters()), " ".join(words)))
                 break
     return max(commands, default=(0, ""))[1]
+
+
+def _by_file(spec: TargetSpec, name: str, entry: Any, given: dict[str, Any], module: ModuleType, reading: Reading, ready: Built) -> Built:
+    """A model whose forward runs on none of the inputs tried; its note names the command with a file of settings with which it does."""
+    asked = [key for key in settings_of(entry, module) if is_asked_of(*key.split(".", 1), entry)]
+    for found in settings_files.having(spec.path or "", getattr(entry, "__name__", name), asked)[:_FILES] if asked else ():
+        tried: list[str] = []
+        with contextlib.suppress(Exception):
+            _inputs(_one(name, entry, {**given, **found.settings}, module, reading, Told())[0], None, (), None, [], tried)
+            if not tried:
+                target = spec.text if spec.name is not None else f"{spec.text}::{name}"
+                words = ["screen check", shlex.quote(target), "--config", shlex.quote(found.text), *_stated(given)]
+                more = f"; with a file of the project it runs: `{' '.join(words)}`"
+                return replace(ready, info=replace(ready.info, notes=tuple(n + more if TRIED in n else n for n in ready.info.notes)))
+    return ready
 
 
 def _stated(settings: Mapping[str, Any]) -> list[str]:
@@ -503,7 +524,7 @@ def _ready(
         first = next((p.name for p in forward_signature(model)), "x")
         lacking, place = left_open(model, (args, kwargs))
         asked = "".join(f"; `{name}` is None, which {place} asks for: `--set {name}=…`" for name in lacking)
-        made.append(f"`forward` ran on none of the inputs that were tried; as `{first}`: {', '.join(tried)}, …{asked}")
+        made.append(f"`forward` {TRIED}; as `{first}`: {', '.join(tried)}, …{asked}")
     info = replace(info, notes=tuple(made))
     if found.block:
         loop = as_loop(model, found.fed, depth)

@@ -41,6 +41,7 @@ from screen.capture.build.reads import (
     is_set,
     reads,
     reads_below,
+    source_of,
     tree_of,
     unpacked,
     with_defaults,
@@ -284,8 +285,9 @@ def build_config(
     known = fields_of(cls)
     late = {key: value for key, value in settings.items() if key not in known}
     own = entries_of(cls()) if late and not _unset(cls) else {}  # `self.patch_size = -1` of a plain class
+    sources = sys.modules.get(cls.__module__), sys.modules.get(getattr(entry, "__module__", ""))
     for key in late:
-        if key not in own and not is_read_by_name(key, sys.modules.get(cls.__module__), sys.modules.get(getattr(entry, "__module__", ""))):
+        if key not in own and not is_asked_of(name, key, entry) and not is_read_by_name(key, *sources):
             raise unknown(key, cls.__name__, known)
     given = {key: value for key, value in settings.items() if key in known}
     lacking = [key for key in _unset(cls) if key not in given]
@@ -322,6 +324,12 @@ def build_config(
         **below,
         **{f"{name}.{key}": [None, settings[key]] for key in _unset(cls) if key in settings},
     }
+
+
+def is_asked_of(name: str, key: str, entry: Any) -> bool:
+    """Does the file of a class read this of what it calls by the name of the argument, `config.encoder_width`, in this class or another?"""
+    source = source_of(sys.modules.get(getattr(entry, "__module__", "")))
+    return re.search(rf"\b{re.escape(name)}\.{re.escape(key)}\b", source or "") is not None
 
 
 def _parts_of(cls: type[Any], given: Mapping[str, Any], name: str, entry: Any) -> dict[str, Any]:
@@ -582,6 +590,7 @@ __all__ = [
     "fields_of",
     "fitted",
     "given_config",
+    "is_asked_of",
     "globals_of",
     "is_config",
     "offered_names",

@@ -39,6 +39,7 @@ from screen.capture.build.configs import (
     fitted,
     given_config,
     globals_of,
+    is_asked_of,
     is_config,
     offered_names,
     refused,
@@ -356,6 +357,7 @@ def arguments(
     inner: dict[str, Any] = {key: dict(settings.get(key, {})) for key in classes} | {key: settings.get(key, {}) for key in loose}
     for key in inner:
         names = fields_of(classes[key]) if key in classes else offered_names(entry, key)
+        names = [*names, *(k for k in beside if k not in names and is_asked_of(key, k, entry))] if key in classes else names
         fitting = fitted(beside, names) if names else beside if key not in beside else {}
         inner[key] = {**fitting, **inner[key]} if isinstance(inner[key], dict) else inner[key]
     for key, value in settings.items():
