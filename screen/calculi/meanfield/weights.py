@@ -8,7 +8,7 @@ from functools import cached_property
 
 from screen import ops
 from screen.graph import Graph, Initialiser
-from screen.structure.initial.laws import CARRIES, deviation, effective, fans, partly, starting_value_of, without_zeroed_rows
+from screen.structure.initial.laws import CARRIES, deviation, effective, fans, numbers_of, partly, starting_value_of, without_zeroed_rows
 from screen.structure.initial.values import start_of
 from screen.structure.types import Unknown
 
@@ -109,16 +109,16 @@ class Weights:
 
     def alike(self, parameters: frozenset[int]) -> frozenset[int]:
         """The same parameters, each by the first of those that start with the same random numbers."""
-        return frozenset(self._first_of_draw.get(self._draws.get(i, ()), i) for i in parameters)
+        return frozenset(self._first_of_draw.get(self._draws[i], i) if i in self._draws else i for i in parameters)
 
     @cached_property
-    def _draws(self) -> dict[int, tuple[int, ...]]:
-        """Parameter -> which random numbers it holds, of those that were looked at."""
-        named = [(n.index, self.histories.get(n.name, ())) for n in self.graph.nodes if n.op == "parameter"]
-        return {index: draws for index, history in named if (draws := tuple(c.draw for c in history)) and all(draws)}
+    def _draws(self) -> dict[int, tuple[object, ...]]:
+        """Parameter -> its shape and which random numbers it holds, of those that were looked at."""
+        named = [(n, numbers_of(self.histories.get(n.name, ()))) for n in self.graph.nodes if n.op == "parameter"]
+        return {n.index: (n.shape, numbers) for n, numbers in named if numbers}
 
     @cached_property
-    def _first_of_draw(self) -> dict[tuple[int, ...], int]:
+    def _first_of_draw(self) -> dict[tuple[object, ...], int]:
         return {draws: index for index, draws in reversed(self._draws.items())}
 
     def signature(self, first: int, last: int) -> tuple[object, ...]:

@@ -11,10 +11,12 @@ look is what is recorded, with the arguments of the function that looked.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -50,6 +52,8 @@ _COPIES = ("clone", "to", "contiguous", "cpu", "cuda", "type", "type_as", "float
 """Calls whose result has the values of the tensor, perhaps rounded to another type: `model.half()` makes every parameter by one."""
 _FIXED = ("zero_", "fill_", "constant_")
 """Calls that draw nothing."""
+_DRAWS = frozenset({*_LAWS, *(name for name, _ in SILENT.values()), "kaiming_uniform_"}) - {"zero_", "fill_", "dirac_"}
+"""Calls that draw: what is copied behind them holds the same numbers."""
 _SCALED = {"mul": "mul_", "__mul__": "mul_", "__rmul__": "mul_", "div": "div_", "__truediv__": "div_", "add": "add_",
            "__add__": "add_", "__radd__": "add_",
            "sub": "sub_", "__sub__": "sub_"}  # fmt: skip
@@ -68,6 +72,7 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self._histories: dict[int, list[Initialiser]] = {}
         self._alive: list[Any] = []
+        self._draws = itertools.count(1)
         self._empty: set[int] = set()
         """Storages that came from `torch.empty` and that nothing has been seen to write to."""
         self._lengths: dict[int, tuple[int, int, int]] = {}
@@ -156,7 +161,7 @@ class Recorder(TorchFunctionMode):
     def take(self, target: nn.Parameter, history: tuple[Initialiser, ...]) -> None:
         """`target` has this history."""
         if history:
-            self._begin(target, history)
+            self._begin(target, self._anew(history))
 
     def forget(self, tensor: Tensor) -> None:
         """Nothing is known of this parameter or buffer any more."""
@@ -194,7 +199,7 @@ class Recorder(TorchFunctionMode):
             ("randn", "normal_", (0.0, 1.0)),
             ("rand", "uniform_", (0.0, 1.0)),
         ):
-            table[getattr(torch, name)] = lambda r, a, k, o=op, v=values: self._begin(r, (Initialiser(o, v, *_line()),))  # type: ignore[misc]
+            table[getattr(torch, name)] = lambda r, a, k, o=op, v=values: self._begin(r, self._anew((Initialiser(o, v, *_line()),)))  # type: ignore[misc]
         table[torch.full] = lambda r, a, k: self._begin(r, (Initialiser("fill_", (k.get("fill_value", a[1] if len(a) > 1 else None),), *_line()),))
         table[torch.tensor] = self._listed
         functions: tuple[Any, ...] = (torch.as_tensor, torch.asarray, Tensor.new_tensor)
@@ -263,8 +268,8 @@ class Recorder(TorchFunctionMode):
 
     def _filled(self, target: Any, source: Any) -> None:
         """`weight.copy_(values)`: the law of the source, or none."""
-        if _whole(target) and self._histories.get(_key(source)):
-            self._copied(target, source)
+        if _whole(target) and (history := self._histories.get(_key(source))):
+            self._begin(target, history if _is_users() else self._anew(history))
         else:
             self._append(target, "copy_", ())
 
@@ -273,14 +278,19 @@ class Recorder(TorchFunctionMode):
         if key == _NONE:
             return
         history = self._histories.get(key)
-        step = Initialiser(op, values, *_line(), whole=_whole(tensor))
+        [step] = self._anew((Initialiser(op, values, *_line(), whole=_whole(tensor)),))
         if history is None:
             self._begin(tensor, (step,), key)
             return
         history.append(step)
         if op == "clamp_" and [s.op for s in history[-5:]] == ["uniform_", "erfinv_", "mul_", "add_", "clamp_"]:
-            _, _, scale, shift, cut = history[-5:]  # a truncated normal written out
-            history[-5:] = [Initialiser("trunc_normal_", (*shift.args, float(str(scale.args[0])) / math.sqrt(2.0), *cut.args), step.file, step.line)]
+            drawn, _, scale, shift, cut = history[-5:]  # a truncated normal written out
+            law = (*shift.args, float(str(scale.args[0])) / math.sqrt(2.0), *cut.args)
+            history[-5:] = [Initialiser("trunc_normal_", law, step.file, step.line, draw=drawn.draw)]
+
+    def _anew(self, history: Iterable[Initialiser]) -> tuple[Initialiser, ...]:
+        """The same calls with random numbers of their own."""
+        return tuple(replace(c, draw=next(self._draws)) if c.op in _DRAWS else c for c in history)
 
     def _begin(self, tensor: Any, history: Iterable[Initialiser], key: int | None = None) -> None:
         key = _key(tensor) if key is None else key
@@ -337,6 +347,14 @@ def _constant(parameter: Tensor) -> tuple[Initialiser, ...]:
 def _whole(tensor: Tensor) -> bool:
     """Does the tensor cover its storage?"""
     return tensor.untyped_storage().nbytes() <= tensor.numel() * tensor.element_size()
+
+
+def _is_users() -> bool:
+    """Whether somebody else than this package made a call that is handled: a block is set behind itself by copies that stand for others."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and (frame.f_code.co_filename == __file__ or frame.f_code.co_filename.startswith(_TORCH)):
+        frame = frame.f_back
+    return frame is None or not frame.f_code.co_filename.startswith(_OURS)
 
 
 def _line() -> tuple[str, int]:

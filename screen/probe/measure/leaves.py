@@ -21,6 +21,7 @@ from screen.capture.trace.recorder import region_of
 from screen.graph import Initialiser
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
 from screen.probe.measure.weights import drawn
+from screen.structure.initial.laws import numbers_of
 
 LEAVES = 1_000_003
 """Seeds of leaves lie this far apart for different seeds of the command."""
@@ -101,6 +102,7 @@ class Material:
 
     def __post_init__(self) -> None:
         self._histories: dict[str, tuple[Initialiser, ...]] = dict(self.built.initialisers)
+        self._alike: dict[tuple[object, ...], int] | None = None
         given = [t for t in tree_leaves((self.built.args, self.built.kwargs)) if isinstance(t, Tensor)]
         places = [i for i, n in enumerate(self.tape.nodes) if n.op == "placeholder"]
         self._inputs = dict(zip(places, given, strict=False))
@@ -164,10 +166,20 @@ class Material:
         known = self.watch.value(held) if isinstance(held, Tensor) and (not history or self.watch.is_copy(held)) else None
         if known is not None:
             return known
-        value, note = drawn(node.shape or (), history, self.generator(index, copy))
+        value, note = drawn(node.shape or (), history, self.generator(self._first_alike(index, name), copy))
         if note:
             self.notes[name] = note
         return value
+
+    def _first_alike(self, index: int, name: str) -> int:
+        """The first parameter that starts with the same random numbers: a copy of it is drawn alike."""
+        if self._alike is None:
+            self._alike = {}
+            for place, node in enumerate(self.tape.graph.nodes):
+                if node.op == "parameter" and (numbers := numbers_of(self._histories.get(self.tape.nodes[place].meta["label"], ()))):
+                    self._alike.setdefault((node.shape, numbers), place)
+        numbers = numbers_of(self._histories.get(name, ()))
+        return self._alike.get((self.tape.graph.nodes[index].shape, numbers), index) if numbers else index
 
 
 def is_shape_alone(value: Tensor) -> bool:

@@ -136,6 +136,13 @@ def effective(history: tuple[Initialiser, ...]) -> tuple[Initialiser, ...]:
     return history[last:]
 
 
+def numbers_of(history: tuple[Initialiser, ...]) -> tuple[object, ...]:
+    """What the random numbers of a parameter are known by: two of one shape with the same are equal, entry by entry. Empty where which ones they are
+    was not looked at, or where there are none."""
+    calls = effective(history)
+    return tuple(c.draw or (c.op, c.args) for c in calls) if any(c.draw for c in calls) else ()
+
+
 def partly(history: tuple[Initialiser, ...]) -> str | None:
     """The call that changed some entries and not others, since the last one that set them all: `weight[2*d:].mul_(beta)`."""
     return next((call.op for call in effective(history) if not call.whole), None)
