@@ -406,3 +406,27 @@ def test_a_forward_that_runs_with_a_file_of_the_project_names_it_and_what_code_r
     stated = json.loads((tmp_path / "settings.json").read_text())
     (other,) = built(path, "Net", **{OPTIONAL: "settings.json", **{OPTIONAL + key: value for key, value in stated.items()}})
     assert runs(other) and other.kwargs["seen"].shape[-1] == 48
+
+
+DOCUMENTED = '''
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patches, self.words, self.query, self.key = nn.Conv2d(4, 32, 2, 2), nn.Linear(48, 32), nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x, y):
+        """
+        x: (N, C, H, W) tensor of pictures
+        y: (N, 1, 120, C) tensor of captions
+        """
+        x, lengths = self.patches(x).flatten(2).mT, [y.shape[2]] * y.shape[0]
+        seen = self.words(y).squeeze(1).view(1, -1, 32)
+        if seen.shape[1] != sum(lengths):
+            raise RuntimeError("lengths do not sum to the words")
+        return x + torch.softmax(self.query(x) @ self.key(seen).mT, -1) @ seen
+'''
+
+
+def test_a_shape_in_the_docstring_of_a_forward_is_tried_first(write: Write) -> None:
+    (one,) = built(write(DOCUMENTED))
+    assert runs(one) and tuple(one.kwargs["y"].shape) == (2, 1, 120, 48)

@@ -21,6 +21,7 @@ from screen.capture import phase
 from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.containers import dictionaries, keys_of, lists, tables
 from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, forward_signature, widths_of
+from screen.capture.inputs.documented import documented
 from screen.capture.inputs.explicit import Inputs
 from screen.capture.inputs.mend import mend
 from screen.capture.inputs.patterns import patterned
@@ -530,6 +531,7 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
     if (parameter := forward_parameters(model).get(name)) is not None and is_state(model, parameter):
         yield from states(model, name, {next(iter(n for n in forward_parameters(model) if n != name), ""): main})
     yield from tables(name, model, look, widths)
+    yield from documented(model, name, look, widths)
     length = main.shape[1] if isinstance(main, Tensor) and main.dim() > 1 else look.tokens
     if _INTEGERS.search(str(getattr(forward_parameters(model).get(name), "annotation", ""))) is not None and isinstance(main, Tensor):
         yield [main.shape[0]] if main.dim() < 2 else [length] * main.shape[0]  # of one sequence behind another: their lengths
