@@ -16,7 +16,7 @@ from screen.capture.build.build import build
 from screen.capture.build.built import Built
 from screen.capture.inputs.trial import outcome
 from screen.capture.kernels import scans, stand_in
-from screen.errors import LoadError
+from screen.errors import LoadError, ScreenError
 from screen.graph.target import OPTIONAL, parse
 
 Write = Callable[[str], Path]
@@ -430,3 +430,76 @@ class Net(nn.Module):
 def test_a_shape_in_the_docstring_of_a_forward_is_tried_first(write: Write) -> None:
     (one,) = built(write(DOCUMENTED))
     assert runs(one) and tuple(one.kwargs["y"].shape) == (2, 1, 120, 48)
+
+
+KEYWORDS = """
+class Net(nn.Module):
+    def __init__(self, hparams):
+        super().__init__()
+        self.words = nn.Embedding(hparams.n_symbols, hparams.width)
+        self.layers = nn.ModuleList(nn.Linear(hparams.width, hparams.width) for _ in range(hparams.depth))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+"""
+
+
+def test_settings_that_a_neighbour_writes_as_keywords_of_one_call_are_the_configuration(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "README.md").touch()
+    said = "width=24, depth=3, rate=1e-3, batch=8, epochs=5, seed=1, warm=10, n_symbols=len(symbols)"
+    (tmp_path / "hparams.py").write_text(f"symbols = list(map(chr, range(40)))\n\ndef make(Table):\n    return Table({said})\n")
+    (one,) = built(write(KEYWORDS))
+    assert runs(one) and one.info.parameters == 37000 * 24 + 3 * (24 * 24 + 24)
+
+
+OTHERS = """
+class Plain(nn.Module):
+    def __init__(self, words=None):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros((words, words)))
+
+    def forward(self, ids):
+        return self.table[ids]
+
+class Net(nn.Module):
+    def __init__(self, depth, width):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+"""
+
+
+def test_a_class_that_fails_in_another_way_keeps_no_sizes_from_being_proposed(write: Write) -> None:
+    with pytest.raises(ScreenError, match=r"screen check .*::Net --set depth=6 --set width=512"):
+        built(write(OTHERS))
+
+
+BESIDE = """
+import json
+
+class Net(nn.Module):
+    def __init__(self, plan="plan_of_net.json"):
+        super().__init__()
+        with open(plan) as file:
+            width = json.load(file)["width"]
+        self.map = nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + self.map(x)
+"""
+
+
+def test_a_file_that_a_constructor_opens_by_its_name_is_the_one_beside_it(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(BESIDE)
+    path.with_name("plan_of_net.json").write_text('{"width": 24}')
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (one,) = built(path)
+    assert runs(one) and any("`plan_of_net.json`" in note for note in one.info.notes) and Path.cwd().name == "elsewhere"

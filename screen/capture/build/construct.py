@@ -251,6 +251,10 @@ def construct(
         lacking = refused(error, kwargs)
         if isinstance(error, ScreenError):
             raise
+        if (folder := beside(error, module)) is not None:
+            told.notes.append(f"it is built in `{os.path.basename(folder)}`, where the `{error.filename}` is that it reads")  # type: ignore[attr-defined]
+            with contextlib.chdir(folder):
+                return construct(name, entry, settings, module, told)
         if off := switches(error, entry, settings):
             told.notes.append(f"weights are never downloaded: {', '.join(f'`{key}=False`' for key in off)}")
             return construct(name, entry, {**settings, **off}, module, told)
@@ -321,6 +325,14 @@ def _passed_on(error: BaseException) -> bool:
         if rest is None or not any(k.arg is None and ast.unparse(k.value) == rest for call in calls for k in call.keywords):
             return False
     return bool(own)
+
+
+def beside(error: BaseException, module: ModuleType | None) -> str | None:
+    """The folder of a file where what it opens by its name stands, `open("net.yaml")`; None elsewhere, and where it is built there already."""
+    folder = os.path.dirname(os.path.abspath(getattr(module, "__file__", None) or ""))
+    named = error.filename if isinstance(error, FileNotFoundError) and isinstance(error.filename, str) else ""
+    there = bool(named) and not os.path.isabs(named) and os.path.isfile(os.path.join(folder, named))
+    return folder if there and os.path.realpath(folder) != os.path.realpath(os.getcwd()) else None
 
 
 def _stated(lacking: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

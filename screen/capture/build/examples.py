@@ -34,7 +34,7 @@ from torch import Tensor, nn
 FILES, LARGEST, LEVELS = 300, 2**18, 6
 """Of a project: files that are looked at, the bytes of each, and how many folders, its own first, may be the root."""
 MANY = 8
-"""Options of a command line that may stand for a configuration without a word of the class."""
+"""Options of a command line, or keywords of a call, that may stand for a configuration without a word of the class."""
 _ROOT = re.compile(r"(readme|pyproject\.toml|setup\.py|setup\.cfg|\.git$)", re.IGNORECASE)
 """What stands in the root of a project."""
 _ASIDE = {"node_modules", "site-packages", "build", "dist", "venv"}
@@ -146,9 +146,23 @@ def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         for key, value in source.names.items():
             if isinstance(value, dict) and value and all(isinstance(k, str) for k in value):
                 yield f"{key} of {os.path.basename(source.path)}", value
-    for path in _project(os.path.abspath(file)):  # a script that hands its command line on: what knows all names that are read is meant
-        if path.endswith(".py") and (found := _parsed(path)) is not None and len(found.options) >= MANY:
+    for path in _project(os.path.abspath(file)):  # a script that hands its settings on: what knows all names that are read is meant
+        found = _parsed(path) if path.endswith(".py") else None
+        if found is not None and len(found.options) >= MANY:
             yield f"the command line of {os.path.basename(path)}", found.options
+        if found is not None:
+            yield from _keywords(found)
+
+
+def _keywords(source: _Source) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The settings that a file writes as keywords of one call, `HParams(width=512, layers=3, …)`, with the names that stand for literals."""
+    for call in ast.walk(source.tree):
+        if isinstance(call, ast.Call) and len(call.keywords) >= MANY:
+            table: dict[str, Any] = {}
+            for keyword in call.keywords:
+                with contextlib.suppress(_Open):
+                    table |= {keyword.arg: _value(keyword.value, source.names, source.options, {})} if keyword.arg else {}
+            yield f"the `{ast.unparse(call.func)}` of {os.path.basename(source.path)}:{source.first + call.lineno}", table
 
 
 def _made_for(source: _Source, name: str, file: str) -> Iterator[tuple[str, dict[str, Any]]]:

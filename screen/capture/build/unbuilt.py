@@ -39,7 +39,8 @@ def none_builds(errors: Mapping[str, Exception], module: ModuleType) -> Exceptio
     packages = dict.fromkeys(e.name.partition(".")[0] for e in errors.values() if isinstance(e, ImportError) and e.name)
     if packages:
         advice = f"{advice}{'. ' if advice else ''}Or install {', '.join(f'`{p}`' for p in packages)}"
-    several = Needs if all(isinstance(e, Needs | Missing) for e in errors.values()) else UsageError
+    sized = any(isinstance(e, Needs | Missing) for e in errors.values()) and not any(isinstance(e, ImportError) for e in errors.values())
+    several = Needs if sized else UsageError  # those that lack sizes, whatever keeps others of the file from being built
     return several(required, "; ".join(why_not(n, e) for n, e in errors.items()), advice)
 
 

@@ -27,7 +27,10 @@ from screen.graph.target import TargetSpec
 
 _DEVICE = r"^device$"
 _INDEX = r"(pad(ding)?|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$"
-_TOKENS = r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size|identifiers$|^voc$"
+_TOKENS = (
+    r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size|identifiers$|^voc$"
+    r"|(n|num)_(symbols|chars|characters|phonemes)$"
+)
 _CLASSES = r"(class(es)?|labels)($|_)"
 _LENGTH = r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)(time)?steps?$|horizon|^n_data$"
 _PARTS = "(model|base|block|inner|start|init)"

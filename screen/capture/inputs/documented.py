@@ -29,8 +29,8 @@ def shape_of(model: nn.Module, name: str) -> list[str]:
 
 
 def documented(model: nn.Module, name: str, look: Lookup, widths: list[int]) -> list[Tensor]:
-    """Floats for an argument of three axes, or of more with a size among them, as the docstring has them: the batch, sizes that are written, a length of
-    our own for other letters, and widths of the model last."""
+    """Floats for an argument of three axes, or of more with a size among them, as the docstring has them: the batch, sizes that are written, a length
+    of our own for other letters, and widths of the model last."""
     axes = shape_of(model, name)
     if len(axes) < 3 or (len(axes) > 3 and not any(axis.isdigit() for axis in axes)):  # ids, steps and images are found without
         return []
