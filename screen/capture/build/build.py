@@ -271,7 +271,7 @@ def _filed(
 
 def _by_file(spec: TargetSpec, name: str, entry: Any, given: dict[str, Any], module: ModuleType, reading: Reading, ready: Built) -> Built:
     """A model whose forward runs on none of the inputs tried; its note names the command with a file of settings with which it does."""
-    asked = [key for key in settings_of(entry, module) if is_asked_of(*key.split(".", 1), entry)]
+    asked = [key for key in settings_of(entry, module) if is_asked_of(key.partition(".")[0], key.partition(".")[2], entry)]
     for found in settings_files.having(spec.path or "", getattr(entry, "__name__", name), asked)[:_FILES] if asked else ():
         tried: list[str] = []
         with contextlib.suppress(Exception):
@@ -436,8 +436,8 @@ def _one(
         try:
             made = construct(name, entry, {**own, **{k: v for k, v in sizes.items() if k not in lost or k in own}}, module, told)
         except (Needs, Missing, NameError) as error:
-            of_file = error.name if isinstance(error, NameError) and error.name in reading.lost else ""
-            lacking = error.lacking if isinstance(error, Needs) else (of_file or error.path,) if of_file or isinstance(error, Missing) else ()
+            of_file = error.name or "" if isinstance(error, NameError) and error.name in reading.lost else ""
+            lacking = error.lacking if isinstance(error, Needs) else (error.path,) if isinstance(error, Missing) else (of_file,) if of_file else ()
             more = usual.chosen(entry, lacking) if choose and lacking and not {*lacking} & {*sizes} else {}
             if not more:
                 raise

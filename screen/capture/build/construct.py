@@ -251,7 +251,7 @@ def construct(
         lacking = refused(error, kwargs)
         if isinstance(error, ScreenError):
             raise
-        if (folder := beside(error, module)) is not None:
+        if (folder := opened_beside(error, module)) is not None:
             told.notes.append(f"it is built in `{os.path.basename(folder)}`, where the `{error.filename}` is that it reads")  # type: ignore[attr-defined]
             with contextlib.chdir(folder):
                 return construct(name, entry, settings, module, told)
@@ -327,7 +327,7 @@ def _passed_on(error: BaseException) -> bool:
     return bool(own)
 
 
-def beside(error: BaseException, module: ModuleType | None) -> str | None:
+def opened_beside(error: BaseException, module: ModuleType | None) -> str | None:
     """The folder of a file where what it opens by its name stands, `open("net.yaml")`; None elsewhere, and where it is built there already."""
     folder = os.path.dirname(os.path.abspath(getattr(module, "__file__", None) or ""))
     named = error.filename if isinstance(error, FileNotFoundError) and isinstance(error.filename, str) else ""

@@ -504,8 +504,8 @@ def _part(node: ast.expr, source: _Source, parts: dict[str, Any], deep: int = 4)
     if cls is None or not deep or not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
         raise _Open
 
-    given = tuple(_given_to(value, source, parts, deep) for value in node.args)
-    return Made(cls, given, {k.arg: _given_to(k.value, source, parts, deep) for k in node.keywords if k.arg})
+    args = tuple(_given_to(value, source, parts, deep) for value in node.args)
+    return Made(cls, args, {k.arg: _given_to(k.value, source, parts, deep) for k in node.keywords if k.arg})
 
 
 def _given_to(node: ast.expr, source: _Source, parts: dict[str, Any], deep: int) -> Any:

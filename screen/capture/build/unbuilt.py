@@ -72,11 +72,11 @@ def explained(name: str, error: NameError, reading: Reading) -> Exception:
     if not why:
         return error
     package = re.search(r"No module named '(\w+)", why)
-    if not package:  # a number, perhaps, that a usual size can stand for
+    if not package and error.name:  # a number, perhaps, that a usual size can stand for
         asked = Needs(f"`{name}` must build from what stands in its file", f"it reads `{error.name}`, but {why}", f"Give it: `--set {error.name}=…`")
         asked.lacking = (error.name,)
         return asked
-    advice = f"Install `{package[1]}`, or run `screen` where it can be imported"
+    advice = f"Install `{package[1]}`, or run `screen` where it can be imported" if package else f"Give it: `--set {error.name}=…`"
     return LoadError(f"`{name}` must build from what stands in its file", f"it reads `{error.name}`, but {why}", advice)
 
 
@@ -89,7 +89,7 @@ def version_asked(error: BaseException) -> str:
         return ""
     sign = {ast.Eq: "==", ast.GtE: ">=", ast.LtE: "<="}[type(test.ops[0])]
     left, right = test.left, test.comparators[0]
-    if not (isinstance(left, ast.Attribute) and left.attr == "__version__" and isinstance(right, ast.Constant)):
+    if not (isinstance(left, ast.Attribute) and left.attr == "__version__" and isinstance(right, ast.Constant) and isinstance(right.value, str)):
         return ""
     return f"{ast.unparse(left.value).partition('.')[0]}{sign}{right.value}"
 

@@ -74,8 +74,8 @@ def mamba_inner_fn_no_out_proj(
         B = parts[..., rank : rank + states].transpose(1, 2)
     if C is None:
         C = parts[..., -states:].transpose(1, 2)
-    result: Tensor = selective_scan_fn(x, delta, A, B, C, D, z, delta_bias, delta_softplus)
-    return result
+    y: Tensor = selective_scan_fn(x, delta, A, B, C, D, z, delta_bias, delta_softplus)
+    return y
 
 
 def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Tensor | None = None, *_: Any, activation: str | None = None, **__: Any) -> Tensor:
