@@ -4,11 +4,13 @@ Why: where every branch reads a bounded input, the squared gradient of a block i
 over last is rms_N/rms_1, a power of depth. Where attention reads the growing stream itself and only its output is normed, its logits grow with
 the square of the stream, and the ratio becomes exponential at an ordinary initialisation of Q and K (1e5 at 64 blocks, 6 with QK-norm): the
 first blocks get all of the update. A feed-forward with a norm on its output alone follows a power where it is homogeneous, as the norm takes its size
-away: N(W sin(V x)) is not, and stays as steep however large x is. A branch without weights (pooling minus identity) may pull against the stream and
+away: N(W sin(V x)) is not, and stays as steep however large x is; N(W tanh(V x)) becomes less steep with one over the size of x and not with its
+square, so that the ratio is the exponential of a root of the depth. A branch without weights (pooling minus identity) may pull against the stream and
 hold it small, while the others go on multiplying gradients. Where the stream is scaled down in each block and branches bring it back to its
 size, a block multiplies gradients by a steady factor (1.05 for 0.95 x and a gated net of degree two), which looks like a power over a few dozen
-blocks: that is told with what it comes to at four times the depth. Whatever the structure, the numbers at the start decide: a ratio above 1e3 or
-below 1e-3, or tokens that are nearly the same behind the last block.
+blocks: that is told, with what it comes to at four times the depth where blocks are wide. Blocks that start as copies of one another (those of
+`nn.TransformerEncoder`) move the stream the same way again and again, and have the ratio that is measured. Whatever the structure, the numbers at
+the start decide: a ratio above 1e3 or below 1e-3, or tokens that are nearly the same behind the last block.
 Assumes: independent random weights at the recorded initialisation for numbers that are derived; those that are measured are of one draw of the
 weights. The gradient of a block is the root of the sum of squares over all its parameters where it is measured.
 Cannot tell: when attention reads a stream that no norm bounds and its initialisation was not recorded; when the data scale the stream; when a
