@@ -1,4 +1,4 @@
-"""The printed update has every summand of the code: a norm of the stream that is handed on beside a branch, and factors on the sum of several branches."""
+"""The printed update has every summand: a norm of the stream that is handed on beside a branch, and factors on the sum of several branches."""
 
 from __future__ import annotations
 

@@ -93,7 +93,8 @@ def walk_out(branch: Region) -> Exit:
         normed = Unknown("an op without a row ends the branch", opaque)
     elif found and ends:
         normed = "partly"
-    return Exit(found[max(found)] if found else None, normed, tuple(scales), gated, tuple(carried), None if None in beside else sum(b for b in beside if b is not None))
+    times = None if None in beside else sum(b for b in beside if b is not None)
+    return Exit(found[max(found)] if found else None, normed, tuple(scales), gated, tuple(carried), times)
 
 
 def _factor(edges: tuple[Edge, ...]) -> float | None:
