@@ -503,3 +503,19 @@ def test_a_file_that_a_constructor_opens_by_its_name_is_the_one_beside_it(write:
     monkeypatch.chdir(tmp_path / "elsewhere")
     (one,) = built(path)
     assert runs(one) and any("`plan_of_net.json`" in note for note in one.info.notes) and Path.cwd().name == "elsewhere"
+
+
+def test_a_call_with_settings_of_another_file_gives_the_arguments(tmp_path: Path) -> None:
+    folder = tmp_path / "of_settings"
+    folder.mkdir()
+    (tmp_path / "README.md").touch()
+    (folder / "__init__.py").touch()
+    said = ", ".join(f"{key}={value}" for key, value in zip("abcdefg", range(7), strict=True))
+    table = "class Table:\n    def __init__(self, **more):\n        vars(self).update(more)\n"
+    (folder / "hparams.py").write_text(f"{table}\nhparams = Table(n_width=24, n_deep=3, {said})\n")
+    (folder / "train.py").write_text(
+        "from of_settings.net import Net\nfrom of_settings.hparams import hparams\n\nNet(depth=hparams.n_deep, width=hparams.n_width)\n"
+    )
+    (folder / "net.py").write_text(HEAD + OTHERS)
+    (one,) = built(folder / "net.py", "Net")
+    assert runs(one) and one.info.parameters == 3 * (24 * 24 + 24)

@@ -154,6 +154,16 @@ def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from _keywords(found)
 
 
+def _settings_of(source: _Source, names: set[str]) -> dict[str, Any]:
+    """The keywords of the calls by which a file makes objects of settings of these names, `hparams = HParams(width=512, …)`."""
+    found: dict[str, Any] = {}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and names & {ast.unparse(target) for target in node.targets}:
+            for _, table in _keywords(_Source(source.path, ast.Expr(node.value), source.names)):
+                found |= table
+    return found
+
+
 def _keywords(source: _Source) -> Iterator[tuple[str, dict[str, Any]]]:
     """The settings that a file writes as keywords of one call, `HParams(width=512, layers=3, …)`, with the names that stand for literals."""
     for call in ast.walk(source.tree):
@@ -355,6 +365,7 @@ def _parsed(path: str) -> _Source | None:
             if isinstance(node, ast.ImportFrom) and node.module and (other := _imported_file(path, node.module)) is not None:
                 taken = _literals(other.tree)
                 named = {a.asname or a.name: a.name for a in node.names}
+                source.options = {**_settings_of(other, {*named.values()}), **source.options}
                 source.names = {**(taken if "*" in named else {k: taken[n] for k, n in named.items() if n in taken}), **source.names}
     return source
 
