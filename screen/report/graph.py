@@ -76,7 +76,7 @@ def _sublayer_lines(sublayer: SublayerPart, stream: StreamPart) -> Iterator[str]
     if (residual := words.residual(sublayer.residual)) != "none":
         yield f"residual: {residual}"
     if sublayer.m.path:
-        yield f"{words.number(sublayer.m.maps)} weight maps: {words.names(sublayer.m.path)}"
+        yield f"{words.number(sublayer.m.maps)} weight maps; {words.path_of(sublayer.m)}: {words.names(sublayer.m.path)}"
     yield from words.remarks(sublayer, stream)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from screen.report import derived
 from screen.report.numbers import number as number
 from screen.report.schema import (
-    ClaimPart, Condition, FindingPart, IdentityPathPart, KindPart, NormPart, Report, Residual, StreamPart, SublayerPart,
+    ClaimPart, Condition, FindingPart, IdentityPathPart, KindPart, MapsPart, NormPart, Report, Residual, StreamPart, SublayerPart,
 )  # fmt: skip
 from screen.verdict.summary import NORMS, ROLES
 
@@ -384,6 +384,11 @@ def _branch(sublayer: SublayerPart) -> str:
         text = f"({beside_norm(sublayer)}A(x) + {text})"
     gate = "g(x)·" if sublayer.residual.gated and sublayer.residual.branch_kind != "data" else ""
     return f"{multiplier(sublayer.residual.branch_kind, sublayer.residual.branch, 'γ')}{gate}{text}"
+
+
+def path_of(part: MapsPart) -> str:
+    """What its path lists: factors of the largest product, one of which may be a filter of each channel or stand there more than once, or weights."""
+    return "weights" if part.degree is None else "largest product"
 
 
 def names(path: list[str]) -> str:

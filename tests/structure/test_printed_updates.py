@@ -66,3 +66,22 @@ def test_a_factor_on_the_sum_of_branches_beside_each_other_is_one_of_all() -> No
     [kind] = report.streams[0].kinds
     [formula] = words.formulas(kind)
     assert formula.startswith("x ← 0.5·x + 0.5·") and formula.count("0.5·") == 3
+
+
+class Filtered(nn.Module):
+    """A map, a gate and a filter of each channel: the largest product has the filter, which is no map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.two, self.out = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.filter = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, groups=WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = self.two(self.norm(x)).chunk(2, -1)
+        out: Tensor = x + self.out(a * self.filter(b.mT).mT)
+        return out
+
+
+def test_what_is_listed_beside_a_count_is_said_to_be_the_factors_of_a_product() -> None:
+    [sublayer] = screen.check(Filtered(), example_inputs=torch.randn(2, 6, WIDTH), depth=4).streams[0].kinds[0].sublayers
+    assert (sublayer.m.maps, len(sublayer.m.path), words.path_of(sublayer.m)) == (3, 4, "largest product")
