@@ -29,6 +29,7 @@ from screen.rule import (
     GAINS_HELD, Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )
 from screen.structure.dataflow import Flow
+from screen.structure.logits import FUSED, compared, is_product
 from screen.structure.softmaxes import softmaxes_of
 
 RULE = Rule("L201", "logits-bounded", "forward", "L", "warning", ("streams.kinds.sublayers", "analyses"), "Dehghani et al. 2023, section 2")
@@ -201,7 +202,14 @@ def _table(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
 
 def _single(facts: Facts, sublayer: Sublayer) -> bool:
     """Whether no query is compared with keys in the logits that nothing bounds: one map makes them."""
-    return unbounded_softmax(facts, sublayer) in SINGLE
+    return unbounded_softmax(facts, sublayer) in SINGLE or _compares_nothing(facts, sublayer)
+
+
+def _compares_nothing(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether no product of two values of data stands in the logits that nothing bounds: maps of one value, and tables, make them."""
+    free, nodes = [s for s in free_softmaxes(facts, sublayer) if s.role == "attention"], facts.graph.nodes
+    products = [(nodes[s.node], [nodes[p] for p in compared(facts.graph, s.node)[0]]) for s in free]
+    return bool(free) and not any(softmax.op in FUSED or any(is_product(facts.graph, p) for p in made) for softmax, made in products)
 
 
 def _logits(facts: Facts, sublayer: Sublayer) -> str:
