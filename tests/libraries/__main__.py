@@ -182,7 +182,8 @@ def _read(report: dict[str, Any], result: Result) -> str:
     if failed is not None:
         error = failed["error"]
         result.reason, result.where = error["message"], f"{Path(error['file'] or '').name}:{error['line']}" if error["file"] else ""
-        return " ".join([result.reason, *(note for note in failed["target"]["notes"] if "were tried" in note)])  # as stderr says it
+        notes = failed.get("target", {}).get("notes", ())
+        return " ".join([result.reason, *(note for note in notes if "were tried" in note)])  # as stderr says it
     return result.reason
 
 
