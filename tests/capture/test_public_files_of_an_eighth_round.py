@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,22 @@ from screen.capture.build import offline
 from screen.capture.build.build import build
 from screen.capture.build.built import Built
 from screen.capture.inputs.trial import outcome
-from screen.capture.kernels import scans, stand_in
+from screen.capture.kernels import older, scans, stand_in
 from screen.errors import LoadError, ScreenError
 from screen.graph.target import OPTIONAL, parse
 
 Write = Callable[[str], Path]
 HEAD = "from __future__ import annotations\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What one capture changes of this process is taken back: in use each has a process of its own."""
+    monkeypatch.setattr(stand_in, "_standing", set(stand_in._standing))
+    monkeypatch.setattr(stand_in, "_own", set(stand_in._own))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with offline.taken_back(), older.taken_back():
+        yield
 
 
 @pytest.fixture
