@@ -6,7 +6,6 @@ Everything is built under `torch.device("meta")`: a model of 405 billion weights
 from __future__ import annotations
 
 import contextlib
-import inspect
 import shlex
 import sys
 from collections.abc import Mapping
@@ -24,9 +23,10 @@ from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up, waits
 from screen.capture.build.construct import Told, Values, attempted, construct, workshop
+from screen.capture.build.entries import Made, made_of, model_of, of_one
 from screen.capture.build.configs import Missing, is_asked_of, settings_of
 from screen.capture.build.needs import Needs, needs
-from screen.capture.build.unbuilt import explained, later, none_builds, of_version, version_asked, why_not
+from screen.capture.build.unbuilt import later, why_not
 from screen.capture.build.failing import asked_dtype, left_open, said_by_author
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
@@ -143,18 +143,18 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
     reading = python_file.reading_of(module)
     told: dict[str, Told] = {}
 
-    def making(choose: bool = False) -> tuple[list[_Made], list[str], dict[str, dict[str, Any]]]:
+    def making(choose: bool = False) -> tuple[list[Made], list[str], dict[str, dict[str, Any]]]:
         whole = {name: vars(module)[name] for name in python_file.wholes(module)} if choose and spec.name is None else {}
-        given = {name: _of_one(name, {**entries, **whole}, settings) for name in [*entries, *whole]}
+        given = {name: of_one(name, {**entries, **whole}, settings) for name in [*entries, *whole]}
         entries.update(whole)
-        return *_made(entries, given, module, reading, told, choose=choose), given
+        return *made_of(entries, given, module, reading, told, choose=choose), given
 
     try:
         made, refused, given = making()
     except (Needs, Missing):
         others = {} if spec.name is not None else python_file.others(module, entries)
         entries |= others  # a `build_model` that needs what nobody gave hides nothing
-        given = {name: _of_one(name, entries, settings) for name in entries}
+        given = {name: of_one(name, entries, settings) for name in entries}
         try:
             if not others:
                 raise
@@ -165,7 +165,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             if command:
                 asked.try_ = f"A file of the project has them: `{command}`. {asked.try_}"
                 raise asked from None
-            chosen: list[_Made] = []
+            chosen: list[Made] = []
             sizes: dict[str, dict[str, Any]] = {}
             weights: dict[str, int] = {}
             with contextlib.suppress(Exception), later(asked):
@@ -185,7 +185,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
     except Exception as error:
         if isinstance(error, ScreenError | ImportError):  # it says what to give, or to install
             raise
-        given = {name: _of_one(name, entries, settings) for name in entries}
+        given = {name: of_one(name, entries, settings) for name in entries}
         command = _filed(spec, entries, given, module, reading) if OPTIONAL not in settings and spec.path is not None else ""
         if command:
             found_out = f"it raised `{type(error).__name__}: {error}`".splitlines()[0]
@@ -251,7 +251,7 @@ def _filed(
     commands: list[tuple[int, str]] = []
     for name, entry in entries.items():
         try:
-            _one(name, entry, given[name], module, reading, Told())
+            model_of(name, entry, given[name], module, reading, Told())
             continue
         except (Needs, Missing) as asked:
             lacking = asked.lacking if isinstance(asked, Needs) else (asked.path,)
@@ -275,7 +275,7 @@ def _by_file(spec: TargetSpec, name: str, entry: Any, given: dict[str, Any], mod
     for found in settings_files.having(spec.path or "", getattr(entry, "__name__", name), asked)[:_FILES] if asked else ():
         tried: list[str] = []
         with contextlib.suppress(Exception):
-            _inputs(_one(name, entry, {**given, **found.settings}, module, reading, Told())[0], None, (), None, [], tried)
+            _inputs(model_of(name, entry, {**given, **found.settings}, module, reading, Told())[0], None, (), None, [], tried)
             if not tried:
                 target = spec.text if spec.name is not None else f"{spec.text}::{name}"
                 words = ["screen check", shlex.quote(target), "--config", shlex.quote(found.text), *_stated(given)]
@@ -294,7 +294,7 @@ def _filled_up(name: str, entry: Any, settings: dict[str, Any], module: ModuleTy
     """A model; `sizes` is filled with what the settings lack, of usual sizes. Raises what its constructor does."""
     while True:
         try:
-            return _one(name, entry, {**settings, **sizes}, module, reading, Told())[0]
+            return model_of(name, entry, {**settings, **sizes}, module, reading, Told())[0]
         except (Needs, Missing) as error:
             more = usual.chosen(entry, error.lacking if isinstance(error, Needs) else (error.path,))
             if not more or {*more} & {*sizes}:
@@ -302,7 +302,7 @@ def _filled_up(name: str, entry: Any, settings: dict[str, Any], module: ModuleTy
             sizes |= more
 
 
-def _running(chosen: list[_Made], weights: Mapping[str, int]) -> list[str]:
+def _running(chosen: list[Made], weights: Mapping[str, int]) -> list[str]:
     """Those of some models whose forward runs on inputs that are guessed; all of the models where none of the largest does."""
     largest = sorted(dict(chosen), key=lambda name: -weights[name])[:_CALLS]
     found = []
@@ -326,7 +326,7 @@ def _instead(
     for maker in python_file.makers(module, entry)[:_CALLS]:
         told, tried = Told(), list[str]()
         with contextlib.suppress(Exception):
-            made = _one(maker, vars(module)[maker], given, module, reading, told)
+            made = model_of(maker, vars(module)[maker], given, module, reading, told)
             _inputs(made[0], None, (), None, [], tried)
             if not tried:
                 return maker, made, told.notes
@@ -342,7 +342,7 @@ def _asked(
     if indices is None:
         return None
     try:
-        made = _one(name, entry, {**given, **sizes}, module, reading, Told())
+        made = model_of(name, entry, {**given, **sizes}, module, reading, Told())
     except Exception:  # it is none of its arguments
         return None
     return (*made, sizes) if all(indices.values()) and rows.depending(before, [(made[0], True)]) is not None else None
@@ -350,7 +350,7 @@ def _asked(
 
 def _free(
     entries: Mapping[str, Any],
-    chosen: list[_Made],
+    chosen: list[Made],
     given: Mapping[str, dict[str, Any]],
     module: ModuleType,
     reading: Reading,
@@ -365,98 +365,11 @@ def _free(
             continue
         with contextlib.suppress(Exception):
             pairs = rows.others(sizes, indices)
-            twins = ((_one(name, entries[name], {**given[name], **more}, module, reading, Told())[0], index) for more, index in pairs)
+            twins = ((model_of(name, entries[name], {**given[name], **more}, module, reading, Told())[0], index) for more, index in pairs)
             grown = rows.depending(model, twins)
             if grown is not None:
                 found[name] = grown
     return found
-
-
-def _of_one(name: str, entries: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of one model of several: `Name.key` is for it alone."""
-    named = {other: f"{other}." for other in entries}
-    own = {key.removeprefix(named[name]): value for key, value in settings.items() if key.startswith(named[name])}
-    return {**{k: v for k, v in settings.items() if not k.startswith(tuple(named.values()))}, **own}
-
-
-_Made = tuple[str, tuple[nn.Module, _Record, dict[str, list[Any]]]]
-
-
-def _made(
-    entries: dict[str, Any], given: dict[str, dict[str, Any]], module: ModuleType, reading: Reading, told: dict[str, Told], *, choose: bool = False
-) -> tuple[list[_Made], list[str]]:
-    """The models that build, and why the others do not; a function of the file that makes one of a class stands for it where the class alone lacks
-    arguments. `told` is filled with what else each was given; `choose`: usual sizes too, where nobody states them. Raises the first error where none
-    builds."""
-    made: list[_Made] = []
-    errors: dict[str, Exception] = {}
-    makers: dict[str, Exception] = {}
-    for name in list(entries):
-        told[name] = Told()
-        try:
-            made.append((name, _one(name, entries[name], given[name], module, reading, told[name], choose)))
-        except NameError as error:
-            errors[name] = explained(name, error, reading)
-        except AssertionError as error:
-            errors[name] = of_version(name, asked, error) if (asked := version_asked(error)) else error
-        except Exception as error:
-            errors[name] = error
-        functions = {n: vars(module)[n] for n in python_file.makers(module, entries[name])} if name in errors else {}
-        functions |= python_file.factories(entries[name]) if name in errors else {}
-        for maker, function in functions.items():
-            if maker in entries:
-                continue
-            told[maker] = Told([f"`{maker}` makes `{name}`"])
-            try:
-                made.append((maker, _one(maker, function, given[name], module, reading, told[maker], choose)))
-            except Exception as error:
-                makers[maker] = error
-                continue
-            entries[maker], given[maker] = function, given[name]
-            del errors[name]
-            break
-    if not any(True for _, (model, *_) in made for _ in model.parameters()) and any(isinstance(e, Needs) for e in errors.values()):
-        made.clear()  # a loss, a schedule: the models of the file are those that need something
-    if not made:
-        lacking = {name: error for name, error in makers.items() if isinstance(error, Needs)}
-        raise next(iter(lacking.values()), None) or none_builds(errors, module)
-    inside = {type(m).__name__ for _, (model, *_) in made for m in model.modules()}
-    return made, [f"not judged: {why_not(name, error)}" for name, error in errors.items() if name not in inside]
-
-
-def _one(
-    name: str, entry: Any, settings: dict[str, Any], module: ModuleType, reading: Reading, told: Told, choose: bool = False
-) -> tuple[nn.Module, _Record, dict[str, list[Any]]]:
-    """One model of a file, with the names that its settings give back to the file; `choose`: with usual sizes where nobody states them."""
-    lost = {key: settings[key] for key in settings if key in reading.lost}
-    vars(module).update(lost)
-    own = {k: v for k, v in settings.items() if k not in lost or _takes(entry, k)}
-    sizes: dict[str, Any] = {}
-    while True:
-        try:
-            made = construct(name, entry, {**own, **{k: v for k, v in sizes.items() if k not in lost or k in own}}, module, told)
-        except (Needs, Missing, NameError) as error:
-            of_file = error.name or "" if isinstance(error, NameError) and error.name in reading.lost else ""
-            lacking = error.lacking if isinstance(error, Needs) else (error.path,) if isinstance(error, Missing) else (of_file,) if of_file else ()
-            more = usual.chosen(entry, lacking) if choose and lacking and not {*lacking} & {*sizes} else {}
-            if not more:
-                raise
-            told.notes.clear()
-            sizes |= more
-            if of_file and not _takes(entry, of_file):
-                lost |= more
-                vars(module).update(lost)
-        else:
-            told.chosen = sizes
-            return made
-
-
-def _takes(entry: Any, key: str) -> bool:
-    """Is this the name of an argument?"""
-    try:
-        return key in inspect.signature(entry).parameters
-    except (TypeError, ValueError):
-        return False
 
 
 def _carried(spec: TargetSpec, error: ModuleNotFoundError) -> bool:
