@@ -11,6 +11,7 @@ import pytest
 import torch.distributed as dist
 
 from screen.capture.build import launcher
+from screen.capture.build.needs import Needs
 from screen.capture.kernels import older
 from screen.child.run import explain, none_at
 from screen.child.protocol import Request
@@ -108,7 +109,7 @@ def test_a_script_that_trains_is_read_up_to_what_runs(write: Any) -> None:
 
 def test_a_name_that_a_script_did_not_make_can_be_given(write: Any) -> None:
     path = write(SCRIPT.replace("VOCAB", "size"))
-    with pytest.raises(LoadError, match=r"it reads `size`, but model.py:\d+ did not run.*`--set size=…`"):
+    with pytest.raises(Needs, match=r"it reads `size`, but model.py:\d+ did not run.*`--set size=…`"):
         built(path)
     assert built(path, size=77)[0].model.embed.num_embeddings == 77  # type: ignore[union-attr]
 
