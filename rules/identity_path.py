@@ -12,14 +12,17 @@ Source: Xiong et al. 2020, theorem 1; Wang et al. 2022 (DeepNet).
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from screen.facts.lipschitz_product import block_stretch
-from screen.facts.queries import measured_gain, mixes_copies
+from screen.facts.lipschitz_product import block_stretch, scale_of
+from screen.facts.queries import gain_of, measured_gain, mixes_copies
 from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Unknown, at, blame, or_not_applicable
 
 RULE = Rule("D101", "identity-path", "backward", "D", "note", ("streams.identity", "claims"), "Xiong et al. 2020, theorem 1")
 
+SAME = 1e-3
+"""Relative difference of two gains that are one (rounding)."""
 MOST_KINDS = 3
 """Kinds of blocks whose factors are written out; nobody reads more."""
 
@@ -78,7 +81,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 def _with_stretch(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
     """Emadi, theorems 5.2 and 5.3, for the blocks at hand: how much one and all of them stretch a change of their input, at most."""
     blocks = [block_stretch(facts, k) for k in stream.kinds]
-    if stream.long_skips or not blocks or any(b is None for b in blocks):
+    if stream.long_skips or not blocks or any(b is None for b in blocks) or not _is_carried_by_its_scales(facts, stream):
         return outcome
     each = [f"{b} (`{k.id}`)" if len(blocks) > 1 else f"{b}" for b, k in zip(blocks, stream.kinds, strict=True)]
     if len(each) > MOST_KINDS:
@@ -88,6 +91,18 @@ def _with_stretch(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
     said = f"one block stretches a change of its input, per token, at most by {' or '.join(each)}{whole}"
     means = "L of the table, globally or at a point" + ("; σ the divisor of the norm on the sum" if "σ" in said else "")
     return replace(outcome, numbers=(*outcome.numbers, ("Emadi, theorems 5.2 and 5.3", f"{said} ({means}).")))
+
+
+def _is_carried_by_its_scales(facts: Facts, stream: Stream) -> bool:
+    """Whether nothing but the skips of its sums carries the stream, as those theorems have it: a change of basis and back, or a mean of several sums,
+    carries other than the scales of the single skips say."""
+    if isinstance(stream.identity.exists, Unknown):
+        return False
+    gain = gain_of(facts, stream)
+    if stream.identity.exists is False or isinstance(gain, Unknown):
+        return True  # norms stand on the sums
+    carried = math.prod(scale_of(kind) ** facts.passes(stream, kind) for kind in stream.kinds)
+    return math.isclose(carried, gain, rel_tol=SAME)
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:
