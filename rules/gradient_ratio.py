@@ -30,6 +30,7 @@ from screen.facts.output_map import last_map
 from screen.facts.queries import (
     COLLAPSED,
     EXPLOSIVE,
+    FEW,
     MODEST,
     STARVED,
     STEEP,
@@ -61,8 +62,6 @@ RULE = Rule("D202", "gradient-ratio", "backward", "D", "error", ("streams", "cla
 
 DRAWS = 10.0
 """How many times a ratio that one draw of the weights gave may be that of another draw (ten draws of a matrix memory: 200 to 10,524, median 850)."""
-FEW = 2
-"""Branches without a norm, over the whole depth, that make no law of depth (a convolution for positions before the first block)."""
 STAGES = 8
 """Streams after each other, each of which starts with what the one before became, that still make a stack of stages (pyramids have four or five)."""
 Numbers = tuple[tuple[str, Number], ...]

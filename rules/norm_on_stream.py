@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from screen.facts.advice import norm_of
-from screen.facts.queries import EXPLOSIVE, basis_of, branches, growth_of, is_held, nothing_grows, number_of
+from screen.facts.queries import EXPLOSIVE, FEW, basis_of, branches, growth_of, is_held, is_short, nothing_grows, number_of
 from screen.facts.self_division import divides
 from screen.facts.weight_gains import start_product
 from screen.ops import CLASSES
@@ -33,8 +33,6 @@ GROWTH_LIMIT = 1.0
 """Largest M·g² (M branches, g² their mean-square gain) for which (1 + g²)^M ≤ e counts as not growing."""
 UNEVEN = 4.0
 """How many times the mean of M·g² the largest may be where a stream grows by the same factor in every block (convention)."""
-FEW = 2
-"""Branches that read the stream, over the whole depth, that make no law of depth: the rest read other streams (ResiDual's sum of all branches)."""
 USUAL_GAIN = 1 / 9
 """v²w² of two maps of `nn.Linear`'s default initialisation: branches count as scaled down only below it, however few they are."""
 
@@ -109,8 +107,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         why, condition = excuse
         numbers = (("depth", facts.depth(stream)),)
         return Outcome("conditional", f"No norm stands on `{stream.name}`; {why}.", site, numbers=numbers, condition=condition)
-    if stream.depth == 1 and len(facts.streams) > 1:
-        message = f"No norm stands on `{stream.name}`, which is one block deep beside other streams."
+    if is_short(facts, stream) or (stream.depth == 1 and len(facts.streams) > 1):
+        many = "one block" if stream.depth == 1 else f"{stream.depth} blocks"
+        message = f"No norm stands on `{stream.name}`, which is {many} deep beside other streams."
         return Outcome("conditional", message, site, condition="small-gain")
     seen = facts.claims.of("growth", "fixed", stream.name)
     if seen.status == "measured" and seen.value == "linear":

@@ -19,8 +19,8 @@ from screen.facts.advice import norm_of
 from screen.facts.claims.derive import USEFUL
 from screen.facts.operator import StreamOperator
 from screen.facts.queries import (
-    free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_sum_normed, norms_behind, reads_grown_state, starts_at_zero,
-    unproven,
+    branches, free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_short, is_sum_normed, norms_behind, reads_grown_state,
+    starts_at_zero, unproven,
 )  # fmt: skip
 from screen.rule import (
     DECAY, Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
@@ -73,6 +73,10 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
             return _normed_in_block(name, site, behind)
         weighted = not has_no_scale(facts, sublayer)
         fixed = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
+        if reads_grown_state(facts, stream, kind, sublayer) and is_short(facts, stream):
+            many = "one branch" if (count := branches(facts, stream)) == 1 else f"{count} branches"
+            message = f"{name}: nothing bounds what the branch reads or adds; `{stream.name}` has {many} over its whole depth."
+            return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
         if reads_grown_state(facts, stream, kind, sublayer):
             grows_in = f"{'is unbounded in its weights' if weighted else fixed} and grows with the stream"
             message = f"{name}: nothing bounds what the branch reads or adds; it {grows_in}."

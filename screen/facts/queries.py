@@ -29,6 +29,8 @@ DEEPER = 4
 COLLAPSED = 4e-4
 """1 − cos at the last block below which tokens are nearly the same. Post-norm at 6+6 has 0.0176 with fairseq's gains and 5e-4 with literal Xavier, a
 factor √2 in the start of Q, K and V, and trains; what is known to fail at the start has 1e-9 and less. Between the two no published run says."""
+FEW = 2
+"""Branches over the whole depth that make no law of depth (a convolution for positions before the first block, the head of a pyramid)."""
 FEWER = 10.0
 """How far below `COLLAPSED` 1 − cos has to be for a failure where no identity path runs through the stream: draws of one post-norm stack of 24 blocks
 differ by 30 (from 1.9e-4 to 5.5e-3 at width 32)."""
@@ -124,6 +126,11 @@ def factor_of(facts: Facts, stream: Stream) -> float | None:
     """What each block multiplies gradients by on their way back, once that has settled; None where it does not, or is not known."""
     found = facts.recursion(stream)
     return None if isinstance(found, Unknown) or isinstance(found.far, Unknown) or not found.far.multiplies else found.far.factor
+
+
+def is_short(facts: Facts, stream: Stream) -> bool:
+    """Whether it has so few branches, beside other streams of the model, that they make no depth: what happens once or twice is no law of it."""
+    return len(facts.streams) > 1 and branches(facts, stream) <= FEW
 
 
 def untold_factor(facts: Facts, stream: Stream) -> float | None:
@@ -406,10 +413,10 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
 
 
 __all__ = [
-    "COLLAPSED", "EXPLOSIVE", "FEWER", "FLAT", "MODEST", "ROUNDING", "STARVED", "STEEP", "UPDATE_LIMIT", "are_logits_bounded", "basis_of", "before",
-    "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream", "growth_of",
-    "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded", "is_renormalised", "is_scale_free",
-    "is_sum_normed", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "normed_total", "norms_behind", "nothing_grows", "number_of",
-    "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero", "state_is_bounded",
+    "COLLAPSED", "EXPLOSIVE", "FEW", "FEWER", "FLAT", "MODEST", "ROUNDING", "STARVED", "STEEP", "UPDATE_LIMIT", "are_logits_bounded", "basis_of",
+    "before", "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream",
+    "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded", "is_renormalised",
+    "is_scale_free", "is_sum_normed", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "normed_total", "norms_behind", "nothing_grows",
+    "number_of", "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero", "state_is_bounded",
     "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "untold_factor", "where",
 ]  # fmt: skip

@@ -280,10 +280,10 @@ ROWS: tuple[Row, ...] = (
     ("rules.norm_on_stream.GROWTH_LIMIT", lambda t: one("R101", unnormed(t)), "conditional", "violated"),
     ("rules.norm_on_stream.USUAL_GAIN", lambda g: one("R101", unnormed(0.9 * g * 4, 4)), "conditional", "violated"),
     ("rules.norm_on_stream.UNEVEN", lambda u: uneven((5 / u - 1) / 4), "violated", "conditional"),
-    ("rules.norm_on_stream.FEW", collecting, "collects", "other"),
+    ("facts.queries.FEW", collecting, "collects", "other"),
     ("rules.gradient_ratio.DRAWS", lambda r: drawn(STARVED / r), "conditional", "holds"),
     ("rules.gradient_ratio.DRAWS", lambda r: drawn(r / STARVED), "conditional", "holds"),
-    ("rules.gradient_ratio.FEW", few_raw, True, False),
+    ("facts.queries.FEW", few_raw, True, False),
     ("facts.queries.STEEP", steep, "conditional", "violated"),
     ("facts.queries.STEEP", lambda r: steep(1 / r), "conditional", "violated"),
     ("facts.queries.STEEP", measured_law, "conditional", "violated"),
@@ -332,9 +332,8 @@ NUMBERS: dict[str, float] = {
     "rules.norm_on_stream.GROWTH_LIMIT": 1,
     "rules.norm_on_stream.USUAL_GAIN": 1 / 9,
     "rules.norm_on_stream.UNEVEN": 4,
-    "rules.norm_on_stream.FEW": 2,
+    "facts.queries.FEW": 2,
     "rules.gradient_ratio.DRAWS": 10,
-    "rules.gradient_ratio.FEW": 2,
     "rules.gradient_ratio.STAGES": 8,
     "facts.queries.STEEP": 10,
     "facts.queries.DEEPER": 4,
@@ -369,7 +368,7 @@ NUMBERS: dict[str, float] = {
 }  # fmt: skip
 """As they are meant, not as they are read: a number that is changed alone is seen."""
 WHOLE = (
-    "rules.norm_on_stream.FEW", "rules.gradient_ratio.FEW", "rules.gradient_ratio.STAGES", "verdict.summary.KINDS_SHOWN",
+    "facts.queries.FEW", "rules.gradient_ratio.STAGES", "verdict.summary.KINDS_SHOWN",
 )  # fmt: skip
 """Numbers of things: at most so many, and one more."""
 ELSEWHERE = {
