@@ -5,7 +5,8 @@ can choose its scale, and the gradients of all of them pull at one vector, whose
 blocks share their weights that is the design; where only the norm is shared it is a slip. In a loss curve: a somewhat worse model, and noise in one
 parameter.
 Assumes: two norms share a gain when the same parameter multiplies their outputs; a norm that several branches read once (parallel branches) is one
-norm, and so is one that is computed twice of the same value.
+norm, and so is one that is computed twice of the same value. A final norm that reads the states of several blocks, for heads of their own, is in no
+branch of them.
 Cannot tell: when an op without a row stands between a norm and the weights that read it.
 Source: Lan et al. 2020 (ALBERT) for sharing by design, maps and norms together.
 """
@@ -14,8 +15,8 @@ from __future__ import annotations
 
 from screen.graph import Ref
 from screen.ops import CLASSES
-from screen.rule import Example, Facts, Outcome, Rule, Site
-from screen.structure.reach import is_state, onward
+from screen.rule import Example, Facts, Outcome, Rule, Site, Stream
+from screen.structure.reach import is_state, onward, used
 from screen.structure.types import Norm
 
 RULE = Rule("G125", "norm-of-its-own", "structure", None, "warning", ("norms", "streams.states", "graph"), "Lan et al. 2020")
@@ -46,7 +47,13 @@ class Model(nn.Module):
             x = block(x)
         return self.last(x)
 """
-HOLDS = (Example("a norm for each block", MODEL.replace("NORM", "nn.LayerNorm(32)").replace("READ", "self.norm(x)")),)
+OWN = MODEL.replace("NORM", "nn.LayerNorm(32)").replace("READ", "self.norm(x)")
+TAPPED = OWN.replace("nn.LayerNorm(32)\n\n    def forward", "nn.LayerNorm(32)\n        self.heads = HEADS\n\n    def forward").replace(
+    "HEADS", "nn.ModuleList(nn.Linear(32, 8) for _ in range(4))"
+).replace("for block in", "read = []\n        for block in").replace("x = block(x)", "x = block(x)\n            read.append(self.last(x))").replace(
+    "return self.last(x)", "return torch.cat([head(y) for head, y in zip(self.heads, read)], -1)"
+)  # fmt: skip
+HOLDS = (Example("a norm for each block", OWN), Example("a final norm reads the states of several blocks", TAPPED))
 VIOLATES = (Example("one norm is handed to all blocks", MODEL.replace("NORM", "norm").replace("READ", "self.norm(x)")),)
 UNREAD = MODEL.replace("NORM", "norm").replace("READ", "torch.special.bessel_j0(self.norm(x))")
 CANNOT_TELL = (Example("an op without a row between the norm and the maps", UNREAD),)
@@ -62,8 +69,17 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
             shared.setdefault(gain, {}).setdefault(_before_choice(facts, norm), []).append(norm)
     if not shared:
         return (Outcome("not_applicable", "no norm with a gain stands on a stream."),)
-    found = [o for gain, norms in shared.items() if len(norms) > 1 and (o := _judge(facts, gain, list(norms.values()))) is not None]
+    inside = frozenset[int]().union(*(_inside(facts, stream) for stream in facts.streams))
+    several = {gain: list(norms.values()) for gain, norms in shared.items() if len(norms) > 1}
+    of_branches = {gain: norms for gain, norms in several.items() if any(norm.node in inside for same in norms for norm in same)}
+    found = [o for gain, norms in of_branches.items() if (o := _judge(facts, gain, norms)) is not None]
     return tuple(found) or (Outcome("holds", f"{len(shared)} gains of norms serve in one place each, or with the maps behind them."),)
+
+
+def _inside(facts: Facts, stream: Stream) -> frozenset[int]:
+    """The norms of its states that its own end depends on. Others only read it: a final norm that serves several states of one stream is one."""
+    back, states = used(facts.graph, stream.states[-1:]), set(stream.states)
+    return frozenset(n.node for n in facts.norms if n.node in back and is_state(facts.graph, n.source, states))
 
 
 def _before_choice(facts: Facts, norm: Norm) -> int:
