@@ -2,7 +2,8 @@
 
 Why: a matrix whose entries have the variance σ² multiplies the mean square of what it maps by σ²·fan_in. Around 1 is Xavier's and He's; `torch.randn`
 as a weight gives the width itself. One such map swamps the stream that its branch is added to, or makes logits one-hot; behind a norm it only makes
-training slow, as its relative step is that much smaller.
+training slow, as its relative step is that much smaller. A codebook that is searched for the nearest row and looked up multiplies no value: its
+entries are as large as what it stands for.
 Assumes: calls on parameters were recorded while the model was built.
 Cannot tell: when no initialiser of any weight of the blocks was recorded.
 Source: Glorot and Bengio 2010, eq. 12; He et al. 2015, eq. 10; docs/theory.md, scale degrees.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, or_not_applicable, place_of
 from screen.structure.initial.laws import square_gains
+from screen.structure.initial.passed import passed
 
 NEEDS = ("streams.kinds.sublayers", "graph.initialisers")
 RULE = Rule("I203", "weights-at-start", "forward", "I", "warning", NEEDS, "Glorot and Bengio 2010; He et al. 2015")
@@ -51,7 +53,11 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     known = {name: g for name, g in square_gains(graph, names).items() if not isinstance(g, Unknown)}
     if not known:
         return Outcome("cannot_tell", f"`{stream.name}`: how large the weights of its blocks start was not recorded.", site, "declared", THEOREM)
-    name, gain = max(known.items(), key=lambda pair: pair[1])
+    multiply = passed(graph, known, (*graph.outputs, last))
+    if not multiply:
+        message = f"`{stream.name}`: no weight of its blocks multiplies a value that they hand on: they are compared with or looked up."
+        return Outcome("holds", message, site, "declared", THEOREM)
+    name, gain = max(((name, known[name]) for name in known if name in multiply), key=lambda pair: pair[1])
     numbers = (("largest_square_gain", gain), ("weight", name))
     if gain <= LARGE:
         return Outcome("holds", f"`{stream.name}`: no map of its blocks starts with a gain σ²·√(in·out) above {gain:.3g}.", site, "declared", THEOREM,
