@@ -11,7 +11,7 @@ from screen.facts.claims import claims_of
 from screen.facts.operator import StreamOperator, operators_of, whole_of
 from screen.facts.operator.forms import DETACHED
 from screen.facts.operator.identity import identity_of
-from screen.facts.operator.steps import StateBound, state_bound
+from screen.facts.operator.steps import StateBound, normed_sums, state_bound
 from screen.facts.record import Facts
 from screen.facts.whole import blocks_in_one
 from screen.graph import Graph
@@ -89,6 +89,9 @@ def _with_operators(facts: Facts, readers: list[Reader]) -> Facts:
         streams.append(stream if stream.cuts else replace(stream, identity=identity_of(reader, operator, back.get(n))))
         if isinstance(operator, StreamOperator) and (operator.breaks or isinstance(operator.clean, Unknown)):
             bounds.update(_state_bounds(stream, reader, operator))
+        elif stream.cuts:
+            normed = sure(normed_sums, reader, stream)
+            bounds.update({} if isinstance(normed, Unknown) else normed)
     growing = frozenset(s.name for s, r in zip(streams, mine, strict=True) if reads_growing(r))
     written = dict(pair for r in readers for pair in written_in(r))
     facts = replace(facts, streams=tuple(streams), readers=mine, operators=tuple(operators), whole=sure(whole_of, mine, operators))

@@ -101,7 +101,8 @@ def _reach(facts: Facts, stream: Stream) -> float | None:
 def growth(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, *, all_weights: bool) -> str | Unknown:
     """Size against depth: `bounded`, `linear`, `polynomial`, `exponential`, as an upper law; `exponential` where the identity path alone is."""
     if isinstance(operator, Unknown):
-        return operator
+        ends = [facts.state_bounds.get((k.sublayers[-1].add, k.sublayers[-1].output)) for k in stream.kinds if k.sublayers]
+        return "bounded" if stream.cuts and ends and all(b is not None and b.always is True for b in ends) else operator
     if isinstance(operator.clean, Unknown) or operator.breaks:
         return _by_states(facts, stream, operator, all_weights)
     if all_weights and operator.grows and growth(facts, stream, operator, all_weights=False) == "exponential":

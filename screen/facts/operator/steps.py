@@ -12,7 +12,7 @@ from screen.calculi.bounds.interpreter import Walk
 from screen.facts.operator.recurrence import StreamOperator
 from screen.structure.branches.branch import Branch
 from screen.structure.streams.reader import Reader
-from screen.structure.types import Sublayer, Tri, Unknown
+from screen.structure.types import Stream, Sublayer, Tri, Unknown
 
 LOW, HIGH = 1e8, 1e16
 """Sizes of the state before between which the slope of the bound is read off."""
@@ -69,6 +69,22 @@ def state_bound(reader: Reader, operator: StreamOperator, sublayer: Sublayer | N
     return _bound_at(reader, nodes, place)
 
 
+def normed_sums(reader: Reader, stream: Stream) -> dict[tuple[int, ...], StateBound]:
+    """The states of a stream that passes matrices, behind the sublayers whose sum a norm follows: by that norm, whatever the sum is. None where a
+    matrix stands behind the last norm of its block, which scales what the block hands on."""
+    graph = reader.flow.graph
+    subs = [s for k in stream.kinds for s in k.sublayers]
+    shared = frozenset.intersection(*(frozenset(graph.call_path(graph.nodes[s.add].call)) for s in subs)) if subs else frozenset[int]()
+    first = min((s.add for s in subs), default=-1)
+    inside = all(c.node < first and shared.issubset(graph.call_path(graph.nodes[c.node].call)) for c in stream.cuts)
+    found: dict[tuple[int, ...], StateBound] = {}
+    for s in subs if inside else ():
+        norm = next((n for position, n in s.norms if position == "C"), None)
+        if norm is not None:
+            found[(s.add, s.output)], _ = _between(reader, norm.source, norm.place.node)
+    return found
+
+
 def _bound_at(reader: Reader, nodes: list[int], place: int) -> StateBound:
     """The bound of one state from the one before it; where it reads earlier ones too, from the nearest that all of it is made of."""
     found, alone = _between(reader, nodes[place - 1], nodes[place])
@@ -109,4 +125,4 @@ def _slope(walk: Walk, bound: Expr, weights: float) -> float | None:
     return (math.exp(ends[1]) - math.exp(ends[0])) / (HIGH - LOW)
 
 
-__all__ = ["StateBound", "state_bound"]
+__all__ = ["StateBound", "normed_sums", "state_bound"]
