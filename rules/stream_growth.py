@@ -158,8 +158,8 @@ def _unknown(facts: Facts, stream: Stream, why: Unknown) -> Outcome:
     subs = [s for k in stream.kinds for s in k.sublayers]
     gated = next((s for s in subs if s.alpha.kind in ("data", "learned")), None)
     if isinstance(stream.identity.exists, Unknown):
-        message = f"How `{stream.name}` grows is unknown: {stream.identity.exists.reason}."
-        return Outcome("cannot_tell", message, blame(facts, at(stream), stream.identity.exists.nodes))
+        doubt = why if set(why.nodes) - set(stream.identity.exists.nodes) else stream.identity.exists  # the closer one
+        return Outcome("cannot_tell", f"How `{stream.name}` grows is unknown: {doubt.reason}.", blame(facts, at(stream), doubt.nodes))
     if gated is not None:
         seen = measured_gain(facts, stream)
         start = "" if seen is None else f"; as they start, what is carried on has gain {seen:.3g} over its {facts.depth(stream)} blocks (measured)"

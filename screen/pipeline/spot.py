@@ -11,6 +11,7 @@ from itertools import islice
 from screen.child.protocol import Request
 from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
 from screen.facts.claims.derive import FLAT, is_held, rests_on_once, rising, size_later, survives
+from screen.facts.claims.multiplied import multiplied_by_weights
 from screen.facts.claims.states_read import reads_first_state
 from screen.facts.operator import StreamOperator, goes_on, law_of_carried
 from screen.facts.queries import keeps_slope, streams_in_sequence
@@ -20,6 +21,7 @@ from screen.graph.io import dumps
 from screen.pipeline import two_depths
 from screen.probe.plan.spot import after_first, spot_plan
 from screen.probe.plan.spot_types import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundDepth, FoundStream, Plain, SpotPlan, to_json
+from screen.structure.norms.find import place_of
 from screen.structure.types import Stream, Unknown
 
 FAR = 1e4
@@ -304,6 +306,8 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | Non
             return replace(claim, status="measured", value=law, measured=Measured(law, None))
         if stream.name in facts.growing:
             return claim  # what its branches read is larger in a deeper model, and one depth is seen
+        if claim.weights == "fixed" and deeper != "exponential" and (why := multiplied_by_weights(facts, stream)) is not None:
+            return replace(claim, reason=why.reason, node=place_of(facts.graph, why.nodes[0]), nodes=why.nodes)
         if claim.weights == "fixed" and (carried_law := _carried_law(stream, found)) is not None:
             return replace(claim, status="measured", value=carried_law, measured=Measured(ratio, None))
         if claim.weights == "fixed" and deeper == "exponential":

@@ -46,6 +46,25 @@ class Circle(Spiral):
     turn = 1.0
 
 
+class Keyed(Base):
+    """The stream is bound to a learned key by circular convolution: lengths of its spectrum are near one, and the largest is above it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key = nn.Parameter(torch.randn(32) * 32**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(self.key), n=32) + self.body(x)
+
+
+class Averaged(Base):
+    """Carried by transforms and numbers without a weight: the higher half of its waves is left out."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = (torch.arange(17) < 8).to(x.dtype)
+        return torch.fft.irfft(torch.fft.rfft(x) * kept, n=32) + self.body(x)
+
+
 class Leapfrog(Base):
     """x_{n+1} = 2 x_n − x_{n−1} + F: the first state is carried N times, not a power of N."""
 
@@ -95,6 +114,22 @@ def test_a_stream_whose_linear_part_is_run_again_and_again(block: str, growth: s
     else:
         assert _claim(report, "growth", "fixed").value == growth
         assert _claim(report, "gradient_law", "start").value in (law, None)
+
+
+def _size(blocks: list[nn.Module], x: Tensor) -> float:
+    for block in blocks:
+        x = block(x)
+    return float(x.square().mean().sqrt())
+
+
+def test_one_draw_of_weights_on_the_stream_shows_no_law_at_fixed_ones() -> None:
+    found = _claim(_report("Keyed"), "growth", "fixed")
+    assert found.value is None and "multiplied by weights" in found.reason
+    assert _claim(_report("Averaged"), "growth", "fixed").value in ("bounded", "linear")  # no weight: what one draw shows is what every one does
+    torch.manual_seed(0)
+    with torch.no_grad():
+        blocks, x = [Keyed().double() for _ in range(48)], torch.randn(2, 8, 32, dtype=torch.float64)
+        assert _size(blocks, x) < 10 < 1e6 < _size(blocks[:1] * 48, x)  # apart they shrink it, alike they multiply it
 
 
 @pytest.mark.parametrize(("block", "bounded", "d"), [("OverRms", True, "closed"), ("OverMeanSquare", None, None), ("OverMean", False, "open")])
