@@ -14,7 +14,7 @@ from screen.facts.claims.derive import FLAT, is_held, rests_on_once, rising, siz
 from screen.facts.claims.multiplied import multiplied_by_weights
 from screen.facts.claims.states_read import reads_first_state
 from screen.facts.operator import StreamOperator, goes_on, law_of_carried
-from screen.facts.queries import keeps_slope, streams_in_sequence
+from screen.facts.queries import is_output_bounded, is_scale_free, keeps_slope, streams_in_sequence
 from screen.facts.record import Facts
 from screen.graph import numel
 from screen.graph.io import dumps
@@ -213,7 +213,8 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
         if law is None and ratio is not None and not is_product and carried and _bends(_by_blocks(stream, found)):
             law = "power"
         law = _at_any_depth(facts, stream, law)
-        if law is None and claim.status == "unknown" and (law := _at_any_depth(facts, stream, two_depths.gradients(depths))) is not None:
+        shown = two_depths.gradients(depths, _slopes_fall(facts, stream)) if law is None and claim.status == "unknown" else None
+        if shown is not None and (law := _at_any_depth(facts, stream, shown)) is not None:
             ratio = two_depths.ratio(depths) if ratio is None else ratio  # of a shorter stack than the one that is derived
         return _of_gradients(claim, ratio, law, facts.claims.of("gradient_ratio", "start", stream.name))
     return claim
@@ -228,7 +229,7 @@ def _of_depths(facts: Facts, claim: Claim, depths: tuple[FoundDepth, ...]) -> Cl
         return _of_number(claim, own[claim.claim], True)
     if claim.claim != "gradient_law":
         return claim
-    law = _at_any_depth(facts, stream, two_depths.gradients(depths))
+    law = _at_any_depth(facts, stream, two_depths.gradients(depths, _slopes_fall(facts, stream)))
     return claim if law is None else replace(claim, status="measured", value=law, measured=Measured(two_depths.ratio(depths), None))
 
 
@@ -480,6 +481,14 @@ def _at_any_depth(facts: Facts, stream: Stream, law: str | None) -> str | None:
     if law == "power" and not told and any(keeps_slope(facts, s) for k in stream.kinds for s in k.sublayers):
         return None  # a slope that saturates gives the exponential of a root of the depth, which no few depths tell from a power
     return None if law in ("flat", "power") and (scaled or multiplies) else law
+
+
+def _slopes_fall(facts: Facts, stream: Stream) -> bool:
+    """Whether every branch is bounded over its weights and moves less as the stream grows, and what it adds is carried on as it is, with gain 1."""
+    operator, subs = facts.operator(stream), [s for k in stream.kinds for s in k.sublayers]
+    if not isinstance(operator, StreamOperator) or operator.clean is not True or operator.carried != "constant" or operator.breaks:
+        return False
+    return all(is_output_bounded(facts, s) is True and is_scale_free(facts, s) and not keeps_slope(facts, s) for s in subs)
 
 
 def _gradient_law(depth: int, ratio: float | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from screen.probe.plan.spot_types import FoundDepth
 
@@ -26,6 +27,11 @@ SLOWER = 1.6
 2.5 times, an exponential: as fast)."""
 EVEN = 0.5
 """Share of its first half that the second half of an exponential has to have, at least, and the other way round."""
+SURE = 3.0
+"""How many times the error of a mean over `ENDS` blocks at each end what is gained has to be, at both depths, for an exponential to be told."""
+SWELLS = 1.15
+"""How many times as large the stream has to be behind the last block as behind the middle one for branches of one size to move it less and less (by
+independent branches of one size it is 1.4 times as large)."""
 GROWN = math.log(100.0)
 """Growth of a stream, in logarithms, from which on it is called exponential."""
 RISEN = 0.3
@@ -35,8 +41,10 @@ ADDED = 1.3
 """How many times as much the second half of the blocks may add to a stream of linear growth as the first does."""
 
 
-def gradients(depths: Sequence[FoundDepth]) -> str | None:
-    """`flat`, `power` or `exponential`, of the gradient of the first blocks over that of the last ones; None where two depths do not tell."""
+def gradients(depths: Sequence[FoundDepth], falls: bool = False) -> str | None:
+    """`flat`, `power` or `exponential`, of the gradient of the first blocks over that of the last ones; None where two depths do not tell.
+
+    `falls`: what the branches add is bounded and carried on as it is, and the slope of each falls as the stream grows."""
     if len(depths) < 2:
         return None
     depths = depths[:2]
@@ -52,7 +60,8 @@ def gradients(depths: Sequence[FoundDepth]) -> str | None:
     rate = many * blocks[0] / (few * blocks[1])
     early, late = _halves(logs[1])
     if rate > EXPONENTIAL and abs(many) > math.log(30.0) and early * late > 0 and EVEN <= early / late <= 1 / EVEN:
-        return "exponential"
+        sure = abs(few) > SURE * _error(logs[0]) and abs(many) > SURE * _error(logs[1])
+        return None if not sure or (falls and _swells(depths[1])) else "exponential"
     first, second = _thirds(logs[1])
     return "power" if rate < POWER and many > 0 and first > SLOWER * max(second, 0.0) else None
 
@@ -114,6 +123,20 @@ def _follows(deep: FoundDepth, gained: float) -> bool:
     sizes = _logs(deep.rms)
     risen = abs(sizes[-1] - sizes[0]) if sizes else math.inf
     return risen >= RISEN and abs(gained) > risen / 2
+
+
+def _error(logs: Sequence[float]) -> float:
+    """The error of the difference of two means over `ENDS` blocks, by how far each block is from the next one."""
+    steps = [b - a for a, b in pairwise(logs)]
+    mean = math.fsum(steps) / len(steps)
+    return math.sqrt(math.fsum((s - mean) ** 2 for s in steps) / len(steps) / ENDS)
+
+
+def _swells(deep: FoundDepth) -> bool:
+    """Whether the stream goes on growing in the second half of the blocks: a block whose slope falls with its size multiplies gradients by less and
+    less, as a power of the depth."""
+    sizes = _logs(deep.rms)
+    return bool(sizes) and sizes[-1] - sizes[len(sizes) // 2] > math.log(SWELLS)
 
 
 def _halves(logs: Sequence[float]) -> tuple[float, float]:

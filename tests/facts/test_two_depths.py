@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,6 +20,8 @@ from screen.report.words import stream_facts
 pytestmark = pytest.mark.by_the_day
 
 DEPTH, DEEP = 24, 96
+ROUNDS = Path(__file__).parents[1] / "adversary"
+
 
 
 def _runs(gradient: Callable[[int, int], float], size: Callable[[int], float] = lambda k: 1.0) -> tuple[FoundDepth, ...]:
@@ -42,6 +45,23 @@ def _runs(gradient: Callable[[int, int], float], size: Callable[[int], float] = 
 )
 def test_a_law_of_gradients_is_one_at_both_depths(gradient: Callable[[int, int], float], law: str | None) -> None:
     assert two_depths.gradients(_runs(gradient)) == law
+
+
+def _uneven(rate: float, noise: float) -> tuple[FoundDepth, ...]:
+    """exp(rate·(n − k)), with so much noise of each block's own, as a logarithm."""
+    drawn = torch.randn(DEPTH + DEEP, generator=torch.Generator().manual_seed(6), dtype=torch.float64).tolist()
+    return _runs(lambda k, n: math.exp(rate * (n - k) + noise * drawn[k + (n == DEEP) * DEPTH]))
+
+
+def test_no_exponential_is_told_of_gradients_that_differ_more_from_block_to_block() -> None:
+    assert two_depths.gradients(_uneven(0.1, 0.2)) == "exponential"
+    assert two_depths.gradients(_uneven(0.05, 1.2)) is None  # three times of it at 24 blocks, and more between two neighbours
+
+
+def test_no_exponential_is_told_of_branches_that_move_a_growing_stream_less_and_less() -> None:
+    steep = _runs(lambda k, n: math.exp(0.1 * (n - k)), lambda k: (1 + k) ** 0.5)
+    assert two_depths.gradients(steep) == "exponential" and two_depths.gradients(steep, falls=True) is None
+    assert two_depths.gradients(_runs(lambda k, n: math.exp(0.1 * (n - k))), falls=True) == "exponential"  # held small by others
 
 
 def test_gradients_that_go_with_a_stream_that_has_begun_to_grow_are_not_flat() -> None:
@@ -214,6 +234,13 @@ def _claim(block: str, name: str, weights: str, *, sublayer: bool = False) -> Cl
 def test_a_law_that_nothing_derives_is_measured_at_two_depths(block: str, law: str) -> None:
     claim = _claim(block, "gradient_law", "start")
     assert (claim.value, claim.status) == (law, "measured")
+
+
+def test_a_steep_power_of_branches_that_end_in_a_norm_is_no_exponential() -> None:
+    """Its gradients differ by a factor of four from block to block: first over last 25 at 96 blocks, and about as much at 384."""
+    report = screen.check(f"{ROUNDS}/round23/learners.py::ManyAggregators", depth=DEPTH, isolate=False)
+    assert next(c for c in report.claims if c.claim == "gradient_law").value != "exponential"
+    assert next(c.state for c in report.channels if c.id == "D") == "closed"
 
 
 def test_a_vector_that_starts_at_nothing_is_moved_too() -> None:

@@ -9,9 +9,9 @@ from screen.structure.types import Stream, Unknown
 
 
 def multiplied_by_weights(facts: Facts, stream: Stream) -> Unknown | None:
-    """Why a growth that was seen is no law at fixed weights: trained values multiply the stream itself, and nothing that is derived keeps them at 1 or
-    below. Blocks that are drawn independently may shrink a stream that blocks alike make grow exponentially: a spectrum has one largest length, and
-    those of many are not in one place. None where no weight is met, or where each starts at a number that is known."""
+    """Why a growth that was seen is no law at fixed weights: trained values multiply the stream itself, and nothing that is derived keeps them at 1
+    or below. Blocks that are drawn independently may shrink a stream that blocks alike make grow exponentially: a spectrum has one largest length,
+    and those of many are not in one place. None where no weight is met, or where each starts at a number that is known."""
     operator = facts.operator(stream)
     if not isinstance(operator, StreamOperator) or not facts.readers:
         return None
