@@ -35,7 +35,11 @@ class Trunk(nn.Module):
         return x
 
 
-@pytest.mark.parametrize(("units", "placed", "bounded"), [(1, "holds", "conditional"), (2, "conditional", "conditional"), (4, "violated", "violated")])
+HEADS = [(1, "holds", "conditional"), (2, "conditional", "conditional"), (4, "violated", "violated")]
+"""(units, R101, R201)."""
+
+
+@pytest.mark.parametrize(("units", "placed", "bounded"), HEADS)
 def test_a_head_of_few_units(units: int, placed: str, bounded: str) -> None:
     torch.manual_seed(0)
     report = screen.check(Trunk(units), example_inputs=torch.randn(2, 8, WIDTH))
