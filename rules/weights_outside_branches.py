@@ -7,8 +7,8 @@ stays near its start, or early layers learn nothing while late ones do; depth ma
 Assumes: the blocks are calls of one program, one after the other. An embedding, a head, and the maps between the stages of a pyramid are on no stream
 in this sense, and are not judged.
 One linear map in a block with norms behind all of its sums and the skip behind the map, `q = W(x); N(q + attention(q, x))` of set attention, is a
-choice: the norm takes the map's size away, and gradients pass as those of post-norm blocks with a plain skip do (measured: the same factor per block at
-widths of 16 to 128); how uneven the map is counts. A net of several maps, or one behind the last norm, is a slip there too.
+choice: the norm takes the map's size away, and gradients pass as those of post-norm blocks with a plain skip do (measured: the same factor per block
+at widths of 16 to 128); how uneven the map is counts. A net of several maps, or one behind the last norm, is a slip there too.
 A map that joins the stream with an earlier state of it, `Linear(cat(skip, x))` of a U-Net, is a choice and no slip: conditional.
 Cannot tell: when an op without a row, which may hold weights, stands on the stream.
 Source: He et al. 2016 (Identity Mappings), section 3: a map h on the skip gives the product of all h, exponential in depth.
@@ -61,7 +61,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if stream.cuts and _is_normed_map(facts, stream):
         depth = facts.depth(stream)
         message = (
-            f"`{stream.name}` itself passes the matrix of {names} in each of its {depth} blocks, and the skip begins behind it; the norms on the sums "
+            f"`{stream.name}` itself passes the matrix of {names} in each of its {depth} blocks, and the skip begins behind it; norms on the sums "
             "take its size away, so that gradients pass as past a norm on each sum, and how uneven it gets in training is what counts."
         )
         return Outcome("conditional", message, at(stream, place=stream.cuts[0]), numbers=(("matrices", 1),), condition="warm-up")
