@@ -160,7 +160,7 @@ def sentences(design: Design) -> Record:
     ("design", "where", "answer", "kind"),
     [
         (CARRIED, (stream_growth, "growth_of"), lambda *_: "bounded", "growth, size"),
-        (STEEP, (gradient_ratio, "is_scale_free"), lambda *_: True, "gradients over depth"),
+        (STEEP, (gradient_ratio, "keeps_slope"), lambda *_: False, "gradients over depth"),
         (OTHER_EPS, (Branch, "constants"), (), "blocks of `k0` share one derivation, and differ in it"),
     ],
     ids=["growth", "gradients", "kinds"],
