@@ -26,6 +26,9 @@ def path_gains(facts: Facts, sublayer: Sublayer) -> tuple[float, ...] | Unknown:
     groups = [d for d in analysis.degrees.groups if d.group in path]
     if not groups:
         return Unknown(f"no weight stands on the shortest path through `{sublayer.name}`", (sublayer.output,))
+    if shared := _shared(facts, sublayer, groups):
+        why = f"which part of `{shared}` is that of `{sublayer.name}` cannot be told: another branch of the block reads it too"
+        return Unknown(why, (sublayer.output,))
     found = square_gains(facts.graph, tuple(d.parameters[0] for d in groups))
     gains: list[float] = []
     for degree in groups:
@@ -69,6 +72,14 @@ def start_product(facts: Facts, sublayer: Sublayer) -> float | Unknown:
     """Π g² over the shortest product: the mean-square gain of the branch at its recorded initialisation, up to constants of its activations."""
     gains = path_gains(facts, sublayer)
     return gains if isinstance(gains, Unknown) else math.prod(gains)
+
+
+def _shared(facts: Facts, sublayer: Sublayer, groups: list[Degree]) -> str:
+    """A weight on the path that counts as a whole, though another branch of the same block counts it as a whole too: each has a slice of its own."""
+    kind = next((k for s in facts.streams for k in s.kinds if sublayer in k.sublayers), None)
+    others = [a for s in (kind.sublayers if kind else ()) if s is not sublayer and not isinstance(a := facts.analysis(s), Unknown)]
+    whole = {d.parameters[0] for a in others for d in a.degrees.groups if d.rows is None}
+    return next((d.parameters[0] for d in groups if d.rows is None and d.parameters[0] in whole), "")
 
 
 def _copies(facts: Facts, values: Degree, output: Degree) -> float:

@@ -59,7 +59,62 @@ def of(report: Report, code: str) -> FindingPart:
 def test_of_a_branch_that_a_norm_ends_no_smaller_weights_are_asked(act: Callable[[Tensor], Tensor]) -> None:
     found = of(report_on(lambda: Net(False, True, act=act)), "D301")
     assert found.outcome in ("not_applicable", "cannot_tell") and "divide the weights" not in found.remedy
-    assert of(report_on(lambda: Net(True, False)), "D301").outcome == "violated"
+    assert of(report_on(lambda: Net(False, False)), "D301").outcome == "violated"
+
+
+class Gated(nn.Module):
+    """A gated net behind a norm, every map of deviation 1/√fan-in: three of them, multiplied, are above 1. Perhaps its gate starts at zero."""
+
+    def __init__(self, gate: float | None = None, normed: bool = True) -> None:
+        super().__init__()
+        self.norm, self.gate = nn.RMSNorm(WIDTH) if normed else nn.Identity(), nn.Linear(WIDTH, WIDTH)
+        self.one, self.two, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+        for linear in (self.one, self.two, self.down):
+            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+        self.scaled = gate is not None
+        if gate is not None:
+            nn.init.constant_(self.gate.weight, gate)
+            nn.init.constant_(self.gate.bias, gate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        y: Tensor = self.down(F.silu(self.one(h)) * self.two(h))
+        return x + self.gate(x.mean(1, keepdim=True)) * y if self.scaled else x + y
+
+
+def test_of_a_branch_that_does_not_grow_no_smaller_weights_are_asked_however_large_they_start() -> None:
+    """One rule for attention and for the gated net beside it, whose product is above one by its shapes alone."""
+    found = of(report_on(Gated), "D301")
+    assert found.outcome == "not_applicable" and float(found.numbers["start"]) > 1  # type: ignore[arg-type]
+    assert "does not grow with the stream" in found.said and "divide the weights" not in found.remedy
+    assert of(report_on(lambda: Gated(normed=False)), "D301").outcome == "violated"
+
+
+def test_a_gate_that_starts_at_zero_makes_the_product_zero() -> None:
+    found = of(report_on(lambda: Gated(0.0)), "D301")
+    assert found.outcome == "holds" and found.numbers["start"] == 0.0 and "starts at zero" in found.said
+    assert of(report_on(lambda: Gated(0.1)), "D301").numbers.get("start") != 0.0
+
+
+class FusedEnds(nn.Module):
+    """Attention and a net beside each other by one map, and one map of both: each has slices of the two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.one, self.two = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 5 * WIDTH, bias=False), nn.Linear(3 * WIDTH, WIDTH, bias=False)
+        for linear in (self.one, self.two):
+            nn.init.normal_(linear.weight, std=linear.in_features**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        qkv, hidden = self.one(self.norm(x)).split((3 * WIDTH, 2 * WIDTH), -1)
+        q, k, v = qkv.chunk(3, -1)
+        return x + self.two(torch.cat((F.scaled_dot_product_attention(q, k, v), F.gelu(hidden)), -1))  # type: ignore[no-any-return]
+
+
+def test_the_start_of_a_slice_is_not_told_of_the_whole_matrix() -> None:
+    """Of attention 1 · √(1/3) = 0.577, and the whole matrices would give 1.14."""
+    starts = [f.numbers.get("start") for f in report_on(FusedEnds).findings if f.code == "D301"]
+    assert all(s is None or float(s) < 1 for s in starts), starts  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["patterns", "keys and values", "experts"])

@@ -50,6 +50,10 @@ class Zeros:
         """What is zero before any step."""
         return self._zeros(frozenset())
 
+    def at_start(self, node: int) -> bool:
+        """Whether a value is known to be zero before any step."""
+        return self._at_first[node] is True
+
     @cached_property
     def dead(self) -> tuple[int, ...]:
         """Products of two values that weights make zero, reached and never moved."""
