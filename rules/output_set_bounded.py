@@ -3,7 +3,7 @@
 Why: the Hamiltonian H(P) = sup over the branch's outputs f of −⟨P, f⟩ is finite iff the set of outputs over all weights is bounded. A norm on
 the branch's output bounds it; so does a norm on the sum, or on the sum that ends its block, for the discrete increment. Where a trainable
 map follows the last norm, nothing but the training keeps the weights from growing: activations grow late in the run, and the loss spikes or
-diverges.
+diverges. A step of descent on a squared error, `x − s·(x·W − y)·Wᵀ`, grows with the stream and is no slip where s is shown to be at most 2/‖W‖².
 Assumes: gains and biases of norms, and learned scales after them, are fixed (they are reported as given); the statement is about real arithmetic
 and all weights of the branch at once.
 Cannot tell: when an op of the branch has no bound, and no weight is seen to scale the output.
@@ -17,6 +17,7 @@ import math
 
 from screen.facts.advice import norm_of
 from screen.facts.claims.derive import USEFUL
+from screen.facts.descent import descent
 from screen.facts.operator import StreamOperator
 from screen.facts.queries import (
     branches, free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_short, is_sum_normed, norms_behind, reads_grown_state,
@@ -71,6 +72,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if grows and not starts_at_zero(sublayer) and not _is_held(facts, stream):
         if behind := norms_behind(facts, stream, sublayer):
             return _normed_in_block(name, site, behind)
+        if (step := descent(facts, sublayer)) is not False:
+            return _descends(name, site, step)
         weighted = not has_no_scale(facts, sublayer)
         fixed = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
         if reads_grown_state(facts, stream, kind, sublayer) and is_short(facts, stream):
@@ -102,6 +105,19 @@ def _normed_in_block(name: str, site: Site, behind: tuple[Norm, ...]) -> Outcome
         "where the value comes near to what its statistic takes off."
     )
     return Outcome("conditional", message, site, theorem=THEOREM, condition="bounded-weights")
+
+
+def _descends(name: str, site: Site, step: bool | Unknown) -> Outcome:
+    """Of a branch that takes a map of the stream and back off it: a step of descent on a squared error."""
+    theorem = "‖I − s·WWᵀ‖ ≤ 1 iff 0 ≤ s ≤ 2/‖W‖²"
+    if isinstance(step, Unknown):
+        message = f"{name}: it takes a map of the stream and back off it, a step of descent, and {step.reason}."
+        return Outcome("cannot_tell", message, site, theorem=theorem)
+    message = (
+        f"{name}: it takes a map of the stream and back off it, with a step of at most two over the square of the map's norm: what it reads off the "
+        "stream grows with that, and branch and skip together are no expansion of it, whatever the weights."
+    )
+    return Outcome("conditional", message, site, theorem=theorem, condition="declared-structure")
 
 
 def _carries(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
@@ -157,4 +173,3 @@ def _unbounded(facts: Facts, stream: Stream, sublayer: Sublayer, name: str, site
         plain=f"{name}: nothing in the code limits what it adds ({by}); it stays bounded only where training keeps the weights so.",
         condition="learned-scale" if starts_at_zero(sublayer) else "bounded-weights",
     )
-
