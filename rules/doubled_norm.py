@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from screen.rule import Example, Facts, Outcome, Rule, Site
 from screen.structure.reach import is_state
-from screen.structure.types import Norm
+from screen.structure.types import DoubledNorm, Norm
 
 RULE = Rule("G104", "doubled-norm", "structure", None, "note", ("norms", "doubled", "streams.states", "graph"), "N(N(x)) = N(x)")
 
@@ -71,7 +71,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
             f"The norm at {pair.second.place.words} normalises what the norm at {pair.first.place.words} has just normalised.",
             Site(place=pair.second.place),
             theorem="N(N(x)) = N(x) up to ε where no gain stands between",
-            remedy="remove the second: the stream carries on what the first makes" if _is_carried(facts, pair.second) else "remove one of the two",
+            remedy=_remedy(facts, pair),
         )
         for pair in facts.doubled
     ]
@@ -89,6 +89,22 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     if not facts.norms:
         return (Outcome("not_applicable", "there is no norm."),)
     return (Outcome("holds", f"none of {len(facts.norms)} norms follows another one."),)
+
+
+def _remedy(facts: Facts, pair: DoubledNorm) -> str:
+    if _is_needed(facts, pair.second):
+        return "leave out the second, and norm before the loop what its first call reads: no norm has made that"
+    return "remove the second: the stream carries on what the first makes" if _is_carried(facts, pair.second) else "remove one of the two"
+
+
+def _is_needed(facts: Facts, second: Norm) -> bool:
+    """Whether the same norm of the same module runs again on what no norm has just made, as in the first round of a loop that ends in a norm."""
+    graph, again = facts.graph, {pair.second.place.node for pair in facts.doubled}
+
+    def written(norm: Norm) -> tuple[object, ...]:
+        return graph.calls[graph.nodes[norm.place.node].call].module, norm.place.file, norm.place.line
+
+    return any(written(n) == written(second) and n.place.node not in again for n in facts.norms)
 
 
 def _is_carried(facts: Facts, second: Norm) -> bool:
