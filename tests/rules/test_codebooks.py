@@ -26,6 +26,7 @@ FACTORS = {
     "the products are taken off": "x @ self.table.T",
     "looked up, and multiplied beside that": "self.table[place] - x @ self.table",
     "what is looked up is multiplied": "x * (self.table[place] @ x.mT).mean(-1, keepdim=True)",
+    "a product of two weights": "x @ (self.table @ self.table.T)",
     "rows weighed by a softmax of products": "torch.softmax(x @ self.table.T, -1) @ self.table",
 }
 

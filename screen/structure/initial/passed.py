@@ -55,17 +55,12 @@ def _onward(graph: Graph, ends: Collection[int]) -> set[int]:
 
 
 def _values(graph: Graph) -> set[int]:
-    """The nodes that hand on the size of an argument, or of entries of a weight that one chose: no place of the nearest row."""
-    found, weights, given = set[int](), set[int](), set[int]()
+    """The nodes that hand on the size of an argument, a weight or a stored tensor: no place of the nearest row, no truth of a comparison."""
+    found = set[int]()
     for node in graph.nodes:
-        n, inputs = node.index, set(node.inputs)
-        if node.op == "input" or inputs & given:
-            given.add(n)
-        chosen = not _is_float(node) and any(_is_float(graph.nodes[i]) and graph.nodes[i].op not in SOURCES - {"input"} for i in inputs)
-        if node.op == "parameter" or (inputs & weights and not chosen):
-            weights.add(n)
-        if node.op == "input" or (not chosen and (inputs & found or (inputs & weights and n in given))):
-            found.add(n)
+        chosen = not _is_float(node) and any(_is_float(graph.nodes[i]) for i in node.inputs)
+        if node.op in SOURCES or (not chosen and not found.isdisjoint(node.inputs)):
+            found.add(node.index)
     return found
 
 
