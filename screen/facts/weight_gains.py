@@ -75,11 +75,27 @@ def start_product(facts: Facts, sublayer: Sublayer) -> float | Unknown:
 
 
 def _shared(facts: Facts, sublayer: Sublayer, groups: list[Degree]) -> str:
-    """A weight on the path that counts as a whole, though another branch of the same block counts it as a whole too: each has a slice of its own."""
+    """A weight on the path that counts as a whole, though a branch beside this one counts it as a whole too: each has a slice of its own. Branches
+    that follow each other may well have one matrix."""
     kind = next((k for s in facts.streams for k in s.kinds if sublayer in k.sublayers), None)
-    others = [a for s in (kind.sublayers if kind else ()) if s is not sublayer and not isinstance(a := facts.analysis(s), Unknown)]
+    beside = [s for s in (kind.sublayers if kind else ()) if s is not sublayer and not _follow(facts, s, sublayer)]
+    others = [a for s in beside if not isinstance(a := facts.analysis(s), Unknown)]
     whole = {d.parameters[0] for a in others for d in a.degrees.groups if d.rows is None}
     return next((d.parameters[0] for d in groups if d.rows is None and d.parameters[0] in whole), "")
+
+
+def _follow(facts: Facts, one: Sublayer, other: Sublayer) -> bool:
+    """Whether one of two branches is computed from what the other adds."""
+    first, last = sorted((one.output, other.output))
+    todo, seen = [last], set[int]()
+    while todo and first != last:
+        node = todo.pop()
+        if node == first:
+            return True
+        fresh = {i for i in facts.graph.nodes[node].inputs if i >= first} - seen
+        seen |= fresh
+        todo.extend(fresh)
+    return False
 
 
 def _copies(facts: Facts, values: Degree, output: Degree) -> float:
