@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from screen.facts.advice import norm_of
-from screen.facts.claims.derive import USEFUL
+from screen.facts.claims.derive import USEFUL, is_held
 from screen.facts.descent import descent
 from screen.facts.operator import StreamOperator
 from screen.facts.queries import (
@@ -90,7 +90,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         if not weighted:
             message = f"{name}: nothing bounds what the branch adds but the first state of the stream, which it reads; it {fixed}."
             return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
-    return _unbounded(facts, stream, sublayer, name, site)
+    return _unbounded(facts, stream, kind, sublayer, name, site)
 
 
 def _normed_in_block(name: str, site: Site, behind: tuple[Norm, ...]) -> Outcome:
@@ -150,7 +150,15 @@ def _bounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outcome
     return Outcome("holds", message, site, theorem=THEOREM, assumptions=given, numbers=numbers)
 
 
-def _unbounded(facts: Facts, stream: Stream, sublayer: Sublayer, name: str, site: Site) -> Outcome:
+def _at_fixed_weights(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> str:
+    """Why bounded weights do not keep what the branch adds bounded; empty where they do."""
+    held = is_held(facts, stream, sublayer)
+    if held is True or not reads_grown_state(facts, stream, kind, sublayer):
+        return ""
+    return "at fixed weights it grows with the stream" if held is False else "that it stays bounded at fixed weights as the stream grows is not shown"
+
+
+def _unbounded(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer, name: str, site: Site) -> Outcome:
     analysis = facts.analysis(sublayer)
     breaker = None if isinstance(analysis, Unknown) else analysis.bounds.breaker
     weight = free_weight(facts, sublayer)
@@ -159,6 +167,8 @@ def _unbounded(facts: Facts, stream: Stream, sublayer: Sublayer, name: str, site
     degree = None if isinstance(analysis, Unknown) else analysis.degrees.orders.degree
     numbers = (("degree", degree),) if isinstance(degree, int) else ()
     line, norm = norm_of(facts, stream, sublayer.output, "f(x)")
+    loose = _at_fixed_weights(facts, stream, kind, sublayer)
+    remedy = f"a norm on what the branch adds, `x = x + {line}` with `norm = {norm}`"
     return Outcome(
         "conditional",
         message,
@@ -169,7 +179,7 @@ def _unbounded(facts: Facts, stream: Stream, sublayer: Sublayer, name: str, site
             "above a threshold",
         ),
         numbers=numbers,
-        remedy=f"a norm on what the branch adds, `x = x + {line}` with `norm = {norm}`; or {DECAY}",
-        plain=f"{name}: nothing in the code limits what it adds ({by}); it stays bounded only where training keeps the weights so.",
+        remedy=remedy if loose else f"{remedy}; or {DECAY}",
+        plain=f"{name}: nothing in the code limits what it adds ({by}); {loose or 'it stays bounded only where training keeps the weights so'}.",
         condition="learned-scale" if starts_at_zero(sublayer) else "bounded-weights",
     )

@@ -129,3 +129,21 @@ def test_what_is_stored_is_no_router(kind: str) -> None:
 def test_gradients_that_come_back_through_branches_alone_are_no_more_than_a_start(keep: float, outcome: str) -> None:
     found = of(report_on(lambda: Net(True, False, keep, act=F.gelu), 24, spot=True), "D202")
     assert found.outcome == outcome and ("past the branches next to nothing comes back" in found.message) is (keep < 1), found.message
+
+
+class Halves(nn.Module):
+    """A net whose one half the other half gates by a sigmoid, of the stream or of a norm of it: of degree one in what it reads."""
+
+    def __init__(self, normed: bool) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH) if normed else nn.Identity(), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2 * WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + F.glu(self.down(F.gelu(self.up(self.norm(x)))), dim=-1)
+
+
+def test_bounded_weights_do_not_bound_what_grows_with_the_stream() -> None:
+    raw, normed = (of(report_on(lambda n=n: Halves(n)), "R201") for n in (False, True))  # type: ignore[misc]
+    assert raw.outcome == normed.outcome == "conditional"
+    assert "training keeps the weights so" in normed.said and "weight decay" in normed.remedy
+    assert "training keeps the weights so" not in raw.said and "weight decay" not in raw.remedy and "at fixed weights" in raw.said
