@@ -45,6 +45,7 @@ from screen.facts.queries import (
     is_output_bounded,
     is_renormalised,
     keeps_slope,
+    maps_by_weights,
     measured_gain,
     nothing_grows,
     number_of,
@@ -242,8 +243,12 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("conditional", message, at(stream, None, product), theorem=THEOREM, numbers=_numbers(facts, stream), condition="small-gain")
     if not raw:
         if fixed := [s for _, s in placed if s.m.maps == 0]:
-            what = f"`{fixed[0].name}` has no matrix of weights"
-            message = f"{what}: what it adds to `{stream.name}` is not independent of it, and no law of depth is derived."
+            what = f"`{fixed[0].name}` has no matrix of weights: what it adds to `{stream.name}` is not independent of it"
+            analysis = facts.analysis(fixed[0])
+            told = not isinstance(analysis, Unknown) and not isinstance(analysis.degrees.orders.distinct, Unknown)
+            if not told and maps_by_weights(facts, stream, fixed[0]):
+                what = f"what `{fixed[0].name}` adds to `{stream.name}` is no product of its weights with it, and not shown to be independent of it"
+            message = f"{what}, and no law of depth is derived."
             return Outcome("conditional", message, at(stream, None, fixed[0]), theorem=THEOREM, condition="small-gain")
         if gated is not None:
             return scaled(stream, gated, "gradients change over depth with their product", THEOREM)

@@ -323,6 +323,25 @@ def twins(facts: Facts, stream: Stream) -> tuple[Stream, ...]:
     return tuple(o for o in facts.streams if o is not stream and takes(o))
 
 
+def maps_by_weights(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
+    """Whether a matrix of weights maps something on the way from the stream to what a branch adds, be it through codes, steps or logits, which have
+    no slope of their own (see `m`)."""
+    reader, operator = reader_of(facts, stream), facts.operator(stream)
+    if reader is None or not isinstance(operator, StreamOperator):
+        return False
+    ends = {operator.begin, *(s.node for s in operator.states)}
+    todo, seen = [sublayer.output], set[int]()
+    while todo:
+        node = todo.pop()
+        if node in seen or node in ends:
+            continue
+        seen.add(node)
+        if reader.flow.weighted[node]:
+            return True
+        todo.extend(reader.flow.counting[node])
+    return False
+
+
 def shares_weights(facts: Facts, stream: Stream) -> bool:
     """Whether a map of one branch serves in another one."""
     reader = reader_of(facts, stream)

@@ -147,3 +147,22 @@ def test_bounded_weights_do_not_bound_what_grows_with_the_stream() -> None:
     assert raw.outcome == normed.outcome == "conditional"
     assert "training keeps the weights so" in normed.said and "weight decay" in normed.remedy
     assert "training keeps the weights so" not in raw.said and "weight decay" not in raw.remedy and "at fixed weights" in raw.said
+
+
+class Fires(nn.Module):
+    """Zeros and ones of a map of the stream, which hand gradients on as a smooth step does, through another map of the same kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        fired = (self.one(x) > 0).to(x.dtype)
+        return x + (self.two(fired) > 0).to(x.dtype)
+
+
+def test_matrices_whose_slope_steps_hide_are_there() -> None:
+    report = report_on(Fires)
+    said = " ".join(f.said for f in report.findings if f.code in ("D202", "D301"))
+    assert "has no matrix of weights" not in said and "the branch does not depend on the stream" not in said
+    assert "no product of its weights" in said

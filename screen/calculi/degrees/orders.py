@@ -43,7 +43,7 @@ def _power(groups: Groups, monomial: Monomial, group: int) -> Power:
 
 def _orders(walk: Walk, monomials: list[Monomial]) -> Orders:
     if not monomials:
-        none = Unknown("the branch does not depend on the stream", (walk.branch.output,))
+        none = Unknown("no product of its weights carries the stream through the branch", (walk.branch.output,))
         return Orders(none, none, none, (), ())
     largest, smallest = monomials[0], min(monomials, key=total)
     distinct = max(_distinct(walk, m) for m in monomials)
