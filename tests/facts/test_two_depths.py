@@ -23,7 +23,6 @@ DEPTH, DEEP = 24, 96
 ROUNDS = Path(__file__).parents[1] / "adversary"
 
 
-
 def _runs(gradient: Callable[[int, int], float], size: Callable[[int], float] = lambda k: 1.0) -> tuple[FoundDepth, ...]:
     """`gradient` of block k of n, and `size` of the stream behind k blocks."""
     return tuple(FoundDepth(n, tuple(map(size, range(n + 1))), tuple(gradient(k, n) for k in range(n))) for n in (DEPTH, DEEP))
@@ -237,7 +236,7 @@ def test_a_law_that_nothing_derives_is_measured_at_two_depths(block: str, law: s
 
 
 def test_a_steep_power_of_branches_that_end_in_a_norm_is_no_exponential() -> None:
-    """Its gradients differ by a factor of four from block to block: first over last 25 at 96 blocks, and about as much at 384."""
+    """Its gradients differ by a factor of four from block to block: first over last 3, 13 and 25 at 24, 96 and 384 blocks, medians of three draws."""
     report = screen.check(f"{ROUNDS}/round23/learners.py::ManyAggregators", depth=DEPTH, isolate=False)
     assert next(c for c in report.claims if c.claim == "gradient_law").value != "exponential"
     assert next(c.state for c in report.channels if c.id == "D") == "closed"
