@@ -16,6 +16,7 @@ Source: Xiong et al. 2020, section 3 (the final norm of Pre-LN).
 from __future__ import annotations
 
 from screen.facts.advice import norm_of
+from screen.facts.queries import is_short
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame
 
@@ -110,6 +111,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("not_applicable", f"`{stream.name}` is one block, whose head is not in the trace.", site)
     if not any("A" in s.positions or "B" in s.positions for k in stream.kinds for s in k.sublayers):
         return Outcome("not_applicable", f"`{stream.name}` has no norm on the ends of its branches.", site)
+    if is_short(facts, stream):
+        return Outcome("not_applicable", f"`{stream.name}` has next to no depth to grow over, beside other streams.", site)
     if heir := _heir(facts, stream):
         return Outcome("not_applicable", f"`{stream.name}` ends where `{heir}` begins; its head is not at its end.", site)
     if isinstance(stream.final_norm, Unknown):

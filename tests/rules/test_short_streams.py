@@ -48,6 +48,30 @@ def test_a_head_of_few_units(units: int, placed: str, bounded: str) -> None:
     assert found == {"R101": placed, "R201": bounded}
 
 
+class Stage(nn.Module):
+    """A stage of a pyramid: a map, and so many residual units that end in a norm."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.across = nn.Linear(WIDTH, WIDTH)
+        self.units = nn.ModuleList(nn.Sequential(net(False), nn.LayerNorm(WIDTH)) for _ in range(units))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.across(x)
+        for unit in self.units:
+            x = x + unit(x)
+        return x
+
+
+@pytest.mark.parametrize(("units", "expected"), [(2, "not_applicable"), (4, "violated")])
+def test_the_last_stage_of_a_pyramid_has_no_growth_to_hide(units: int, expected: str) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(Stage(4), Stage(units), nn.Linear(WIDTH, 10))
+    report = screen.check(model, example_inputs=torch.randn(2, 8, WIDTH))
+    assert [s.depth for s in report.streams] == [4, units]
+    assert [f.outcome for f in report.findings if f.code == "G103" and f.stream == report.streams[1].name] == [expected]
+
+
 def test_alone_it_is_the_model() -> None:
     torch.manual_seed(0)
     report = screen.check(nn.Sequential(*(Unit() for _ in range(2))), example_inputs=torch.randn(2, 8, WIDTH))
