@@ -101,16 +101,15 @@ def _reach(facts: Facts, stream: Stream) -> float | None:
 def growth(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, *, all_weights: bool) -> str | Unknown:
     """Size against depth: `bounded`, `linear`, `polynomial`, `exponential`, as an upper law; `exponential` where the identity path alone is."""
     if isinstance(operator, Unknown):
-        ends = [facts.state_bounds.get((k.sublayers[-1].add, k.sublayers[-1].output)) for k in stream.kinds if k.sublayers]
-        return "bounded" if stream.cuts and ends and all(b is not None and b.always is True for b in ends) else operator
+        ends = [facts.state_bounds.get((s.add, s.output)) for k in stream.kinds for s in k.sublayers[-1:]]
+        return "bounded" if stream.cuts and ends and all(b and b.always is True for b in ends) else operator
     if isinstance(operator.clean, Unknown) or operator.breaks:
         return _by_states(facts, stream, operator, all_weights)
     if all_weights and operator.grows and growth(facts, stream, operator, all_weights=False) == "exponential":
         return "exponential"
     if operator.trained and all_weights:
         return Unknown("weights are added to the stream itself: a bias, or a table")
-    lost = _lost_branch(facts, stream, all_weights)
-    if lost is not None:
+    if (lost := _lost_branch(facts, stream, all_weights)) is not None:
         return lost
     if isinstance(operator.carried, Unknown):
         return operator.carried

@@ -17,7 +17,7 @@ def multiplied_by_weights(facts: Facts, stream: Stream) -> Unknown | None:
         return None
     flow = facts.readers[0].flow
     if operator.lost is not None:
-        at = _met(flow, operator)
+        at = _met(flow, stream, operator)
     else:
         at = next((a.node for a in operator.atoms if a.node >= 0 and flow.of_weights[a.node] and a.start is None and a.high > 1.0), None)
     if at is None:
@@ -26,10 +26,10 @@ def multiplied_by_weights(facts: Facts, stream: Stream) -> Unknown | None:
     return Unknown(f"the stream itself is multiplied by weights at `{op}`, by no number that is known, and one draw of them shows no law", (at,))
 
 
-def _met(flow: Flow, operator: StreamOperator) -> int | None:
+def _met(flow: Flow, stream: Stream, operator: StreamOperator) -> int | None:
     """An op that joins the stream and a trained value, between a state and the op that carries it in a way that is not known."""
     assert operator.lost is not None
-    ends = {operator.begin, *(s.node for s in operator.states), *operator.through} - {operator.lost}
+    ends, states = {operator.begin, *(s.node for s in operator.states), *operator.through} - {operator.lost}, set(stream.states)
     todo, seen = [operator.lost], set[int]()
     while todo:
         node = todo.pop()
@@ -39,7 +39,7 @@ def _met(flow: Flow, operator: StreamOperator) -> int | None:
         sources = flow.counting[node]
         if any(flow.of_weights[i] for i in sources) and any(flow.data[i] or flow.from_input[i] for i in sources):
             return node
-        todo += [i for i in sources if flow.from_input[i]]
+        todo += [i for i in sources if flow.from_input[i] and (i in states or node not in states)]  # not into a branch
     return None
 
 
