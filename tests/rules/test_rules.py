@@ -391,8 +391,8 @@ def test_a_stage_before_another_has_no_head() -> None:
     nodes = [x]
     for _ in range(6):
         nodes.append(b.op("linear", nodes[-1]))
-    first = h.stream(h.kind(h.sublayer(), count=2), name="stream1", final_norm=False, states=(nodes[1], nodes[2]))
-    second = h.stream(h.kind(h.sublayer(), count=2), name="stream2", final_norm=False, states=(nodes[4], nodes[6]))
+    first = h.stream(h.kind(h.sublayer(), count=3), name="stream1", final_norm=False, states=(nodes[1], nodes[2]))
+    second = h.stream(h.kind(h.sublayer(), count=3), name="stream2", final_norm=False, states=(nodes[4], nodes[6]))
     assert outcomes("G103", h.facts(first, second, graph=b.graph())) == ["not_applicable", "conditional"]
 
 
