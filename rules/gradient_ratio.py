@@ -153,12 +153,13 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
     ratio, apart = number_of(facts, stream, "gradient_ratio"), number_of(facts, stream, "one_minus_cos")
     how = basis_of(facts, stream, "gradient_ratio")
     law = facts.claims.of("gradient_law", "start", stream.name).known
-    remedy, tries = steadier(facts, stream)
     if isinstance(ratio, float) and not 1 / STARVED <= ratio <= STARVED:
+        remedy, tries = steadier(facts, stream)
         message = f"`{stream.name}`: at the start the first block gets {ratio:.3g} times the gradient of the last one, over {depth} blocks."
         return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
     moderate = (_multiplies(facts, stream) or _steady(facts, stream, ratio)) if isinstance(ratio, float) and 1 / STEEP <= ratio <= STEEP else None
     if law == "exponential" and moderate is None:
+        remedy, tries = steadier(facts, stream)
         shown = f"first over last gradient {ratio:.3g}" if isinstance(ratio, float) else "the ratio leaves the range of floats"
         message = f"`{stream.name}`: at the recorded initialisation gradients are exponential in depth, {shown} at {depth} blocks."
         return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
@@ -176,6 +177,7 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
         )
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, float) and grown > STARVED:
+        remedy, tries = steadier(facts, stream)
         message = f"`{stream.name}`: at the start it grows {grown:.3g} times over {depth} blocks, and so do gradients on their way back."
         basis = basis_of(facts, stream, "rms_ratio")
         return Outcome("violated", message, site, basis, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
