@@ -157,7 +157,9 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
         remedy, tries = steadier(facts, stream)
         message = f"`{stream.name}`: at the start the first block gets {ratio:.3g} times the gradient of the last one, over {depth} blocks."
         return Outcome("violated", message, site, how, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
-    moderate = (_multiplies(facts, stream) or _steady(facts, stream, ratio)) if isinstance(ratio, float) and 1 / STEEP <= ratio <= STEEP else None
+    moderate = None
+    if law == "exponential" and isinstance(ratio, float) and 1 / STEEP <= ratio <= STEEP:
+        moderate = _multiplies(facts, stream) or _steady(facts, stream, ratio)
     if law == "exponential" and moderate is None:
         remedy, tries = steadier(facts, stream)
         shown = f"first over last gradient {ratio:.3g}" if isinstance(ratio, float) else "the ratio leaves the range of floats"
@@ -181,7 +183,7 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
         message = f"`{stream.name}`: at the start it grows {grown:.3g} times over {depth} blocks, and so do gradients on their way back."
         basis = basis_of(facts, stream, "rms_ratio")
         return Outcome("violated", message, site, basis, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
-    return moderate if law == "exponential" else None
+    return moderate
 
 
 def _steady(facts: Facts, stream: Stream, ratio: float) -> Outcome:

@@ -26,7 +26,6 @@ from screen.facts.queries import (
 from screen.rule import (
     DECAY, Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )  # fmt: skip
-
 from screen.structure.types import Norm
 
 NEEDS = ("streams.kinds.sublayers", "analyses", "claims", "state_bounds")
@@ -76,11 +75,11 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
             return _descends(name, site, step)
         weighted = not has_no_scale(facts, sublayer)
         fixed = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
-        if reads_grown_state(facts, stream, kind, sublayer) and is_short(facts, stream):
-            many = "one branch" if (count := branches(facts, stream)) == 1 else f"{count} branches"
-            message = f"{name}: nothing bounds what the branch reads or adds; `{stream.name}` has {many} over its whole depth."
-            return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
         if reads_grown_state(facts, stream, kind, sublayer):
+            if is_short(facts, stream):
+                many = "one branch" if (count := branches(facts, stream)) == 1 else f"{count} branches"
+                message = f"{name}: nothing bounds what the branch reads or adds; `{stream.name}` has {many} over its whole depth."
+                return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
             grows_in = f"{'is unbounded in its weights' if weighted else fixed} and grows with the stream"
             message = f"{name}: nothing bounds what the branch reads or adds; it {grows_in}."
             line, norm = norm_of(facts, stream, sublayer.add, "x")

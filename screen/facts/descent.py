@@ -6,13 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from screen.facts.record import Facts
-from screen.graph import Graph, Node, Ref
+from screen.graph import Graph, Ref
+from screen.structure.axis_order import TURNS, axis_order
 from screen.structure.dataflow import Flow
+from screen.structure.norms.calls import NORMS, norm_of
+from screen.structure.norms.statistics import is_squared
 from screen.structure.types import Sublayer, Tri, Unknown
 
-TRANSPOSES = ("T", "mT", "t")
 PRODUCTS = ("matmul", "mm")
-NORMS = ("norm", "linalg_norm", "matrix_norm", "linalg_matrix_norm", "vector_norm", "linalg_vector_norm")
 LARGEST = 2.0
 """Step times ‖W‖² up to which I − s·W·Wᵀ is no expansion."""
 
@@ -39,7 +40,7 @@ def descent(facts: Facts, sublayer: Sublayer) -> Tri:
         return False
     number, scalars, matrices = found
     taken = number if add.op == "sub" else -number
-    size, parameter = _over_squares(graph, *scalars[0]) or (1.0, -1) if len(scalars) == 1 else (1.0, -1)
+    size, parameter = _over_squares(facts.readers[0].flow, *scalars[0]) or (1.0, -1) if len(scalars) == 1 else (1.0, -1)
     if taken * size <= 0 or not _goes_back(matrices):
         return False
     if len(matrices) == 2 and parameter == matrices[0].parameter and taken * size <= LARGEST:
@@ -87,57 +88,43 @@ def _linear(graph: Graph, flow: Flow, end: int, state: int) -> tuple[float, list
 
 def _matrix(graph: Graph, index: int, transposed: bool) -> _Matrix | None:
     node = graph.nodes[index]
-    while node.op in TRANSPOSES or _swaps(node):
+    while node.op in TURNS and axis_order(node, 2) == (1, 0):
         transposed, node = not transposed, graph.nodes[node.inputs[0]]
     return _Matrix(node.index, transposed) if node.op == "parameter" and len(node.shape or ()) == 2 else None
 
 
-def _swaps(node: Node) -> bool:
-    """Whether it swaps the two axes of a matrix."""
-    return node.op == "transpose" and len(node.shape or ()) == 2 and {a % 2 for a in node.args[1:] if isinstance(a, int)} == {0, 1}
-
-
-def _over_squares(graph: Graph, index: int, below: bool) -> tuple[float, int] | None:
+def _over_squares(flow: Flow, index: int, below: bool) -> tuple[float, int] | None:
     """(c, W) of a scalar that is c/Σw², or nearer to zero; the sum is over all entries of a weight, and at least the square of its norm."""
-    node = graph.nodes[index]
+    node = flow.graph.nodes[index]
     if below:
-        parameter = _squares(graph, index)
+        parameter = _squares(flow, index)
         return None if parameter is None else (1.0, parameter)
     first = node.args[0] if node.args else None
     if node.op == "reciprocal" and isinstance(first, Ref):
-        return _over_squares(graph, first.node, True)
+        return _over_squares(flow, first.node, True)
     numbers = [a for a in node.args if isinstance(a, int | float)]
     if node.op == "neg":
-        found = _over_squares(graph, node.inputs[0], False)
+        found = _over_squares(flow, node.inputs[0], False)
         return None if found is None else (-found[0], found[1])
     if node.op not in ("div", "mul") or len(numbers) != 1 or not numbers[0]:
         return None
     over = node.op == "div" and first == numbers[0]
-    found = _over_squares(graph, node.inputs[0], over)
+    found = _over_squares(flow, node.inputs[0], over)
     return None if found is None else (found[0] / numbers[0] if node.op == "div" and not over else found[0] * numbers[0], found[1])
 
 
-def _squares(graph: Graph, index: int) -> int | None:
+def _squares(flow: Flow, index: int) -> int | None:
     """The weight of which a scalar is the sum of squares, and no less than that."""
-    node = graph.nodes[index]
+    node = flow.graph.nodes[index]
     if node.op == "add" and len(node.inputs) == 1 and all(a >= 0 for a in node.args if isinstance(a, int | float)):
-        return _squares(graph, node.inputs[0])
+        return _squares(flow, node.inputs[0])
     if node.op == "sum" and node.shape == ():
-        return _squared(graph, node.inputs[0])
-    root = _squared(graph, index)
-    inner = None if root is None else graph.nodes[root]
-    if inner is None:
-        return None
-    orders = (*inner.args[1:], *(v for key, v in inner.kwargs if key in ("p", "ord")))
-    plain = inner.op in NORMS and inner.shape == () and all(order in (2, "fro", None) for order in orders)
-    return inner.inputs[0] if plain and graph.nodes[inner.inputs[0]].op == "parameter" else None
-
-
-def _squared(graph: Graph, index: int) -> int | None:
-    """What a node is the square of."""
-    node = graph.nodes[index]
-    twice = node.op == "mul" and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
-    return node.inputs[0] if twice or node.op == "square" or (node.op == "pow" and node.args[1:] == (2,)) else None
+        squared = flow.graph.nodes[node.inputs[0]]
+        return squared.inputs[0] if is_squared(flow, squared) else None
+    inner = flow.graph.nodes[node.inputs[0]] if is_squared(flow, node) else None
+    found = norm_of(flow, inner, 2) if inner is not None and inner.op in NORMS and inner.shape == () else None
+    plain = inner is not None and found is not None and found[1] == 2.0 and flow.graph.nodes[inner.inputs[0]].op == "parameter"
+    return inner.inputs[0] if inner is not None and plain else None
 
 
 __all__ = ["descent"]

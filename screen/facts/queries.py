@@ -7,6 +7,7 @@ from typing import Literal
 
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.softmax import Beside, SoftmaxBound
+from screen.calculi.meanfield.far import Far
 from screen.facts.claims.claim import Claim, ClaimKind, Weights
 from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, survives, weighing
 from screen.facts.claims.states_read import moving_inputs, norms_behind, reader_of, reads_grown_state
@@ -122,10 +123,16 @@ def number_of(facts: Facts, stream: Stream, claim: ClaimKind) -> float | Unknown
     return answer if isinstance(answer, Unknown) else Unknown("it was not derived")
 
 
+def far_of(facts: Facts, stream: Stream) -> Far | Unknown:
+    """What blocks far behind the first ones do to gradients on their way back."""
+    found = facts.recursion(stream)
+    return found if isinstance(found, Unknown) else found.far
+
+
 def factor_of(facts: Facts, stream: Stream) -> float | None:
     """What each block multiplies gradients by on their way back, once that has settled; None where it does not, or is not known."""
-    found = facts.recursion(stream)
-    return None if isinstance(found, Unknown) or isinstance(found.far, Unknown) or not found.far.multiplies else found.far.factor
+    far = far_of(facts, stream)
+    return None if isinstance(far, Unknown) or not far.multiplies else far.factor
 
 
 def is_short(facts: Facts, stream: Stream) -> bool:
@@ -136,9 +143,8 @@ def is_short(facts: Facts, stream: Stream) -> bool:
 def untold_factor(facts: Facts, stream: Stream) -> float | None:
     """What a block far behind multiplies gradients by on their way back, where that neither settles nor falls as the stream grows (a slope that
     saturates: the exponential of a root of the depth); None where it does, or where the deepest stacks would not come to `STARVED` by it."""
-    found = facts.recursion(stream)
-    far = None if isinstance(found, Unknown) or isinstance(found.far, Unknown) else found.far
-    return far.factor if far is not None and far.law == "untold" and far.reaches(STARVED) else None
+    far = far_of(facts, stream)
+    return far.factor if not isinstance(far, Unknown) and far.law == "untold" and far.reaches(STARVED) else None
 
 
 def shows_when_deeper(facts: Facts, stream: Stream) -> bool:
@@ -150,15 +156,14 @@ def shows_when_deeper(facts: Facts, stream: Stream) -> bool:
 def when_deeper(facts: Facts, stream: Stream) -> str:
     """A sentence on the gradient ratio here, where blocks multiply gradients by a steady factor, and at `DEEPER` times the depth, where they are wide
     enough for that factor to tell it; empty where they do not multiply them."""
-    found, ratio, factor, depth = facts.recursion(stream), number_of(facts, stream, "gradient_ratio"), factor_of(facts, stream), facts.depth(stream)
-    far = found if isinstance(found, Unknown) else found.far
-    if isinstance(far, Unknown) or factor is None or isinstance(ratio, Unknown) or ratio <= 0:
+    far, ratio, depth = far_of(facts, stream), number_of(facts, stream, "gradient_ratio"), facts.depth(stream)
+    if isinstance(far, Unknown) or not far.multiplies or isinstance(ratio, Unknown) or ratio <= 0:
         return ""
-    each = f"far behind the first blocks each one multiplies gradients by {factor:.4g} on their way back"
+    each = f"far behind the first blocks each one multiplies gradients by {far.factor:.4g} on their way back"
     if not far.is_told_at(DEEPER * depth):
         few = f", as their maps sum over no more than {far.features} features" if far.features else ""
         return f"{each} if they are wide: first over last is {ratio:.3g} at {depth} blocks, and what it is at more of them is not told{few}"
-    log = math.log(ratio) + (DEEPER - 1) * depth * math.log(factor)
+    log = math.log(ratio) + (DEEPER - 1) * depth * math.log(far.factor)
     there = f"{math.exp(log):.2g}" if abs(log) < 15 else f"1e{log / math.log(10):.0f}"
     return f"{each}, so that first over last, {ratio:.3g} at {depth} blocks, would be about {there} at {DEEPER * depth} of them with the same numbers"
 

@@ -87,15 +87,7 @@ def _shared(facts: Facts, sublayer: Sublayer, groups: list[Degree]) -> str:
 def _follow(facts: Facts, one: Sublayer, other: Sublayer) -> bool:
     """Whether one of two branches is computed from what the other adds."""
     first, last = sorted((one.output, other.output))
-    todo, seen = [last], set[int]()
-    while todo and first != last:
-        node = todo.pop()
-        if node == first:
-            return True
-        fresh = {i for i in facts.graph.nodes[node].inputs if i >= first} - seen
-        seen |= fresh
-        todo.extend(fresh)
-    return False
+    return first != last and bool(facts.readers) and facts.readers[0].flow.depends(last, first)
 
 
 def _copies(facts: Facts, values: Degree, output: Degree) -> float:

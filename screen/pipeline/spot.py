@@ -14,7 +14,7 @@ from screen.facts.claims.derive import FLAT, is_held, rests_on_once, rising, siz
 from screen.facts.claims.multiplied import multiplied_by_weights
 from screen.facts.claims.states_read import reads_first_state
 from screen.facts.operator import StreamOperator, goes_on, law_of_carried
-from screen.facts.queries import is_output_bounded, is_scale_free, keeps_slope, streams_in_sequence
+from screen.facts.queries import far_of, is_output_bounded, is_scale_free, keeps_slope, streams_in_sequence
 from screen.facts.record import Facts
 from screen.graph import numel
 from screen.graph.io import dumps
@@ -473,9 +473,8 @@ def _of_gradients(claim: Claim, ratio: float | None, law: str | None, derived: C
 def _at_any_depth(facts: Facts, stream: Stream, law: str | None) -> str | None:
     """A law that a measurement shows, where it may be one: what is flat or a power at a few depths may be a slow exponential where each block begins
     anew (a norm stands on the stream, or it is scaled), and is one, or more than a power, where a block is derived to go on multiplying gradients."""
-    operator, recursion = facts.operator(stream), facts.recursion(stream)
+    operator, far = facts.operator(stream), far_of(facts, stream)
     scaled = isinstance(operator, StreamOperator) and (bool(operator.breaks) or operator.carried in ("decaying", "exponential"))
-    far = recursion if isinstance(recursion, Unknown) else recursion.far
     multiplies = not isinstance(far, Unknown) and (far.multiplies or far.is_untold)
     told = not isinstance(far, Unknown) and far.law == "power"
     if law == "power" and not told and any(keeps_slope(facts, s) for k in stream.kinds for s in k.sublayers):

@@ -57,9 +57,8 @@ def recursion_of(
     `streams`, `norms`: all of the graph, for branches that read the last state of another stream."""
     if 0 in (graph.nodes[stream.states[0]].shape or ()):
         return Unknown(f"`{stream.name}` has no entries: one of its sizes is 0")
-    others = tuple(s for s in streams if s is not stream and s.states)
-    tokens = tokens or min(TOKENS, _places(Builder(stream, graph, TOKENS, others=others, norms=norms)))
-    builder = Builder(stream, graph, tokens, others=others, norms=norms)
+    builder = _builder(stream, graph, tokens, streams, norms)
+    tokens = builder.tokens
     two: Two | None = None
     try:
         stack = builder.stack(depth or stream.depth)
@@ -67,7 +66,7 @@ def recursion_of(
             return recursion_of(stream, graph, depth, tokens=window, streams=streams, norms=norms)
         run = None if stack.tied else forward(stack)
         if run is not None and is_causal(stack):
-            alone = Builder(stream, graph, 1, others=others, norms=norms).stack(depth or stream.depth)
+            alone = _builder(stream, graph, 1, streams, norms).stack(depth or stream.depth)
             if (why := _uneven(stack, run, alone)) is not None:
                 return Uneven(why.reason, why.nodes, _uneven_update(builder, stack, run, alone))
         found = read(stack, gains_of(stack), _assumptions(builder, tokens), run)
@@ -79,7 +78,7 @@ def recursion_of(
             found = replace(found, words=words, first_update=_first_update(builder, stack, run, words, two))
     except Stop as stop:
         apart = layer_by_layer(stream) if stop.unknown.reason == DIFFERENT else None
-        return stop.unknown if apart is None else recursion_of(apart, graph, depth, tokens=tokens, streams=(apart, *others), norms=norms)
+        return stop.unknown if apart is None else recursion_of(apart, graph, depth, tokens=tokens, streams=(apart, *builder.others), norms=norms)
     if (beside := _read_beside(graph, stream, stream.states[-1])) is not None:
         found = replace(found.without_gradients(beside), first_update=beside if two is None else found.first_update)
     if isinstance(stream.final_norm, Unknown):
@@ -87,15 +86,19 @@ def recursion_of(
     return found
 
 
+def _builder(stream: Stream, graph: Graph, tokens: int | None, streams: tuple[Stream, ...], norms: Mapping[int, Norm]) -> Builder:
+    """What makes the stack of a stream over so many tokens, or over as many as it has places for."""
+    others = tuple(s for s in streams if s is not stream and s.states)
+    places = tokens or min(TOKENS, _places(Builder(stream, graph, TOKENS, others=others, norms=norms)))
+    return Builder(stream, graph, places, others=others, norms=norms)
+
+
 def with_smaller_weights(
     stream: Stream, graph: Graph, depth: int, times: float, *, streams: tuple[Stream, ...], norms: Mapping[int, Norm]
 ) -> Recursion | Unknown:
     """The recursion of a stream whose branches start with weights that are so many times as large, over as many tokens."""
-    others = tuple(s for s in streams if s is not stream and s.states)
-    builder = Builder(stream, graph, min(TOKENS, _places(Builder(stream, graph, TOKENS, others=others, norms=norms))), others=others, norms=norms)
     try:
-        stack = builder.stack(depth)
-        return read(smaller(stack, times), {}, ())
+        return read(smaller(_builder(stream, graph, None, streams, norms).stack(depth), times), {}, ())
     except Stop as stop:
         return stop.unknown
 

@@ -8,6 +8,10 @@ from screen.graph import Node
 from screen.structure.dataflow import Flow, axes_of, number
 
 
+NORMS = ("norm", "vector_norm", "linalg_norm", "linalg_matrix_norm", "matrix_norm")
+"""Ops that give norms of vectors or matrices."""
+
+
 def norm_of(flow: Flow, node: Node, rank: int) -> tuple[str, float, tuple[int, ...]] | None:
     """("vector" or "matrix", order, axes) of a norm call; the nuclear norm has order 0. None for what is no norm, or is not read.
 
@@ -40,4 +44,4 @@ def room_of(kind: str, order: float, sizes: tuple[int, ...]) -> float:
     return {2.0: math.sqrt(min(rows, columns)), 1.0: math.sqrt(columns), math.inf: math.sqrt(rows), 0.0: 1.0}[order]
 
 
-__all__ = ["norm_of", "room_of"]
+__all__ = ["NORMS", "norm_of", "room_of"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from screen.graph import Node, Ref
 from screen.structure.dataflow import Flow, axes_of, number, strip
-from screen.structure.norms.calls import norm_of, room_of
+from screen.structure.norms.calls import NORMS, norm_of, room_of
 
 
 @dataclass(frozen=True)
@@ -275,12 +275,13 @@ def _read_difference(flow: Flow, node: Node, readings: list[Reading]) -> Reading
         below = flow.graph.nodes[strip(flow, right)]
         inner = reading_of(readings, flow, below.inputs[0]) if below.inputs else None
         same = isinstance(inner, Mean) and (inner.source, inner.axes) == (first.source, first.axes) and abs(inner.factor - 1) < 1e-3
-        if same and _is_squared(flow, below):
+        if same and is_squared(flow, below):
             return replace(first, centred=first.axes)
     return None
 
 
-def _is_squared(flow: Flow, node: Node) -> bool:
+def is_squared(flow: Flow, node: Node) -> bool:
+    """Whether a node is the square of its operand, entry by entry."""
     if node.op == "mul":
         return len(node.args) == 2 and node.args[0] == node.args[1]
     return node.op == "square" or (node.op == "pow" and number(flow.operand(node, 1, "exponent")) == 2.0)
@@ -313,8 +314,7 @@ def _read_part(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
 
 READ: dict[str, Callable[[Flow, Node, list[Reading]], Reading]] = {
     "pow": _read_power, "square": _read_power, "abs": _read_abs, "mean": _read_mean, "sum": _read_mean, "amax": _read_max, "var": _read_var,
-    "std": _read_var, "norm": _read_norm, "vector_norm": _read_norm, "linalg_norm": _read_norm, "linalg_matrix_norm": _read_norm,
-    "matrix_norm": _read_norm, "sqrt": _read_root, "rsqrt": _read_root,
+    "std": _read_var, **dict.fromkeys(NORMS, _read_norm), "sqrt": _read_root, "rsqrt": _read_root,
     "reciprocal": _read_root, "add": _read_sum_or_product, "mul": _read_sum_or_product, "div": _read_sum_or_product,
     "sub": _read_sum_or_product, "clamp": _read_clamp, "clamp_min": _read_clamp, "maximum": _read_clamp, "getitem": _read_part,
     "max": _read_max, "log": _read_log, "exp": _read_exp, "matmul": _read_square_product, "bmm": _read_square_product,
