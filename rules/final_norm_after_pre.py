@@ -103,7 +103,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if stream.role == "inner":
         return Outcome("not_applicable", f"`{stream.name}` ends inside a branch of another stream, where no head reads it.", site)
     last = next((s for kind in reversed(stream.kinds) for s in reversed(kind.sublayers)), None)
-    if last is not None and last.skip_normed:
+    if last is not None and last.norm_on_skip:
         return Outcome("not_applicable", f"`{stream.name}` ends in a sum of what norms give: nothing in it has grown.", site)
     if last is None or "C" in last.positions:
         return Outcome("not_applicable", f"`{stream.name}` ends in the norm of its last sum.", site)

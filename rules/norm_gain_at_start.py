@@ -54,7 +54,7 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 def _on_stream(stream: Stream) -> Iterator[tuple[Norm, bool]]:
     """Norms on a stream's sums, and its final norm."""
-    inside = {n.node: n for kind in stream.kinds for sub in kind.sublayers for position, n in sub.norms if position == "C" and not sub.skip_normed}
+    inside = {n.node: n for kind in stream.kinds for sub in kind.sublayers for position, n in sub.norms if position == "C" and not sub.norm_on_skip}
     yield from ((n, False) for n in inside.values())
     if stream.final_norm is True and stream.end_norm is not None and stream.end_norm.node not in inside:
         yield stream.end_norm, True

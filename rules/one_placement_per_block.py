@@ -57,7 +57,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind) -> Outcome:
         site = blame(facts, at(stream, kind, unknown), why.nodes)
         return Outcome("cannot_tell", f"The placement of `{unknown.name}` is unknown: {why.reason}.", site)
     before = [s for s in kind.sublayers if "A" in s.positions and "C" not in s.positions and not s.normed_skip]
-    after = [s for s in kind.sublayers if "C" in s.positions and "A" not in s.positions and not (s.normed_skip or s.skip_normed)]
+    after = [s for s in kind.sublayers if "C" in s.positions and "A" not in s.positions and not (s.normed_skip or s.norm_on_skip)]
     if before and after:
         message = (
             f"In {layers_text(kind)} of `{stream.name}`, `{before[0].name}` has its norm on the branch's input and `{after[0].name}` on the sum: "

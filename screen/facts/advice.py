@@ -211,7 +211,7 @@ def deepnorm_code(facts: Facts, stream: Stream) -> tuple[str, str] | None:
     """(α, β) as `2.21` and `(8·6)^(-1/4) = 0.38`; None where the stream is not made of blocks of two sublayers with a norm on each sum, or another
     one is read beside it (an encoder and its decoder share other constants)."""
     plain = all(len(k.sublayers) == 2 and all("C" in s.positions and s.role != "cross_attention" for s in k.sublayers) for k in stream.kinds)
-    plain = plain and not any(s.skip_normed for k in stream.kinds for s in k.sublayers)
+    plain = plain and not any(s.norm_on_skip for k in stream.kinds for s in k.sublayers)
     if not plain or len(facts.streams) > 1 or not stream.kinds:
         return None
     depth = facts.depth(stream)

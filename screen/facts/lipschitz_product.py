@@ -40,7 +40,7 @@ def _sums(kind: Kind) -> list[list[Sublayer]]:
 def _is_known(facts: Facts, sub: Sublayer) -> bool:
     analysis = facts.analysis(sub)
     plain = sub.alpha.kind in ("none", "constant") and sub.alpha.value is not None and sub.placement != "unknown"
-    plain = plain and not (sub.normed_skip or sub.skip_normed)
+    plain = plain and not (sub.normed_skip or sub.norm_on_skip)
     known = not isinstance(analysis, Unknown) and not isinstance(analysis.bounds.lipschitz, Unknown)
     alone = all(p.name in ("x", "gate") for p in sub.ports)
     return plain and known and alone and all(is_unit(norm) for position, norm in sub.norms if position == "C")

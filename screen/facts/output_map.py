@@ -42,7 +42,7 @@ def last_map(facts: Facts, stream: Stream) -> LastMap | None:
         if stream.end_norm is None:
             return None
         found.append(("final", stream.end_norm))
-    plain = sub.branch.kind in ("none", "constant", "learned") and not sub.gated_output and not (sub.normed_skip or sub.skip_normed)
+    plain = sub.branch.kind in ("none", "constant", "learned") and not sub.gated_output and not (sub.normed_skip or sub.norm_on_skip)
     known = all(is_unit(n) for _, n in found) and ("C" in sub.positions or not is_renormalised(sub))
     if _is_normed_later(facts, stream):  # the head is not linear
         return None

@@ -263,7 +263,7 @@ def state_is_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
 
 def is_sum_normed(facts: Facts, sublayer: Sublayer) -> bool:
     """Whether the sum is normalised and carries the stream on, so that one step moves a normalised stream by at most twice its size."""
-    return "C" in sublayer.positions and not (sublayer.normed_skip or sublayer.skip_normed) and state_is_bounded(facts, sublayer) is True
+    return "C" in sublayer.positions and not (sublayer.normed_skip or sublayer.norm_on_skip) and state_is_bounded(facts, sublayer) is True
 
 
 def gain_of(facts: Facts, stream: Stream) -> float | Unknown:

@@ -90,7 +90,7 @@ def _sublayer(facts: Facts, s: Sublayer, root: str) -> schema.SublayerPart:
         residual=_residual(s),
         depends_on_stream=_yes_no(s.depends_on_stream),
         normed_skip=s.normed_skip,
-        norm_on_skip=s.skip_normed,
+        norm_on_skip=s.norm_on_skip,
         adds_norm=s.adds_norm,
         unknown=[u.reason for u in s.unknown],
         m=maps_part(facts, s),

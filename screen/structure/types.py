@@ -164,7 +164,7 @@ class Sublayer:
     """The same of a norm of the stream, A(x) ⊙ F(A(x))."""
     adds_norm: float | None = 0.0
     """How many times A(x) itself is added beside what the branch computes of it, h + F(h) with h = A(x); None where that is no number."""
-    skip_normed: bool = False
+    norm_on_skip: bool = False
     """The C before it stands on the skip alone, and the branch, which ends in a norm, reads what is in front of it: x' = N(x) + B(F(x))."""
     norms_across: tuple[Norm, ...] = ()
     """Norms of queries or keys over another axis than the one that their product sums over: they bound entries, not what is compared."""

@@ -86,7 +86,7 @@ class Blocks:
 
     def closing(self, sub: Sublayer) -> Norm | None:
         """The norm on the sum of a block that no other follows."""
-        if sub.skip_normed:
+        if sub.norm_on_skip:
             return None
         norm = next((n for position, n in sub.norms if position == "C"), None)
         if norm is None and "C" in sub.positions:

@@ -38,10 +38,9 @@ from screen.capture.build.integers import of_config, of_entry
 from screen.capture.inputs.context import Lookup, config_parts, forward_signature
 from screen.capture.kernels import older, stand_in
 from screen.capture.trace.loop import DEEPEST, as_loop, recorded
-from screen.capture.initial.buffers import buffers
+from screen.capture.initial.buffers import Record, buffers
 from screen.capture.build.width import resized, sizes_of
 from screen.errors import LoadError, ScreenError, UsageError, whole_model
-from screen.graph import Initialiser
 from screen.graph.target import OPTIONAL, TargetSpec
 
 TRIED = "ran on none of the inputs that were tried"
@@ -50,7 +49,6 @@ _FILES = 2
 """Files of settings with which such a model is built once more."""
 _CALLS = 8
 """Models, functions of a file and places in tables that are tried."""
-_Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 _Known = Mapping[str, explicit.Inputs]
 """Inputs by the name of the model that runs on them."""
 
@@ -318,7 +316,7 @@ def _running(chosen: list[Made], weights: Mapping[str, int]) -> list[str]:
 
 def _instead(
     name: str, entry: Any, given: dict[str, Any], model: nn.Module, ready: Built, module: ModuleType, reading: Reading
-) -> tuple[str, tuple[nn.Module, _Record, dict[str, list[Any]]], list[str]] | None:
+) -> tuple[str, tuple[nn.Module, Record, dict[str, list[Any]]], list[str]] | None:
     """A function of the file that makes a model of a class whose forward fails with a part that its own defaults choose, `Net(block=Block)`, and what
     is said of what it makes: the first one whose forward runs; None elsewhere."""
     if not isinstance(entry, type) or ready.info.block or not isinstance(outcome(on_meta(model), ready.args, ready.kwargs).error, TypeError):
@@ -335,7 +333,7 @@ def _instead(
 
 def _asked(
     name: str, entry: Any, given: dict[str, Any], before: nn.Module, ready: Built, module: ModuleType, reading: Reading
-) -> tuple[nn.Module, _Record, dict[str, list[Any]], dict[str, Any]] | None:
+) -> tuple[nn.Module, Record, dict[str, list[Any]], dict[str, Any]] | None:
     """The model with places in tables that its forward asks for and that are `None`, `ids == self.pad_idx`; None where it asks for other things."""
     sizes = usual.chosen(entry, ready.lacking)
     indices = usual.of_rows(sizes) if sizes else None
@@ -411,7 +409,7 @@ def _ready(
     stated: explicit.Inputs | None,
     inputs: tuple[str, ...],
     depth: int | None,
-    record: _Record,
+    record: Record,
     changed: dict[str, list[Any]],
     known: _Known,
     config: Any = None,

@@ -51,11 +51,10 @@ from screen.capture.build.offline import do_without
 from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.unread import switches
 from screen.capture.build.overrides import nest, plain, unknown
-from screen.capture.initial.buffers import buffers
+from screen.capture.initial.buffers import Record, buffers
 from screen.errors import LoadError, ScreenError, UsageError
 from screen.capture.inputs.missing import frames, parts_of, statement
 from screen.capture.trace.source_lines import HERE, TORCH
-from screen.graph import Initialiser
 from screen.graph.target import OPTIONAL
 
 SMALL = 4096
@@ -82,7 +81,6 @@ READS = (
 """What torch says, in its several ways, when a value is read that meta does not have."""
 
 _T = TypeVar("_T")
-_Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 
 
 class Values(enum.Enum):
@@ -220,7 +218,7 @@ class Told:
 
 def construct(
     name: str, entry: Any, settings: dict[str, Any], module: ModuleType | None, told: Told | None = None
-) -> tuple[nn.Module, _Record, dict[str, list[Any]]]:
+) -> tuple[nn.Module, Record, dict[str, list[Any]]]:
     """The model that a candidate stands for, on meta and in eval, with its initialisers and what `settings` changed; `told` is filled with what
     else it was given.
 

@@ -15,9 +15,8 @@ from screen.capture.build.construct import Told, construct
 from screen.capture.build.needs import Needs
 from screen.capture.build.piecewise import Reading
 from screen.capture.build.unbuilt import explained, none_builds, of_version, version_asked, why_not
-from screen.graph import Initialiser
+from screen.capture.initial.buffers import Record
 
-Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 Made = tuple[str, tuple[nn.Module, Record, dict[str, list[Any]]]]
 """A name of the file; the model, what its weights start as, and what its arguments changed."""
 
@@ -106,4 +105,4 @@ def _takes(entry: Any, key: str) -> bool:
         return False
 
 
-__all__ = ["Made", "Record", "made_of", "model_of", "of_one"]
+__all__ = ["Made", "made_of", "model_of", "of_one"]

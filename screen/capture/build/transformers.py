@@ -20,14 +20,13 @@ import torch
 from torch import nn
 
 from screen.capture.build import libraries
+from screen.capture.initial.buffers import Record
 from screen.capture.initial.transformers import initialise
 from screen.capture.initial.recorder import Recorder
 from screen.capture.build.overrides import Whole, changes, nest, unknown
 from screen.errors import LoadError, UsageError
-from screen.graph import Initialiser
 from screen.graph.target import TargetSpec, did_you_mean
 
-_Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 
 PREFERRED = ("MODEL_FOR_CAUSAL_LM", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM", "MODEL_FOR_MASKED_LM", "MODEL")
 """Auto mappings of transformers, in the order of the contract."""
@@ -38,7 +37,7 @@ KERNELS = {
 """Field of a config -> values that name a kernel of what transformers itself computes."""
 
 
-def build(spec: TargetSpec, settings: dict[str, Any]) -> tuple[nn.Module, Any, dict[str, list[Any]], _Record, tuple[str, ...]]:
+def build(spec: TargetSpec, settings: dict[str, Any]) -> tuple[nn.Module, Any, dict[str, list[Any]], Record, tuple[str, ...]]:
     """Model on meta, its config, what `settings` changed, its initialisers, and notes. Raises `UsageError` and `LoadError`."""
     cls, config, changed, notes = _chosen(spec, settings)
     recorder = Recorder()

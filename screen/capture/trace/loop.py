@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from screen.capture.build.built import Built
 from screen.capture.build.meta_copy import again
-from screen.graph import BLOCK_DEPTH, COPIES, Initialiser
+from screen.capture.initial.buffers import Record
+from screen.graph import BLOCK_DEPTH, COPIES
 
 FEW = 3
 """Copies that run of a large block, or a deep loop."""
@@ -31,7 +32,6 @@ Key = int | str
 """An argument of forward: by position, or by name."""
 Call = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], Any]
 """Runs a module on arguments."""
-Record = tuple[tuple[str, tuple[Initialiser, ...]], ...]
 
 
 class Loop(nn.Module):

@@ -35,7 +35,7 @@ def signature(sub: Sublayer) -> tuple[object, ...]:
         sub.gated_output,
         _word(sub.m.maps),
         sub.normed_skip,
-        sub.skip_normed,
+        sub.norm_on_skip,
         sub.adds_norm,
         ports,
         sub.parallel_group is not None,
@@ -162,7 +162,7 @@ def _moved(own: Sublayer, other: Sublayer, norms: tuple[tuple[str, Norm], ...], 
     return replace(
         own, placement=other.placement, positions=other.positions, unknown=other.unknown, norms=norms, norm_type=other.norm_type, ports=other.ports,
         alpha=scale(other.alpha), branch=scale(other.branch), gated_output=other.gated_output, normed_skip=other.normed_skip,
-        skip_normed=other.skip_normed,
+        norm_on_skip=other.norm_on_skip,
     )  # fmt: skip
 
 

@@ -88,7 +88,7 @@ class Reader(ChainReader):
             m=mixer.maps,
             depends_on_stream=self._depends(number, branch),
             normed_skip=self.stream_norms.is_normed_skip(position),
-            skip_normed=self.stream_norms.is_on_skip(position),
+            norm_on_skip=self.stream_norms.is_on_skip(position),
             add=branch.add,
             output=branch.output,
             place=place_of(self.flow.graph, branch.add),
