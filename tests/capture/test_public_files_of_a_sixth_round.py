@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,34 +10,12 @@ import torch
 from torch import nn
 
 from screen.capture.build import offline, published, usual
-from screen.capture.build.build import build
-from screen.capture.build.built import Built
 from screen.capture.build.needs import Needs
 from screen.capture.kernels import older
-from screen.capture.inputs.trial import outcome
 from screen.errors import ScreenError
-from screen.graph.target import parse
+from tests.capture.public_files import HEAD, Write, built, runs, writing
 
-Write = Callable[[str], Path]
-HEAD = "from __future__ import annotations\n\nimport typing\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def put(text: str) -> Path:
-        path = tmp_path / f"of_sixth_round_{abs(hash(text)) % 10**8}.py"
-        path.write_text(HEAD + text)
-        return path
-
-    return put
-
-
-def built(path: Path, name: str = "", **settings: Any) -> list[Built]:
-    return build(parse(f"{path}::{name}" if name else str(path)), set=settings, inputs=(), depth=None)
-
-
-def runs(one: Built) -> bool:
-    return outcome(one.model, one.args, one.kwargs).error is None
+write = pytest.fixture(writing)
 
 
 SETTINGS = """

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from screen.capture.build import offline
-from screen.capture.build.build import build
-from screen.capture.build.built import Built
-from screen.capture.inputs.trial import outcome
 from screen.capture.kernels import older, scans, stand_in
 from screen.errors import LoadError, ScreenError
-from screen.graph.target import OPTIONAL, parse
+from screen.graph.target import OPTIONAL
+from tests.capture.public_files import HEAD, Write, built, runs, writing
 
-Write = Callable[[str], Path]
-HEAD = "from __future__ import annotations\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
+write = pytest.fixture(writing)
 
 
 @pytest.fixture(autouse=True)
@@ -32,24 +28,6 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "path", [*sys.path])
     with offline.taken_back(), older.taken_back():
         yield
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def put(text: str) -> Path:
-        path = tmp_path / f"of_eighth_round_{abs(hash(text)) % 10**8}.py"
-        path.write_text(HEAD + text)
-        return path
-
-    return put
-
-
-def built(path: Path, name: str = "", **settings: Any) -> list[Built]:
-    return build(parse(f"{path}::{name}" if name else str(path)), set=settings, inputs=(), depth=None)
-
-
-def runs(one: Built) -> bool:
-    return outcome(one.model, one.args, one.kwargs).error is None
 
 
 OVER_TIME = """

@@ -4,7 +4,6 @@ values: the recursion follows what they have in common, and tells no gradients o
 from __future__ import annotations
 
 import copy
-import math
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from torch import nn
 
 import screen
 from screen.report.schema import ClaimPart
+from tests.gradients import first_over_last
 
 WIDTH, DEPTH = 64, 24
 
@@ -53,12 +53,7 @@ def measured(depth: int, copied: bool) -> float:
     torch.manual_seed(0)
     first = layer(True)
     layers = [(copy.deepcopy(first) if copied else layer(True)).double() for _ in range(depth)]
-    x = torch.randn(2, 16, WIDTH, dtype=torch.float64)
-    for one in layers:
-        x = one(x)
-    (x * torch.randn_like(x)).sum().backward()  # type: ignore[no-untyped-call]
-    ends = (sum(float(p.grad.square().sum()) for p in one.parameters() if p.grad is not None) for one in (layers[0], layers[-1]))
-    return math.sqrt(next(ends) / next(ends))
+    return first_over_last(layers, torch.randn(2, 16, WIDTH, dtype=torch.float64))
 
 
 def test_gradients_of_copies_differ_by_the_depth_and_those_of_others_by_its_root() -> None:

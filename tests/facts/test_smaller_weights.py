@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from screen.facts.advice import smaller_helps, steadier
 from screen.rule import Example
 from screen.testing import facts_of
+from tests.gradients import first_over_last
 
 MODEL = """
 class Block(nn.Module):
@@ -68,11 +69,7 @@ def measured(gain: float) -> float:
         torch.manual_seed(seed)
         blocks = [Loses(gain).double() for _ in range(24)]
         x = torch.randn(2, 16, 32, dtype=torch.float64)
-        for one in blocks:
-            x = one(x)
-        (x * torch.randn_like(x)).sum().backward()  # type: ignore[no-untyped-call]
-        first, last = (sum(float(p.grad.square().sum()) for p in b.parameters() if p.grad is not None) for b in (blocks[0], blocks[-1]))
-        found.append(math.log(first / last) / 2)
+        found.append(math.log(first_over_last(blocks, x)))
     return statistics.fmean(found)
 
 

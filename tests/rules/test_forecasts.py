@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import screen
+from tests.gradients import first_over_last
 
 DEPTH = 8
 
@@ -73,11 +74,7 @@ def measured(block: type[Wide], depth: int) -> float:
         torch.manual_seed(seed)
         blocks = [block().double() for _ in range(depth)]
         x = torch.randn(2, 16, block.width, dtype=torch.float64)
-        for one in blocks:
-            x = one(x)
-        (x * torch.randn_like(x)).sum().backward()  # type: ignore[no-untyped-call]
-        first, last = (sum(float(p.grad.square().sum()) for p in b.parameters() if p.grad is not None) for b in (blocks[0], blocks[-1]))
-        found.append(math.log(first / last) / 2)
+        found.append(math.log(first_over_last(blocks, x)))
     return statistics.fmean(found)
 
 

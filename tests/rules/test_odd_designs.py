@@ -16,6 +16,7 @@ from screen.report.derived import start
 from screen.report.schema import FindingPart, Report
 from screen.rules.gradient_ratio import HOLDS
 from screen.testing import facts_of
+from tests.gradients import first_over_last
 
 pytestmark = pytest.mark.by_the_day
 
@@ -194,11 +195,7 @@ def ratio(kind: type[nn.Module], depth: int = 24) -> float:
         torch.manual_seed(seed)
         blocks = [kind().double() for _ in range(depth)]
         x = torch.randn(2, TOKENS, WIDTH, dtype=torch.float64)
-        for block in blocks:
-            x = block(x)
-        (x * torch.randn_like(x)).sum().backward()
-        first, last = (math.sqrt(sum(float(p.grad.square().sum()) for p in b.parameters() if p.grad is not None)) for b in (blocks[0], blocks[-1]))
-        logs.append(math.log(first / last))
+        logs.append(math.log(first_over_last(blocks, x)))
     return math.exp(sum(logs) / 3)
 
 

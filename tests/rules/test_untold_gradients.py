@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 import screen
 from screen.report.schema import ClaimPart, FindingPart
+from tests.gradients import first_over_last
 
 WIDTH = 32
 
@@ -82,9 +83,5 @@ def test_each_doubling_of_the_depth_adds_more(block: type[nn.Module]) -> None:
         torch.manual_seed(0)
         blocks = [block().double() for _ in range(depth)]
         x = torch.randn(4, 8, WIDTH, dtype=torch.float64)
-        for one in blocks:
-            x = one(x)
-        (x * torch.randn_like(x)).sum().backward()  # type: ignore[no-untyped-call]
-        first, last = (sum(float(p.grad.square().sum()) for p in b.parameters() if p.grad is not None) for b in (blocks[0], blocks[-1]))
-        logs.append(math.log(first / last) / 2)
+        logs.append(math.log(first_over_last(blocks, x)))
     assert logs[2] - logs[1] > 1.2 * (logs[1] - logs[0]) > 0
