@@ -36,8 +36,10 @@ def object_capturer(model: nn.Module, example_inputs: Any, depth: int | None) ->
     """What captures this module, on a copy without weights."""
     from screen.capture.build.build import build_object
 
+    found: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
+
     def build(_: Request) -> list[Built]:
-        return build_object(model, example_inputs=example_inputs, depth=depth)
+        return build_object(model, example_inputs=example_inputs, depth=depth, found=found)
 
     return lambda request, progress: capture(request, progress, build=build)
 

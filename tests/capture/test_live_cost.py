@@ -186,3 +186,22 @@ def test_empty_attributes_are_not_copied_on_their_own(monkeypatch: pytest.Monkey
     monkeypatch.setattr(meta_copy.copy, "deepcopy", noted)
     meta_copy.on_meta(model)
     assert not [v for v in copied if isinstance(v, dict) and not v]
+
+
+def test_the_forward_of_a_live_module_runs_four_times() -> None:
+    """To find its inputs, for the graph, for the spot check, and plainly: inputs are looked for once, and no argument stands open."""
+
+    class Counted(nn.Module):
+        calls = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.stack, self.head = nn.Embedding(32, WIDTH), _model(3), nn.Linear(WIDTH, 32)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            type(self).calls += 1
+            return self.head(self.stack(self.table(tokens)))
+
+    report = screen.check(Counted())
+    assert report.streams and report.spot_check is not None
+    assert Counted.calls == 4

@@ -94,14 +94,24 @@ def _built(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], 
 
 
 def build_object(
-    model: nn.Module, *, example_inputs: Any = None, inputs: tuple[str, ...] = (), depth: int | None = None, name: str = ""
+    model: nn.Module,
+    *,
+    example_inputs: Any = None,
+    inputs: tuple[str, ...] = (),
+    depth: int | None = None,
+    name: str = "",
+    found: dict[str, explicit.Inputs] | None = None,
 ) -> list[Built]:
-    """A live model, on a copy: the user's is never altered. `example_inputs`: a tensor, a tuple, or a dictionary of named arguments."""
+    """A live model, on a copy: the user's is never altered. `example_inputs`: a tensor, a tuple, or a dictionary of named arguments.
+    `found`: keeps inputs that had to be looked for, for the next time that the same model is built."""
     record = values_of(model) + buffers(model)
     twin = on_meta(model).eval()
     stated = explicit.normal(example_inputs) if example_inputs is not None else None
     with torch.no_grad():
-        return [replace(_ready(name or type(model).__qualname__, twin, "object", stated, inputs, depth, record, {}, {}), original=model)]
+        built = _ready(name or type(model).__qualname__, twin, "object", stated, inputs, depth, record, {}, found or {})
+    if found is not None and not built.info.notes and all(isinstance(v, torch.Tensor) for v in (*built.args, *built.kwargs.values())):
+        found[built.name] = built.args, built.kwargs  # tensors alone: a cache that the forward fills is another one by now
+    return [replace(built, original=model)]
 
 
 def _hf(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, known: _Known) -> Built:

@@ -169,15 +169,13 @@ def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search) ->
 
 def fuller(model: nn.Module, twin: nn.Module, look: Lookup, given: Inputs) -> Inputs:
     """The inputs, with optional arguments without which a part of the model never runs (a second stream, for cross-attention)."""
-    idle = _idle(twin, given)
-    known = forward_parameters(model)
+    left_out = [name for name, p in list(forward_parameters(model).items())[len(given[0]) :] if p.default is None and name not in given[1]]
+    idle = _idle(twin, given) if left_out else None
     left_to_try = max(FEW, LARGE // len(list(twin.modules())))
     main = given[0][0] if given[0] else next(iter(given[1].values()), None)
-    for name, parameter in list(known.items())[len(given[0]) :]:
+    for name in left_out:
         if not idle:
             break
-        if parameter.default is not None or name in given[1]:
-            continue
         for value in itertools.islice((v for v in seconds(name, model, look, widths_of(model), main) if v is not None), min(FEW, left_to_try)):
             left_to_try -= 1
             more = given[0], {**given[1], name: value}
