@@ -69,7 +69,7 @@ def spot_request(request: Request, plans: Mapping[str, SpotPlan], beside: tuple[
     """The same target once more, to be looked at; `beside`: models that were traced with values of real weights beside meta.
 
     Measuring is given up after `GRACE`; a plain run alone has all the time that there is."""
-    timeout = request.timeout if all(plan.only for plan in plans.values()) else min(request.timeout, GRACE)
+    timeout = request.timeout if all(plan.only or plan.large for plan in plans.values()) else min(request.timeout, GRACE)
     return replace(request, timeout=timeout, spot={name: to_json(plan) for name, plan in plans.items()}, beside=beside)
 
 
@@ -110,7 +110,7 @@ def again_request(request: Request, facts: Mapping[str, Facts], plain: Mapping[s
 
 def with_spot(facts: Facts, found: Found) -> Facts:
     """The claims beside what was measured."""
-    if not any(s.rms for s in found.streams):
+    if not any(s.rms or s.branches for s in found.streams):
         claims = tuple(_of_depths(facts, c, found.depths) for c in facts.claims)
         return replace(facts, claims=Claims(claims, found.reason or "nothing was measured", False))
     streams = {s.stream: s for s in found.streams}
@@ -178,6 +178,8 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
     if claim.sublayer is not None:
         mine = [b for b in found.branches if (b.kind, b.sublayer) == (claim.kind, claim.sublayer)]
         return _of_branch(claim, mine) if mine else claim
+    if not found.rms:  # one block of each kind was run
+        return _of_depths(facts, claim, depths)
     stream = next(s for s in facts.streams if s.name == claim.stream)
     operator = facts.operator(stream)
     every = max(facts.graph.times.values(), default=1) == 1
@@ -525,7 +527,7 @@ def _of_branch(claim: Claim, found: list[FoundBranch]) -> Claim:
         base = max((b.base or 0.0 for b in found), default=0.0)
         sizes = [s for b in found for s in (*b.inputs, b.weights, b.both, b.last) if s is not None]
         if claim.value is False and base > 0 and all(b.both is not None for b in found) and max(sizes) <= STILL * base:
-            reason = f"nothing grew when its weights, and what it reads, were multiplied: at most {max(sizes):.3g} where it starts at {base:.3g}"
+            reason = f"nothing grew when its weights, and what it reads, were multiplied: at most {max(sizes):.3g} where it was {base:.3g} before"
             return replace(claim, status="unknown", value=None, reason=reason, measured=Measured(max(sizes), None))
         return _of_fills(_of_bound(claim, max(base, claim.high or 0.0), sizes), base, [b.filled for b in found])
     if claim.claim == "logits_bounded":
@@ -559,7 +561,7 @@ def _of_bound(claim: Claim, base: float, sizes: list[float]) -> Claim:
     if claim.status == "unknown":
         return replace(claim, status="measured", value=False, measured=Measured(top / max(base, 1e-30), None)) if grew and base > 0 else claim
     if claim.value is True:
-        return replace(claim, measured=Measured(f"{top:.3g} where it starts at {base:.3g}" if grew else top, not grew))
+        return replace(claim, measured=Measured(f"{top:.3g} where it was {base:.3g} before" if grew else top, not grew))
     return replace(claim, measured=Measured(top, True if grew else None))
 
 

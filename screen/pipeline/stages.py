@@ -28,7 +28,8 @@ from screen.pipeline.spot import again_request, spot_request, unasked, unconfirm
 from screen.pipeline.variants import Elsewhere, others
 from screen.probe.plan.from_facts import plan_of
 from screen.probe.plan.spot import spot_plan
-from screen.probe.plan.spot_types import OTHER, Again, Found, SpotPlan, again_from_json, found_from_json
+from screen.probe.plan.spot import weights_of_each
+from screen.probe.plan.spot_types import OTHER, Again, Found, SpotPlan, again_from_json, found_from_json, too_large
 from screen.probe.plan.types import Options, ProbePlan
 from screen.recipe import Recipe, Stated
 from screen.report.build import Request as Asked
@@ -252,16 +253,17 @@ def _known(
             if not job.spot or facts.graph.failure is not None or not facts.streams:
                 continue
             weights = 0 if model.info.block else model.info.parameters or 0  # stamped layers are many in the module itself
-            why = f"too large for a spot check: {weights:,} weights" if weights > LARGEST else ""
+            why = too_large(weights) if weights > LARGEST else ""
             if asked and model.name in elsewhere and elsewhere[model.name].doubt:
                 doubts[model.name] = elsewhere[model.name].doubt
             if asked and (doubt := f"it has more than {CONFIRMED:,} weights" if weights > CONFIRMED else unasked(facts)):
                 doubts[model.name] = doubt
             plan = spot_plan(facts)
-            if why and (not asked or model.name in doubts):
+            told = asked and not (why and model.name in doubts)
+            if why and not told and weights_of_each(facts, plan) > LARGEST:
                 found[model.name] = model, with_spot(facts, Found(reason=why))
             elif plan.streams:
-                plans[model.name] = replace(with_weights(plan, facts) if asked else plan, only=why)
+                plans[model.name] = replace(with_weights(plan, facts) if told else plan, large=why)
             elif asked:
                 doubts.setdefault(model.name, "nothing of it can be looked at")
         except Exception as error:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import screen
+from screen.pipeline import stages
 from screen.probe import sizes, spot
 from screen.report.schema import ClaimPart
 
@@ -56,7 +57,43 @@ def test_of_a_large_program_the_start_alone_is_measured(monkeypatch: pytest.Monk
     gain = whole["identity_gain"].measured
     assert gain is not None and gain.agrees is True and brief["identity_gain"].measured is None, "no linear part is run"
     monkeypatch.setattr(spot, "BRIEF", 1e9)
-    assert all(c.measured is None for c in claims().values()), "and of one that is larger yet nothing"
+    assert all(c.measured is None for c in claims().values()), "and of one that is larger yet nothing of the stream"
+
+
+class Tables(nn.Module):
+    """Tokens through blocks whose branches are bounded, unbounded, and by an op that no bound is known of, in this order."""
+
+    def __init__(self, words: int) -> None:
+        super().__init__()
+        self.table, self.norm, self.end = nn.Embedding(words, WIDTH), nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.maps = nn.ModuleList(nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3)) for _ in range(4))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.table(tokens)
+        for one, two, three in self.maps:
+            x = x + torch.tanh(one(self.norm(x)))
+            x = x + two(F.gelu(self.norm(x)))
+            x = x + torch.logcumsumexp(three(self.norm(x)), dim=-1)
+        return self.end(x)
+
+
+def branches(model: nn.Module) -> tuple[list[tuple[object, str, object]], str]:
+    """(value, status, agrees) of what each branch is bounded by, in order, and what the report says of the spot check."""
+    report = screen.check(model, example_inputs=torch.zeros(2, TOKENS, dtype=torch.long))
+    found = [c for c in report.claims if c.claim == "output_bounded"]
+    return [(c.value, c.status, c.measured and c.measured.agrees) for c in found], report.spot_check.reason
+
+
+def test_of_a_program_that_is_too_large_one_block_of_each_kind_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    whole, said = branches(Tables(40))
+    assert whole == [(True, "proved", True), (False, "proved", True), (False, "measured", None)] and not said
+    monkeypatch.setattr(stages, "LARGEST", 20_000)
+    parts, said = branches(Tables(1_000))
+    assert parts == whole and said.startswith("one block of each kind was run, the whole is too large for a spot check: 31,")
+    monkeypatch.setattr(stages, "LARGEST", 1_000)
+    none, said = branches(Tables(1_000))
+    assert [c[1:] for c in none] == [("proved", None), ("proved", None), ("unknown", None)] and said.startswith("too large for a spot check: 31,")
 
 
 class Shifted(nn.Module):

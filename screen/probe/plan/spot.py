@@ -10,7 +10,7 @@ from screen.facts.operator.polynomial import Range
 from screen.facts.queries import reader_of
 from screen.facts.record import Facts
 from screen.graph import Graph, Node, Ref, numel, ops_digest
-from screen.probe.plan.spot_types import SpotBranch, SpotCone, SpotGain, SpotPlan, SpotStream, SpotWhole
+from screen.probe.plan.spot_types import SpotBranch, SpotCone, SpotGain, SpotPlan, SpotStream, SpotWhole, first_of_each
 from screen.structure.branches.branch import Branch
 from screen.structure.dataflow import strip
 from screen.structure.softmaxes import CALLS, shifted
@@ -261,6 +261,12 @@ def _vocabulary(graph: Graph) -> int | None:
     return None
 
 
+def weights_of_each(facts: Facts, plan: SpotPlan) -> int:
+    """Entries of the weights that one block of each kind reads."""
+    read = {name for s in plan.streams for b in first_of_each(s) for name in b.parameters}
+    return sum(numel(n.shape) for n in facts.graph.nodes if n.op == "parameter" and n.name in read)
+
+
 def after_first(facts: Facts, stream: Stream) -> int:
     """Position among the states of the one behind the first block."""
     operator = facts.operator(stream)
@@ -274,4 +280,4 @@ def after_first(facts: Facts, stream: Stream) -> int:
     return 0 if found == len(nodes) - 1 else found  # all is one block
 
 
-__all__ = ["after_first", "parameters_of", "spot_plan"]
+__all__ = ["after_first", "parameters_of", "spot_plan", "weights_of_each"]

@@ -20,6 +20,11 @@ STILL = 2.0
 """How many times larger what is said to be unbounded may be and still not count as grown."""
 
 
+def too_large(weights: int) -> str:
+    """Why not all of a program is run."""
+    return f"too large for a spot check: {weights:,} weights"
+
+
 @dataclass(frozen=True)
 class SpotBranch:
     """One residual branch of one block."""
@@ -87,6 +92,11 @@ class SpotStream:
     """Where its growth is not derived: what its end is made of by sums and numbers."""
 
 
+def first_of_each(stream: SpotStream) -> tuple[SpotBranch, ...]:
+    """The first branch of each sublayer of each kind of blocks."""
+    return tuple({(b.kind, b.sublayer): b for b in reversed(stream.branches)}.values())
+
+
 @dataclass(frozen=True)
 class SpotWhole:
     """Several streams of one beginning, up to the value in which they are summed."""
@@ -122,6 +132,8 @@ class SpotPlan:
     """Names of those that are drawn by them for a plain run of the module (`screen.probe.second`); none: there is no such run."""
     only: str = ""
     """Why nothing but that run is made; empty: everything is."""
+    large: str = ""
+    """Why one block of each kind is looked at in the place of all; empty: it depends on what all of it takes."""
 
     def is_of(self, graph: Graph) -> bool:
         """Whether it was made from a graph."""
@@ -352,5 +364,5 @@ def again_from_json(data: dict[str, Any]) -> Again:
 __all__ = [
     "FACTORS", "FILLS", "HEAVY", "STILL", "Again", "Found", "FoundBranch", "FoundDepth", "FoundStream", "Leaf", "Outside", "Plain", "Sample",
     "SpotBranch", "SpotCone", "SpotGain", "SpotPlan", "SpotStream", "SpotWhole", "again_from_json", "found_from_json", "outside_from_json",
-    "plain_from_json", "plan_from_json", "to_json",
+    "first_of_each", "plain_from_json", "plan_from_json", "to_json", "too_large",
 ]  # fmt: skip

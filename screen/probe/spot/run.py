@@ -1,39 +1,31 @@
-"""The spot check: the traced program on real tensors at its recorded start, before anything is said about it.
-
-Small on purpose: one plain run of the module and one of the traced program, forward and backward in float32, then a few forward runs in float64
-in which the stream's first state, or the free weights, are multiplied, and in which nothing is added to the stream. Nothing here knows what is
-claimed; `screen.facts.claims` compares.
-"""
+"""One traced program on real tensors at its recorded start: as it is, and with weights or states multiplied."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from screen.capture.build.built import Built
-from screen.capture.trace.loop import Loop
-from screen.capture.trace.tracer import Trace, trace_beside
-from screen.probe.budget.budget import CALL, RATES, load_of
-from screen.probe.deeper import TIMES, depths
+from screen.capture.trace.tracer import Trace
+from screen.probe.budget.budget import CALL
 from screen.probe.linear_map import lasts, operator_norm, reach
 from screen.probe.measure.attention import MASKED, NO_LOGITS, bare_logits, bounded_logits, felt
 from screen.probe.measure.attention import logits as logits_of
-from screen.probe.measure.determinism import settled
 from screen.probe.measure.kernels import BatchStatistics, differentiable
 from screen.probe.measure.leaves import Material, Watch, is_shape_alone
-from screen.probe.measure.parted import as_parted, traced
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import (
-    FACTORS, FILLS, HEAVY, OTHER, STILL, Found, FoundBranch, FoundDepth, FoundStream, Plain, SpotBranch, SpotCone, SpotPlan, SpotStream,
+    FACTORS, FILLS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotBranch, SpotCone, SpotPlan, SpotStream,
+    first_of_each,
 )  # fmt: skip
-from screen.probe.second.plain import first, no_fast_path, ran, told
+from screen.probe.second.plain import first, no_fast_path
 from screen.structure.logits import compared
 from screen.probe.sizes import apart, branch_gradients, finite, gap_of, gradients_apart, largest, most, plain_number, rms
 
@@ -41,18 +33,10 @@ Make = Callable[[int], nn.Module]
 """Builds the model with weights, from a seed."""
 Carried = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 """How far the first state and all that is added are carried to each of three states."""
-Deeper = Callable[[int, int], Loop]
-"""Builds a loop of so many blocks with weights."""
 SECONDS = 1.0
 """Counted work, at the rates of the probe, above which nothing is measured."""
-PASSES = 14
-"""Passes of the whole program that a spot check takes."""
-BRIEF = 2
-"""Those of a brief one, for programs that all of it is too much for: module and program once in float32, forward and backward, and the program once
-forward in float64. Nothing is multiplied but in the first block of each kind, where that is at most one part in PART of all calls."""
 PART = 8
-AT_DEPTHS = 3
-"""Passes of a deeper loop: one forward, one backward, and what it takes to make it."""
+"""A brief run multiplies nothing but in the first block of each kind, where that is at most one part in so many of all calls."""
 SAME_FORWARD, SAME_BACKWARD = 1e-3, 1e-2
 """Relative differences up to which replay and module agree, in float32."""
 TURNS = 50
@@ -64,80 +48,6 @@ STATES = 6
 """States before the middle one that are tried for one that everything passes."""
 LARGE = 1e15
 """A weight or a constant above which float32 has no room left for products."""
-
-
-def spot_check(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, deeper: Deeper | None = None) -> dict[str, Any]:
-    """What was measured, as plain data. Whatever the user's program raises is a reason, never an exception."""
-    with settled("cpu", plan.seed):
-        try:
-            found = _measured(plan, built, watch, make, deeper)
-        except Exception as error:
-            found = Found(reason=said(error), plain=Plain(said(error)) if plan.weights else None)
-    return asdict(found)
-
-
-def _measured(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, deeper: Deeper | None) -> Found:
-    once = ran(plan.weights, plan.seed, built, make) if plan.weights else None
-    if built.drawn:
-        trace = as_parted(trace_beside(built.model, built.args, built.kwargs, built.drawn, initialisers=built.initialisers))
-        if any(guess.decides for guess in trace.graph.guesses):
-            raise Missing("what the forward reads of the data decides the program")
-    else:
-        trace = traced(built.model, built.args, built.kwargs, initialisers=built.initialisers)
-    if not plan.is_of(trace.graph):
-        raise Missing(OTHER)
-    plain = None if once is None else told(once, trace, Material(Tape(trace, torch.float32), built, watch, plan.seed))
-    if plan.only:
-        return Found(reason=plan.only, plain=plain)
-    try:
-        return replace(_looked_at(plan, built, watch, make, deeper, trace), plain=plain)
-    except Exception as error:
-        return Found(reason=said(error), plain=plain)
-
-
-def _looked_at(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, deeper: Deeper | None, trace: Trace) -> Found:
-    ends = [n for s in plan.streams for n in s.states] or list(trace.graph.outputs)
-    load = load_of(trace.graph, [*trace.graph.outputs[:1], *ends], [])
-    seconds = (2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls
-    deep = _at_depths(plan, built, deeper, plan.deeper and AT_DEPTHS * TIMES * seconds <= SECONDS, plan.own / plan.traced * seconds <= SECONDS)
-    if BRIEF * seconds > SECONDS:
-        return Found(reason=f"too large for a spot check: {load.weights:,} weights", depths=deep)
-    model = _made(make, plan.seed)
-    run = Run(plan, trace, built, watch, model, brief=PASSES * seconds > SECONDS, other=make)
-    found = Found(streams=tuple(FoundStream(s.stream) for s in plan.streams), weights=tuple(run.odd_weights()))
-    found = run.replayed(found)
-    return replace(run.streams(found), depths=deep)
-
-
-def _at_depths(plan: SpotPlan, built: Built, deeper: Deeper | None, law: bool, numbers: bool) -> tuple[FoundDepth, ...]:
-    """The module itself at two depths (`law`), or at its own (`numbers`), from random tokens; nothing where it does not run so."""
-    here = len(built.model.members) if isinstance(built.model, Loop) else 0
-    counts = [here, TIMES * here] if law else []
-    if numbers and plan.own and plan.own not in counts:
-        counts.append(plan.own)
-    if deeper is None or not counts:
-        return ()
-    generator = torch.Generator().manual_seed(plan.seed)
-    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, lambda t: _drawn(t, generator), (built.args, built.kwargs))
-    try:
-        return depths(deeper(plan.seed, max(counts)), args, kwargs, counts, plan.streams[0].axis if plan.streams else -1)
-    except Exception:
-        return ()
-
-
-def _drawn(like: Tensor, generator: torch.Generator) -> Tensor:
-    """A random tensor of a float argument, else zeros: a mask of falses, a table's first row."""
-    return torch.randn(like.shape, generator=generator) if like.is_floating_point() else torch.zeros(like.shape, dtype=like.dtype)
-
-
-def _made(make: Make | None, seed: int) -> nn.Module | None:
-    """The model with weights; None where its code does not give one."""
-    if make is None:
-        return None
-    try:
-        return make(seed).eval()
-    except Exception:
-        return None
 
 
 @dataclass
@@ -153,6 +63,8 @@ class Run:
     """Whether the start is looked at, and what is larger in the first blocks alone."""
     other: Make | None = None
     """Builds the model at another draw of its weights."""
+    cuts: frozenset[int] = frozenset()
+    """States of which random ones are taken in the place of what the program makes."""
     _leaves: Env = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -163,7 +75,8 @@ class Run:
         ends = [self.plan.whole.end] if self.plan.whole is not None else []
         wanted = [*self.targets, *ends, *graph.outputs[:1], *(n for s in self.plan.streams for b in s.branches for n in b.softmaxes)]
         self._shifts = {node: logits for s in self.plan.streams for b in s.branches for node, logits in b.shifts}
-        self.calls, leaves, _ = self.tape.steps(wanted, [])
+        self.calls, leaves, met = self.tape.steps(wanted, self.cuts)
+        self._cut = {i: self.material.normal(i) for i in met}
         self.names = {i: str(self.tape.nodes[i].meta["label"]) for i in leaves if graph.nodes[i].op != "input"}
         self._leaves = {i: self._leaf(i) for i in leaves}
 
@@ -301,10 +214,25 @@ class Run:
         entries = [s.states[0] for s in self.plan.streams]
         base = self._look(self.calls, leaves)
         begin = {e: base.values[e] for e in entries if isinstance(base.values.get(e), Tensor)}
+        first = {e: v for e, v in begin.items() if not self._reads(e, set(begin) - {e})}  # what follows from another one is computed again
+        runs = self._multiplied(leaves, base, begin, first)
+        streams = tuple(self._stream(f, s, runs, leaves, begin) for f, s in zip(found.streams, self.plan.streams, strict=True))
+        streams = tuple(self._drawn_twice(f, s, leaves) for f, s in zip(streams, self.plan.streams, strict=True))
+        return replace(found, streams=streams, gain=self._whole(leaves, begin))
+
+    def parts(self, found: Found) -> Found:
+        """Branches alone, from the states that stand for what the program makes: as they are, at larger ones, and at larger weights."""
+        leaves = self._cast(self.tape)
+        runs = self._multiplied(leaves, self._look(self.calls, {**leaves, **self._cut}), self._cut, self._cut)
+        parts = [tuple(self._branch(s, place, runs) for place in range(len(s.branches))) for s in self.plan.streams]
+        return replace(found, streams=tuple(replace(f, branches=b) for f, b in zip(found.streams, parts, strict=True)))
+
+    def _multiplied(self, leaves: Env, base: Look, begin: Env, first: Env) -> dict[str, Look]:
+        """The run as it is, and those with what is multiplied. `begin`: the states that all others follow from, `first` those of them that follow
+        from none."""
         free = {n for s in self.plan.streams for b in s.branches for n in b.free}
         heavy = self._heavy(leaves, free)
         runs = {"base": base}
-        first = {e: v for e, v in begin.items() if not self._reads(e, set(begin) - {e})}  # what follows from another one is computed again
         for factor in FACTORS:
             runs[f"x{factor:g}"] = self._try(leaves, {e: v * factor for e, v in first.items()})
         runs["heavy"] = self._try(heavy, begin)
@@ -314,9 +242,7 @@ class Run:
             runs["last"] = self._try(self._heavy(leaves, last), begin)
         if any(b.unsure for s in self.plan.streams for b in s.branches):
             runs.update({f"fill{number:g}": self._try(self._filled(leaves, free, number), begin) for number in FILLS})
-        streams = tuple(self._stream(f, s, runs, leaves, begin) for f, s in zip(found.streams, self.plan.streams, strict=True))
-        streams = tuple(self._drawn_twice(f, s, leaves) for f, s in zip(streams, self.plan.streams, strict=True))
-        return replace(found, streams=streams, gain=self._whole(leaves, begin))
+        return runs
 
     def _heavy(self, leaves: Env, free: set[str]) -> Env:
         """The leaves with some weights multiplied; one that starts at nothing, such as a bias, is as large everywhere."""
@@ -362,9 +288,7 @@ class Run:
 
     def _wanted(self) -> list[int]:
         """What larger inputs and weights are looked at: all states and branches, or the first branch of each kind."""
-        branches = [b for s in self.plan.streams for b in s.branches]
-        if self.brief:
-            branches = list({(b.kind, b.sublayer): b for b in reversed(branches)}.values())
+        branches = [b for s in self.plan.streams for b in (first_of_each(s) if self.brief else s.branches)]
         return [*([b.output for b in branches] if self.brief else self.targets), *(n for b in branches for n in b.softmaxes)]
 
     def _look(self, calls: list[int], given: Env) -> Look:
@@ -394,6 +318,8 @@ class Run:
             u, peaked = self._by_products(node, env, whole), None if whole is None else felt(whole)
         except Exception:
             return NO_LOGITS
+        if self.cuts:  # what they are at the start is not known
+            return plain_number(float(top)) if top is not None else None, None, None
         kept = u[torch.isfinite(u) & (u > MASKED)] if isinstance(u, Tensor) else None
         rms = float(kept.square().mean().sqrt()) if kept is not None and kept.numel() else None
         return tuple(None if x is None else plain_number(float(x)) for x in (top, rms, peaked))
@@ -562,7 +488,7 @@ class Run:
 
     def _redrawn(self, leaves: Env) -> Env | None:
         """The leaves with the weights of another draw."""
-        twin = _made(self.other, self.plan.seed + 1)
+        twin = made(self.other, self.plan.seed + 1)
         names = {i: name for i, name in self.names.items() if self.trace.graph.nodes[i].op == "parameter"}
         return None if twin is None else {**leaves, **{i: self.tape.cast(attribute(twin, name)) for i, name in names.items()}}
 
@@ -574,6 +500,16 @@ class Run:
         if linear is None:
             return plain_number(largest(end, stream.axis))
         return plain_number(largest(end - linear(first), stream.axis))
+
+
+def made(make: Make | None, seed: int) -> nn.Module | None:
+    """The model with weights; None where its code does not give one."""
+    if make is None:
+        return None
+    try:
+        return make(seed).eval()
+    except Exception:
+        return None
 
 
 @dataclass
@@ -595,4 +531,4 @@ def _functional(out: Tensor) -> Tensor:
     return (out * g.to(out.dtype)).sum()
 
 
-__all__ = ["spot_check"]
+__all__ = ["SECONDS", "Make", "Run", "made"]
