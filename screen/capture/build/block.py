@@ -178,13 +178,23 @@ class Shape:
         return frozenset(below & above)
 
     @cached_property
+    def ends(self) -> frozenset[int]:
+        """The outputs of which no other output of their shape is made: a list of the states behind every layer ends with the last of them."""
+        nodes, above = self.graph.nodes, set[int]()
+        for node in reversed(nodes):
+            if node.index in above or node.index in self.graph.outputs:
+                above.update(node.inputs)
+        shapes = {nodes[i].shape for i in self.graph.outputs if i not in above}
+        return frozenset(i for i in self.graph.outputs if i not in above or nodes[i].shape not in shapes)
+
+    @cached_property
     def _reach(self) -> list[int]:
         """For each place the last node that reads something of the data from before it."""
         far, reach = 0, [0]
         for node in self.graph.nodes:
             if node.index in self.data:
                 users = [u for u in self.graph.users[node.index] if u in self.data]
-                far = max([far, *users, *([len(self.graph.nodes)] if node.index in self.graph.outputs else [])])
+                far = max([far, *users, *([len(self.graph.nodes)] if node.index in self.ends else [])])
             reach.append(far)
         return reach
 
