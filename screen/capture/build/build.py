@@ -168,8 +168,9 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 raise
             made, refused, given = making()
         except (Needs, Missing) as error:
-            command = _filed(spec, entries, given, module, reading) if OPTIONAL not in settings and spec.path is not None else ""
             asked = error if isinstance(error, Needs) else needs(next(iter(entries)), [error.path])
+            filed = OPTIONAL not in settings and spec.path is not None and usual.of_rows(dict.fromkeys(asked.lacking)) is None
+            command = _filed(spec, entries, given, module, reading) if filed else ""
             if command:
                 asked.try_ = f"A file of the project has them: `{command}`. {asked.try_}"
                 raise asked from None

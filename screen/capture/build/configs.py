@@ -37,6 +37,7 @@ from screen.capture.build.reads import (
     choices,
     globals_of,
     handed_on,
+    held_as,
     is_read_by_name,
     is_set,
     reads,
@@ -116,8 +117,7 @@ class Given(dict[str, Any]):
 
 def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: Any = None) -> type[Any] | None:
     """The config class of an argument: its annotation, the class of its default, or (no default, or None) the one of the file that fits."""
-    kinds = (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    if parameter.kind not in kinds:
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
         return None
     names = {**(vars(module) if module is not None else {}), **globals_of(entry)}
     note = _annotated(parameter.annotation, names)
@@ -145,7 +145,7 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
 def _is_plain(value: Any, module: Any) -> bool:
     """Is this a class of settings of a module's own that is no dataclass?"""
     own = isinstance(value, type) and value.__module__ == module and not dataclasses.is_dataclass(value)
-    return own and "__init__" in vars(value) and _is_settings(value)
+    return own and ("__init__" in vars(value) or hasattr(value, "_fields")) and _is_settings(value)
 
 
 def _kept(cls: type[Any]) -> list[str]:
@@ -192,11 +192,12 @@ def is_config(parameter: inspect.Parameter, entry: Any, deep: int = HANDED) -> b
     if parameter.default not in (parameter.empty, None) or not _says_nothing(parameter):
         return False
     tree, name, asked, told = tree_of(entry), parameter.name, 0, 0
+    held = held_as(entry, name)
     for node in ast.walk(tree) if tree is not None else ():
         own = node.func if isinstance(node, ast.Call) else node
-        if isinstance(own, ast.Subscript) and isinstance(own.slice, ast.Constant) and isinstance(own.slice.value, int):
-            continue  # `widths[0]`: a list
-        if isinstance(own, ast.Attribute | ast.Subscript) and isinstance(own.value, ast.Name) and own.value.id == name:
+        if isinstance(own, ast.Subscript) and not (isinstance(own.slice, ast.Constant) and isinstance(own.slice.value, str)):
+            continue  # `widths[0]`, `widths[i]`: a list
+        if isinstance(own, ast.Attribute | ast.Subscript) and ast.unparse(own.value) in held:
             told += own is not node and isinstance(own, ast.Attribute) and own.attr not in NOT_ATTRIBUTES  # `encoder.embed(x)`: a part
             asked += own is node
         asked += isinstance(node, ast.Call) and bool(asked_for(node, name))

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor, nn
 
@@ -47,6 +48,9 @@ _MOVED = {"to", "cuda", "cpu", "float", "half", "bfloat16", "contiguous", "requi
 STATEMENTS = 40
 """Of the examples of a docstring."""
 _ARITHMETIC = ("max", "min", "int", "len", "round")
+_ARRAYS = ("linspace", "arange", "array", "asarray", "geomspace", "logspace", "sqrt", "log", "log2", "exp")
+LONG = 10_000
+"""Numbers in a call of numpy that is run to find a value."""
 
 
 @dataclass
@@ -531,6 +535,17 @@ class _Open(Exception):
     """A value that the source does not tell."""
 
 
+def _is_arithmetic(call: ast.Call) -> bool:
+    """Is a call one of a few functions of numbers, `max(a, b)`, `np.linspace(0, 1, 50).tolist()`, that makes no large array?"""
+    func = call.func
+    if isinstance(func, ast.Name):
+        return func.id in _ARITHMETIC
+    large = any(isinstance(n, ast.Constant) and isinstance(n.value, int | float) and abs(n.value) > LONG for n in ast.walk(call))
+    if not isinstance(func, ast.Attribute) or large:
+        return False
+    return func.attr == "tolist" or (func.attr in _ARRAYS and ast.unparse(func.value) in ("np", "numpy"))
+
+
 def _value(node: ast.expr, names: dict[str, Any], options: dict[str, Any], seen: dict[str, Any]) -> Any:
     """The value of a literal, of a name that stands for one, of an entry or an option, or of arithmetic with such. Raises `_Open`."""
     if isinstance(node, ast.Name) and node.id in names:
@@ -556,13 +571,14 @@ def _value(node: ast.expr, names: dict[str, Any], options: dict[str, Any], seen:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         pass
-    called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
-    if isinstance(node, ast.Name) or not all(isinstance(f, ast.Name) and f.id in _ARITHMETIC for f in called):
+    if isinstance(node, ast.Name) or not all(map(_is_arithmetic, (n for n in ast.walk(node) if isinstance(n, ast.Call)))):
         raise _Open
     try:
-        result = eval(compile(ast.Expression(node), "<call>", "eval"), {**names, **seen})  # arithmetic on names of the file
+        known = {**names, **seen, "np": numpy, "numpy": numpy}
+        result = eval(compile(ast.Expression(node), "<call>", "eval"), known)  # arithmetic on names of the file
     except Exception:  # a name of the function around it
         raise _Open from None
+    result = result.tolist() if isinstance(result, numpy.ndarray | numpy.generic) else result
     if not isinstance(result, int | float | str | list | tuple | dict):
         raise _Open
     return result

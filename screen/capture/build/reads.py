@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+_COUNTS = ("len", "enumerate", "zip", "sum", "list", "tuple", "reversed", "sorted")
+"""Functions of what has several entries."""
 HANDED = 8
 """Calls through which an argument is followed."""
 NOT_ATTRIBUTES = frozenset(vars(dict)) | {"to_dict", "merge_from_dict"}
@@ -37,13 +39,13 @@ def source_of(entry: Any) -> str | None:
 
 def reads(entry: Any, name: str) -> dict[str, bool]:
     """The names that the code of `entry` reads of its argument `name` (`cfg.x`, `cfg["x"]`), with whether each must be there."""
-    tree = tree_of(entry)
+    tree, held = tree_of(entry), held_as(entry, name)
     found: dict[str, bool] = {}
     for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name and isinstance(node.ctx, ast.Load):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in held and isinstance(node.ctx, ast.Load):
             if node.attr not in NOT_ATTRIBUTES:
                 found[node.attr] = True
-        elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == name:
+        elif isinstance(node, ast.Subscript) and ast.unparse(node.value) in held:
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
                 found[node.slice.value] = True
         elif isinstance(node, ast.Call) and (key := asked_for(node, name)):
@@ -71,8 +73,8 @@ def unpacked(entry: Any, name: str) -> list[str]:
 def handed_on(entry: Any, name: str) -> Iterator[tuple[Any, str]]:
     """The classes and functions to which the code of `entry` hands its argument `name` whole, each with the name that it has there: an empty one
     where its entries become the arguments, `Settings(**cfg)`."""
-    tree, names = tree_of(entry), globals_of(entry)
-    held = {name, *_kept_as(tree, name)}
+    tree, names = tree_of(entry), {**globals_of(entry), **vars(sys.modules.get(str(getattr(entry, "__module__", "")), sys))}
+    held = {*held_as(entry, name), *_kept_as(tree, name)}
     for node in ast.walk(tree) if tree is not None else ():
         other = _called(node.func, names) if isinstance(node, ast.Call) else None
         if not isinstance(node, ast.Call) or not (isinstance(other, type) or inspect.isfunction(other)) or _is_of_torch(other):
@@ -95,6 +97,15 @@ def _kept_as(tree: ast.AST | None, name: str) -> Iterator[str]:
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == name:
             yield from (ast.unparse(target) for target in node.targets if isinstance(target, ast.Attribute))
+
+
+def held_as(entry: Any, name: str) -> set[str]:
+    """What stands for an argument in the code of `entry`: its name, and where the constructor is that of a class below, which keeps it (`self.H = H`)
+    and leaves the rest to another method, what it keeps it as."""
+    if not isinstance(entry, type) or "__init__" in vars(entry):
+        return {name}
+    below = next((c for c in entry.__mro__ if "__init__" in vars(c)), object)
+    return {name} if _is_of_torch(below) else {name, *_kept_as(tree_of(below), name)}
 
 
 def _called(node: ast.expr, names: dict[str, Any]) -> Any:
@@ -163,6 +174,25 @@ def compared(entry: Any, name: str) -> Iterator[str]:
             if isinstance(node, ast.Compare) and ast.unparse(node.left) in (name, f"self.{name}") and isinstance(node.ops[0], ast.Eq | ast.In):
                 values = node.comparators[0].elts if isinstance(node.comparators[0], ast.List | ast.Tuple | ast.Set) else node.comparators
                 yield from (v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str))
+
+
+def is_iterated(entry: Any, name: str, deep: int = HANDED // 2) -> bool:
+    """Does the code count an argument, go through it, cut it or join it to a list, `len(widths)`, `[n, *widths]`, here or where it hands it on?"""
+    tree = tree_of(entry)
+    held = {name, *_kept_as(tree, name)}
+    for node in ast.walk(tree or ast.Module([], [])):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _COUNTS:
+            parts = node.args
+        elif isinstance(node, ast.For | ast.comprehension):
+            parts = [node.iter]
+        elif isinstance(node, ast.Starred) or (isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant)):
+            parts = [node.value]
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and {type(node.left), type(node.right)} & {ast.List, ast.ListComp}:
+            parts = [node.left, node.right]
+        if held & {ast.unparse(part) for part in parts}:
+            return True
+    return deep > 0 and any(key and is_iterated(other, key, deep - 1) for other, key in handed_on(entry, name))
 
 
 def is_set(entry: Any, name: str, key: str) -> bool:
@@ -252,6 +282,8 @@ __all__ = [
     "entries_read",
     "globals_of",
     "handed_on",
+    "held_as",
+    "is_iterated",
     "is_read_by_name",
     "is_set",
     "reads",

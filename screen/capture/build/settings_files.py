@@ -22,7 +22,7 @@ from screen.graph.target import OPTIONAL
 
 FILES, LARGEST = 100, 2**16
 """Of a project: files that are looked at, and the bytes of each."""
-_WORD = re.compile(r"conf(ig)?s?\b|conf(ig)?s?_|settings|hparams|options", re.IGNORECASE)
+_WORD = re.compile(r"conf(ig)?s?\b|conf(ig)?s?_|settings|hparams|\bhps\b|options", re.IGNORECASE)
 """Of a path to Python that holds settings."""
 TRIED = 6
 """Tables with which a model is built."""

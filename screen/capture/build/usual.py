@@ -22,14 +22,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from screen.capture.build.configs import config_of, defaults_of
-from screen.capture.build.reads import compared
+from screen.capture.build.reads import compared, is_iterated
 from screen.graph.target import TargetSpec
 
 _DEVICE = r"^device$"
 _INDEX = r"(pad(ding)?|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$"
 _TOKENS = (
     r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size|identifiers$|^voc$"
-    r"|(n|num)_(symbols|chars|characters|phonemes)$"
+    r"|(n|num)_(symbols|chars|characters|phonemes)$|(item|user|attribute|category)_(size|count|num)$"
 )
 _CLASSES = r"(class(es)?|labels)($|_)"
 _LENGTH = r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)(time)?steps?$|horizon|^n_data$"
@@ -54,7 +54,7 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"(^|_)(dropout|drop|p|prob|droprate|dropping)($|_)|dropout|drop_?(rate|prob|path)|drop$", 0.1),
     (_DEVICE, "cpu"),
     (r"batch(_?size)?$", 2),
-    (r"eps(ilon)?$", 1e-5),
+    (r"(?<!st)eps(ilon)?$", 1e-5),
     (r"(^|_)seed$", 0),
     (_INDEX, 1),
     (_TOKENS, 37000),
@@ -63,7 +63,7 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"heads?($|_)|^h$", 8),
     (r"expert.*(per|active|used)|active_?expert|top_?k", 2),
     (r"expert", 8),
-    (r"(?<!norm_)(?<!act_)layers?($|_\d)|(^|_)depth$|num_(encoder|decoder)|n_?blocks?$|num_?blocks?$|^N$|^L$", 6),
+    (r"(?<!norm_)(?<!act_)layers?($|_\d)|(^|_)depths?$|num_(encoder|decoder)|n_?blocks?$|num_?blocks?$|^N$|^L$", 6),
     (r"expansion|ratio|mult($|iplier)|factor", 4),
     (r"d_?ff|ffn?(_|$)|feed_?forward|mlp|inner|intermediate|n_?hid$|hidden_?(dim|units|features)$|dim_?hidden|filter|middle", 2048),
     (r"(img|image|input)_?(size|res)|resolution", 224),
@@ -73,10 +73,19 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"kernel", 3),
     (_LENGTH, 512),
     (r"dims?($|_)|_dim|width|model|emb(d|ed|edding)?|hidden|state|features|^d_[a-z]+$|[a-z]_size$|units|^(c|enc|dec)_(in|out)$", 512),
-    (r"(^|_)n_in$|channels", 512),
+    (r"^[CD]$", 512),
+    (r"stack(s|ed)?($|_)", 4),
+    (r"_(size|dim)_[a-z]+$", 512),
+    (r"(^|_)(n|num)_?(in|out)(puts?)?$|(^|_)n_?feats?$|channels", 512),
     (r"^(is|use|do|with|has|add|enable|share|tie|scale)_|_by_|bias$|causal|flash|checkpoint", False),
 )
 """Words to sizes, the more special ones first."""
+_WIDTHS = r"(^|_)(fc|mlp|dense|hidden|head)(_[a-z]+)*_?layers$|chan"
+"""Of an argument that is a list: widths of the layers of a small network, not how many layers there are."""
+LIST = 2
+"""Entries of an argument that is a list."""
+LAYERS = 6
+"""Layers of the base model: of each stage of a model that has a list of them there are fewer."""
 NUMBERS = (inspect.Parameter.empty, int, float, bool, "int", "float", "bool", Any)
 """Annotations of what may be a number."""
 
@@ -128,10 +137,18 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
         if size is None or (text and not isinstance(size, str)):
             size = next(compared(entry, name), size if not text else None)
         size = False if size is None and note in (bool, "bool") else size
+        if type(size) is int and note not in NUMBERS[1:] and (_lists(note) or is_iterated(entry, name)):
+            size = [64 if _fits(_WIDTHS, name) else LIST if size == LAYERS else size] * LIST
         if size is None or not (isinstance(size, str | list) or any(one in NUMBERS for one in kinds)):
             return {}
         found[name] = size
     return found
+
+
+def _lists(note: Any) -> bool:
+    """Does an annotation say that an argument is a list of numbers?"""
+    text = note if isinstance(note, str) else str(typing.get_origin(note) or "") and str(note)
+    return re.search(r"\b(list|tuple|sequence|iterable)\b", text, re.IGNORECASE) is not None
 
 
 def _above(entry: Any, name: str, known: Mapping[str, inspect.Parameter]) -> Any:

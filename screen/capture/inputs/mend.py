@@ -36,6 +36,8 @@ LARGEST, LONGEST = 2**28, 2**22
 """Entries of an argument: of floats, which have no values, and of integers."""
 SIDES = (32, 16, 64)
 """Sides of the maps that take the place of an argument with too few axes."""
+_LONG = re.compile(r"dimension -1 must have length (\d+)")
+"""What torch says of an axis that has to be so long."""
 _CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
 
 
@@ -232,10 +234,12 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     if found.name in ("linear", "layer_norm", "rms_norm") and x.dim():
         shape = found.args[1] if found.name != "linear" else (operands[1].shape[-1],)
         yield from _last(found, values, x, int(tuple(shape)[-1]), look)
-    elif found.name in ("matmul", "__matmul__", "addmm", "mm") and len(operands) > 1:
+    elif found.name in ("matmul", "__matmul__", "addmm", "mm", "spmm", "bmm") and len(operands) > 1:
         a, b = operands[-2:]
         if a.dim() and b.dim() > 1 and not found.origins(b):
             yield from _last(found, values, a, int(b.shape[-2]), look)
+        elif a.dim() > 1 and b.dim() > 1:
+            yield from _multiplied(found, values, a, b)
     elif found.name == "embedding":
         for name in _sources(found, values, x):
             yield name, look.ids(max(1, x.numel() // max(1, len(x))), batch=len(x)).reshape(x.shape) if x.dim() else torch.tensor(1)
@@ -251,6 +255,8 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         for a, b in itertools.pairwise(operands):
             yield from _met(found, values, a, b)
     else:
+        if (wanted := _LONG.search(str(found.error))) is not None:  # `cross`: vectors of three
+            yield from _last(found, values, x, int(wanted[1]), look)
         yield from _single(values) if found.name == "__setitem__" else ()  # a cache of one sequence
         for a, b in itertools.combinations(operands[:4], 2):
             yield from _met(found, values, a, b)
@@ -369,6 +375,29 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[
                 if low.dim() + 1 == high.dim():
                     yield name, torch.empty([*low.shape, high.shape[-1]], dtype=kind, device="meta")
             yield from ((name, v) for v in _pairs(values[name], low, high))
+
+
+def _multiplied(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:
+    """Two tensors made of arguments that are multiplied, `adjacency @ x`: the rows of one are as long as the other has rows; of two axes alone the
+    first one stands for itself, no batch."""
+    for name in _sources(found, values, a):
+        value = values[name]
+        if value.dim() == a.dim() and value.shape[-1] == a.shape[-1]:
+            rows = b.shape[-2] if value.shape[-2] == a.shape[-2] and value.dim() == 2 else value.shape[-2]
+            yield name, _sized(value, (*value.shape[:-2], rows, b.shape[-2]))
+            yield name, _sized(value, (*value.shape[:-1], b.shape[-2]))
+    for one, other in ((a, b), (b, a)):
+        for name in _sources(found, values, one) if one.dim() != other.dim() else ():
+            if values[name].dim() == one.dim() > other.dim():
+                yield name, values[name][0]
+            elif values[name].dim() == one.dim() < other.dim():
+                yield name, values[name].expand(*other.shape[: other.dim() - one.dim()], *values[name].shape)
+    yield from _met(found, values, a, b.mT)
+
+
+def _sized(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """An argument of another form."""
+    return torch.empty(shape, dtype=value.dtype, device="meta") if value.dtype.is_floating_point else torch.ones(shape, dtype=value.dtype)
 
 
 def _pairs(value: Tensor, low: Tensor, high: Tensor) -> Iterator[Tensor]:

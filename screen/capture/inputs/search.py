@@ -547,7 +547,7 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
         yield from (look.floats(*batch, n, k) for k in (3, 4, 2) for n in (length, look.targets) for batch in ((), (BATCH,)))
     if "pos" in word or "index" in word or word.endswith("idx"):
         yield from (torch.arange(length).repeat(BATCH, 1), torch.arange(length))
-    if word in ("t", "time", "sigma", "label", "labels", "y") or any(w in word for w in ("timestep", "class", "guidance")):
+    if word in ("t", "time", "sigma", "label", "labels", "y") or any(w in word for w in ("step", "class", "guidance")):
         yield torch.arange(1, BATCH + 1)
         yield look.floats(BATCH)
     if word in ("c", "z", "emb", "temb") or any(w in word for w in ("cond", "style", "vec", "pool")):
