@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from screen.capture.trace.loop import Loop, leading
+from screen.capture.trace.loop import Loop, first_tensor, returned
 from screen.probe.measure.kernels import differentiable
 from screen.probe.plan.spot_types import FoundDepth
 from screen.probe.sizes import gap_of, plain_number
@@ -32,11 +32,12 @@ def _run(loop: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any], axis: int
     """One forward and one backward. L is a random linear function of the stream behind the last block."""
     sizes: list[float | None] = []
     begun: list[Any] = []
+    state = loop.state(args, kwargs)
 
     def seen(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = [args[key] if isinstance(key, int) and key < len(args) else kwargs.get(str(key)) for key in loop.fed]
-        sizes.append(_rms(given[:1]))
-        begun.extend(given[:1] if not begun else ())
+        given = first_tensor(loop.state(args, kwargs), state)
+        sizes.append(_rms([given]))
+        begun.extend([given] if not begun else ())
 
     handles = [block.register_forward_pre_hook(seen, with_kwargs=True) for block in loop.members]
     try:
@@ -45,7 +46,7 @@ def _run(loop: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any], axis: int
             p.grad = None
         args, kwargs = torch.utils._pytree.tree_map_only(Tensor, differentiable, (args, dict(kwargs)))
         with torch.enable_grad():
-            out = leading(loop(*args, **kwargs))[0]
+            out = first_tensor(returned(loop(*args, **kwargs), state)[0], state)
             g = torch.randn(out.shape, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
             (out * g).sum().backward()
     finally:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import forward_signature
-from screen.capture.trace.loop import Key, leading
+from screen.capture.trace.loop import Key, first_tensor, is_alike, returned
 from screen.capture.trace.tracer import Trace, run
 from screen.graph import Graph
 from screen.ops import CLASSES
@@ -53,24 +53,32 @@ class Looks:
 def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, said: bool = False) -> Looks:
     """One run on a copy, since a forward may change its model. `said`: somebody says that it is a block; then it may take rows or images, which
     whole models take, too, where its input goes on to its output past every weight."""
-    order = _arguments(model, args, kwargs)
-    main = order[0][1] if order else None
-    if main is None or not main.dtype.is_floating_point or (main.dim() != 3 and not (said and main.dim() > 1)):
+    orders = [o for o in _arguments(model, args, kwargs) if _is_state(o[0][1], said)]
+    if not orders:
         return Looks()
     with torch.no_grad():
         found = run(on_meta(model), args, kwargs)
     if found.graph.failure is not None:  # it is told when it is traced
-        return Looks() if any(_has_norm(members[0]) for members in repeated(model)) else Looks(fed=(order[0][0],))
+        return Looks() if any(_has_norm(members[0]) for members in repeated(model)) else Looks(fed=(orders[0][0][0],))
     if _is_positioned(found.graph):
         return Looks()
-    output = leading(found.outputs)
-    if not output or not isinstance(output[0], Tensor) or output[0].shape != main.shape:
-        return Looks()
-    shape = Shape(found.graph)
-    depth = shape.depth
-    if main.dim() != 3 and not shape.goes_on:
-        return Looks(depth=depth)
-    return Looks(depth=depth) if depth > 1 else Looks(fed=_fed(model, order, output, found))
+    for order in orders:
+        state = order[0][1]
+        output = returned(found.outputs, state)
+        if not output or not is_alike(state, output[0]):
+            continue
+        shape = Shape(found.graph)
+        depth = shape.depth
+        if first_tensor(state, state).dim() != 3 and not shape.goes_on:
+            return Looks(depth=depth)
+        return Looks(depth=depth) if depth > 1 else Looks(fed=_fed(model, order, output, found))
+    return Looks()
+
+
+def _is_state(value: Any, said: bool) -> bool:
+    """Whether the first tensor in a value can be a stream: a float sequence; rows or images where somebody says so."""
+    main = first_tensor(value, value)
+    return bool(main.dtype.is_floating_point and (main.dim() == 3 or (said and main.dim() > 1)))
 
 
 def _is_positioned(graph: Graph) -> bool:
@@ -91,11 +99,18 @@ def _is_positioned(graph: Graph) -> bool:
     return False
 
 
-def _arguments(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Key, Any]]:
-    """The arguments from the first tensor on, in the order in which forward declares them."""
+def _arguments(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[list[tuple[Key, Any]]]:
+    """The arguments in the order in which forward declares them: from the first on that holds a tensor, and from the first tensor on."""
     declared = [p.name for p in forward_signature(model)]
     named = sorted(kwargs.items(), key=lambda item: declared.index(item[0]) if item[0] in declared else len(declared))
-    return list(itertools.dropwhile(lambda item: not isinstance(item[1], Tensor), [*enumerate(args), *named]))
+    every: list[tuple[Key, Any]] = [*enumerate(args), *named]
+    holding = list(itertools.dropwhile(lambda item: not _holds(item[1]), every))
+    tensors = list(itertools.dropwhile(lambda item: not isinstance(item[1], Tensor), holding))
+    return [order for order in (holding, tensors if len(tensors) < len(holding) else []) if order]
+
+
+def _holds(value: Any) -> bool:
+    return first_tensor(value, value) is not None
 
 
 def _fed(model: nn.Module, order: list[tuple[Key, Any]], output: list[Any], trace: Trace) -> tuple[Key, ...]:
@@ -105,7 +120,7 @@ def _fed(model: nn.Module, order: list[tuple[Key, Any]], output: list[Any], trac
     left = [(p.name, None) for i, p in enumerate(forward_signature(model)) if p.name not in given and i not in given and p.default is None]
     keys: list[Key] = []
     for (key, value), result in zip([*((k, v) for k, v in order if v is not None), *left], output, strict=False):
-        if not (_alike(value, result) or (value is None and _alike(order[0][1], result) and not _is_weighted(trace, result))):
+        if not ((_holds(value) and is_alike(value, result)) or (value is None and is_alike(order[0][1], result) and not _is_weighted(trace, result))):
             break
         keys.append(key)
     return tuple(keys)
@@ -121,10 +136,6 @@ def _is_weighted(trace: Trace, result: Any) -> bool:
             seen.add(here)
             todo += here.all_input_nodes
     return node is None or any(n.op == "get_attr" and n.meta.get("kind") == "parameter" for n in seen)
-
-
-def _alike(one: Any, other: Any) -> bool:
-    return isinstance(one, Tensor) and isinstance(other, Tensor) and one.shape == other.shape and one.is_floating_point() == other.is_floating_point()
 
 
 def repeated(model: nn.Module) -> Iterator[list[nn.Module]]:

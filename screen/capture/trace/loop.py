@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import torch
@@ -65,8 +65,13 @@ class Loop(nn.Module):
         return output
 
     def _next(self, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        new = dict(zip(self.fed, leading(output), strict=False))
+        new = dict(zip(self.fed, returned(output, self.state(args, kwargs)), strict=False))
         return tuple(new.get(i, value) for i, value in enumerate(args)), {**kwargs, **{key: v for key, v in new.items() if isinstance(key, str)}}
+
+    def state(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """What its first output is given to, among these arguments."""
+        key = self.fed[0]
+        return kwargs.get(key) if isinstance(key, str) else args[key] if key < len(args) else None
 
     def __getattr__(self, name: str) -> Any:
         """What it does not have itself is the first copy's."""
@@ -98,8 +103,51 @@ def leading(output: Any) -> list[Any]:
     """What a block returns, in order, whatever holds it."""
     if isinstance(output, Tensor):
         return [output]
-    items = list(output.values()) if isinstance(output, Mapping) else list(output) if isinstance(output, tuple | list) else []
+    items = list((held(output) or {}).values())
     return items if not items or isinstance(items[0], Tensor) else leading(items[0])
+
+
+def returned(output: Any, state: Any) -> list[Any]:
+    """What a block returns, in order. `state`: what it was given; where that is no tensor and holds some (a dictionary, a named tuple, a dataclass),
+    what comes back in that form is one thing."""
+    if not isinstance(state, Tensor) and held(state):
+        if is_alike(state, output):
+            return [output]
+        if isinstance(output, tuple | list) and output and is_alike(state, output[0]):
+            return list(output)
+    return leading(output)
+
+
+def held(value: Any) -> dict[Any, Any] | None:
+    """What stands in a dictionary, a sequence or a dataclass, by its name or place; None where a value is none of these."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple | list):
+        return dict(enumerate(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name, None) for field in fields(value)}
+    return None
+
+
+def is_alike(one: Any, other: Any) -> bool:
+    """Whether a value can be given in the place of another one: a tensor of its shape, or a container of its form that holds such tensors."""
+    if isinstance(one, Tensor) or isinstance(other, Tensor):
+        both = isinstance(one, Tensor) and isinstance(other, Tensor)
+        return both and one.shape == other.shape and one.is_floating_point() == other.is_floating_point()
+    mine, theirs = held(one), held(other)
+    if mine is None or theirs is None:
+        return mine is theirs
+    named = isinstance(one, Mapping) == isinstance(other, Mapping) and is_dataclass(one) == is_dataclass(other)
+    return named and mine.keys() == theirs.keys() and all(is_alike(part, theirs[key]) for key, part in mine.items())
+
+
+def first_tensor(value: Any, like: Any) -> Any:
+    """Of a value of the form of `like` the tensor in the place of the first one there: the state that is looked at."""
+    parts = held(like)
+    for key, part in (parts or {}).items():
+        if isinstance(part, Tensor) or first_tensor(part, part) is not None:
+            return first_tensor((held(value) or {}).get(key), part)
+    return value if isinstance(like, Tensor) else None
 
 
 def own_name(path: str) -> str:
@@ -141,4 +189,7 @@ def alone(built: Built) -> Built:
     return replace(built, model=built.model.members[0], initialisers=record, info=replace(built.info, block=False, depth=None), again=deeper)
 
 
-__all__ = ["DEEPEST", "FEW", "Key", "Loop", "alone", "as_loop", "leading", "module_name", "own_name", "recorded"]
+__all__ = [
+    "DEEPEST", "FEW", "Key", "Loop", "alone", "as_loop", "first_tensor", "held", "is_alike", "leading", "module_name", "own_name", "recorded",
+    "returned",
+]  # fmt: skip

@@ -269,18 +269,52 @@ class Blocks:
         output: Any = None
         for place, block in enumerate(self.members):
             if place:
-                new = dict(zip(self.fed, leading(output), strict=False))
+                key = self.fed[0]
+                state = kwargs.get(key) if isinstance(key, str) else args[key] if key < len(args) else None
+                new = dict(zip(self.fed, returned(output, state), strict=False))
                 args = tuple(new.get(i, value) for i, value in enumerate(args))
                 kwargs = {**kwargs, **{key: v for key, v in new.items() if isinstance(key, str)}}
             output = block(*args, **kwargs)
         return output
 
 
+def returned(output: Any, state: Any) -> list[Any]:
+    """What a block returns, in order; what comes back in the form of a state that is no tensor and holds some is one thing."""
+    if not isinstance(state, Tensor) and parts_of(state):
+        if is_alike(state, output):
+            return [output]
+        if isinstance(output, tuple | list) and output and is_alike(state, output[0]):
+            return list(output)
+    return leading(output)
+
+
+def parts_of(value: Any) -> dict[Any, Any] | None:
+    """What stands in a dictionary, a sequence or a dataclass, by its name or place; None where a value is none of these."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple | list):
+        return dict(enumerate(value))
+    names = getattr(value, "__dataclass_fields__", None)
+    return None if names is None or isinstance(value, type) else {name: getattr(value, name, None) for name in names}
+
+
+def is_alike(one: Any, other: Any) -> bool:
+    """Whether a value has the form of another one, with tensors of the same shapes."""
+    if isinstance(one, Tensor) or isinstance(other, Tensor):
+        both = isinstance(one, Tensor) and isinstance(other, Tensor)
+        return both and one.shape == other.shape and one.is_floating_point() == other.is_floating_point()
+    mine, theirs = parts_of(one), parts_of(other)
+    if mine is None or theirs is None:
+        return mine is theirs
+    named = isinstance(one, Mapping) == isinstance(other, Mapping)
+    return named and mine.keys() == theirs.keys() and all(is_alike(part, theirs[key]) for key, part in mine.items())
+
+
 def leading(output: Any) -> list[Any]:
     """What a block returns, in order, whatever holds it."""
     if isinstance(output, Tensor):
         return [output]
-    items = list(output.values()) if isinstance(output, Mapping) else list(output) if isinstance(output, tuple | list) else []
+    items = list((parts_of(output) or {}).values())
     return items if not items or isinstance(items[0], Tensor) else leading(items[0])
 
 
