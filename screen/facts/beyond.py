@@ -73,7 +73,26 @@ def written_softmaxes(flow: Flow, nodes: Iterable[int]) -> tuple[int, ...]:
     if not powers:
         return pairs
     divisors = [(i, _divisor(flow, graph.nodes[i])) for i in chosen if graph.nodes[i].op in ("div", "true_divide", "reciprocal")]
-    return (*(i for i, divisor in divisors if divisor is not None and flow.ancestors[divisor] & powers), *pairs)
+    sums = (i for i, divisor in divisors if divisor is not None and flow.ancestors[divisor] & powers and not _is_one(flow, divisor))
+    return (*sums, *pairs)
+
+
+def _is_one(flow: Flow, index: int) -> bool:
+    """Whether a divisor is one exponential, times a number, and no sum of some (nor, by a logarithm, of one): x·exp(−w) normalises nothing."""
+    node = flow.graph.nodes[strip(flow, index)]
+    while node.op in ("mul", "div", "pow", "sqrt") and len(node.inputs) == 1:
+        node = flow.graph.nodes[strip(flow, node.inputs[0])]
+    if node.op not in EXPONENTIALS - {"expm1"}:
+        return False
+    todo, seen = list(node.inputs), set[int]()
+    while todo:
+        here = todo.pop()
+        if flow.graph.nodes[here].op.startswith("log"):
+            return False
+        if here not in seen and not flow.weighted[here]:
+            seen.add(here)
+            todo += flow.graph.nodes[here].inputs
+    return True
 
 
 def _divisor(flow: Flow, node: Node) -> int | None:

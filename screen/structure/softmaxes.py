@@ -77,6 +77,8 @@ def _quotient(flow: Flow, node: Node) -> Softmax | None:
     above, below = (flow.graph.nodes[strip(flow, i)] for i in node.inputs)
     while below.op in ("add", "clamp_min", "clamp") and below.inputs and (len(below.inputs) == 1 or number(below.args[-1]) is not None):
         below = flow.graph.nodes[strip(flow, below.inputs[0])]
+    if (grouped := _of_groups(flow, node, above, below)) is not None:
+        return grouped
     below = flow.graph.nodes[flow.root(below.index)]
     if below.op != "sum" or not below.inputs:
         return None
@@ -91,6 +93,60 @@ def _quotient(flow: Flow, node: Node) -> Softmax | None:
         others = [i for i in above.inputs if strip(flow, i) != shares]
         return Softmax(node.index, logits, axes[0], others[0] if others else None)
     return None
+
+
+def _of_groups(flow: Flow, node: Node, above: Node, below: Node) -> Softmax | None:
+    """e/Σe over groups: e = exp(u) is added up at the places that an index gives, and each entry reads the sum at its own place (edges that end in
+    one node of a graph)."""
+    sums = _at_own_place(flow, below)
+    if sums is None or sums[0].op not in ("index_add", "scatter_add") or flow.graph.nodes[sums[0].inputs[0]].op not in _ZEROS:
+        return None
+    total, index, axis = sums
+    added = flow.ref(total, 3, "source", "src")
+    logits = exponent_of(flow, above.index)
+    if added is None or logits is None or strip(flow, added) != above.index or above.op == "mul":
+        return None
+    less = flow.graph.nodes[logits]
+    shift = less.op == "sub" and len(less.inputs) == 2 and not less.kwargs
+    top = _at_own_place(flow, flow.graph.nodes[strip(flow, less.inputs[1])]) if shift else None
+    if top is not None and top[0].op == "scatter_reduce" and top[1:] == (index, axis) and flow.operand(top[0], 4, "reduce") == "amax":
+        largest = flow.ref(top[0], 3, "src")
+        logits = strip(flow, less.inputs[0]) if largest is not None and strip(flow, largest) == strip(flow, less.inputs[0]) else logits
+    return Softmax(node.index, logits, axis)
+
+
+_ZEROS = ("zeros", "zeros_like", "new_zeros")
+
+
+def _at_own_place(flow: Flow, node: Node) -> tuple[Node, int, int] | None:
+    """(what was gathered from, the index, the axis) where a value is read by the index by which it was added up or reduced."""
+    if node.op not in ("getitem", "index_select", "gather") or len(node.inputs) != 2 or not node.shape:
+        return None
+    by_axis = node.op != "getitem"
+    source, rank = flow.graph.nodes[node.inputs[0]], len(node.shape)
+    if source.op not in ("index_add", "scatter_add", "scatter_reduce") or len(source.shape or ()) != rank:
+        return None
+    axes = [flow.operand(source, 1, "dim"), flow.operand(node, 1, "dim") if by_axis else 0]
+    read = flow.ref(node, 2 if by_axis else 1, "index")
+    written = flow.ref(source, 2, "index")
+    if not all(type(a) is int for a in axes) or read is None or written is None or _index(flow, read) != _index(flow, written):
+        return None
+    one, other = (int(a) % rank for a in axes if type(a) is int)
+    return (source, _index(flow, read), one - rank) if one == other else None
+
+
+def _index(flow: Flow, node: int) -> int:
+    """An index without the axes along which it is repeated."""
+    here = flow.graph.nodes[node]
+    while here.op in ("expand", "expand_as", "unsqueeze", "view", "alias") or (here.op == "getitem" and len(here.inputs) == 1 and _is_widened(here)):
+        here = flow.graph.nodes[here.inputs[0]]
+    return here.index
+
+
+def _is_widened(node: Node) -> bool:
+    """`index[:, None]`: new axes alone."""
+    items = node.args[1] if len(node.args) > 1 and isinstance(node.args[1], tuple) else ()
+    return bool(items) and all(i is None or i in ("...", ("slice", None, None, None)) for i in items)
 
 
 def exponent_of(flow: Flow, index: int) -> int | None:
@@ -159,8 +215,10 @@ def _use(flow: Flow, node: Node, share: int, seen: set[int]) -> Use | None:
 
 
 def _is_summed(flow: Flow, node: int) -> bool:
-    """Whether entries of a value are added up, perhaps behind views."""
+    """Whether entries of a value are added up, perhaps behind views, or at the places that an index gives."""
     users = flow.graph.users[node]
+    if any(flow.ref(flow.graph.nodes[u], 3, "source", "src") == node for u in users if flow.graph.nodes[u].op in ("index_add", "scatter_add")):
+        return True
     return any(flow.graph.nodes[u].op in ("sum", "mean") or (flow.classes[u] == "view" and _is_summed(flow, u)) for u in users)
 
 

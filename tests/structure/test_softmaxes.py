@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from screen.calculi.bounds import BranchBounds, bounds_of
 from screen.capture.trace.tracer import trace
+from screen.facts.beyond import softmax_anywhere
 from screen.structure.branches.attention import Attention
 from screen.structure.branches.branch import Branch
 from screen.structure.chains.find import Chains
@@ -118,3 +119,31 @@ def test_large_streams() -> None:
     assert bounds(lambda p, x: p.down(F.gelu(p.up(x)))).bounded_in_stream is False
     assert bounds(lambda p, x: p.down(F.gelu(p.up(x / (1 + x.norm(dim=-1, keepdim=True)))))).bounded_in_stream is True
     assert bounds(lambda p, x: x.norm(dim=-1, keepdim=True) * p.n(p.ffn(x))).bounded_in_stream is False
+
+
+def _by_groups(p: Parts, x: Tensor, *, own: bool = True, shifted: bool = True) -> Tensor:
+    """Places of one group share weights: exponentials over their sum in the group. `own`: the sum of the group that a place is in, and no other's."""
+    group = torch.arange(TOKENS) // 2
+    at = group[None, :, None].expand(x.shape[0], TOKENS, 1)
+    logits = p.one(p.n(x))
+    top = torch.full_like(logits, float("-inf")).scatter_reduce(1, at, logits, reduce="amax").gather(1, at) if shifted else 0.0
+    e = (logits - top).exp()
+    total = torch.zeros_like(e).scatter_add(1, at, e)
+    share = e / (total.gather(1, at if own else at.flip(1)) + 1e-12)
+    return torch.zeros_like(x).scatter_add(1, at.expand_as(x), share * p.v(p.n(x)))
+
+
+def test_shares_of_groups() -> None:
+    """Their logits are what the exponential is of, less the largest of the group; past another group's sum nothing is known."""
+    found = bounds(_by_groups).softmaxes
+    assert [(s.role in ("pooling", "attention"), s.bounded) for s in found] == [(True, False)]
+    assert softmax_anywhere(read(_by_groups)[0]) is True
+    assert isinstance(softmax_anywhere(read(lambda p, x: _by_groups(p, x, own=False))[0]), Unknown)
+
+
+def test_a_factor_is_no_sum_of_exponentials() -> None:
+    """x·exp(−w) over weights or a value normalises nothing; over a sum of exponentials it may."""
+    assert softmax_anywhere(read(lambda p, x: p.v(p.n(x)) / (2 * p.one(p.n(x)).exp()))[0]) is False
+    assert isinstance(softmax_anywhere(read(lambda p, x: p.v(p.n(x)) / (p.one(p.n(x)).exp() + p.one(x).exp()))[0]), Unknown)
+    lse = read(lambda p, x: p.q(p.n(x)).exp().mul(p.v(x)) / p.q(p.n(x)).logsumexp(-1, keepdim=True).exp())[0]
+    assert isinstance(softmax_anywhere(lse), Unknown)
