@@ -91,10 +91,20 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     held = f"where even of {KEYS} keys a few hold the softmax from {FROZEN:.3g} on"
     message = f"{name}: its logits start with a root mean square of {large:.3g}{beside}, {held}."
     head = head_width(facts, sublayer)
-    capped = sublayer.qk_norm == "none" and are_logits_bounded(facts, sublayer) is True  # norms before the cap leave logits as they are
-    options = [] if is_divided_by_root(facts, stream, sublayer, head) else [f"logits divided by √d_h{f' = {math.sqrt(head):.3g}' if head else ''}"]
-    options += ["smaller initial Q and K", "a cap that divides by itself, `c * tanh(logits / c)`" if capped else qk_norm_code(facts, sublayer)]
-    remedy = f"{', '.join(options[:-1])}, or {options[-1]}"
+    done = sublayer.qk_norm in ("cosine", "l2") or is_divided_by_root(facts, stream, sublayer, head)
+    root = [] if done else [f"logits divided by √d_h{f' = {math.sqrt(head):.3g}' if head else ''}"]
+    *others, last = [*root, *_smaller(facts, sublayer)]
+    remedy = f"{', '.join(others)}, or {last}"
     few = f"from {FROZEN:.3g} on, even a softmax over {KEYS} keys rests on a few of them and hands on next to no gradient"
     plain = f"{name}: its logits start at {large:.3g} (root mean square){beside}; {few}."
     return Outcome("violated", message, site, basis, THEOREM, numbers=numbers, remedy=remedy, plain=plain)
+
+
+def _smaller(facts: Facts, sublayer: Sublayer) -> list[str]:
+    """What makes logits smaller at the start, beside a division."""
+    cap = "a cap that divides by itself, `c * tanh(logits / c)`"
+    if not any(side == "none" or isinstance(side, Unknown) for side in (sublayer.q_norm, sublayer.k_norm)):  # maps before norms do not matter
+        return ["smaller initial gains and scales between the norms on queries and keys and the softmax", cap]
+    if sublayer.qk_norm == "none" and are_logits_bounded(facts, sublayer) is True:  # norms before the cap leave logits as they are
+        return ["smaller initial Q and K", cap]
+    return ["smaller initial Q and K", qk_norm_code(facts, sublayer)]

@@ -66,6 +66,19 @@ class SteepCap(Attention):
         return x + self.o(s.softmax(-1) @ self.v(h))  # type: ignore[no-any-return]
 
 
+class LargeGains(Attention):
+    """Queries and keys of length 1, each times gains of 9."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.full((WIDTH,), 9.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.layer_norm(x, (WIDTH,))
+        q, k = F.normalize(self.q(h), dim=-1) * self.gain, F.normalize(self.k(h), dim=-1) * self.gain
+        return x + self.o(torch.softmax(q @ k.mT, -1) @ self.v(h))  # type: ignore[no-any-return]
+
+
 class RawBesideNormed(nn.Module):
     """A net of degree one of the stream itself beside a gated one of a norm: 1.2 a block both ways."""
 
@@ -220,6 +233,13 @@ def test_a_division_that_stands_there_is_not_proposed() -> None:
     said = of(SteepCap, "I202")
     assert said.outcome == "violated"
     assert said.remedy == "smaller initial Q and K, or a cap that divides by itself, `c * tanh(logits / c)`"
+
+
+def test_maps_before_norms_are_not_made_smaller() -> None:
+    """Queries and keys of length 1 times gains of 9: their maps do nothing to logits."""
+    said = of(LargeGains, "I202")
+    assert said.outcome == "violated"
+    assert said.remedy.startswith("smaller initial gains and scales between the norms on queries and keys and the softmax, or a cap")
 
 
 def test_gradients_of_weights_are_not_said_to_grow_as_the_stream_does() -> None:

@@ -166,6 +166,7 @@ def recut(value: Value, layout: Layout, shape: tuple[int, ...], names: Names) ->
         return value
     made = replace(
         value.bare(), shape=shape, layout=layout, mag=recast(value.mag, old, new), der=recast(value.der, old, new), after=value.after,
+        gain=value.gain,
         normed=value.normed if shape and shape[-1:] == value.shape[-1:] else None, balanced=value.balanced if old == new else frozenset(),
         mixture=None if value.mixture is None else _follow(value.mixture, old, new),
     )

@@ -36,3 +36,5 @@ NONNEGATIVE = scalars.NONNEGATIVE | {"exp2", "softmax", "norm", "vector_norm"}
 """Ops whose values are never negative."""
 KEEPS_SIGN = frozenset({"sum", "mean", "cumsum", "amax", "amin", "max", "min"})
 """Reductions of values of one sign that have that sign."""
+LARGE_EPSILON = 0.02
+"""Above it a weight before a norm does not cancel to within 0.02 at unit variance: the exponent is ε/(σ² + ε) too large (review, item 10)."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from screen.calculi.degrees import laws
+from screen.calculi.degrees.laws import LARGE_EPSILON
 from screen.calculi.degrees.choice import clamped, filled, prelu, sign, threshold, written
 from screen.calculi.degrees.gates import self_gated
 from screen.calculi.degrees.monomials import Power
@@ -20,9 +21,6 @@ from screen.structure.sums import terms_of
 from screen.structure.types import Unknown
 
 Row = Callable[[Walk, Node], Value]
-LARGE_EPSILON = 0.02
-"""Above it a weight before a norm does not cancel to within 0.02 at unit variance: the exponent is ε/(σ² + ε) too large (review, item 10)."""
-
 IDLE_EPSILON = 1.0
 """Above it nothing cancels at an ordinary size: the norm is a bounded function like any other."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from screen.calculi.degrees.choice import clamped
-from screen.calculi.degrees.laws import ASYMPTOTIC, BOUNDED, HOMOGENEOUS, SIGNS
+from screen.calculi.degrees.laws import ASYMPTOTIC, BOUNDED, HOMOGENEOUS, LARGE_EPSILON, SIGNS
 from screen.calculi.degrees.monomials import NOTHING, single
 from screen.calculi.degrees.values import CONST, Law, Value, Walk, bounded, divided, joined, multiplied, normalised, powered
 from screen.calculi.degrees.weight_rows import rows_of_weight
@@ -56,6 +56,16 @@ def lookup(walk: Walk, node: Node) -> Value:
     return replace(_weight(walk, table, node.index, None), slope=NOTHING)
 
 
+def _is_by_rows(walk: Walk, node: Node, use: int, part: int | None) -> bool:
+    """Whether vectors of a weight are made of length 1, each by itself of every part that is looked at: along the axis that the map sums over, where
+    it is one of the parts of a fused output."""
+    axis, floor = walk.flow.operand(node, 2, "dim"), number(walk.flow.operand(node, 3, "eps"))
+    if floor is not None and floor > LARGE_EPSILON:
+        return False
+    rank, axis = len(node.shape or ()), 1 if axis is None else axis
+    return part is None or (walk.flow.graph.nodes[use].op == "linear" and type(axis) is int and axis % rank == rank - 1)
+
+
 def _is_scaled(node: Node, weight: int) -> bool:
     """c·w, w/c or −w; c/w is none."""
     return node.op in ("neg", "mul") or (node.op == "div" and node.args[0] == Ref(weight))
@@ -93,6 +103,8 @@ def _weight(walk: Walk, node: int, use: int, part: int | None, depth: int = 24) 
         return found
     if here.op in ("_weight_norm", "_weight_norm_interface") and len(values) == 2:
         return multiplied(normalised(values[0]), values[1])
+    if here.op == "normalize" and _is_by_rows(walk, here, use, part):
+        return normalised(values[0])
     if here.op in SIGNS:
         return replace(bounded(values[0]), laws={g: None if law is None else (0, law[1]) for g, law in values[0].laws.items()})
     if here.op in BOUNDED:

@@ -68,3 +68,36 @@ def test_what_is_none_is_not(score: Score) -> None:
     q, k = (torch.randn(2, HEADS, TOKENS, 8, dtype=torch.float64) * 10.0 ** torch.randn(2, HEADS, TOKENS, 1, dtype=torch.float64) for _ in range(2))
     assert score(q, k).abs().max() > 2
     assert told(score) is not True
+
+
+class FlatGains(nn.Module):
+    """Queries and keys of length 1, times gains that stand in one vector for all heads, times a number; `tokens`: one for each token and entry."""
+
+    def __init__(self, tokens: bool = False) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.norm, self.gain = nn.LayerNorm(WIDTH), nn.Parameter(torch.full((TOKENS * WIDTH if tokens else WIDTH,), 0.5))
+
+    def logits(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        q, k = (nn.functional.normalize(f(y).view(2, TOKENS, HEADS, -1).transpose(1, 2), dim=-1) for f in (self.q, self.k))
+        gain = (self.gain * 2.0).view(1, -1, HEADS, WIDTH // HEADS).transpose(1, 2)
+        return (q * gain) @ (k * gain).mT * 3.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        v = self.v(self.norm(x)).view(2, TOKENS, HEADS, -1).transpose(1, 2)
+        return x + self.o((self.logits(x).softmax(-1) @ v).transpose(1, 2).reshape(2, TOKENS, WIDTH))
+
+
+def test_gains_of_all_heads_in_one_vector_are_gains() -> None:
+    torch.manual_seed(0)
+    block, x = FlatGains(), torch.randn(2, TOKENS, WIDTH)
+    report = screen.check(block, example_inputs=(x,))
+    [found] = [f for f in report.findings if f.code == "L201"]
+    assert found.outcome == "holds" and "given `gain`: at most 12 with its entries at 1" in found.message
+    with torch.no_grad():
+        block.gain.fill_(1.0)
+        block.k.weight.copy_(block.q.weight)
+        assert 11.9 < float(block.double().logits(x.double()).abs().max()) < 12 + 1e-9
+    positions = screen.check(FlatGains(tokens=True), example_inputs=(x,))
+    assert [f.outcome for f in positions.findings if f.code == "L201"] != ["holds"], "a table of positions is no gain of a norm"

@@ -95,3 +95,32 @@ def test_one_over_a_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Block, "forward", forward)
     replay, found = degrees(lambda h, s: h)
     assert found["blocks.0.one.weight"].predicted == -1.0 and not disagreements(replay)[0]
+
+
+@pytest.mark.parametrize("dim", [-1, 0])
+def test_a_weight_of_vectors_of_length_one_has_no_degree(monkeypatch: pytest.MonkeyPatch, dim: int) -> None:
+    def forward(self: Block, x: Tensor) -> Tensor:
+        size = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-9)
+        return x + F.linear(F.relu(self.one(x * size)), F.normalize(self.two.weight, dim=dim))
+
+    monkeypatch.setattr(Block, "forward", forward)
+    replay, found = degrees(lambda h, s: h)
+    assert found["blocks.0.two.weight"].predicted == 0.0 and found["blocks.0.two.weight"].status == "exact"
+    assert found["blocks.0.one.weight"].predicted == 1.0 and not disagreements(replay)[0]
+
+
+@pytest.mark.parametrize(("dim", "eps"), [(-1, 1e-12), (0, 1e-12), (-1, 10.0)])
+def test_parts_of_a_fused_weight_are_of_length_one_by_themselves(monkeypatch: pytest.MonkeyPatch, dim: int, eps: float) -> None:
+    def forward(self: Block, x: Tensor) -> Tensor:
+        size = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-9)
+        gate, up = F.linear(x * size, F.normalize(self.one.weight, dim=dim, eps=eps)).chunk(2, dim=-1)
+        return x + F.linear(gate * up, self.two.weight[:, :12])
+
+    monkeypatch.setattr(Block, "forward", forward)
+    replay, found = degrees(lambda h, s: h)
+    parts = {name: degree for name, degree in found.items() if ".one." in name}
+    assert not disagreements(replay)[0]
+    if dim == -1 and eps < 1.0:
+        assert [d.predicted for d in parts.values()] == [0.0, 0.0]
+    else:  # along the other axis one part has a say in the length of the other; a floor that is larger than they are makes none shorter
+        assert not parts

@@ -177,7 +177,7 @@ def _inserted(walk: Walk, value: Value, axis: int) -> Value:
     if value.part is not None:
         return renewed(value, walk, value.part.inserted(axis))
     shape = (*value.shape[:axis], 1, *value.shape[axis:])
-    return replace(reshaped(value, shape, walk.names), after=value.after, gain=value.gain)
+    return reshaped(value, shape, walk.names)
 
 
 def _ranged(walk: Walk, node: Node, value: Value, axis: int, item: tuple[object, ...]) -> Value:
