@@ -50,9 +50,11 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     graph, site = facts.graph, at(stream)
     last = max(s.add for k in stream.kinds for s in k.sublayers)
     names = tuple(n.name for n in graph.nodes[stream.states[0] : last] if n.op == "parameter" and len(n.shape or ()) > 1)
-    known = {name: g for name, g in square_gains(graph, names).items() if not isinstance(g, Unknown)}
+    gains = square_gains(graph, names)
+    known = {name: g for name, g in gains.items() if not isinstance(g, Unknown)}
     if not known:
-        return Outcome("cannot_tell", f"`{stream.name}`: how large the weights of its blocks start was not recorded.", site, "declared", THEOREM)
+        why = next((g.reason for g in gains.values() if isinstance(g, Unknown)), "they have no matrix")
+        return Outcome("cannot_tell", f"`{stream.name}`: how large the weights of its blocks start is not known: {why}.", site, "declared", THEOREM)
     multiply = passed(graph, known, (*graph.outputs, last))
     if not multiply:
         message = f"`{stream.name}`: no weight of its blocks multiplies a value that they hand on: they are compared with or looked up."

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from screen.report.schema import FindingPart, GuessPart, Report, Source
+from screen.report.schema import FindingPart, GuessPart, KindPart, Report, Source
 
 Place = TypeVar("Place", Source, GuessPart)
 
@@ -37,6 +37,25 @@ def grouped(findings: list[FindingPart]) -> list[Group]:
 
 def _where(finding: FindingPart) -> str:
     return finding.module or (f"{finding.file}:{finding.line}" if finding.file else finding.stream or "")
+
+
+def read_alike(kinds: list[KindPart], shown: Callable[[KindPart], object]) -> list[list[KindPart]]:
+    """Kinds of blocks of which the same is shown, in order: a number that differs from layer to layer makes as many kinds as there are layers."""
+    found: dict[object, list[KindPart]] = {}
+    for kind in kinds:
+        found.setdefault(shown(kind), []).append(kind)
+    return list(found.values())
+
+
+def joined(kinds: Sequence[KindPart]) -> KindPart:
+    """Several kinds as one: the first, with the layers of all."""
+    spans: list[tuple[int, int]] = []
+    for first, last in sorted(span for kind in kinds for span in kind.layers):
+        if spans and spans[-1][1] + 1 == first:
+            spans[-1] = (spans[-1][0], last)
+        else:
+            spans.append((first, last))
+    return kinds[0].model_copy(update={"count": sum(kind.count for kind in kinds), "layers": spans})
 
 
 def folded(names: list[str]) -> list[str]:
@@ -111,4 +130,4 @@ def quiet(report: Report) -> list[FindingPart]:
     return [f for f in report.findings if f.outcome in ("holds", "not_applicable")]
 
 
-__all__ = ["Group", "counted", "families", "folded", "gravity", "grouped", "quiet", "ranges", "tally", "worth_reading"]
+__all__ = ["Group", "counted", "families", "folded", "gravity", "grouped", "joined", "quiet", "ranges", "read_alike", "tally", "worth_reading"]

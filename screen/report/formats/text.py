@@ -10,6 +10,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from io import StringIO
 
 from rich.console import Console, RenderableType
@@ -181,8 +182,10 @@ def _stream(stream: StreamPart, claims: list[ClaimPart], width: int | None, verb
         yield Text(f"  long skip at {_where(place)}{times}")
     for place, times in groups.counted(stream.identity_path.breaks):
         yield Text(f"  the identity path breaks at {_where(place)}{times}")
-    for kind in stream.kinds:
-        yield Text.assemble((f"  {kind.count}× ", "bold"), f"{words.layers(kind)} · {clean(kind.module) or '(root)'}")
+    for same in [[kind] for kind in stream.kinds] if verbose else groups.read_alike(stream.kinds, partial(_lines, stream)):
+        kind = groups.joined(same)
+        alike = f" · {len(same)} kinds that read alike" if len(same) > 1 else ""
+        yield Text.assemble((f"  {kind.count}× ", "bold"), f"{words.layers(kind)} · {clean(kind.module) or '(root)'}{alike}")
         table = _table(kind)
         if width is None or Console(width=UNLIMITED).measure(table).maximum + 4 <= width:
             yield Padding(table, (0, 0, 0, 4), expand=False)
@@ -215,26 +218,35 @@ def _plain(expression: str) -> str:
     return expression if expression == "infinite" else plain(expression)
 
 
+def _lines(stream: StreamPart, kind: KindPart) -> tuple[object, ...]:
+    """All that is shown of a kind without its bounds."""
+    return tuple((*(str(cell) for cell in _row(s)), *words.remarks(s, stream)) for s in kind.sublayers)
+
+
 def _table(kind: KindPart) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
     for column in ("sublayer", "placement", "formula", "norms", "QK-norm", "residual scale", "maps", "m", "adds", "where"):
         table.add_column(column)
     for sublayer in kind.sublayers:
-        group = "" if sublayer.parallel_group is None else " ∥"
-        style = COLOURS["unknown"] if sublayer.placement == "unknown" else "bold"
-        table.add_row(
-            Text(clean(words.title(sublayer)) + group),
-            Text(words.placement(sublayer), style),
-            Text(clean(words.formula(sublayer))),
-            Text("\n".join(words.norms(sublayer)) or "–"),
-            Text(words.qk_norm(sublayer)),
-            Text(words.residual(sublayer.residual)),
-            Text(words.number(sublayer.m.maps)),
-            Text(derived.orders(sublayer.m)),
-            Text(derived.adds(sublayer)),
-            Text(_where(sublayer.source), "dim"),
-        )
+        table.add_row(*_row(sublayer))
     return table
+
+
+def _row(sublayer: SublayerPart) -> tuple[Text, ...]:
+    group = "" if sublayer.parallel_group is None else " ∥"
+    style = COLOURS["unknown"] if sublayer.placement == "unknown" else "bold"
+    return (
+        Text(clean(words.title(sublayer)) + group),
+        Text(words.placement(sublayer), style),
+        Text(clean(words.formula(sublayer))),
+        Text("\n".join(words.norms(sublayer)) or "–"),
+        Text(words.qk_norm(sublayer)),
+        Text(words.residual(sublayer.residual)),
+        Text(words.number(sublayer.m.maps)),
+        Text(derived.orders(sublayer.m)),
+        Text(derived.adds(sublayer)),
+        Text(_where(sublayer.source), "dim"),
+    )
 
 
 def _narrow(kind: KindPart) -> Iterator[Text]:
