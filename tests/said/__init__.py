@@ -6,5 +6,6 @@ of single calculi have, and of facts written by hand with one field changed at a
 A change that is meant changes the record, and the difference is there to be read.
 
 A line may turn on two things at once: of compositions of calls, of stacks, of small models and of facts with several fields
-changed, drawn at random, what is said is on record as digests alone (`drawn.json`, `small.json`, `groups.json`).
+changed, drawn at random, what is said is on record as digests alone (`drawn.json`, `small.json`, `groups.json`), and so is what is said of the
+models that tests of single calculi hold against real ones (`tried.json`).
 """

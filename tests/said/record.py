@@ -17,7 +17,7 @@ from screen.testing import cases, facts_of
 from screen.verdict.discover import catalogue
 from tests import handmade as h
 from tests.rows.table import CALLS
-from tests.said import drawn, groups, others, small
+from tests.said import drawn, groups, others, small, tried
 from tests.said.blocks import BLOCKS
 from tests.said.calls import MORE
 from tests.said.changed import BASES, CHANGES, PAIRS
@@ -80,10 +80,11 @@ SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
     "drawn": {**drawn.SUBJECTS},
     "groups": {**groups.SUBJECTS},
     "small": {**small.SUBJECTS},
+    "tried": {**tried.SUBJECTS},
 }
 """File -> its subjects."""
-DIGESTS = ("drawn", "groups", "small")
-"""Files without texts: too many are drawn to be read."""
+DIGESTS = ("drawn", "groups", "small", "tried")
+"""Files without texts: there are too many subjects for them to be read."""
 
 
 @cache

@@ -142,7 +142,7 @@ def small(number: int) -> dict[str, str]:
     given = torch.zeros(SHAPE[:-1], dtype=torch.int64) if isinstance(model.table, nn.Embedding) else torch.zeros(SHAPE)
     starts = tuple(
         (name, (Initialiser("normal_", (0.0, first if "branches" in name and "last" in name else rest)),)
-         if p.ndim > 1 else (Initialiser("ones_", ()) if name.endswith("weight") else Initialiser("zeros_", ()),))
+         if p.ndim > 1 else (Initialiser("fill_", (float(name.endswith("weight")),)),))
         for name, p in model.named_parameters()
     )  # fmt: skip
     facts = derive(trace(model.to("meta").eval(), (given.to("meta"),), {}, initialisers=starts))

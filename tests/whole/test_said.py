@@ -73,6 +73,12 @@ def test_small(subject: str) -> None:
     holds("small", subject)
 
 
+@pytest.mark.by_the_day
+@pytest.mark.parametrize("subject", SUBJECTS["tried"])
+def test_tried(subject: str) -> None:
+    holds("tried", subject)
+
+
 def test_every_subject_is_on_record_and_every_change_is_seen() -> None:
     assert {file: set(recorded(file)[1]) for file in SUBJECTS} == {file: set(subjects) for file, subjects in SUBJECTS.items()}
     assert [name for name, pieces in recorded("changed")[1].items() if not pieces] == []

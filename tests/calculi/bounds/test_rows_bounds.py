@@ -19,6 +19,7 @@ from screen.calculi.bounds.mixed_norms import query
 from screen.calculi.bounds.rules.norm import _MACHINE
 from screen.calculi.bounds.value import Value
 from screen.structure.types import Unknown
+from tests.rows.beside import BESIDE
 from tests.rows.block import Call
 from tests.rows.table import BY_OP, CALLS, written
 from tests.soundness import draws
@@ -130,6 +131,13 @@ def test_a_rule_holds_for_its_own_node(call: Call) -> None:
         assert found.known == UNKNOWN.get(str(call), set())
         assert found.reached or found.known
         assert {k: v for k, v in found.reached.items() if v < FLOOR * LOW.get(str(call), 1.0)} == {}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_rule_holds_beside_the_table(name: str) -> None:
+    call = BESIDE[name]
+    assert call.trace.graph.failure is None and call.nodes, "capture gives it another name"
+    assert not judged(call).broken
 
 
 @pytest.mark.parametrize("call", [c for op in NORMS for c in BY_OP[op]], ids=str)

@@ -21,6 +21,7 @@ from screen.ops import CLASSES
 from screen.probe.measure.branch import rows
 from screen.structure.branches.role import Mixer
 from tests.calculi.bounds.test_rows_bounds import BY_DIFFERENCE, moved
+from tests.rows.beside import BESIDE
 from tests.rows.block import Call
 from tests.rows.table import BY_OP, CALLS
 from tests.soundness.measure import Values
@@ -113,6 +114,11 @@ def test_what_is_said_of_degrees_is_measured(call: Call) -> None:
         assert list(wrong(call)) == []
     refused = [n.op for n in call.results if n.index in walked(call).values and walked(call).values[n.index].unknown is not None]
     assert not refused or str(call) in REFUSED or call.op not in _ROWS
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_degrees_beside_the_table_are_measured(name: str) -> None:
+    assert list(wrong(BESIDE[name])) == []
 
 
 UNTOLD: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

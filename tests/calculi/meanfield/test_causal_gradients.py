@@ -22,9 +22,9 @@ from tests.calculi.meanfield.covariance_stacks import Design, geometric, number,
 TOKENS, WIDTH, DRAWS = 16, 32, 1500
 
 
-@pytest.mark.parametrize(("spread", "cosine"), [(0.5, 0.0), (2.0, 0.0), (1.0, 0.9)])
-def test_one_attention_gives_back_what_its_positions_receive(spread: float, cosine: float) -> None:
-    """Gradients at queries, keys and values of every position, of gradients that grow along the sequence and have something in common."""
+@pytest.mark.parametrize(("spread", "cosine", "causal"), [(0.5, 0.0, True), (2.0, 0.0, True), (1.0, 0.9, True), (0.5, 0.0, False)])
+def test_one_attention_gives_back_what_its_positions_receive(spread: float, cosine: float, causal: bool) -> None:
+    """Gradients at queries, keys and values of every position, of gradients that have something in common, and grow along a causal sequence."""
     torch.manual_seed(0)
 
     def draw(common: float) -> torch.Tensor:
@@ -33,11 +33,11 @@ def test_one_attention_gives_back_what_its_positions_receive(spread: float, cosi
 
     q, k, v = (draw(cosine).requires_grad_() for _ in range(3))
     scale = spread / math.sqrt(WIDTH * (1 - cosine))
-    size = torch.linspace(0.5, 2.0, TOKENS, dtype=torch.float64)
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+    size = torch.linspace(0.5 if causal else 1.0, 2.0 if causal else 1.0, TOKENS, dtype=torch.float64)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
     seen = torch.autograd.grad(out, (q, k, v), draw(0.3) * size[:, None])
     given = torch.outer(size, size).numpy() * (0.3 + 0.7 * np.eye(TOKENS))
-    state, step = even(Moments(1.0, 1.0 - cosine), TOKENS), Attend(1, 2, 3, 4, Softmax(WIDTH, scale, True, TOKENS, DRAWS), 0)
+    state, step = even(Moments(1.0, 1.0 - cosine), TOKENS), Attend(1, 2, 3, 4, Softmax(WIDTH, scale, causal, TOKENS, DRAWS), 0)
     said = dict(attended(step, {1: state, 2: state, 3: state}, given[None], np.array([True])))
     for slot, gradient in enumerate(seen, 1):
         wanted = (torch.einsum("hia,hja->ij", gradient, gradient) / DRAWS / WIDTH).numpy()
