@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from screen.capture.build import usual
+from screen.capture.inputs.trial import short_twin
 from tests.capture.public_files import Write, built, runs, writing
 
 write = pytest.fixture(writing)
@@ -225,3 +226,43 @@ def test_what_is_called_a_step_is_an_integer_for_each_sample(write: Write) -> No
     (one,) = built(write(STEPS))
     step = one.kwargs["noise_step"]
     assert runs(one) and step.shape == (2,) and not step.is_floating_point()
+
+
+SOUND = """
+class Speaker(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.into, self.map = nn.Conv1d(129, width, 1), nn.Conv1d(width, width, 3, padding=1)
+
+    def forward(self, sound, noisy):
+        cut = F.pad(F.pad(sound.unsqueeze(1), (1, 0), "reflect"), (128, 128), "reflect").squeeze(1)
+        frames = cut.unfold(-1, 256, 64)
+        x = torch.fft.rfft(frames, dim=-1).abs().transpose(1, 2)
+        if noisy == True:
+            raise RuntimeError("for training alone")
+        x = self.into(x)
+        return x + self.map(x)
+"""
+
+
+def test_a_sound_that_is_mirrored_at_its_ends_is_longer_and_a_switch_is_off(write: Write) -> None:
+    (one,) = built(write(SOUND))
+    assert runs(one) and one.kwargs["sound"].dim() == 2 and one.kwargs["sound"].shape[-1] > 128
+
+
+COUNTED = """
+class Split(nn.Module):
+    def __init__(self, width=64, parts=8):
+        super().__init__()
+        self.maps, self.join, self.mark = nn.ModuleList(nn.Linear(8, 8) for _ in range(parts)), nn.Linear(width, width), nn.Linear(24, width)
+
+    def forward(self, x, marks):
+        parts = x.split(8, -1)
+        found = [self.maps[i](parts[i]) for i in range(8)]
+        return self.join(x + torch.cat(found, -1)) + self.mark(marks)
+"""
+
+
+def test_a_list_whose_members_are_counted_is_not_cut_for_a_trial(write: Write) -> None:
+    (one,) = built(write(COUNTED))
+    assert runs(one) and short_twin(one.model) is None

@@ -30,6 +30,8 @@ Values = dict[str, Any]
 TRIALS, ALL, TRACED = 60, 480, 20
 """Trials from one start, and from all; a failing one costs what the forward costs up to there, and one that had to be traced counts for more, unless
 it came further than all before."""
+FRAMES = 32
+"""Half frames of a sound that is cut into frames."""
 FOLLOWED = 8
 """Mended choices of one failure."""
 LARGEST, LONGEST = 2**28, 2**22
@@ -251,6 +253,8 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         yield from _pieces(found, values, x, look)
     elif found.name in _CONVOLUTIONS:
         yield from _channels(found, values, x, operands[1], look)
+    elif found.name == "pad" or "padding (" in str(found.error):
+        yield from _padded(found, values, x)
     elif found.name in ("cat", "stack", "concat"):
         for a, b in itertools.pairwise(operands):
             yield from _met(found, values, a, b)
@@ -327,6 +331,17 @@ def _channels(found: Failed, values: Values, x: Tensor, weight: Tensor, look: Lo
         yield from ((name, v) for v in _maps(axes + 1, wanted, look))
 
 
+def _padded(found: Failed, values: Values, x: Tensor) -> Iterator[tuple[str, Any]]:
+    """What is mirrored at its ends has one axis of time and is longer than what is mirrored of it: a sound that is cut into frames."""
+    wanted = max(map(int, re.findall(r"\d+", str(found.error).partition("padding (")[2].partition(")")[0])), default=0)
+    for name in _sources(found, values, x):
+        value = values[name]
+        if wanted and value.dim():
+            yield name, _resized(value, value.dim() - 1, FRAMES * wanted)
+        if value.dim() > 2:
+            yield name, value[:, 0]
+
+
 def _maps(axes: int, channels: int, look: Lookup) -> Iterator[Tensor]:
     """Tensors with so many axes, channels behind the batch or behind the time."""
     if axes == 3:
@@ -383,21 +398,13 @@ def _multiplied(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator
     for name in _sources(found, values, a):
         value = values[name]
         if value.dim() == a.dim() and value.shape[-1] == a.shape[-1]:
-            rows = b.shape[-2] if value.shape[-2] == a.shape[-2] and value.dim() == 2 else value.shape[-2]
-            yield name, _sized(value, (*value.shape[:-2], rows, b.shape[-2]))
-            yield name, _sized(value, (*value.shape[:-1], b.shape[-2]))
+            longer = _resized(value, value.dim() - 1, b.shape[-2])
+            yield name, _resized(longer, 0, b.shape[-2]) if value.dim() == 2 else longer
+            yield name, longer
     for one, other in ((a, b), (b, a)):
-        for name in _sources(found, values, one) if one.dim() != other.dim() else ():
-            if values[name].dim() == one.dim() > other.dim():
-                yield name, values[name][0]
-            elif values[name].dim() == one.dim() < other.dim():
-                yield name, values[name].expand(*other.shape[: other.dim() - one.dim()], *values[name].shape)
+        alike = [n for n in _sources(found, values, one) if values[n].dim() == one.dim()]
+        yield from ((n, values[n][0]) for n in alike if one.dim() > other.dim())
     yield from _met(found, values, a, b.mT)
-
-
-def _sized(value: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """An argument of another form."""
-    return torch.empty(shape, dtype=value.dtype, device="meta") if value.dtype.is_floating_point else torch.ones(shape, dtype=value.dtype)
 
 
 def _pairs(value: Tensor, low: Tensor, high: Tensor) -> Iterator[Tensor]:
@@ -450,7 +457,8 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
     text = str(result.error)
     if any(word in text for word in _NUMBER):
         asked = [frame.f_locals.get(n.id) for n in ast.walk(said) if isinstance(n, ast.Name)]
-        yield from ((name, number) for name, value in values.items() if any(v is value for v in asked) for number in (1, 0))
+        numbers = (0, 1) if isinstance(said, ast.If) else (1, 0)  # a switch is off
+        yield from ((name, number) for name, value in values.items() if any(v is value for v in asked) for number in numbers)
         return
     wanted: int | None = None
     if isinstance(said, ast.Assert):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from screen.capture.build import meta_copy as copying
 from screen.capture.build.construct import reads_a_value
 from screen.capture.build.launcher import launched
+from screen.capture.build.reads import source_of
 from screen.capture.devices import OnMeta
 from screen.capture.kernels.older import leave_out
 from screen.capture.inputs.missing import handed_on, missing
@@ -98,9 +100,12 @@ def short_twin(model: nn.Module) -> nn.Module | None:
     What runs on two layers runs on a hundred, as far as the form of the inputs goes; the opposite need not hold. A copy, because a forward may
     change its model (choose another kind of attention for short inputs)."""
     before: list[tuple[nn.Module, dict[str, Any]]] = []
-    for module in list(model.modules()):
+    own = {type(m) for m in model.modules() if not type(m).__module__.startswith("torch.")}
+    code = "\n".join(source_of(cls) or "" for cls in own)
+    for name, module in list(model.named_modules()):
         members = list(module.children())
-        if isinstance(module, nn.ModuleList) and len(members) > LONG and len({_form(m) for m in members}) == 1:
+        counted = re.search(rf"\.{re.escape(name.rpartition('.')[2])}\[(?!\s*[-:\d])", code)  # `self.maps[i]`: as many as its code counts
+        if isinstance(module, nn.ModuleList) and len(members) > LONG and len({_form(m) for m in members}) == 1 and not counted:
             before.append((module, dict(module._modules)))
     if not before:
         return None
