@@ -58,6 +58,17 @@ class Signal(nn.Module):
         return x + self.ffn(self.norm(x.mT)).mT
 
 
+class Shifted(nn.Module):
+    """[samples, channels, time]: a convolution of what a map of the whole signal is added to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.whole, self.mix = nn.Linear(D, D), nn.Conv1d(D, D, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.tanh(self.mix(x + self.whole(x.mean(-1))[..., None]))
+
+
 class Beside(nn.Module):
     """A norm of the embedding, blocks, and the embedding itself laid beside what comes out: for a head that reads both."""
 
@@ -83,6 +94,7 @@ def stacked(block: Any, count: int, *before: nn.Module) -> nn.Module:
 def test_channels_in_the_second_axis_are_the_width() -> None:
     assert stream_of(stacked(Gathered, 3, nn.Conv2d(3, D, 4, 4)), 2, 3, 56, 56).width == D
     assert stream_of(stacked(Signal, 3, nn.Conv1d(1, D, 7, padding=3)), 2, 1, 320).width == D
+    assert stream_of(stacked(Shifted, 4, nn.Conv1d(1, D, 7, padding=3)), 2, 1, 320).width == D
 
 
 def test_trained_scales_and_shifts_in_a_row_are_no_recurrence() -> None:

@@ -93,7 +93,7 @@ def _width(reader: Reader) -> int | None:
 
 
 def feature_axis(reader: Reader) -> int:
-    """Channels stand last, but first after the batch where the stream is an image (its first norm or weight says so)."""
+    """Channels stand last, but first after the batch where the stream is an image or a signal (its norms, its weights or a convolution before it say so)."""
     nodes = reader.flow.graph.nodes
     shape = nodes[reader.chain.nodes[-1]].shape or ()
     sources = [nodes[e.node] for _, b in reader.branches for e in b.entries]
@@ -105,7 +105,7 @@ def feature_axis(reader: Reader) -> int:
     if (images and not turned) or over_channels:
         return 1
     layout = reader.chains.edges.norms.features.layouts[reader.chain.nodes[-1]]
-    held = [a for a in range(-len(shape), 0) if layout.any(a)] if layout is not None and layout.sure and len(shape) >= 4 else []
+    held = [a for a in range(-len(shape), 0) if layout.any(a)] if layout is not None and layout.sure and len(shape) >= 3 else []
     return held[0] if len(held) == 1 else -1
 
 
