@@ -93,7 +93,7 @@ def _width(reader: Reader) -> int | None:
 
 
 def feature_axis(reader: Reader) -> int:
-    """Channels stand last, but first after the batch where the stream is an image or a signal (its norms, its weights or a convolution before it say so)."""
+    """Channels stand last, but first after the batch in an image or a signal (its norms, its weights or a convolution before it say so)."""
     nodes = reader.flow.graph.nodes
     shape = nodes[reader.chain.nodes[-1]].shape or ()
     sources = [nodes[e.node] for _, b in reader.branches for e in b.entries]
