@@ -177,9 +177,10 @@ def _changes(report: Report) -> tuple[Change, ...]:
     """The options of the gravest findings, alike ones once; what mere notes propose is left out where something graver is there."""
     open_ = [g.first for g in worth_reading(report) if g.first.remedy and g.first.outcome != "cannot_tell"]
     grave = [f for f in open_ if f.severity != "note"]
-    found: dict[str, list[FindingPart]] = {}
+    asked, found = {f.remedy for f in grave or open_}, dict[str, list[FindingPart]]()
     for f in grave or open_:
-        found.setdefault(f.remedy, []).append(f)
+        one = f.remedy.partition("; or ")[0]  # of what helps elsewhere by itself the alternative stands with its finding
+        found.setdefault(one if one in asked else f.remedy, []).append(f)
     tried = [(same[0], _change(report, what, same)) for what, same in found.items()]
     changes = [pair for pair in tried if not _only_worse(pair[1])]
     changes.sort(key=lambda pair: (groups.gravity(pair[0]), *_rank(pair[1])))

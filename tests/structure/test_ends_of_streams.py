@@ -71,3 +71,29 @@ def test_it_is_none_where_the_head_also_reads_the_bare_stream() -> None:
 
 def test_the_width_of_a_flattened_state_is_that_of_the_state_before() -> None:
     assert [s.width for s in _report(Chosen()).streams] == [32]
+
+
+class Lanes(nn.Module):
+    """Four copies that trained matrices mix in a loop that is written out; `scale`: a learned number multiplies what enters."""
+
+    def __init__(self, scale: bool) -> None:
+        super().__init__()
+        self.table, self.scale = nn.Embedding(50, 32), nn.Parameter(torch.full((1,), 3.0)) if scale else None
+        self.mix = nn.ParameterList(nn.Parameter(torch.cat([torch.eye(4)[:, [n % 4]], torch.eye(4)], 1)) for n in range(6))
+        self.norms, self.maps = nn.ModuleList(nn.LayerNorm(32) for _ in range(6)), nn.ModuleList(nn.Linear(32, 32) for _ in range(6))
+        self.end = nn.LayerNorm(32)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.table(tokens)
+        x = x if self.scale is None else x * self.scale
+        lanes = x.unsqueeze(2).repeat(1, 1, 4, 1)
+        for mix, norm, linear in zip(self.mix, self.norms, self.maps, strict=True):
+            mixed = torch.einsum("btnd,nm->btmd", lanes, mix)
+            lanes = mixed[:, :, 1:] + F.gelu(linear(norm(mixed[:, :, 0]))).unsqueeze(2)
+        out: Tensor = self.end(lanes.sum(2))
+        return out
+
+
+def test_a_matrix_that_mixes_lanes_is_no_scale_of_the_embedding() -> None:
+    told = [screen.check(Lanes(scale), spot_check=False).streams[0].embed_scale for scale in (False, True)]
+    assert told == [False, True]

@@ -68,7 +68,8 @@ class Scales:
         """What the state that the first branch reads has been multiplied by since the stream's start; the first skip's own multiplier is none."""
         read, adds = self.reader.reads(0), self.reader.chain.adds
         edges = [e for e in self.reader.segments[0].edges if e.kind == "scale" and e.node not in adds and not self._skip_only(e, read)]
-        return [e for e in edges if not self.is_affine(e) and (e.factor != 1.0 or e.scale is not None)]
+        scales = [e for e in edges if not self.is_affine(e) and (e.factor != 1.0 or e.scale is not None)]
+        return [e for e in scales if self.reader.flow.classes[e.node] not in ("product", "weighted")]  # a matrix of lanes multiplies none that enters
 
     def _sum_of_paths(self, edges: list[Edge], paths: list[tuple[Edge, ...]]) -> Scale:
         """Several identity paths from one state to the next: their coefficients add up."""
