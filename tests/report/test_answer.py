@@ -112,6 +112,20 @@ def _rate(group: str, low: float, high: float, **fields: object) -> ClaimPart:
     return ClaimPart(id=group, claim="lr_max", group=group, low=low, high=high, weights="start", status="proved", **fields)  # type: ignore[arg-type]
 
 
+def test_what_helps_elsewhere_by_itself_is_no_second_change() -> None:
+    """Of one finding a norm or a decay, of another one the norm alone: one change, for both."""
+    report = report_of(h.pre())
+    [first] = [f for f in report.findings if f.code == "R201" and f.sublayer == "attention"]
+    norm, _, decay = first.remedy.partition("; or ")
+    assert norm and decay
+    elsewhere = first.model_copy(update={"remedy": norm, "line": 999, "message": "another one"})
+    findings = [*report.findings, elsewhere]
+    changes = answer(report.model_copy(update={"findings": findings})).changes
+    [told] = [c for c in changes if c.what.startswith(norm)]
+    assert told.what == norm and any("999" in place for place in told.places)
+    assert [c.what for c in answer(report).changes if c.what.startswith(norm)] == [first.remedy]
+
+
 def test_tolerated_rates_are_told_smallest_first_and_only_where_they_are_known() -> None:
     derived = report_of(h.pre())
     groups = {c.group for c in derived.claims if c.claim == "lr_max"}
