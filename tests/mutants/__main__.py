@@ -1,4 +1,5 @@
-"""`python -m tests.mutants reach FILE`, then `hunt --seed N --count N --reached FILE --results FILE` as often as it takes."""
+"""`python -m tests.mutants reach --reached FILE`, then `hunt --seed N --count N --reached FILE --results FILE` as often as it takes;
+`places --reached FILE --only AREA` says which lines no subject of the record comes to."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.mutants.draw import AREAS, drawn
-from tests.mutants.hunt import hunt
+from tests.mutants.hunt import hunt, unreached
 from tests.mutants.page import PAGE, page, recorded
 from tests.mutants.reached import watch
 
@@ -16,7 +17,7 @@ from tests.mutants.reached import watch
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("what", choices=("reach", "hunt", "page"))
+    parser.add_argument("what", choices=("reach", "places", "hunt", "page"))
     parser.add_argument("--reached", type=Path, help="which tests enter which functions (`reach` writes it)")
     parser.add_argument("--results", type=Path, help="results so far; those that stand there are not tried again")
     parser.add_argument("--seed", type=int, default=1)
@@ -31,7 +32,12 @@ def main() -> int:
         return 0
     if given.what == "reach":
         return watch(given.reached)
-    hunt(drawn(given.seed, given.count, given.only.split(",")), json.loads(given.reached.read_text(encoding="utf-8")), given.results, given.most)
+    reached = json.loads(given.reached.read_text(encoding="utf-8"))
+    if given.what == "places":
+        for change in (c for area in given.only.split(",") for c in unreached(area, reached)):
+            print(f"{change.file}:{change.line} {change.place}")
+        return 0
+    hunt(drawn(given.seed, given.count, given.only.split(",")), reached, given.results, given.most)
     return 0
 
 

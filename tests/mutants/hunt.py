@@ -22,7 +22,7 @@ from typing import Any
 
 from screen.errors import SWALLOWED
 from tests.copies import ROOT, copied
-from tests.mutants.draw import Change
+from tests.mutants.draw import Change, changes
 from tests.mutants.reached import RECORD
 from tests.said.record import SUBJECTS, differences
 
@@ -151,19 +151,28 @@ def table(change: Change) -> list[str]:
     return [f"{RECORD}::test_tables[{module.replace('/', '.')}]"] if change.place == "<module>" or _is_class(change) else []
 
 
+@cache
+def _statements(file: str) -> tuple[ast.stmt, ...]:
+    return tuple(n for n in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))) if isinstance(n, ast.stmt))
+
+
 def _is_class(change: Change) -> bool:
     """Whether it stands in the body of a class."""
-    nodes = ast.walk(ast.parse((ROOT / change.file).read_text(encoding="utf-8")))
-    return any(isinstance(n, ast.ClassDef) and n.name == change.place.rpartition(".")[2] for n in nodes)
+    return any(isinstance(n, ast.ClassDef) and n.name == change.place.rpartition(".")[2] for n in _statements(change.file))
 
 
 def _lines(change: Change) -> range:
     """Those of the smallest statement around it, without what stands in its body."""
-    nodes = [n for n in ast.walk(ast.parse((ROOT / change.file).read_text(encoding="utf-8")))
-             if isinstance(n, ast.stmt) and n.lineno <= change.line <= (n.end_lineno or 0)]  # fmt: skip
-    inner = max(nodes, key=lambda n: n.lineno)
+    inner = max((n for n in _statements(change.file) if n.lineno <= change.line <= (n.end_lineno or 0)), key=lambda n: n.lineno)
     body = getattr(inner, "body", None)
     return range(inner.lineno, max(inner.lineno, body[0].lineno - 1 if isinstance(body, list) else inner.end_lineno or 0) + 1)
+
+
+def unreached(area: str, reached: Reached) -> list[Change]:
+    """One change of each line inside of functions that no subject of the record comes to."""
+    met = set().union(*(row["lines"] for row in reached.values() if "lines" in row))
+    places = {(c.file, c.line): c for c in changes(area) if c.place != "<module>" and not _is_class(c)}
+    return [c for c in places.values() if not any(f"{c.file}:{line}" in met for line in _lines(c))]
 
 
 def _renew(module: Any, code: CodeType, names: tuple[str, ...]) -> bool:
@@ -280,7 +289,7 @@ def _forked(tests: list[str], root: Path, log: Path, change: Change | None = Non
     return next((t for t in sorted(tests, key=len, reverse=True) if any(f" {t}" in line for line in said)), "nothing ran")
 
 
-def hunt(changes: list[Change], reached: Reached, results: Path, most: int) -> dict[str, str]:
+def hunt(drawn: list[Change], reached: Reached, results: Path, most: int) -> dict[str, str]:
     """Tries changes that have no result yet, `most` of them; results are written after each."""
     for name in ("torch", "numpy", "pytest", "sympy", "networkx", "rich", "pydantic", "transformers", "torch._dynamo"):  # for all children at once
         with contextlib.suppress(ImportError):
@@ -290,7 +299,7 @@ def hunt(changes: list[Change], reached: Reached, results: Path, most: int) -> d
         for name in {test.partition("::")[0] for test in reached}:
             importlib.import_module(name.removesuffix(".py").replace("/", "."))
         chase = Hunt(copied(Path(folder), parts=PARTS), Path(folder) / "log")
-        for number, change in enumerate([c for c in changes if key(c) not in done][:most]):
+        for number, change in enumerate([c for c in drawn if key(c) not in done][:most]):
             record, others = ({t: row for t, row in reached.items() if t.startswith(RECORD) is wanted} for wanted in (True, False))
             tests = subjects(change, record)
             done[key(change)] = unlike(change, tests) or chase.tried(change, tests := [*table(change), *picked(change, others)])
@@ -304,4 +313,4 @@ def key(change: Change) -> str:
     return f"{change.file}:{change.line} {change.place}: {change.kind} `{change.old}` -> `{change.new}`"
 
 
-__all__ = ["Hunt", "hunt", "key", "picked"]
+__all__ = ["Hunt", "hunt", "key", "picked", "unreached"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.copies import ROOT
 from tests.mutants.draw import AREAS, Change, changes, drawn
-from tests.mutants.hunt import readers, picked
+from tests.mutants.hunt import readers, picked, unreached
 from tests.mutants.page import PAGE, page, recorded
 from tests.mutants.reached import QUICK, quick
 
@@ -43,6 +43,13 @@ def test_tests_are_those_that_enter_the_function() -> None:
     }
     assert picked(Change("screen/x.py", 1, "f", "number", 0, "1", "2"), reached) == ["tests/a.py::two", "tests/a.py::one"]
     assert "rules/weights_at_start.py:_judge" in readers("LARGE")
+
+
+def test_places_are_lines_that_no_subject_comes_to() -> None:
+    left = unreached("visible", {"tests/a.py::other": {"seconds": 1.0, "functions": []}})
+    met = [f"{change.file}:{change.line}" for change in left[1:]]
+    assert len({(c.file, c.line) for c in left}) == len(left) > 2
+    assert unreached("visible", {"record": {"lines": met}}) == left[:1]
 
 
 def test_the_page_is_what_the_results_say() -> None:
