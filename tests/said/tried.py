@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from screen.calculi.meanfield.activation_kernels import FUNCTIONS, kernel
+from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.capture.trace.tracer import trace
 from screen.facts import derive
 from screen.facts.record import Facts
@@ -80,6 +82,13 @@ def source(text: str, inputs: tuple[str, ...]) -> dict[str, str]:
     """A model in code, in four blocks."""
     text = re.sub(r"(DEPTH.* = .*)\b(?:12|24)\b", r"\g<1>4", text)
     return whole(facts_of(Example("", text.replace("range(8)", "range(3)").replace("D, 8,", "D, 3,").replace("chosen, 8)", "chosen, 3)"), inputs)))
+
+
+def of_kernel(name: str) -> dict[str, str]:
+    """An entry-wise function of Gaussian numbers, of none and of some."""
+    found = kernel(name)
+    states = [Moments(0.0, 0.0), Moments(0.7, 0.2), Moments(3.0, 3.0)]
+    return {"moments": plain([(found.forward(m), found.backward(m, Gradient(1.0, 0.5))) for m in states])}
 
 
 def rows(make: computed.Make, narrow: bool) -> dict[str, str]:
@@ -155,6 +164,11 @@ def texts() -> Iterator[tuple[str, str, tuple[str, ...]]]:
     yield "positions: experts", experts.replace("attention(q, k, v)", "attention(q, k, v, is_causal=True)"), ids
     for name, gates in GATES.items():
         yield f"gates: {name}", blocks._moe(gates).replace("self.router, ", f"self.heat = nn.Parameter({HEAT}); self.router, "), ids
+    for name, (text, *changes) in edited():
+        for old, new in changes:
+            assert old in text, (name, old)
+            text = text.replace(old, new)
+        yield f"edited: {name}", text, (*ids,) if "ids" in text else (("pixels=float32[2,3,32,32]",) if "pixels" in text else STATES)
     yield "written out", pre.replace("nn.GELU()", "New()").replace("class MLP", traced.NEW + "\n\nclass MLP", 1), ids
     yield "two angles", covariance_models.MODELS["llama"].replace("angles), -1).sin()", "2 * angles), -1).sin()"), ids
     yield "a padding row", pre.replace("nn.Embedding(VOCAB, D)", "nn.Embedding(VOCAB, D, padding_idx=0)"), ids
@@ -181,6 +195,49 @@ def texts() -> Iterator[tuple[str, str, tuple[str, ...]]]:
         yield f"places: {place}", places.MODEL.replace("TABLE", table).replace("PLACE", place), IDS
     for name, (count, body) in {**first_state.COMMON, **first_state.APART}.items():
         yield f"first state: {name}", first_state.SOURCE.replace("{rows}", str(count)).replace("{body}", body).replace("{more}", "pass"), IDS
+
+
+def edited() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """(name, a source and what is put in the place of what) of models at the ends: nothing comes in, nothing goes out, or too much does."""
+    pre, none, tied = covariance_models.MODELS["pre"], covariance_models.MODELS["none"], covariance_words.WORDS["tied"]
+    begun = "self.apply(self._init)"
+    for name, more in {
+        "an embedding of zeros": "nn.init.zeros_(self.embed.weight)", "last maps of zeros": "[nn.init.zeros_(b.mlp[2].weight) for b in self.blocks]",
+        "rows of zeros": "[nn.init.zeros_(b.mlp[2].weight[:5]) for b in self.blocks]",
+        "branches of zeros": "[nn.init.zeros_(w) for b in self.blocks for w in (b.mlp[2].weight, b.attention.out.weight)]",
+        "biases": "[nn.init.normal_(b.mlp[2].bias, 0.0, 0.2) for b in self.blocks]",
+        "gains": "[nn.init.constant_(b.one.weight, 2.0) for b in self.blocks]", "a last norm of zeros": "nn.init.zeros_(self.final.weight)",
+    }.items():  # fmt: skip
+        yield name, (pre, (begun, f"{begun}; {more}"))
+    yield "too large", (none, ("0.4 / math.sqrt(m.in_features)", "1e4"))
+    yield "large logits", (pre, ("1 / math.sqrt(m.in_features)", "30.0"))
+    yield "no identity", (pre, ("x = x + self.mlp(self.two(x))", "x = self.mlp(self.two(x))"))
+    yield "a sum instead of a head", (tied, ("return z", "return z.sum(-1)"))
+    yield "a function of logits", (tied, ("return z", "return z.softmax(-1)"))
+    yield "two functions of logits", (tied, ("return z", "return torch.tanh(z) + z.mean(-1, keepdim=True)"))
+    image = blocks._image("nn.Identity()", 0.5)
+    yield "biases of patches", (image, ("nn.init.zeros_(m.bias)", "nn.init.normal_(m.bias, 0.0, 0.3)"))
+    angles = covariance_logits.MODELS["complex rotary"]
+    made = "torch.complex(self.t[:n].cos(), self.t[:n].sin())"
+    numbers = ("self.angles = torch.polar(torch.ones_like(t), t)", "self.t = t"), ("self.angles[:n]", made)
+    yield "complex numbers of cosines", (angles, *numbers)
+    yield "complex numbers of two angles", (angles, *numbers, ("self.t[:n].sin()", "(2 * self.t[:n]).sin()"))
+    yield "complex numbers, twice as large", (angles, ("self.angles[:n]", "(2.0 * self.angles[:n])"))
+    yield "a number on the stream", (
+        first_update.PARALLEL, ("SUM", "self.scale * x + self.f(n)"), ("range(12)", "range(4)"),
+        ("        self.norm", "        self.scale = nn.Parameter(torch.ones(1))\n        self.norm"),
+    )  # fmt: skip
+    yield "a centring at the end", (
+        first_update.PARALLEL, ("SUM", "(y := x + self.f(x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))) - y.mean(-1, keepdim=True)"),
+        ("range(12)", "range(4)"),
+    )  # fmt: skip
+    yield "a centring, a gain and a root", (
+        first_update.PARALLEL, ("range(12)", "range(4)"), ("SUM", "(y := x + self.f(self.norm.weight * x / (x.var(-1, keepdim=True) + 1e-6).sqrt()))"
+                                                           " - y.mean(-1, keepdim=True)"),
+    )  # fmt: skip
+    yield "means of tokens", (causal.causal("q, k", "x = x + self.attention(x) + self.extra(x.mean(1, keepdim=True))", "0.7"),)
+    table = covariance_logits.DISTANCES
+    yield "a table that is not trained", (covariance_logits.MODELS["distances"], (table, f"{table}.requires_grad_(False)"))
 
 
 MASKED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -312,6 +369,8 @@ def modules() -> Iterator[tuple[str, Callable[[], Pieces]]]:
         yield f"gains of heads: {axes}", lambda axes=axes: of_words(lambda: bounds.HeadGains(*axes))  # type: ignore[misc]
     for name, (mixer, norms, _, _) in degrees.TABLE.items():
         yield f"degrees: {name}", lambda m=mixer, n=norms: of_states(lambda: degrees.Branch_(m(), n), 2, 7, 24)  # type: ignore[misc]
+    for name in sorted(FUNCTIONS):
+        yield f"kernel: {name}", lambda name=name: of_kernel(name)  # type: ignore[misc]
     yield "degrees: behind weight norms", lambda: of_states(lambda: degrees.Branch_(degrees.Normed(), "A"), 2, 7, 24)
     for name, net in NETS.items():
         yield f"net: {name}", lambda f=net: of_states(lambda: Net(f), 2, 6, 16)  # type: ignore[misc]

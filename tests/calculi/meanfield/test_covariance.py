@@ -60,6 +60,14 @@ def test_a_kernel_is_the_mean_over_gaussian_pairs(name: str, power: float, cosin
     assert back.shared == pytest.approx(float((slopes[0] * slopes[1]).mean()), abs=0.05 * back.power)
 
 
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_a_kernel_of_nothing_is_the_function_at_zero(name: str) -> None:
+    at = [float(FUNCTIONS[name](np.array([t]))[0]) for t in (-1e-6, 0.0, 1e-6)]
+    assert kernel(name).forward(Moments(0.0, 0.0)) == Moments(at[1] ** 2, 0.0, at[1])
+    slope = (at[2] - at[0]) / 2e-6
+    assert kernel(name).backward(Moments(0.0, 0.0), Gradient(1.0, 0.0)).power == pytest.approx(slope**2, rel=0.01, abs=1e-4)
+
+
 def test_the_closed_form_of_relu_is_its_series() -> None:
     series = Kernel("series", FUNCTIONS["relu"], {})
     for gap in (1.0, 0.5, 0.1, 1e-3, 1e-7):
