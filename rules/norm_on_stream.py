@@ -102,7 +102,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         why = f"A norm acts on part of `{stream.name}`, and nothing that is derived bounds its growth; at the start it grows {grown:.3g} times."
         return Outcome("conditional", why, site, basis_of(facts, stream, "rms_ratio"), condition="small-gain")
     if doubt := _doubt(facts, stream, subs):
-        return Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
+        return _seen(facts, stream, site) or Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
     if excuse := _excuse(facts, stream, subs):
         why, condition = excuse
         numbers = (("depth", facts.depth(stream)),)
@@ -121,13 +121,23 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     return _grown(facts, stream, site)
 
 
+def _seen(facts: Facts, stream: Stream, site: Site) -> Outcome | None:
+    """What a stream that every block multiplies was seen to gain at its start, where that is little; R301 says so of much."""
+    claim, grown = facts.claims.of("growth", "fixed", stream.name), number_of(facts, stream, "rms_ratio")
+    large = claim.status == "measured" and claim.known == "exponential" and claim.measured is not None and claim.measured.value != "exponential"
+    if not large or not isinstance(grown, float) or grown > EXPLOSIVE:
+        return None
+    message = f"No norm was found on `{stream.name}`; over its {facts.depth(stream)} blocks at its start it grows {grown:.3g} times."
+    return Outcome("conditional", message, site, "measured", condition="small-gain")
+
+
 def _grown(facts: Facts, stream: Stream, site: Site) -> Outcome:
     """What the recorded initialisation says: branches that start small for this depth, or the exponential."""
     depth = facts.depth(stream)
     found = _square_gains(facts, stream)
     if isinstance(found, Unknown):
         message = f"No norm stands on `{stream.name}`, and how large its branches start is unknown: {found.reason}."
-        return Outcome("cannot_tell", message, blame(facts, site, found.nodes))
+        return _seen(facts, stream, site) or Outcome("cannot_tell", message, blame(facts, site, found.nodes))
     total, largest = found
     numbers = (("depth", depth), ("branches", branches(facts, stream)), ("square_gains", total))
     grown = number_of(facts, stream, "rms_ratio")

@@ -148,9 +148,18 @@ def _measured(facts: Facts, stream: Stream) -> Outcome:
     ratio = number_of(facts, stream, "rms_ratio")
     grown = f"{ratio:.3g} times" if isinstance(ratio, float) else "beyond the range of floats"
     blocks = f"{facts.depth(stream)} blocks at its start"
+    seen, site = facts.claims.of("growth", "fixed", stream.name).measured, at(stream, None, stream.kinds[0].sublayers[0])
+    if seen is not None and seen.value != "exponential":
+        message = f"`{stream.name}` grows {grown} over {blocks}, and its branches grow with it: once it is large, every block makes it larger by the "
+        message += "same factor, on the average, and its growth is exponential."
+        harmless = isinstance(ratio, float) and ratio <= EXPONENTIAL
+        return Outcome("conditional" if harmless else "violated", message, site, "measured", condition="small-gain", remedy=_steadied(facts, stream))
     message = f"`{stream.name}` grows {grown} over {blocks}, no slower in the second half than in the first: exponentially, or faster."
-    remedy = "a norm on each branch's input or output" if unnormed(facts, stream) else steadier(facts, stream)[0]
-    return Outcome("violated", message, at(stream, None, stream.kinds[0].sublayers[0]), "measured", remedy=remedy)
+    return Outcome("violated", message, site, "measured", remedy=_steadied(facts, stream))
+
+
+def _steadied(facts: Facts, stream: Stream) -> str:
+    return "a norm on each branch's input or output" if unnormed(facts, stream) else steadier(facts, stream)[0]
 
 
 def _unknown(facts: Facts, stream: Stream, why: Unknown) -> Outcome:

@@ -69,7 +69,7 @@ def spot_request(request: Request, plans: Mapping[str, SpotPlan], beside: tuple[
     """The same target once more, to be looked at; `beside`: models that were traced with values of real weights beside meta.
 
     Measuring is given up after `GRACE`; a plain run alone has all the time that there is."""
-    timeout = request.timeout if all(plan.only or plan.large for plan in plans.values()) else min(request.timeout, GRACE)
+    timeout = request.timeout if all(plan.only or plan.parts for plan in plans.values()) else min(request.timeout, GRACE)
     return replace(request, timeout=timeout, spot={name: to_json(plan) for name, plan in plans.items()}, beside=beside)
 
 
@@ -114,7 +114,7 @@ def with_spot(facts: Facts, found: Found) -> Facts:
         claims = tuple(_of_depths(facts, c, found.depths) for c in facts.claims)
         return replace(facts, claims=Claims(claims, found.reason or "nothing was measured", False))
     streams = {s.stream: s for s in found.streams}
-    compared = [_compared(facts, claim, streams, found.depths) for claim in facts.claims]
+    compared = [_compared(facts, claim, streams, found.depths, two_depths.multiplies(found.large)) for claim in facts.claims]
     if found.replayed is False:
         compared = [_of_another(claim, _is_backward(found)) for claim in compared]
     compared = [_of_whole(facts, c, found.gain) for c in compared]
@@ -171,7 +171,8 @@ def _worst(found: Found) -> float:
     return max(found.forward or 0.0, found.backward or 0.0)
 
 
-def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], depths: tuple[FoundDepth, ...]) -> Claim:
+def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], depths: tuple[FoundDepth, ...], large: bool = False) -> Claim:
+    """`large`: blocks multiply a state that is large enough, however large it is."""
     found = streams.get(claim.stream or "")
     if found is None:
         return claim
@@ -189,7 +190,7 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
         whole = whole and isinstance(operator, StreamOperator) and operator.beside is None and not goes_on(facts.readers, operator)
         return _of_gain(claim, found, whole, streams_in_sequence(facts) <= 1)
     if claim.claim == "growth":
-        return _of_growth(facts, claim, found, two_depths.growth(depths))
+        return _of_growth(facts, claim, found, two_depths.growth(depths), large)
     first = after_first(facts, stream)
     values = {
         "rms_ratio": _ratio(found.rms, first),
@@ -300,8 +301,8 @@ def _law_of_reach(middle: Sequence[float], late: Sequence[float], end: Sequence[
     return max(CARRIED[law], "linear" if again > 1 + UNEQUAL else "bounded", key=LAWS.index)
 
 
-def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | None) -> Claim:
-    """`deeper`: the law that two depths show."""
+def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | None, large: bool = False) -> Claim:
+    """`deeper`: the law that two depths show; `large`: a large state is multiplied by every block."""
     stream = next(s for s in facts.streams if s.name == claim.stream)
     law, ratio = _law(found, after_first(facts, stream)), _ratio(found.rms, after_first(facts, stream))
     if claim.status == "unknown":
@@ -311,6 +312,8 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | Non
             return claim  # what its branches read is larger in a deeper model, and one depth is seen
         if claim.weights == "fixed" and deeper != "exponential" and (why := multiplied_by_weights(facts, stream)) is not None:
             return replace(claim, reason=why.reason, node=place_of(facts.graph, why.nodes[0]), nodes=why.nodes)
+        if claim.weights == "fixed" and large:
+            return replace(claim, status="measured", value="exponential", measured=Measured(ratio, None))
         if claim.weights == "fixed" and (carried_law := _carried_law(stream, found)) is not None:
             return replace(claim, status="measured", value=carried_law, measured=Measured(ratio, None))
         if claim.weights == "fixed" and deeper == "exponential":

@@ -263,7 +263,7 @@ def _known(
             if why and not told and weights_of_each(facts, plan) > LARGEST:
                 found[model.name] = model, with_spot(facts, Found(reason=why))
             elif plan.streams:
-                plans[model.name] = replace(with_weights(plan, facts) if told else plan, large=why)
+                plans[model.name] = replace(with_weights(plan, facts) if told else plan, parts=why)
             elif asked:
                 doubts.setdefault(model.name, "nothing of it can be looked at")
         except Exception as error:

@@ -37,6 +37,9 @@ GROWN = math.log(100.0)
 RISEN = 0.3
 """Growth of a stream over the larger depth, in logarithms, below which gradients that go with it are flat: by branches of one size it is 3 times as
 large behind a thousand blocks."""
+FELT, SAME, LESS = 1e-2, 0.02, 0.1
+"""Growth of a much larger state over all blocks, in logarithms, from which on it is one; how far two of them may differ that are of two sizes (what
+has a size of its own gives a thousandth at the second); and how much less than the first half of the blocks the second one may add."""
 ADDED = 1.3
 """How many times as much the second half of the blocks may add to a stream of linear growth as the first does."""
 
@@ -106,6 +109,27 @@ def growth(depths: Sequence[FoundDepth]) -> str | None:
     return "linear" if values[2] - values[1] <= ADDED * max(values[1] - values[0], 0.1) else None
 
 
+def multiplies(large: Sequence[Sequence[float | None]]) -> bool:
+    """Whether blocks multiply a state that is much larger than all that has a size of its own: by the same factor whatever its size, and on the
+    average by as much far behind as in the beginning. What is carried on more than once grows ever more slowly, in logarithms."""
+    runs = [_logs(sizes) for sizes in large]
+    if len(runs) < 2 or any(len(logs) < 8 * ENDS for logs in runs):
+        return False
+    least, most = sorted(logs[-1] - logs[0] for logs in runs)[:: len(runs) - 1]
+    if least <= FELT or most - least > SAME * most:
+        return False
+    steps = [b - a for a, b in pairwise(runs[0])]
+    (early, one), (late, other) = map(_mean, (steps[: len(steps) // 2], steps[len(steps) // 2 :]))
+    slower = early - late > max(LESS * early, 2 * math.hypot(one, other))  # it may end sooner or later
+    return not slower and min(early, late) > EVEN * max(early, late) and late > SURE * other
+
+
+def _mean(values: Sequence[float]) -> tuple[float, float]:
+    """A mean and its error."""
+    mean = math.fsum(values) / len(values)
+    return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values)) / len(values)
+
+
 def _logs(values: Sequence[float | None]) -> list[float]:
     """Logarithms; nothing where a value is none, or leaves the range of floats."""
     found = [math.log(v) for v in values if v is not None and 0 < v < BEYOND]
@@ -156,4 +180,4 @@ def _around(logs: Sequence[float], place: int) -> float:
     return math.fsum(near) / len(near)
 
 
-__all__ = ["gradients", "growth", "numbers", "ratio"]
+__all__ = ["gradients", "growth", "multiplies", "numbers", "ratio"]

@@ -84,6 +84,22 @@ def test_a_law_of_growth_is_one_at_both_depths(size: Callable[[int], float], law
     assert two_depths.growth(_runs(lambda k, n: 1.0, size)) == law
 
 
+@pytest.mark.parametrize(
+    ("size", "law"),
+    [
+        (lambda k, first: first * math.exp(0.004 * k + 0.01 * math.sin(7 * k)), True),  # too little for a law from a state of size one
+        (lambda k, first: first + k, False),  # a branch of a size of its own
+        (lambda k, first: first * math.exp(k * first**-0.1), False),  # of a degree below one
+        (lambda k, first: first * (1 + k), False),  # a velocity that is kept
+        (lambda k, first: first * (2 - 0.99**k), False),  # a mean that comes near to the largest of some values
+        (lambda k, first: first * math.exp(0.01 * math.sin(7 * k)), False),
+    ],
+)
+def test_a_large_state_is_multiplied_by_the_same_factor_at_any_size(size: Callable[[int, float], float], law: bool) -> None:
+    assert two_depths.multiplies([[size(k, first) for k in range(97)] for first in (1e6, 1e9)]) is law
+    assert not two_depths.multiplies([[size(k, 1e6) for k in range(97)]]) and not two_depths.multiplies([[None] * 97] * 2)
+
+
 class Base(nn.Module):
     """An MLP. x: [2, 8, 32]."""
 
@@ -104,6 +120,21 @@ class ByLength(Base):
         y = self.body(x)
         size = (y * y).sum(-1, keepdim=True)
         return x + y * size.sqrt() / (1 + size)
+
+
+class LittleByLittle(Base):
+    """A mean of two residual nets without a norm, each with a matrix that is divided by the root of its squares: 1.03 a block or so."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        up = self.up.weight / self.up.weight.square().sum().sqrt()
+        return (x + F.relu(F.linear(x, 3 * up)) @ self.down.weight.mT + x + 0.5 * F.leaky_relu(F.linear(x, self.down.weight.mT)) @ up) / 2
+
+
+class LittleByLittleNormed(LittleByLittle):
+    """The same of a norm."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + super().forward(self.norm(x))
 
 
 class Gate(Base):
@@ -233,6 +264,14 @@ def _claim(block: str, name: str, weights: str, *, sublayer: bool = False) -> Cl
 def test_a_law_that_nothing_derives_is_measured_at_two_depths(block: str, law: str) -> None:
     claim = _claim(block, "gradient_law", "start")
     assert (claim.value, claim.status) == (law, "measured")
+
+
+@pytest.mark.parametrize(("block", "law"), [("LittleByLittle", "exponential"), ("LittleByLittleNormed", None)])
+def test_a_slow_exponential_shows_itself_in_a_large_state(block: str, law: str) -> None:
+    report = screen.check(f"{__file__}::{block}", depth=DEPTH, isolate=False)
+    claim = next(c for c in report.claims if c.claim == "growth" and c.weights == "fixed")
+    assert claim.value == law and next(f.outcome for f in report.findings if f.code == "R301") == "conditional"
+    assert next(c.state for c in report.channels if c.id == "R") == "conditional"
 
 
 def test_a_steep_power_of_branches_that_end_in_a_norm_is_no_exponential() -> None:

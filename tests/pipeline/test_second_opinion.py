@@ -275,7 +275,7 @@ def test_one_that_is_too_large_or_too_slow_to_measure_is_run_plainly_all_the_sam
             return host.capture(request, progress)
         asked.append(request.timeout)
         plan = next(iter(request.spot.values()))
-        measures = not plan["only"] and not plan["large"]
+        measures = not plan["only"] and not plan["parts"]
         return Capture((), LimitError("it must end", "it was still running then"), "") if measures else host.capture(request, progress)
 
     (tmp_path / "model.py").write_text(HEAD.replace("PARTS", "self.parts") + AT_THE_END.replace("REAL", real))

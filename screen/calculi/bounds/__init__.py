@@ -17,6 +17,7 @@ from screen.calculi.bounds.boundedness import INPUTS, boundedness, fixed, held, 
 from screen.calculi.bounds.expr import ONE, Expr, add, largest, num, sym
 from screen.calculi.bounds.hamiltonian import HamiltonianForm, hamiltonian
 from screen.calculi.bounds.interpreter import Spread, Walk
+from screen.calculi.bounds.kept import is_kept, is_sized
 from screen.calculi.bounds.parts import Part
 from screen.calculi.bounds.quantities import Quantity, values_of
 from screen.calculi.bounds.softmax import SoftmaxBound, opaque, softmaxes, verdict
@@ -77,6 +78,8 @@ class BranchBounds:
     """Ops without a row that data pass: what is said of softmaxes does not know them."""
     bounded_in_stream: Tri = field(default_factory=lambda: Unknown("not asked"))
     """Whether the output stays bounded, weights fixed, however large the stream is: True by a bound, False by a witness."""
+    kept: bool = False
+    """Whether it stays bounded so where no size is known, for other streams and earlier states of any size, too."""
     held: frozenset[str] = frozenset()
     """Parameters that "over all weights" leaves as they are."""
     free: frozenset[str] = frozenset()
@@ -121,7 +124,7 @@ def bounds_of(branch: Branch) -> BranchBounds:
         quantities=quantities, ops=len(branch.region), norms=tuple((f.symbol, f.node, f.least) for f in walk.floors), axis=axis,
         unproven=tuple(dict.fromkeys(fixed(walk, s) for s in _used(magnitude) if not is_proven(walk, s))),
         spreads=tuple(s for s in walk.spreads if s.symbol in used), coarse={s: e for s, e in coarse.items() if s in used},
-        bounded_in_stream=in_stream(walk, magnitude), held=held(walk),
+        bounded_in_stream=in_stream(walk, magnitude), held=held(walk), kept=not is_sized(output) and is_kept(walk, branch.output),
         free=frozenset(s for s in (*walk.names.quantities, *walk.names.coarse, *INPUTS) if is_free(walk, s)),
     )
 

@@ -265,11 +265,11 @@ def output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
 
 def is_held(facts: Facts, stream: Stream, sublayer: Sublayer) -> Tri:
     """Whether what the branch adds stays bounded at fixed weights however large the stream, other streams and earlier states are: True by a
-    bound, False by a witness."""
+    bound, or by ops that keep bounded values bounded, False by a witness."""
     bounds = _bounds(facts, sublayer)
     if isinstance(bounds, Unknown):
         return bounds
-    if bounds.bounded is True:
+    if bounds.bounded is True or bounds.kept:
         return True
     if isinstance(bounds.magnitude, Unknown):
         return False if bounds.bounded_in_stream is False else bounds.magnitude

@@ -36,7 +36,9 @@ def spot_plan(facts: Facts, seed: int = 0) -> SpotPlan:
     asked = facts.is_loop and sum(s.role != "inner" for s in facts.streams) == 1 and any(_is_asked(c) for c in facts.claims)
     digest, outputs = ops_digest(facts.graph), _vocabulary(facts.graph)
     own, traced = _own(facts)
-    return SpotPlan(len(facts.graph.nodes), digest, tuple(streams), seed, outputs, facts.is_loop, whole, asked, own, traced)
+    outer = {s.name for s in facts.streams if s.role != "inner"}
+    large = asked and any(_is_asked(c) and c.claim == "growth" and c.stream in outer for c in facts.claims)
+    return SpotPlan(len(facts.graph.nodes), digest, tuple(streams), seed, outputs, facts.is_loop, whole, asked, large, own, traced)
 
 
 def _own(facts: Facts) -> tuple[int, int]:

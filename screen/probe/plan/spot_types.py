@@ -123,6 +123,8 @@ class SpotPlan:
     whole: SpotWhole | None = None
     deeper: bool = False
     """Whether a law of depth is asked for that nothing derived: the loop is run at two depths."""
+    large: bool = False
+    """Whether a law of growth is asked of it besides, from states that are much larger: a branch may grow with the stream."""
     own: int = 0
     """Blocks of a loop of which a part was traced, where a number at its start is asked for that nothing derived: all of them are run; 0: it is not
     asked."""
@@ -132,7 +134,7 @@ class SpotPlan:
     """Names of those that are drawn by them for a plain run of the module (`screen.probe.second`); none: there is no such run."""
     only: str = ""
     """Why nothing but that run is made; empty: everything is."""
-    large: str = ""
+    parts: str = ""
     """Why one block of each kind is looked at in the place of all; empty: it depends on what all of it takes."""
 
     def is_of(self, graph: Graph) -> bool:
@@ -317,6 +319,8 @@ class Found:
     """Parameters that start as something that no training recovers from -> what (`nan`, `inf`, `huge`, `zero`)."""
     depths: tuple[FoundDepth, ...] = ()
     """Of a loop, where a law was asked for: at its depth, and at a larger one."""
+    large: tuple[tuple[float | None, ...], ...] = ()
+    """Of the larger one, for each of some factors by which its first state was multiplied: the rms of what enters each block, and of its end."""
     plain: Plain | None = None
     """What the module gave before anything was traced; None where that was not asked."""
 

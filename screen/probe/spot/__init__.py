@@ -12,19 +12,18 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from screen.capture.build.built import Built
 from screen.capture.trace.loop import Loop
 from screen.capture.trace.tracer import Trace, trace_beside
 from screen.probe.budget.budget import CALL, RATES, Load, load_of
-from screen.probe.deeper import TIMES, depths
+from screen.probe.deeper import TIMES, at_depths
 from screen.probe.measure.determinism import settled
 from screen.probe.measure.leaves import Material, Watch
 from screen.probe.measure.parted import as_parted, traced
 from screen.probe.measure.replay import Missing, Tape
 from screen.probe.measure.session import said
-from screen.probe.plan.spot_types import OTHER, Found, FoundDepth, FoundStream, Plain, SpotPlan, first_of_each, too_large
+from screen.probe.plan.spot_types import OTHER, Found, FoundStream, Plain, SpotPlan, first_of_each, too_large
 from screen.probe.second.plain import ran, told
 from screen.probe.spot.run import SECONDS, Make, Run, made
 
@@ -74,14 +73,14 @@ def _looked_at(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, de
     ends = [n for s in plan.streams for n in s.states] or list(trace.graph.outputs)
     load = load_of(trace.graph, [*trace.graph.outputs[:1], *ends], [])
     seconds = _seconds(load)
-    deep = _at_depths(plan, built, deeper, plan.deeper and AT_DEPTHS * TIMES * seconds <= SECONDS, plan.own / plan.traced * seconds <= SECONDS)
-    if plan.large or BRIEF * seconds > SECONDS:
-        return replace(_one_of_each(plan, built, watch, trace, plan.large or too_large(load.weights)), depths=deep)
+    deep, large = at_depths(plan, built, deeper, plan.deeper and AT_DEPTHS * TIMES * seconds <= SECONDS, plan.own / plan.traced * seconds <= SECONDS)
+    if plan.parts or BRIEF * seconds > SECONDS:
+        return replace(_one_of_each(plan, built, watch, trace, plan.parts or too_large(load.weights)), depths=deep, large=large)
     model = made(make, plan.seed)
     run = Run(plan, trace, built, watch, model, brief=PASSES * seconds > SECONDS, other=make)
     found = Found(streams=tuple(FoundStream(s.stream) for s in plan.streams), weights=tuple(run.odd_weights()))
     found = run.replayed(found)
-    return replace(run.streams(found), depths=deep)
+    return replace(run.streams(found), depths=deep, large=large)
 
 
 def _one_of_each(plan: SpotPlan, built: Built, watch: Watch, trace: Trace, why: str) -> Found:
@@ -100,27 +99,6 @@ def _one_of_each(plan: SpotPlan, built: Built, watch: Watch, trace: Trace, why: 
 def _seconds(load: Load) -> float:
     """Of one forward pass, at the rate of the probe."""
     return (2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls
-
-
-def _at_depths(plan: SpotPlan, built: Built, deeper: Deeper | None, law: bool, numbers: bool) -> tuple[FoundDepth, ...]:
-    """The module itself at two depths (`law`), or at its own (`numbers`), from random tokens; nothing where it does not run so."""
-    here = len(built.model.members) if isinstance(built.model, Loop) else 0
-    counts = [here, TIMES * here] if law else []
-    if numbers and plan.own and plan.own not in counts:
-        counts.append(plan.own)
-    if deeper is None or not counts:
-        return ()
-    generator = torch.Generator().manual_seed(plan.seed)
-    args, kwargs = torch.utils._pytree.tree_map_only(Tensor, lambda t: _drawn(t, generator), (built.args, built.kwargs))
-    try:
-        return depths(deeper(plan.seed, max(counts)), args, kwargs, counts, plan.streams[0].axis if plan.streams else -1)
-    except Exception:
-        return ()
-
-
-def _drawn(like: Tensor, generator: torch.Generator) -> Tensor:
-    """A random tensor of a float argument, else zeros: a mask of falses, a table's first row."""
-    return torch.randn(like.shape, generator=generator) if like.is_floating_point() else torch.zeros(like.shape, dtype=like.dtype)
 
 
 __all__ = ["Run", "spot_check"]
