@@ -48,6 +48,13 @@ def test_words_of_sizes_that_a_ninth_round_had() -> None:
     assert found == expected
 
 
+def test_words_of_sizes_of_other_fields() -> None:
+    def entry(num_nodes, n_actions, num_users, n_speakers, growth_rate, bidirectional, decay, action_space, num_points): ...
+
+    names = ("num_nodes", "n_actions", "num_users", "n_speakers", "growth_rate", "bidirectional", "decay", "action_space", "num_points")
+    assert [*usual.chosen(entry, names).values()] == [207, 18, 37000, 100, 32, False, 0.99, 18, 1024]
+
+
 WIDTHS = """
 class Part(nn.Module):
     def __init__(self, start, hidden):
@@ -266,3 +273,51 @@ class Split(nn.Module):
 def test_a_list_whose_members_are_counted_is_not_cut_for_a_trial(write: Write) -> None:
     (one,) = built(write(COUNTED))
     assert runs(one) and short_twin(one.model) is None
+
+
+USED = """
+class Encoder(nn.Module):
+    def __init__(self, first, often):
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(first, first) for _ in range(often))
+
+class Net(nn.Module):
+    def __init__(self, plan, zeta):
+        super().__init__()
+        self.orig_l, self.orig_r = plan.orig_l, plan.orig_r
+        self.left, self.right = nn.Conv1d(self.orig_l, 48, 1), nn.Linear(2 * self.orig_r, 48)
+        self.table, self.drop = nn.Embedding(plan.things, 48), nn.Dropout(p=plan.lost)
+        self.encoder = Encoder(48, zeta)
+
+    def forward(self, x):
+        x = self.drop(self.right(x))
+        for layer in self.encoder.maps:
+            x = x + layer(x)
+        return x
+"""
+
+
+def test_what_layers_a_number_goes_into_says_what_it_is_where_its_name_does_not(write: Write) -> None:
+    told = r"--set plan.orig_l=512 --set plan.orig_r=512 --set plan.things=37000 --set plan.lost=0.1 --set zeta=6"
+    with pytest.raises(Exception, match=told):
+        built(write(USED))
+
+
+NAMED = """
+class Traffic(nn.Module):
+    def __init__(self, width=32, places=23):
+        super().__init__()
+        self.later = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(3))
+        self.links, self.start = nn.Parameter(torch.zeros(places, places)), nn.Conv2d(2, width, 1)
+
+    def forward(self, seen):
+        x = self.start(seen)
+        for layer in self.later:
+            x = x + layer(torch.einsum("ncvl,vw->ncwl", x, self.links.softmax(0)))
+        return x
+"""
+
+
+def test_a_written_sum_of_products_says_which_lengths_meet(write: Write) -> None:
+    (one,) = built(write(NAMED))
+    assert runs(one) and one.kwargs["seen"].shape[1:3] == (2, 23)

@@ -12,6 +12,20 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+_MAP = (("in_features", "width"), ("out_features", "width"))
+_CONVOLUTION = (("in_channels", "width"), ("out_channels", "width"), ("kernel_size", "kernel"))
+_RECURRENT = (("input_size", "width"), ("hidden_size", "width"), ("num_layers", "count"))
+_LAYERS = {
+    "Linear": _MAP,
+    **dict.fromkeys(("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"), _CONVOLUTION),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), _RECURRENT),
+    **dict.fromkeys(("LayerNorm", "RMSNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"), (("normalized_shape", "width"),)),
+    "Embedding": (("num_embeddings", "rows"), ("embedding_dim", "width")),
+    "Dropout": (("p", "rate"),),
+    "MultiheadAttention": (("embed_dim", "width"), ("num_heads", "heads")),
+    "range": (("stop", "count"),),
+}
+"""Layers of torch, and `range`, with what their first arguments are."""
 _COUNTS = ("len", "enumerate", "zip", "sum", "list", "tuple", "reversed", "sorted")
 """Functions of what has several entries."""
 HANDED = 8
@@ -93,10 +107,31 @@ def _is_of_torch(other: Any) -> bool:
 
 
 def _kept_as(tree: ast.AST | None, name: str) -> Iterator[str]:
-    """Other names of an argument, `self.cfg = cfg`."""
+    """Other names of an argument, or of an entry of one: `self.cfg = cfg`, `self.a, self.b = cfg.a, cfg.b`."""
     for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == name:
-            yield from (ast.unparse(target) for target in node.targets if isinstance(target, ast.Attribute))
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+                pairs = zip(target.elts, node.value.elts, strict=False) if several else [(target, node.value)]  # type: ignore[union-attr, attr-defined]
+                yield from (ast.unparse(one) for one, value in pairs if isinstance(one, ast.Attribute) and ast.unparse(value) == name)
+
+
+def used_as(entry: Any, path: str, deep: int = HANDED // 2) -> str:
+    """What an argument, or an entry of one (`cfg.width`), is to the layers that the code makes with it: "width", "rows", "rate", "count", "kernel" or
+    "heads"; empty where it goes into none."""
+    tree = tree_of(entry)
+    held = {path, *_kept_as(tree, path)}
+    for node in ast.walk(tree or ast.Module([], [])):
+        known = _LAYERS.get(ast.unparse(node.func).rpartition(".")[2], ()) if isinstance(node, ast.Call) else ()
+        if not known or not isinstance(node, ast.Call):
+            continue
+        places = dict(known)
+        pairs = [*zip([use for _, use in known], node.args, strict=False), *((places.get(k.arg or ""), k.value) for k in node.keywords)]
+        found = next((use for use, value in pairs if use and held & {ast.unparse(n) for n in ast.walk(value) if isinstance(n, ast.expr)}), "")
+        if found:
+            return found
+    below = ((other, key) for other, key in handed_on(entry, path) if key) if deep else ()
+    return next((found for other, key in below if (found := used_as(other, key, deep - 1))), "")
 
 
 def held_as(entry: Any, name: str) -> set[str]:
@@ -291,6 +326,7 @@ __all__ = [
     "source_of",
     "tree_of",
     "unpacked",
+    "used_as",
     "with_defaults",
     "written",
 ]

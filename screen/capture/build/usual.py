@@ -1,11 +1,14 @@
 """Sizes to propose, where a class needs a number and neither `--set` nor any call of the author's gives it: those of a published model.
 
 They are the sizes of the base model of "Attention is all you need" (table 3: six layers, width 512, eight heads of 64, 2048 hidden units, dropout
-0.1, 37,000 tokens), those of ViT-B/16 on ImageNet for images, and for observations those of DQN (four frames of 84 × 84, one number for an action).
+0.1, 37,000 tokens), those of ViT-B/16 on ImageNet for images, and for observations those of DQN (four frames of 84 × 84, 18
+actions; or one number for an action), of its discount 0.99, of a graph 207 sensors (METR-LA, Li et al. 2018), of a cloud 1,024 points (PointNet),
+17 joints (COCO), 100 numbers of noise (DCGAN), growth by 32 channels (DenseNet), 0.25 of a commitment loss (VQ-VAE), and speech at 16,000 Hz.
 Of a U-Net they are those of DDPM (Ho et al. 2020, appendix B: two residual blocks for each resolution, attention at 16 × 16; 128 channels,
 multiplied by 1, 2, 2, 2, in its code) and improved-diffusion, which has attention at 16 and 8; of adapters those of LoRA (Hu et al. 2021, appendix
 D: rank 4, α 32); rotary embeddings have base 10,000 (Su et al. 2021), group norms 32 groups (Wu & He 2018), detectors 100 queries (DETR, Carion et
-al. 2020), and tables eight columns of numbers, as California housing has. The words in the name of an argument say which of these it is; one that
+al. 2020), and tables eight columns of numbers, as California housing has. The words in the name of an argument say which of these it is, else what
+layers it goes into; one that
 may be `None` by its annotation and has no such word is, and one that the code compares with words is the first of these. They stand in the message
 that asks for the numbers, and nothing is judged with them before somebody says so: how many blocks there are decides a verdict.
 """
@@ -22,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from screen.capture.build.configs import config_of, defaults_of
-from screen.capture.build.reads import compared, is_iterated
+from screen.capture.build.reads import compared, is_iterated, used_as
 from screen.graph.target import TargetSpec
 
 _DEVICE = r"^device$"
@@ -30,13 +33,31 @@ _INDEX = r"(pad(ding)?|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$"
 _TOKENS = (
     r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size|identifiers$|^voc$"
     r"|(n|num)_(symbols|chars|characters|phonemes)$|(item|user|attribute|category)_(size|count|num)$"
+    r"|(n|num)_(users|entities|relations|codes|categories)$"
 )
-_CLASSES = r"(class(es)?|labels)($|_)"
+_CLASSES = r"(class(es)?|labels)($|_)|(num_cls|cls_num)$"
 _LENGTH = r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)(time)?steps?$|horizon|^n_data$"
+LAYERS = 6
+"""Layers of the base model: of each stage of a model that has a list of them there are fewer."""
 _PARTS = "(model|base|block|inner|start|init)"
 ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"^(ob|obs|observation|state)(ervations?)?_?(shape|space)$", [4, 84, 84]),
-    (r"^act(ion)?s?_?(shape|space)$", [1]),
+    (r"^act(ion)?s?_?space$|(n|num)_?actions?$", 18),
+    (r"^max_action$|(^|_)alpha$", 1.0),
+    (r"(^|_)(gamma|decay)$", 0.99),
+    (r"(^|_)(beta|commitment(_cost)?)$", 0.25),
+    (r"(n|num)_?(nodes|variables|vars|sensors)$", 207),
+    (r"(n|num)_?(speakers?|spks?|styles|languages)$|^nz$", 100),
+    (r"(n|num)_?points?$", 1024),
+    (r"(n|num)_?(joints|keypoints)$", 17),
+    (r"(n|num)_?stages?$", 4),
+    (r"(n|num)_?frames?$", 8),
+    (r"growth(_rate)?$", 32),
+    (r"^reduction$", 16),
+    (r"^(stride|padding|dilation|groups)$", 1),
+    (r"^(sr|sample_?rate|sampling_rate)$", 16000),
+    (r"bidirectional$", False),
+    (r"^act(ion)?s?_?shape$", [1]),
     (r"^(img|image|in|input)_?shape$", [3, 224, 224]),
     (r"res(idual|net)?_?blocks?($|_)|blocks_per_", 2),
     (r"att(entio)?n?_?res(olution)?s?$", [16, 8]),
@@ -76,16 +97,16 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"^[CD]$", 512),
     (r"stack(s|ed)?($|_)", 4),
     (r"_(size|dim)_[a-z]+$", 512),
-    (r"(^|_)(n|num)_?(in|out)(puts?)?$|(^|_)n_?feats?$|channels", 512),
+    (r"(^|_)(n|num)_?(in|out)(puts?)?$|(^|_)n_?feats?$|^ninp$|channels", 512),
     (r"^(is|use|do|with|has|add|enable|share|tie|scale)_|_by_|bias$|causal|flash|checkpoint", False),
 )
 """Words to sizes, the more special ones first."""
 _WIDTHS = r"(^|_)(fc|mlp|dense|hidden|head)(_[a-z]+)*_?layers$|chan"
 """Of an argument that is a list: widths of the layers of a small network, not how many layers there are."""
+_USED = {"width": 512, "rows": 37000, "rate": 0.1, "count": LAYERS, "kernel": 3, "heads": 8}
+"""By what an argument is to the layers that are made with it, where its name says nothing."""
 LIST = 2
 """Entries of an argument that is a list."""
-LAYERS = 6
-"""Layers of the base model: of each stage of a model that has a list of them there are fewer."""
 NUMBERS = (inspect.Parameter.empty, int, float, bool, "int", "float", "bool", Any)
 """Annotations of what may be a number."""
 
@@ -136,6 +157,7 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
             continue
         if size is None or (text and not isinstance(size, str)):
             size = next(compared(entry, name), size if not text else None)
+            size = _USED.get(used_as(entry, name)) if size is None and not text else size
         size = False if size is None and note in (bool, "bool") else size
         if type(size) is int and note not in NUMBERS[1:] and (_lists(note) or is_iterated(entry, name)):
             size = [64 if _fits(_WIDTHS, name) else LIST if size == LAYERS else size] * LIST

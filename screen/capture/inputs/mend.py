@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from screen.capture.inputs.context import BATCH, Lookup
+from screen.capture.inputs.lengths import LONGEST, divisible, equal, evaluated, resized, summed
 from screen.capture.inputs.missing import condition, frames, statement
 from screen.capture.inputs.trial import Outcome, outcome
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -34,8 +35,8 @@ FRAMES = 32
 """Half frames of a sound that is cut into frames."""
 FOLLOWED = 8
 """Mended choices of one failure."""
-LARGEST, LONGEST = 2**28, 2**22
-"""Entries of an argument: of floats, which have no values, and of integers."""
+LARGEST = 2**28
+"""Entries of an argument of floats, which have no values."""
 SIDES = (32, 16, 64)
 """Sides of the maps that take the place of an argument with too few axes."""
 _LONG = re.compile(r"dimension -1 must have length (\d+)")
@@ -190,7 +191,7 @@ def _together(found: Failed, values: Values, name: str, value: Any, fixed: set[s
     if len(axes) != 1 or axes[0] == old.dim() - 1 or refused is None:
         return
     axis, alike = axes[0], [n for n in _sources(found, values, refused) if n != name and n not in fixed and values[n].dim() > axes[0]]
-    more = {n: _resized(values[n], axis, value.shape[axis]) for n in alike if values[n].shape[axis] == old.shape[axis]}
+    more = {n: resized(values[n], axis, value.shape[axis]) for n in alike if values[n].shape[axis] == old.shape[axis]}
     if more:
         yield {name: value, **more}
 
@@ -253,6 +254,9 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         yield from _pieces(found, values, x, look)
     elif found.name in _CONVOLUTIONS:
         yield from _channels(found, values, x, operands[1], look)
+    elif found.name == "einsum":
+        for x, have, wanted in summed(found.args[0], operands):
+            yield from ((name, v) for name in _sources(found, values, x) for v in _lengthened(values[name], have, wanted))
     elif found.name == "pad" or "padding (" in str(found.error):
         yield from _padded(found, values, x)
     elif found.name in ("cat", "stack", "concat"):
@@ -286,7 +290,7 @@ def _last(found: Failed, values: Values, x: Tensor, wanted: int, look: Lookup) -
         elif value.dim() and value.shape[-1] == x.shape[-1]:
             yield name, look.floats(*value.shape[:-1], wanted)
         elif any(size == x.shape[-1] != wanted for size in value.shape[1:-1]):  # a map over time: `linear(x.transpose(1, 2))`
-            yield from ((name, _resized(value, n, wanted)) for n, size in enumerate(value.shape) if 0 < n < value.dim() - 1 and size == x.shape[-1])
+            yield from ((name, resized(value, n, wanted)) for n, size in enumerate(value.shape) if 0 < n < value.dim() - 1 and size == x.shape[-1])
         elif value.dim() and value.shape[-1] < x.shape[-1] and len(found.origins(x)) > 1:  # beside features of another
             share, rest = value.shape[-1] * wanted, value.shape[-1] + wanted - x.shape[-1]
             if share % x.shape[-1] == 0:
@@ -296,7 +300,7 @@ def _last(found: Failed, values: Values, x: Tensor, wanted: int, look: Lookup) -
         else:
             for axis, size in enumerate(value.shape):
                 if axis and wanted * size % x.shape[-1] == 0 and wanted * size >= x.shape[-1]:  # channels that patches hold
-                    yield name, _resized(value, axis, wanted * size // x.shape[-1])
+                    yield name, resized(value, axis, wanted * size // x.shape[-1])
         if value.dtype.is_floating_point:
             yield name, look.floats(*value.shape, wanted)
             yield name, look.floats(BATCH, wanted)
@@ -324,9 +328,9 @@ def _channels(found: Failed, values: Values, x: Tensor, weight: Tensor, look: Lo
         for axis, size in enumerate(value.shape):
             if axis and x.dim() > 1 and value.dtype.is_floating_point:
                 if size == x.shape[1]:
-                    yield name, _resized(value, axis, wanted)
+                    yield name, resized(value, axis, wanted)
                 elif wanted > x.shape[1] - size > 0 and "cat" not in found.name:  # beside channels of another
-                    yield name, _resized(value, axis, size + wanted - x.shape[1])
+                    yield name, resized(value, axis, size + wanted - x.shape[1])
         yield from ((name, v) for v in _maps(axes, wanted, look))
         yield from ((name, v) for v in _maps(axes + 1, wanted, look))
 
@@ -337,7 +341,7 @@ def _padded(found: Failed, values: Values, x: Tensor) -> Iterator[tuple[str, Any
     for name in _sources(found, values, x):
         value = values[name]
         if wanted and value.dim():
-            yield name, _resized(value, value.dim() - 1, FRAMES * wanted)
+            yield name, resized(value, value.dim() - 1, FRAMES * wanted)
         if value.dim() > 2:
             yield name, value[:, 0]
 
@@ -353,17 +357,6 @@ def _maps(axes: int, channels: int, look: Lookup) -> Iterator[Tensor]:
             else:
                 yield look.floats(BATCH, channels, 4, side, side)
                 yield look.floats(BATCH, 4, channels, side, side)
-
-
-def _resized(value: Tensor, axis: int, size: int) -> Tensor:
-    shape = list(value.shape)
-    shape[axis] = size
-    if value.dtype.is_floating_point:
-        return torch.empty(shape, dtype=value.dtype, device="meta")
-    count = math.prod(shape)
-    if value.dtype == torch.bool or not value.numel() or count > LONGEST:
-        return torch.ones(shape, dtype=value.dtype, device="meta" if count > LONGEST else "cpu")
-    return value.reshape(-1).repeat(-(-count // value.numel()))[:count].reshape(shape)
 
 
 def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:
@@ -398,8 +391,8 @@ def _multiplied(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator
     for name in _sources(found, values, a):
         value = values[name]
         if value.dim() == a.dim() and value.shape[-1] == a.shape[-1]:
-            longer = _resized(value, value.dim() - 1, b.shape[-2])
-            yield name, _resized(longer, 0, b.shape[-2]) if value.dim() == 2 else longer
+            longer = resized(value, value.dim() - 1, b.shape[-2])
+            yield name, resized(longer, 0, b.shape[-2]) if value.dim() == 2 else longer
             yield name, longer
     for one, other in ((a, b), (b, a)):
         alike = [n for n in _sources(found, values, one) if values[n].dim() == one.dim()]
@@ -418,20 +411,20 @@ def _lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
     free = [axis for axis, size in enumerate(value.shape) if axis or size != BATCH]
     for axis in free:
         if value.shape[axis] == have:
-            yield _resized(value, axis, wanted)
+            yield resized(value, axis, wanted)
     for axis in free:  # of two axes the last one as well: each number of a table becomes a token
         if (axis < value.dim() - 1 < 3 or value.dim() == 2) and value.shape[axis] < have and value.shape[axis] + wanted - have > 0:
-            yield _resized(value, axis, value.shape[axis] + wanted - have)
+            yield resized(value, axis, value.shape[axis] + wanted - have)
     if value.dim() in (4, 5) and value.dtype.is_floating_point:
         for extra in (0, 1):
             ratio = math.sqrt(max(wanted - extra, 1) / max(have - extra, 1))
             sides = [s * ratio for s in value.shape[-2:]]
             if all(abs(s - round(s)) < 1e-6 and s >= 1 for s in sides):
                 yield torch.empty([*value.shape[:-2], *map(round, sides)], dtype=value.dtype, device="meta")
-        yield from (_resized(value, axis, value.shape[axis] * wanted // have) for axis in (-1, -2) if value.shape[axis] * wanted % have == 0)
+        yield from (resized(value, axis, value.shape[axis] * wanted // have) for axis in (-1, -2) if value.shape[axis] * wanted % have == 0)
     elif value.dtype.is_floating_point:  # pieces of a length that is padded to whole ones: 96 steps in eight pieces of twelve
         for axis in (a for a in free if a < value.dim() - 1 and value.shape[a] != have):
-            yield _resized(value, axis, max(1, round(value.shape[axis] * wanted / have)))
+            yield resized(value, axis, max(1, round(value.shape[axis] * wanted / have)))
 
 
 # -- what a statement of the user refuses ------------------------------------------------------------------------------------------------
@@ -450,7 +443,7 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
         return
     if isinstance(said, ast.Raise):
         said = condition(frame.f_code.co_filename, line) or said
-    yield from _divisible(found, values, said, {**frame.f_globals, **frame.f_locals})
+    yield from divisible(values, said, {**frame.f_globals, **frame.f_locals})
     if isinstance(result.error, KeyError):
         yield from _known_axes(found, values, said, frame, look)
         return
@@ -466,7 +459,7 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
         named = re.search(r"\.ndim|\.dim\(\)|len\(\w+\.(shape|size\(\))\)", ast.unparse(said.test)) is not None
         if not named:
             yield from _single(values)
-            yield from _equal(values, said.test, {**frame.f_globals, **frame.f_locals})
+            yield from equal(values, said.test, {**frame.f_globals, **frame.f_locals})
             return
     elif (unpacked := re.search(r"expected (\d)(?:, got (\d))?\)", text)) is not None:
         wanted = int(unpacked[1])
@@ -486,7 +479,7 @@ def _known_axes(found: Failed, values: Values, said: ast.stmt, frame: FrameType,
     for node in ast.walk(said):
         if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Attribute) or node.slice.attr != "ndim":
             continue
-        table, tensor = (_evaluated(part, {**frame.f_globals, **frame.f_locals}) for part in (node.value, node.slice.value))
+        table, tensor = (evaluated(part, {**frame.f_globals, **frame.f_locals}) for part in (node.value, node.slice.value))
         if not isinstance(table, dict) or not isinstance(tensor, Tensor):
             continue
         for count in sorted(key for key in table if type(key) is int):
@@ -510,8 +503,8 @@ def _by_pattern(found: Failed, error: BaseException, values: Values, look: Looku
             sides = [axis for axis, size in enumerate(value.shape) if size == length and axis] if isinstance(value, Tensor) else []
             target = multiple * max(1, -(-length // multiple))
             if len(sides) > 1:  # both sides of an image
-                yield name, _resized(_resized(value, sides[-1], target), sides[-2], target)
-            yield from ((name, _resized(value, axis, target)) for axis in sides)
+                yield name, resized(resized(value, sides[-1], target), sides[-2], target)
+            yield from ((name, resized(value, axis, target)) for axis in sides)
     if (axes := _AXES.search(text)) is None:
         return
     for frame, _ in reversed(list(frames(error))):
@@ -526,43 +519,6 @@ def _place(error: BaseException) -> tuple[FrameType, int] | None:
     """The innermost call of the user's code that an exception passed, and its line."""
     own = [f for f in frames(error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
     return own[-1] if own else None
-
-
-def _equal(values: Values, test: ast.expr, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A length that a condition wants to be a number: `assert length == 1`."""
-    for node in ast.walk(test):
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
-            length, wanted = (_evaluated(side, names) for side in (node.left, node.comparators[0]))
-            if type(length) is not int or type(wanted) is not int or wanted < 1:
-                continue
-            for name, value in values.items():
-                axes = range(1, value.dim()) if isinstance(value, Tensor) else ()
-                yield from ((name, _resized(value, axis, wanted)) for axis in axes if value.shape[axis] == length)
-
-
-def _divisible(found: Failed, values: Values, said: ast.stmt, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A length that a condition wants to be a multiple: `assert n % block == 0`, `if len(x) % k: raise …`."""
-    for node in ast.walk(getattr(said, "test", said)):
-        if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)):
-            continue
-        length, multiple = (_evaluated(side, names) for side in (node.left, node.right))
-        if type(length) is not int or type(multiple) is not int or not 1 < multiple <= 2**16:
-            continue
-        for name, value in values.items():
-            for axis, size in enumerate(value.shape if isinstance(value, Tensor) else ()):
-                if size == length and (axis or value.dim() == 1):
-                    yield name, _resized(value, axis, multiple * max(1, -(-size // multiple)))
-
-
-def _evaluated(node: ast.expr, names: dict[str, Any]) -> Any:
-    """The value that an expression of names, attributes and sizes stands for in the frame that failed; None where it calls anything else."""
-    called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
-    if not all((isinstance(f, ast.Name) and f.id == "len") or (isinstance(f, ast.Attribute) and f.attr == "size") for f in called):
-        return None
-    try:
-        return eval(compile(ast.Expression(node), "<condition>", "eval"), names)
-    except Exception:  # not told
-        return None
 
 
 def _single(values: Values) -> Iterator[tuple[str, Any]]:

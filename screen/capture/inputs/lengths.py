@@ -1,0 +1,76 @@
+"""Lengths of axes: of an argument that gets another one, and those that a condition or a written product wants."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+LONGEST = 2**22
+"""Entries of an argument of integers, which has values."""
+
+
+def resized(value: Tensor, axis: int, size: int) -> Tensor:
+    shape = list(value.shape)
+    shape[axis] = size
+    if value.dtype.is_floating_point:
+        return torch.empty(shape, dtype=value.dtype, device="meta")
+    count = math.prod(shape)
+    if value.dtype == torch.bool or not value.numel() or count > LONGEST:
+        return torch.ones(shape, dtype=value.dtype, device="meta" if count > LONGEST else "cpu")
+    return value.reshape(-1).repeat(-(-count // value.numel()))[:count].reshape(shape)
+
+
+def equal(values: dict[str, Any], test: ast.expr, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """A length that a condition wants to be a number: `assert length == 1`."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+            length, wanted = (evaluated(side, names) for side in (node.left, node.comparators[0]))
+            if type(length) is not int or type(wanted) is not int or wanted < 1:
+                continue
+            for name, value in values.items():
+                axes = range(1, value.dim()) if isinstance(value, Tensor) else ()
+                yield from ((name, resized(value, axis, wanted)) for axis in axes if value.shape[axis] == length)
+
+
+def divisible(values: dict[str, Any], said: ast.stmt, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """A length that a condition wants to be a multiple: `assert n % block == 0`, `if len(x) % k: raise …`."""
+    for node in ast.walk(getattr(said, "test", said)):
+        if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)):
+            continue
+        length, multiple = (evaluated(side, names) for side in (node.left, node.right))
+        if type(length) is not int or type(multiple) is not int or not 1 < multiple <= 2**16:
+            continue
+        for name, value in values.items():
+            for axis, size in enumerate(value.shape if isinstance(value, Tensor) else ()):
+                if size == length and (axis or value.dim() == 1):
+                    yield name, resized(value, axis, multiple * max(1, -(-size // multiple)))
+
+
+def evaluated(node: ast.expr, names: dict[str, Any]) -> Any:
+    """The value that an expression of names, attributes and sizes stands for in the frame that failed; None where it calls anything else."""
+    called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
+    if not all((isinstance(f, ast.Name) and f.id == "len") or (isinstance(f, ast.Attribute) and f.attr == "size") for f in called):
+        return None
+    try:
+        return eval(compile(ast.Expression(node), "<condition>", "eval"), names)
+    except Exception:  # not told
+        return None
+
+
+def summed(equation: Any, operands: list[Tensor]) -> Iterator[tuple[Tensor, int, int]]:
+    """The operands of `einsum` in which an axis has another length than the axis of the same letter in another one: the length, and that one."""
+    written = equation.replace(" ", "").partition("->")[0].split(",") if isinstance(equation, str) and "." not in equation else []
+    known: dict[str, list[tuple[Tensor, int]]] = {}
+    for letters, operand in zip(written, operands, strict=False):
+        for letter, size in zip(letters, operand.shape, strict=False):
+            known.setdefault(letter, []).append((operand, size))
+    for places in known.values():
+        yield from ((one, have, wanted) for one, have in places for _, wanted in places if have != wanted)
+
+
+__all__ = ["LONGEST", "divisible", "equal", "evaluated", "resized", "summed"]
