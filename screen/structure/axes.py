@@ -2,19 +2,22 @@
 
 Every axis is a product of atoms `(size, holds features?)`, outer first. Atoms are followed through views and sums; a lookup in a table
 makes its last axis features, a map by a weight keeps what is features under it and makes the axis that it contracts features where
-nothing was known. A float argument of three axes is taken as [samples, tokens, features] until a convolution says otherwise; where
-statements differ, and where no axis holds features, nothing is known.
+nothing was known. A float argument of three axes is taken as [samples, tokens, features] until a convolution says otherwise, or weights
+that contract its tokens alone (a series of each variate, mapped as a whole); where statements differ, and where no axis holds features,
+nothing is known.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from screen.graph import Node
 from screen.structure.axis_order import TURNS, axis_order, regrouped
 from screen.structure.dataflow import Flow, axes_of
+from screen.structure.initial.laws import ADDED
 
 Atoms = tuple[tuple[int, bool], ...]
 
@@ -60,11 +63,36 @@ class Features:
     @cached_property
     def layouts(self) -> tuple[Layout | None, ...]:
         """One for each node; None where it is not known."""
+        found = self._table(True)
+        contracted = {self._contracts(node, found) for node in self.flow.graph.nodes}
+        return self._table(False) if False in contracted and True not in contracted else found
+
+    def _table(self, assumed: bool) -> tuple[Layout | None, ...]:
+        """`assumed`: float arguments of three axes are [samples, tokens, features]."""
         table: list[Layout | None] = []
         for node in self.flow.graph.nodes:
-            found = self._layout(node, table)
+            found = self._layout(node, table) if assumed or node.op != "input" else None
             table.append(found if found is not None and found.known and (node.shape is None or found.shape == node.shape) else None)
         return tuple(table)
+
+    def _contracts(self, node: Node, table: Sequence[Layout | None]) -> bool | None:
+        """Whether the axis that a weight contracts is one of the features that nothing but the assumption says; None where no weight contracts such a
+        value."""
+        if not self.flow.data[node.index] or not (self.flow.classes[node.index] == "weighted" or self.flow.weighted[node.index]):
+            return None
+        source = next((table[i] for i in node.inputs if self.flow.data[i]), None)
+        if source is None or source.sure or node.op == "embedding":
+            return None
+        axis = self._contracted(node, len(source.axes))
+        return source.any(axis) if -len(source.axes) <= axis else None
+
+    def _contracted(self, node: Node, rank: int) -> int:
+        """The axis (negative) that a weight contracts: of a convolution its channels."""
+        if node.op.startswith("conv"):
+            return -1 - _spatial(node, rank)
+        factors = node.inputs[1:] if node.op in ADDED else node.inputs
+        trained_first = self.flow.classes[node.index] == "product" and bool(factors) and self.flow.trained[factors[0]]
+        return -2 if trained_first and rank > 1 else -1
 
     def spans_others(self, node: int, axes: tuple[int, ...]) -> bool:
         """Whether some of these axes of a value are known to hold no features: tokens, samples."""
@@ -123,16 +151,14 @@ class Features:
         rank = len(graph.nodes[data[0]].shape or ()) if data else 0
         if source is None or rank != len(shape) or node.op == "embedding":
             return plain(shape, (-1,), True)
-        trained_first = self.flow.classes[node.index] == "product" and bool(node.inputs) and self.flow.trained[node.inputs[0]]
-        axis = -2 if trained_first and rank > 1 else -1
+        axis = self._contracted(node, rank)
         made = ((shape[axis], source.any(axis)),) if shape[axis] != 1 else ()
         axes = list(source.axes)
         axes[axis] = made
         return Layout(tuple(axes), source.sure or source.any(axis))
 
     def _convolved(self, node: Node, shape: tuple[int, ...], source: Layout | None) -> Layout:
-        spatial = {"conv1d": 1, "conv2d": 2, "conv3d": 3}.get(node.op.replace("_transpose", ""), max(len(shape) - 2, 1))
-        channel = -1 - spatial
+        channel = -1 - _spatial(node, len(shape))
         if source is None or not source.sure or len(source.axes) != len(shape):
             return plain(shape, (channel,), True)
         return plain(shape, tuple(a for a in range(-len(shape), 0) if source.any(a)), True)
@@ -148,6 +174,11 @@ class Features:
         marked += [-2] if first.any(-2) else []
         marked += [-1] if second.any(-1) else []
         return plain(shape, tuple(marked), first.sure and second.sure)
+
+
+def _spatial(node: Node, rank: int) -> int:
+    """How many axes of places a convolution has."""
+    return {"conv1d": 1, "conv2d": 2, "conv3d": 3}.get(node.op.replace("_transpose", ""), max(rank - 2, 1))
 
 
 def _agree(one: Layout, other: Layout) -> bool:

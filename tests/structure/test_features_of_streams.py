@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from screen.capture.trace.tracer import trace
 from screen.facts import derive
+from screen.structure.axes import Features
+from screen.structure.dataflow import Flow
 from screen.structure.types import Stream
 
 D = 24
@@ -106,3 +108,59 @@ def test_what_is_laid_beside_the_end_of_a_stream_is_not_carried_past_its_norm() 
     found = stream_of(Beside(), 2, 3, 64, 64)
     assert found.depth == 4 and found.embed_norm is True
     assert found.identity.exists is True and found.identity.gain == "1"
+
+
+class Series(nn.Module):
+    """Series [samples, time, variates], each mapped as a whole: variates are tokens. `axis`: what its norms run over, of [samples, variates, width];
+    `mixed`: variates are mapped as well before that, so that they may be features."""
+
+    def __init__(self, axis: int = -1, mixed: bool = False) -> None:
+        super().__init__()
+        self.first, self.axis = nn.Linear(30, D), axis
+        self.mixed = nn.Linear(7, 7) if mixed else None
+        self.norms = nn.ModuleList(nn.LayerNorm(D if axis == -1 else 7) for _ in range(6))
+        self.maps = nn.ModuleList(nn.Linear(D, 3 * D) for _ in range(3))
+        self.ffns = nn.ModuleList(nn.Sequential(nn.Linear(D, 2 * D), nn.GELU(), nn.Linear(2 * D, D)) for _ in range(3))
+
+    def normed(self, norm: nn.Module, x: Tensor) -> Tensor:
+        out: Tensor = norm(x) if self.axis == -1 else norm(x.mT).mT
+        return out
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x if self.mixed is None else x + self.mixed(x)
+        x = (x - x.mean(1, keepdim=True)) / (x.var(1, keepdim=True, correction=0) + 1e-5).sqrt()
+        x = self.first(x.mT)
+        for place, (fused, ffn) in enumerate(zip(self.maps, self.ffns, strict=True)):
+            q, k, v = fused(self.normed(self.norms[2 * place], x)).chunk(3, -1)
+            x = x + torch.softmax(q @ k.mT * D**-0.5, -1) @ v
+            x = x + ffn(self.normed(self.norms[2 * place + 1], x))
+        return x
+
+
+def test_variates_whose_series_are_mapped_as_a_whole_are_tokens() -> None:
+    stream = stream_of(Series(), 2, 30, 7)
+    assert {s.placement for k in stream.kinds for s in k.sublayers} == {"pre"} and stream.width == D
+    across = derive(trace(Series(axis=-2), (torch.empty(2, 30, 7, device="meta"),), {}))
+    assert [n.across for n in across.norms if n.type == "layernorm"][-6:] == [True] * 6
+
+
+def test_variates_that_are_mapped_too_may_be_features() -> None:
+    """Both axes are mapped, as in a mixer: the argument is taken as [samples, tokens, features]."""
+    facts = derive(trace(Series(mixed=True), (torch.empty(2, 30, 7, device="meta"),), {}))
+    assert [n.across for n in facts.norms if n.type == "layernorm"][-6:] == [True] * 6
+
+
+def test_the_matrix_of_a_product_with_a_bias_is_its_second_factor() -> None:
+    """`addmm(b, x, W)` contracts the last axis of x, of whatever size that is afterwards."""
+
+    class Product(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w, self.b = nn.Parameter(torch.randn(D, 2 * D)), nn.Parameter(torch.zeros(2 * D))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.addmm(self.b, x.reshape(-1, D), self.w)
+
+    graph = trace(Product(), (torch.empty(2, 9, D, device="meta"),), {})
+    [product] = [n.index for n in graph.nodes if n.op == "addmm"]
+    assert Features(Flow(graph)).holds(product, (-1,)) and not Features(Flow(graph)).holds(product, (-2,))
