@@ -196,7 +196,7 @@ class Net(Base):
 
 
 def test_a_setting_that_is_made_later_is_asked_for(write: Any) -> None:
-    with pytest.raises(ScreenError, match=r"cannot do with `args.rows` as `-1`.*`--set args.rows=…`, or [^.]*\.$"):
+    with pytest.raises(ScreenError, match=r"cannot do with `args.rows` as `-1`.*`--set args.rows=…`, or [^.]*\. With .*--set args.rows=37000`\.$"):
         built(write(LATER.replace("vocab", "rows")))
 
 

@@ -112,7 +112,7 @@ def _kept_as(tree: ast.AST | None, name: str) -> Iterator[str]:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
-                pairs = zip(target.elts, node.value.elts, strict=False) if several else [(target, node.value)]  # type: ignore[union-attr, attr-defined]
+                pairs = zip(target.elts, node.value.elts, strict=False) if several else [(target, node.value)]  # type: ignore[attr-defined]
                 yield from (ast.unparse(one) for one, value in pairs if isinstance(one, ast.Attribute) and ast.unparse(value) == name)
 
 

@@ -87,7 +87,7 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"(?<!norm_)(?<!act_)layers?($|_\d)|(^|_)depths?$|num_(encoder|decoder)|n_?blocks?$|num_?blocks?$|^N$|^L$", 6),
     (r"expansion|ratio|mult($|iplier)|factor", 4),
     (r"d_?ff|ffn?(_|$)|feed_?forward|mlp|inner|intermediate|n_?hid$|hidden_?(dim|units|features)$|dim_?hidden|filter|middle", 2048),
-    (r"(img|image|input)_?(size|res)|resolution", 224),
+    (r"(^|_)(im|img|image|input)_?(size|res)|resolution", 224),
     (r"patch(_?size)?$", 16),
     (r"(^|_)(in_)?(channels?|chans?)$|^(in|out)_c$", 3),
     (r"mels?($|_)", 80),

@@ -263,8 +263,8 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         for a, b in itertools.pairwise(operands):
             yield from _met(found, values, a, b)
     else:
-        if (wanted := _LONG.search(str(found.error))) is not None:  # `cross`: vectors of three
-            yield from _last(found, values, x, int(wanted[1]), look)
+        if (asked := _LONG.search(str(found.error))) is not None:  # `cross`: vectors of three
+            yield from _last(found, values, x, int(asked[1]), look)
         yield from _single(values) if found.name == "__setitem__" else ()  # a cache of one sequence
         for a, b in itertools.combinations(operands[:4], 2):
             yield from _met(found, values, a, b)
