@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from screen.facts.operator import StreamOperator
 from screen.facts.record import Facts
-from screen.structure.dataflow import Flow
+from screen.graph import Node
+from screen.structure.dataflow import Flow, number, strip
 from screen.structure.types import Stream, Unknown
 
 
@@ -19,7 +20,8 @@ def multiplied_by_weights(facts: Facts, stream: Stream) -> Unknown | None:
     if operator.lost is not None:
         at = _met(flow, stream, operator)
     else:
-        at = next((a.node for a in operator.atoms if a.node >= 0 and flow.of_weights[a.node] and a.start is None and a.high > 1.0), None)
+        free = (a.node for a in operator.atoms if a.node >= 0 and flow.of_weights[a.node] and a.start is None and a.high > 1.0)
+        at = next((node for node in free if not _is_held(flow, node)), None)
     if at is None:
         return None
     op = flow.graph.nodes[at].op
@@ -37,10 +39,37 @@ def _met(flow: Flow, stream: Stream, operator: StreamOperator) -> int | None:
             continue
         seen.add(node)
         sources = flow.counting[node]
-        if any(flow.of_weights[i] for i in sources) and any(flow.data[i] or flow.from_input[i] for i in sources):
+        trained = [i for i in sources if flow.of_weights[i]]
+        joined = trained and any(flow.data[i] or flow.from_input[i] for i in sources)
+        held = _is_held(flow, node) or (flow.graph.nodes[node].op == "mul" and all(_is_held(flow, i) for i in trained))
+        if joined and not held:
             return node
         todo += [i for i in sources if flow.from_input[i] and (i in states or node not in states)]  # not into a branch
     return None
 
+
+def _is_held(flow: Flow, index: int) -> bool:
+    """Whether the sizes of what weights make are no more than one, or no matter of weights: shares, cosines, z/|z|, a turn by angles."""
+    node = flow.graph.nodes[flow.root(index)]
+    if node.op in ("sigmoid", "tanh", "softmax", "sin", "cos", "sgn", "sign"):
+        return True
+    if node.op == "polar":
+        return not any(flow.of_weights[i] and flow.graph.nodes[flow.root(i)].op not in _FILLED for i in node.inputs[:1])
+    if node.op not in ("div", "true_divide") or len(node.inputs) != 2:
+        return False
+    size = flow.graph.nodes[strip(flow, node.inputs[1])]
+    while size.op in ("clamp_min", "clamp", "add") and len(size.inputs) == 1 and _is_raised(flow, size):
+        size = flow.graph.nodes[strip(flow, size.inputs[0])]
+    return size.op == "abs" and strip(flow, size.inputs[0]) == strip(flow, node.inputs[0])
+
+
+def _is_raised(flow: Flow, node: Node) -> bool:
+    """A value that is kept from falling below a number, or that a number is added to."""
+    least, most = number(flow.operand(node, 1, "other", "min")), flow.operand(node, 2, "max")
+    return least is not None and least >= 0 and most is None and node.kwarg("alpha") in (None, 1)
+
+
+_FILLED = ("full_like", "ones_like", "full", "ones", "new_full", "new_ones")
+"""Sources whose entries are one number, whatever they are like."""
 
 __all__ = ["multiplied_by_weights"]
