@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from screen.ops import ALIASES, canonical
+from screen.ops import ALIASES, CLASSES, _rows, canonical
 
 NAMES = {
     "__add__": ("add", False), "__radd__": ("add", True), "__iadd__": ("add", False), "__rsub__": ("sub", True), "rsub": ("sub", True),
@@ -24,3 +24,9 @@ def test_a_name_and_whether_its_operands_stand_in_reverse(name: str) -> None:
 @pytest.mark.parametrize("name", ALIASES)
 def test_another_name_is_taken_as_it_stands(name: str) -> None:
     assert canonical(name) == (ALIASES[name], False)
+
+
+def test_an_op_has_one_row() -> None:
+    with pytest.raises(ValueError, match="`gelu` has two rows: activation and view"):
+        _rows("view", "gelu")
+    assert CLASSES["gelu"] == "activation"

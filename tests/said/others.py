@@ -44,7 +44,7 @@ def rules() -> dict[str, str]:
     whole |= dict.fromkeys(("HOLDS", "VIOLATES", "CANNOT_TELL"), (Example("", "x"),))
     wrong: dict[str, dict[str, Any]] = {
         "right": {}, "the same code": {}, "another code": {"RULE": two.rule}, "no rule": {"RULE": None}, "no check": {"check": 3},
-        "no docstring": {"__doc__": " "}, "no examples": {"HOLDS": ()}, "a list": {"VIOLATES": [Example("", "x")]},
+        "no docstring": {"__doc__": " "}, "no words": {"__doc__": None}, "no examples": {"HOLDS": ()}, "a list": {"VIOLATES": [Example("", "x")]},
         "no example": {"CANNOT_TELL": ("x",)},
     }  # fmt: skip
     for field, value in (("code", "Z1"), ("code", "D99"), ("name", "Not Kebab"), ("code", "X901")):

@@ -301,3 +301,18 @@ def test_a_stream_ends_in_a_norm_where_its_last_sublayer_has_one_on_the_sum() ->
 
     one, two = h.kind(pre, post, count=6), h.kind(post, pre, count=6, first=6, id_="k1", module="blocks.6")
     assert (told(one), told(two), told(one, two), told(two, one)) == (False, True, True, False)
+
+
+def test_stages_of_one_block_say_nothing_of_their_ends() -> None:
+    stream = h.pre().streams[0]
+    facts = h.facts(stream, replace(stream, name="second"))
+    assert summarise(facts, "Net").endswith("final norm")
+    assert summarise(facts, "Net") == summarise(facts, "Net", block=True) + ", final norm"
+
+
+def test_a_channel_names_the_rules_that_apply_and_no_other() -> None:
+    facts = h.pre()
+    run = run_rules(facts)
+    idle = {f.rule.code for f in run.findings if f.outcome.result == "not_applicable"}
+    named = {code for channel in fold(facts, run, h.TargetInfo(), None).channels for code in channel.codes}
+    assert idle and named and not named & (idle - {f.rule.code for f in run.findings if f.outcome.result != "not_applicable"})
