@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from screen.capture.build import usual
 from screen.capture.inputs.trial import short_twin
-from tests.capture.public_files import Write, built, runs, writing
+from tests.capture.public_files import HEAD, Write, built, runs, writing
 
 write = pytest.fixture(writing)
 
@@ -321,3 +323,40 @@ class Traffic(nn.Module):
 def test_a_written_sum_of_products_says_which_lengths_meet(write: Write) -> None:
     (one,) = built(write(NAMED))
     assert runs(one) and one.kwargs["seen"].shape[1:3] == (2, 23)
+
+
+PLAN = """
+class Table(dict):
+    pass
+
+plan = Table(rate=2e-4, clip=None, batch=16, width=32, depth=3, words=70, lengths=[1, 2], unused=0)
+"""
+USER = """
+import argparse
+
+from of_plan.plan import plan
+from of_plan.model import Net
+
+net = Net(plan)
+"""
+PLANNED = """
+class Net(nn.Module):
+    def __init__(self, plan):
+        super().__init__()
+        self.table, self.maps = nn.Embedding(plan.words, plan.width), nn.ModuleList(nn.Linear(plan.width, plan.width) for _ in range(plan.depth))
+
+    def forward(self, ids):
+        x = self.table(ids)
+        for layer in self.maps:
+            x = x + layer(x)
+        return x
+"""
+
+
+def test_settings_that_a_script_imports_are_not_called_its_command_line(tmp_path: Path) -> None:
+    folder = tmp_path / "of_plan"
+    folder.mkdir()
+    for name, text in {"plan.py": PLAN, "run.py": USER, "model.py": HEAD + PLANNED, "README.md": ""}.items():
+        (folder / name).write_text(text)
+    (one,) = built(folder / "model.py")
+    assert len(one.model.maps) == 3 and "`plan` is what plan.py makes, which run.py imports" in one.info.notes

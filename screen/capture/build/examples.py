@@ -62,9 +62,11 @@ class _Source:
     names: dict[str, Any] = field(default_factory=dict)
     """Names that stand for literals."""
     options: dict[str, Any] = field(default_factory=dict)
-    """The defaults of its command line."""
+    """The defaults of its command line, and the settings that it imports."""
     first: int = 0
     """Lines above it in its file."""
+    settings: str = ""
+    """The file of the settings that it imports."""
 
 
 @dataclass(frozen=True)
@@ -146,16 +148,22 @@ def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for source in _sources(os.path.abspath(file), name):
         yield from _made_for(source, name, os.path.abspath(file))
         if source.options:
-            yield f"the command line of {os.path.basename(source.path)}", source.options
+            yield _options_in(source), source.options
         for key, value in source.names.items():
             if isinstance(value, dict) and value and all(isinstance(k, str) for k in value):
                 yield f"{key} of {os.path.basename(source.path)}", value
     for path in _project(os.path.abspath(file)):  # a script that hands its settings on: what knows all names that are read is meant
         found = _parsed(path) if path.endswith(".py") else None
         if found is not None and len(found.options) >= MANY:
-            yield f"the command line of {os.path.basename(path)}", found.options
+            yield _options_in(found), found.options
         if found is not None:
             yield from _keywords(found)
+
+
+def _options_in(source: _Source) -> str:
+    """What the options of a file are, in words."""
+    name = os.path.basename(source.path)
+    return f"what {source.settings} makes, which {name} imports" if source.settings else f"the command line of {name}"
 
 
 def _settings_of(source: _Source, names: set[str]) -> dict[str, Any]:
@@ -369,7 +377,8 @@ def _parsed(path: str) -> _Source | None:
             if isinstance(node, ast.ImportFrom) and node.module and (other := _imported_file(path, node.module)) is not None:
                 taken = _literals(other.tree)
                 named = {a.asname or a.name: a.name for a in node.names}
-                source.options = {**_settings_of(other, {*named.values()}), **source.options}
+                if settings := _settings_of(other, {*named.values()}):
+                    source.options, source.settings = {**settings, **source.options}, os.path.basename(other.path)
                 source.names = {**(taken if "*" in named else {k: taken[n] for k, n in named.items() if n in taken}), **source.names}
     return source
 
