@@ -71,6 +71,22 @@ class Shifted(nn.Module):
         return x + torch.tanh(self.mix(x + self.whole(x.mean(-1))[..., None]))
 
 
+class Global(nn.Module):
+    """[samples, channels, time]: a norm over channels and time between two convolutions, its means taken over one axis after the other."""
+
+    def __init__(self, kept: bool = True) -> None:
+        super().__init__()
+        self.up, self.down, self.gain, self.kept = nn.Conv1d(D, D, 1), nn.Conv1d(D, D, 3, padding=1), nn.Parameter(torch.ones(1, D, 1)), kept
+
+    def mean(self, x: Tensor) -> Tensor:
+        return x.mean(dim=1, keepdim=True).mean(dim=2 if self.kept else 0, keepdim=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.up(x))
+        y = y - self.mean(y)
+        return x + self.down(self.gain * y / torch.pow(self.mean(y**2) + 1e-8, 0.5))
+
+
 class Beside(nn.Module):
     """A norm of the embedding, blocks, and the embedding itself laid beside what comes out: for a head that reads both."""
 
@@ -164,3 +180,15 @@ def test_the_matrix_of_a_product_with_a_bias_is_its_second_factor() -> None:
     graph = trace(Product(), (torch.empty(2, 9, D, device="meta"),), {})
     [product] = [n.index for n in graph.nodes if n.op == "addmm"]
     assert Features(Flow(graph)).holds(product, (-1,)) and not Features(Flow(graph)).holds(product, (-2,))
+
+
+def test_a_mean_over_one_axis_after_the_other_is_the_mean_over_both() -> None:
+    found = stream_of(stacked(Global, 4, nn.Conv1d(1, D, 7, padding=3)), 2, 1, 320)
+    [branch] = found.kinds[0].sublayers
+    assert branch.positions == ("S",) and [(n.type, n.axes) for _, n in branch.norms] == [("layernorm", (-2, -1))]
+
+
+def test_a_mean_over_samples_after_features_spans_samples() -> None:
+    found = stream_of(stacked(lambda: Global(kept=False), 4, nn.Conv1d(1, D, 7, padding=3)), 2, 1, 320)
+    [branch] = found.kinds[0].sublayers
+    assert [n.axes for _, n in branch.norms] == [(-3, -2)]

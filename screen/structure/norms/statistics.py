@@ -137,10 +137,19 @@ def _read_mean(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     axes = axes_of(flow.operand(node, 1, "dim", "axis"), len(shape))
     found = reading_of(readings, flow, first)
     average = node.op == "mean"
+    if average and flow.graph.nodes[first].op == "mean" and (both := _read_mean_of_mean(flow, readings[first], axes, len(shape))) is not None:
+        return both
     if isinstance(found, Power) and found.degree > 0:  # a mean of 1/|x| is set by the smallest entry
         family = "square" if found.degree == 2.0 else "abs" if found.degree == 1.0 else "power"
         return Stat(found.source, axes, found.degree, found.centred, average, family)
     return Mean(strip(flow, first), axes, 1.0 if average else math.prod(shape[a] for a in axes))
+
+
+def _read_mean_of_mean(flow: Flow, first: Reading, axes: tuple[int, ...], rank: int) -> Reading:
+    """The mean over other axes of a mean that kept its own, `x.mean(1, keepdim=True).mean(2, keepdim=True)`, is the mean over both."""
+    if not isinstance(first, Mean | Stat) or len(flow.graph.nodes[first.source].shape or ()) != rank or {*first.axes} & {*axes}:
+        return None
+    return replace(first, axes=tuple(sorted({*first.axes, *axes})))
 
 
 def _read_max(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
