@@ -216,7 +216,8 @@ def _change(report: Report, what: str, same: list[FindingPart]) -> Change:
     shown = tuple(f"{file}:{', '.join(numbers)}".rstrip(":") for file, numbers in places.items())
     against = dict.fromkeys(words.risk_of(report, f) for f in same if f.channel)
     codes = tuple(dict.fromkeys(f.code for f in same))
-    tried = tuple(c for c in report.changes if set(codes) & set(c.codes) and what in c.remedies)
+    asked = {f.remedy for f in same}
+    tried = tuple(c for c in report.changes if set(codes) & set(c.codes) and asked.intersection(c.remedies))
     aims: set[str] = {f.channel for f in same if f.channel}
     left = _left(report, what)
     said = [_gain(report, c, aims) or _nothing(report, c, what, aims) for c in tried]
