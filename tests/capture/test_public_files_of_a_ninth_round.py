@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from screen.capture.build import usual
-from screen.capture.inputs.trial import short_twin
+from screen.capture.inputs.trial import outcome, short_twin
 from tests.capture.public_files import HEAD, Write, built, runs, writing
 
 write = pytest.fixture(writing)
@@ -360,3 +360,25 @@ def test_settings_that_a_script_imports_are_not_called_its_command_line(tmp_path
         (folder / name).write_text(text)
     (one,) = built(folder / "model.py")
     assert len(one.model.maps) == 3 and "`plan` is what plan.py makes, which run.py imports" in one.info.notes
+
+
+OLDER = """
+class Older(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.first = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(2))
+        self.later, self.start = nn.ModuleList(nn.Conv1d(width, width, 1) for _ in range(3)), nn.Conv2d(2, width, 1)
+
+    def forward(self, seen):
+        x = self.start(F.pad(seen, (max(0, 4 - seen.size(3)), 0, 0, 0)))
+        for first in self.first:
+            x = x + first(x)
+        for layer in self.later:
+            x = x + layer(x)
+        return x
+"""
+
+
+def test_a_forward_that_never_runs_is_told_by_the_failure_that_is_furthest(write: Write) -> None:
+    (one,) = built(write(OLDER))
+    assert "conv1d" in str(outcome(one.model, one.args, one.kwargs).error)

@@ -28,6 +28,8 @@ from screen.capture.inputs.trial import Outcome, outcome
 from screen.capture.trace.source_lines import HERE, TORCH
 
 Values = dict[str, Any]
+Far = tuple[tuple[int, ...], bool, Values]
+"""Where a choice failed, whether all that it asks for was there, and the choice."""
 TRIALS, ALL, TRACED = 60, 480, 20
 """Trials from one start, and from all; a failing one costs what the forward costs up to there, and one that had to be traced counts for more, unless
 it came further than all before."""
@@ -111,29 +113,32 @@ def _tensors(values: Any) -> Iterator[Tensor]:
             yield from _tensors(value)
 
 
-def mend(twin: nn.Module, look: Lookup, starts: list[Values], fixed: set[str], more: Callable[[str, Values], list[Any]]) -> tuple[Values | None, int]:
+def mend(
+    twin: nn.Module, look: Lookup, starts: list[Values], fixed: set[str], more: Callable[[str, Values], list[Any]], failed: list[Far] | None = None
+) -> tuple[Values | None, int]:
     """The first choice with which the forward of `twin` runs, mended from one of `starts`, and what was spent; `fixed` arguments stay.
 
-    `more(name, values)`: first values of an argument that turned out to be needed."""
+    `more(name, values)`: first values of an argument that turned out to be needed. `failed` is filled with the furthest choice from each start."""
     spent = 0
     seen: set[Any] = set()
     for start in starts:
-        found, cost = _from(start, twin, look, fixed, more, seen, min(TRIALS, ALL - spent))
+        found, cost, furthest = _from(start, twin, look, fixed, more, seen, min(TRIALS, ALL - spent))
         spent += cost
         if found is not None:
             return found, spent
+        if failed is not None:
+            failed.append(furthest)
     return None, spent
 
 
 def _from(
     start: Values, twin: nn.Module, look: Lookup, fixed: set[str], more: Callable[[str, Values], list[Any]], seen: set[Any], budget: int
-) -> tuple[Values | None, int]:
+) -> tuple[Values | None, int, Far]:
     """The search from one start. `seen`: choices that were tried."""
     waiting: list[tuple[tuple[int, ...], int, int, Iterator[Values]]] = []
     order = itertools.count()
     spent = 0
-    furthest: tuple[tuple[int, ...], bool] = (), False
-    """Where it failed last of all, and whether all that it asks for was there."""
+    furthest: Far = (), False, {}
     for number in itertools.count():
         if number == 0:
             nearby = iter([start])
@@ -147,7 +152,7 @@ def _from(
                 continue
             seen.add(key)
             if spent >= budget:
-                return None, spent
+                return None, spent, furthest
             spent += 1
             found = Failed(choice)
             with _Watch(found):
@@ -157,19 +162,19 @@ def _from(
                 with _Watch(found):
                     result = outcome(twin, (), choice)
                 if result.error is None:
-                    return choice, spent
+                    return choice, spent, furthest
                 result = replace(result, error=result.raised)
-            further = (result.reached, not result.missing) > furthest
+            further = (result.reached, not result.missing) > furthest[:2]
             spent += TRACED if result.traced and not further else 0
             if result.error is not None:
-                furthest = max(furthest, (result.reached, not result.missing))
+                furthest = (result.reached, not result.missing, choice) if further else furthest
                 found.settle(result.error)
                 nearest = _nearby(found, result, choice, look, fixed, more)
                 heapq.heappush(waiting, (tuple(-line for line in result.reached), spent, next(order), nearest))
             if further and result.traced:  # each costs much: what lies beside this one comes later
                 heapq.heappush(waiting, (tuple(-line for line in result.reached), spent + 1, next(order), nearby))
                 break
-    return None, spent
+    return None, spent, furthest
 
 
 def _nearby(
@@ -552,4 +557,4 @@ def _axes(value: Tensor, count: int, look: Lookup) -> Iterator[Tensor]:
         yield from _maps(count, width, look)
 
 
-__all__ = ["mend"]
+__all__ = ["Far", "mend"]

@@ -23,7 +23,7 @@ from screen.capture.inputs.containers import dictionaries, keys_of, lists, table
 from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, forward_signature, widths_of
 from screen.capture.inputs.documented import documented
 from screen.capture.inputs.explicit import Inputs
-from screen.capture.inputs.mend import mend
+from screen.capture.inputs.mend import Far, mend
 from screen.capture.inputs.patterns import patterned
 from screen.capture.inputs.states import is_state, states
 from screen.capture.inputs.trial import first_tensor, outcome, short_twin
@@ -145,10 +145,12 @@ def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search) ->
                     starts += [{wanted[0].name: main, **others, **dict.fromkeys(alike, words), **fixed[1]}] if alike else []
                 starts.append({wanted[0].name: main, **others, **fixed[1]})
     starts.append(dict(search.furthest[1]))
-    short = short_twin(model)
-    found, spent = mend(short if short is not None else twin, look, starts, set(fixed[1]), more)
+    short, failed = short_twin(model), list[Far]()
+    found, spent = mend(short if short is not None else twin, look, starts, set(fixed[1]), more, failed)
     search.spent += spent
     if found is None:
+        far = max(failed, key=lambda one: one[:2])
+        search.furthest, search.reached = (((), far[2]), far[0]) if far[0] > search.reached else (search.furthest, search.reached)
         return None
     whole = outcome(twin, (), found)
     if whole.error is not None and short is not None:  # the length of a list is among what it asks for
