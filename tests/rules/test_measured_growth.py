@@ -12,7 +12,7 @@ WIDTH = 32
 
 
 class Wave(nn.Module):
-    """Products of waves of the raw stream, perhaps behind a norm."""
+    """Shares of waves of the raw stream, perhaps behind a norm: that sin² + cos² stays away from zero is not known."""
 
     def __init__(self, normed: bool) -> None:
         super().__init__()
@@ -20,7 +20,8 @@ class Wave(nn.Module):
         self.up, self.down, self.pitch = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Parameter(torch.ones(WIDTH))
 
     def forward(self, x: Tensor) -> Tensor:
-        y = torch.cos(self.pitch * self.up(self.norm(x))) ** 2 / (self.pitch + 1e-9)
+        h = self.pitch * self.up(self.norm(x))
+        y = torch.cos(h) ** 2 / (torch.cos(h) ** 2 + torch.sin(h) ** 2)
         return x + self.down(y)  # type: ignore[no-any-return]
 
 
