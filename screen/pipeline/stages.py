@@ -260,7 +260,8 @@ def _known(
                 doubts[model.name] = doubt
             plan = spot_plan(facts)
             told = asked and not (why and model.name in doubts)
-            if why and not told and weights_of_each(facts, plan) > LARGEST:
+            passed_over = max(facts.graph.times.values(), default=1) > 1  # building so many layers once more costs more than it tells
+            if why and not told and (passed_over or weights_of_each(facts, plan) > LARGEST):
                 found[model.name] = model, with_spot(facts, Found(reason=why))
             elif plan.streams:
                 plans[model.name] = replace(with_weights(plan, facts) if told else plan, parts=why)
