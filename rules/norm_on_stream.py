@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from screen.facts.advice import norm_of
-from screen.facts.queries import EXPLOSIVE, FEW, basis_of, branches, growth_of, is_held, is_short, nothing_grows, number_of
+from screen.facts.queries import EXPLOSIVE, FEW, basis_of, branches, growth_of, is_held, is_short, multiplies_large_states, nothing_grows, number_of
 from screen.facts.self_division import divides
 from screen.facts.weight_gains import start_product
 from screen.ops import CLASSES
@@ -123,9 +123,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
 
 def _seen(facts: Facts, stream: Stream, site: Site) -> Outcome | None:
     """What a stream that every block multiplies was seen to gain at its start, where that is little; R301 says so of much."""
-    claim, grown = facts.claims.of("growth", "fixed", stream.name), number_of(facts, stream, "rms_ratio")
-    large = claim.status == "measured" and claim.known == "exponential" and claim.measured is not None and claim.measured.value != "exponential"
-    if not large or not isinstance(grown, float) or grown > EXPLOSIVE:
+    grown = number_of(facts, stream, "rms_ratio")
+    if not multiplies_large_states(facts, stream) or not isinstance(grown, float) or grown > EXPLOSIVE:
         return None
     message = f"No norm was found on `{stream.name}`; over its {facts.depth(stream)} blocks at its start it grows {grown:.3g} times."
     return Outcome("conditional", message, site, "measured", condition="small-gain")

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from screen.facts.advice import steadier, unnormed
 from screen.facts.queries import (
-    MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, measured_gain, normed_total, number_of, reads_grown_state, unproven,
+    MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, measured_gain, multiplies_large_states, normed_total, number_of,
+    reads_grown_state, unproven,
 )  # fmt: skip
 from screen.rule import Example, Facts, Number, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable, scaled
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
@@ -148,8 +149,8 @@ def _measured(facts: Facts, stream: Stream) -> Outcome:
     ratio = number_of(facts, stream, "rms_ratio")
     grown = f"{ratio:.3g} times" if isinstance(ratio, float) else "beyond the range of floats"
     blocks = f"{facts.depth(stream)} blocks at its start"
-    seen, site = facts.claims.of("growth", "fixed", stream.name).measured, at(stream, None, stream.kinds[0].sublayers[0])
-    if seen is not None and seen.value != "exponential":
+    site = at(stream, None, stream.kinds[0].sublayers[0])
+    if multiplies_large_states(facts, stream):
         message = f"`{stream.name}` grows {grown} over {blocks}, and its branches grow with it: once it is large, every block makes it larger by the "
         message += "same factor, on the average, and its growth is exponential."
         harmless = isinstance(ratio, float) and ratio <= EXPONENTIAL

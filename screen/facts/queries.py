@@ -8,7 +8,7 @@ from typing import Literal
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.softmax import Beside, SoftmaxBound
 from screen.calculi.meanfield.far import Far
-from screen.facts.claims.claim import Claim, ClaimKind, Weights
+from screen.facts.claims.claim import FROM_LARGE_STATES, Claim, ClaimKind, Weights
 from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, survives, weighing
 from screen.facts.claims.states_read import moving_inputs, norms_behind, reader_of, reads_grown_state
 from screen.facts.operator import StreamOperator
@@ -110,6 +110,12 @@ def growth_of(facts: Facts, stream: Stream, weights: Weights) -> str | Unknown:
         return Unknown(claim.reason, claim.nodes)
     answer = claim.known
     return answer if isinstance(answer, str | Unknown) else Unknown("it is no law")
+
+
+def multiplies_large_states(facts: Facts, stream: Stream) -> bool:
+    """Whether its growth is exponential since every block was seen to multiply a state that is large; at the start that may not show."""
+    claim = facts.claims.of("growth", "fixed", stream.name)
+    return claim.measured is not None and claim.measured.value == FROM_LARGE_STATES
 
 
 def number_of(facts: Facts, stream: Stream, claim: ClaimKind) -> float | Unknown:
@@ -440,7 +446,7 @@ __all__ = [
     "COLLAPSED", "EXPLOSIVE", "FEW", "FEWER", "FLAT", "MODEST", "ROUNDING", "STARVED", "STEEP", "UPDATE_LIMIT", "are_logits_bounded", "basis_of",
     "before", "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream",
     "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded", "is_renormalised",
-    "is_scale_free", "is_sum_normed", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "normed_total", "norms_behind", "nothing_grows",
-    "number_of", "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights", "starts_at_zero", "state_is_bounded",
-    "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "untold_factor", "where",
+    "is_scale_free", "is_sum_normed", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "multiplies_large_states", "normed_total",
+    "norms_behind", "nothing_grows", "number_of", "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights",
+    "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "untold_factor", "where",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 
 from screen.child.protocol import Request
-from screen.facts.claims.claim import Claim, Claims, Measured, linked, numbered
+from screen.facts.claims.claim import FROM_LARGE_STATES, Claim, Claims, Measured, linked, numbered
 from screen.facts.claims.derive import FLAT, is_held, rests_on_once, rising, size_later, survives
 from screen.facts.claims.multiplied import multiplied_by_weights
 from screen.facts.claims.states_read import reads_first_state
@@ -313,7 +313,7 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | Non
         if claim.weights == "fixed" and deeper != "exponential" and (why := multiplied_by_weights(facts, stream)) is not None:
             return replace(claim, reason=why.reason, node=place_of(facts.graph, why.nodes[0]), nodes=why.nodes)
         if claim.weights == "fixed" and large:
-            return replace(claim, status="measured", value="exponential", measured=Measured(ratio, None))
+            return replace(claim, status="measured", value="exponential", measured=Measured(FROM_LARGE_STATES, None))
         if claim.weights == "fixed" and (carried_law := _carried_law(stream, found)) is not None:
             return replace(claim, status="measured", value=carried_law, measured=Measured(ratio, None))
         if claim.weights == "fixed" and deeper == "exponential":

@@ -86,6 +86,12 @@ class FastMomentum(Momentum):
     keep = 1.3
 
 
+class SlowMomentum(Momentum):
+    """1.15 v: no more than 100 times over this depth."""
+
+    keep = 1.15
+
+
 class RawMomentum(Momentum):
     """Branches grow with the stream."""
 
@@ -112,6 +118,14 @@ def test_copies_that_weights_mix(block: str, gain: float | None, growth: str | N
 def test_a_velocity_carries_what_branches_add(block: str, growth: str | None) -> None:
     claim = _claims(block)["growth", "fixed"]
     assert claim.value == growth or (growth is None and claim.value != "linear")
+
+
+@pytest.mark.parametrize("block", ["FastMomentum", "SlowMomentum"])
+def test_branches_of_norms_are_not_said_to_grow_with_what_a_velocity_carries(block: str) -> None:
+    report = screen.check(f"{__file__}::{block}", isolate=False)
+    assert next(c for c in report.claims if (c.claim, c.weights) == ("growth", "fixed")).value == "exponential"
+    told = next(f for f in report.findings if f.code == "R301")
+    assert told.outcome == "violated" and "its branches grow with it" not in told.message
 
 
 ONES = [1.0] * 17

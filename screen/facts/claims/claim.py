@@ -84,6 +84,10 @@ class Claim:
         return self.value
 
 
+FROM_LARGE_STATES = "by the same factor from much larger states"
+"""What a growth was measured by that does not show itself at the start: every block multiplies a state that is large."""
+
+
 def said(value: Value) -> str:
     """A value in words."""
     if isinstance(value, bool) or value is None:
@@ -155,4 +159,4 @@ def numbered(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     return tuple(replace(c, id=f"c{n}") for n, c in enumerate(claims, 1))
 
 
-__all__ = ["Claim", "ClaimKind", "Claims", "Measured", "Status", "Value", "Weights", "linked", "numbered", "said"]
+__all__ = ["FROM_LARGE_STATES", "Claim", "ClaimKind", "Claims", "Measured", "Status", "Value", "Weights", "linked", "numbered", "said"]
