@@ -1,16 +1,15 @@
 """Sizes to propose, where a class needs a number and neither `--set` nor any call of the author's gives it: those of a published model.
 
 They are the sizes of the base model of "Attention is all you need" (table 3: six layers, width 512, eight heads of 64, 2048 hidden units, dropout
-0.1, 37,000 tokens), those of ViT-B/16 on ImageNet for images, and for observations those of DQN (four frames of 84 × 84, 18
-actions; or one number for an action), of its discount 0.99, of a graph 207 sensors (METR-LA, Li et al. 2018), of a cloud 1,024 points (PointNet),
-17 joints (COCO), 100 numbers of noise (DCGAN), growth by 32 channels (DenseNet), 0.25 of a commitment loss (VQ-VAE), and speech at 16,000 Hz.
-Of a U-Net they are those of DDPM (Ho et al. 2020, appendix B: two residual blocks for each resolution, attention at 16 × 16; 128 channels,
-multiplied by 1, 2, 2, 2, in its code) and improved-diffusion, which has attention at 16 and 8; of adapters those of LoRA (Hu et al. 2021, appendix
-D: rank 4, α 32); rotary embeddings have base 10,000 (Su et al. 2021), group norms 32 groups (Wu & He 2018), detectors 100 queries (DETR, Carion et
-al. 2020), and tables eight columns of numbers, as California housing has. The words in the name of an argument say which of these it is, else what
-layers it goes into; one that
-may be `None` by its annotation and has no such word is, and one that the code compares with words is the first of these. They stand in the message
-that asks for the numbers, and nothing is judged with them before somebody says so: how many blocks there are decides a verdict.
+0.1, 37,000 tokens), those of ViT-B/16 on ImageNet for images, and for observations those of DQN (four frames of 84 × 84, 18 actions; or one number
+for an action), of its discount 0.99, of a graph 207 sensors (METR-LA, Li et al. 2018), of a cloud 1,024 points (PointNet), 17 joints (COCO), 100
+numbers of noise (DCGAN), growth by 32 channels (DenseNet), 0.25 of a commitment loss (VQ-VAE), and speech at 16,000 Hz. Of a U-Net they are those of
+DDPM (Ho et al. 2020, appendix B: two residual blocks for each resolution, attention at 16 × 16; 128 channels, multiplied by 1, 2, 2, 2, in its code)
+and improved-diffusion, which has attention at 16 and 8; of adapters those of LoRA (Hu et al. 2021, appendix D: rank 4, α 32); rotary embeddings have
+base 10,000 (Su et al. 2021), group norms 32 groups (Wu & He 2018), detectors 100 queries (DETR, Carion et al. 2020), and tables eight columns of
+numbers, as California housing has. The words in the name of an argument say which of these it is, else what layers it goes into; one that may be
+`None` by its annotation and has no such word is, and one that the code compares with words is the first of these. They stand in the message that asks
+for the numbers, and nothing is judged with them before somebody says so: how many blocks there are decides a verdict.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ LONGEST = 2**22
 
 
 def resized(value: Tensor, axis: int, size: int) -> Tensor:
+    """An argument whose axis has another length: floats on meta, integers of the values that it has, repeated."""
     shape = list(value.shape)
     shape[axis] = size
     if value.dtype.is_floating_point:
