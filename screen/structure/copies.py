@@ -1,4 +1,5 @@
-"""Copies of a stream that are mixed by a matrix made from them, as a product or written out as a sum of products."""
+"""Copies of a stream that are mixed by a matrix made from them, and states that are put beside each other and added up, each times a number of its
+own (DenseFormer, attention over depth); as products or written out as sums of products."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import math
 from typing import NamedTuple
 
 from screen.graph import Node, Ref
-from screen.structure.dataflow import Flow, axes_of, strip
+from screen.structure.dataflow import Flow, axes_of, number, strip
 
 MOST = 8
 """Copies of a stream; an axis with more holds features or tokens."""
@@ -33,6 +34,33 @@ def mixing_of(flow: Flow, node: Node) -> Mixing | None:
     matrix = node.inputs[1] if first else node.inputs[0]
     rank = len(flow.graph.nodes[matrix].shape or ())
     return Mixing(copies, matrix, *((rank - 2, rank - 1) if first else (rank - 1, rank - 2)))
+
+
+class Weighing(NamedTuple):
+    """Σ_i w_i·x_i over states of one shape."""
+
+    states: tuple[int, ...]
+    shares: int
+    """The w_i: one number for each state, or one for each state and token."""
+
+
+def weighing_of(flow: Flow, node: Node) -> Weighing | None:
+    """`(w * torch.stack(states)).sum(0)`."""
+    product = flow.graph.nodes[strip(flow, node.inputs[0])] if node.op == "sum" and node.inputs else node
+    sides = [a.node for a in product.args[:2] if isinstance(a, Ref)]
+    if product.op != "mul" or len(sides) != 2 or product.shape is None:
+        return None
+    rank = len(product.shape)
+    for stack, shares in (sides, sides[::-1]):
+        made = flow.graph.nodes[strip(flow, stack)]
+        axis = number(flow.operand(made, 1, "dim")) or 0.0
+        if made.op != "stack" or made.shape != product.shape or axes_of(flow.operand(node, 1, "dim", "axis"), rank) != axes_of(int(axis), rank):
+            continue
+        spread = (1,) * rank + (flow.graph.nodes[shares].shape or ())
+        widths = [n for i, n in enumerate(spread[-rank:]) if i != int(axis) % rank]
+        if not flow.weighted[shares] and widths[-1:] == [1] and spread[-rank:][int(axis)] == len(made.inputs):
+            return Weighing(made.inputs, shares)
+    return None
 
 
 def _summed(flow: Flow, node: Node) -> Mixing | None:
@@ -75,4 +103,4 @@ def is_plain_view(flow: Flow, index: int) -> bool:
     return shape is not None and math.prod(shape) == math.prod(node.shape or ())
 
 
-__all__ = ["Mixing", "is_plain_view", "mixing_of"]
+__all__ = ["Mixing", "Weighing", "is_plain_view", "mixing_of", "weighing_of"]

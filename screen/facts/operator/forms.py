@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from screen.facts.operator import layouts, shares
-from screen.facts.operator.gates import coefficient
+from screen.facts.operator.gates import RANGES, coefficient
 from screen.facts.operator.layouts import Layout
 from screen.facts.operator.polynomial import ONE, Atom, Polynomial, of_atom
 from screen.facts.operator.polynomial import number as constant
 from screen.graph import Node, Ref
+from screen.structure.copies import Weighing, weighing_of
 from screen.structure.dataflow import Flow, axes_of, number
 from screen.structure.norms.find import Norms
 
@@ -275,6 +276,8 @@ def _reduced(forms: Forms, node: Node) -> Form:
     mix copies of the stream."""
     if node.op == "sum" and (mixed := _mixed_copies(forms, node)) is not None:
         return mixed
+    if (weighing := weighing_of(forms.flow, node)) is not None:
+        return _weighed(forms, weighing)
     flow, source = forms.flow, node.inputs[0]
     above = flow.graph.nodes[source]
     if above.shape is None:
@@ -290,6 +293,17 @@ def _reduced(forms: Forms, node: Node) -> Form:
                 total = total.plus(forms.of(member))
             return total.times(constant(factor))
     return _over(forms, node, source, axes, factor * size)
+
+
+def _weighed(forms: Forms, weighing: Weighing) -> Form:
+    """States of a stack, each times a number of its own."""
+    made = forms.flow.graph.nodes[forms.flow.root(weighing.shares)]
+    low, high = forms.flow.graph.range_of.get(made.index, RANGES.get(made.op, (-math.inf, math.inf)))
+    total = NOTHING
+    for place, state in enumerate(weighing.states):
+        share = Atom(("share", weighing.shares, place), "gate", low, high, node=weighing.shares, uniform=False)
+        total = total.plus(forms.of(state).times(of_atom(share)))
+    return total
 
 
 def _averaged(forms: Forms, node: Node, call: Node) -> Form:

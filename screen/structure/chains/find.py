@@ -82,6 +82,15 @@ class Chains:
         return self.edges.all()
 
     @cached_property
+    def out_of(self) -> dict[int, list[Edge]]:
+        """Identity edges out of each node; those out of the parts of a stack that is summed lead to the sum."""
+        table: dict[int, list[Edge]] = {}
+        for edges in self.into:
+            for edge in edges:
+                table.setdefault(edge.source, []).append(edge)
+        return table
+
+    @cached_property
     def best(self) -> tuple[Best, ...]:
         """Dynamic programme over nodes in data-flow order."""
         table: list[Best] = []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from screen.graph import Node, Ref, numel
-from screen.structure.copies import mixing_of
+from screen.structure.copies import mixing_of, weighing_of
 from screen.structure.dataflow import Flow, axes_of, number
 from screen.structure.initial.values import FILLED, LITERALS, start_of
 from screen.structure.norms.find import Norms
@@ -196,10 +196,12 @@ def _where(flow: Flow, node: Node) -> list[Edge]:
 
 
 def _reduced_stack(flow: Flow, node: Node) -> list[Edge]:
-    """`torch.stack([a, b]).sum(0)` is a + b; `.mean(0)` the same with a factor."""
+    """`torch.stack([a, b]).sum(0)` is a + b; `.mean(0)` the same with a factor; with numbers before the sum each has its own."""
     above = flow.graph.nodes[node.inputs[0]] if node.inputs else None
     if above is None or above.shape is None:
         return []
+    if (weighing := weighing_of(flow, node)) is not None:
+        return [Edge(i, node.index, "add", None, weighing.shares) for i in dict.fromkeys(weighing.states)]
     if above.op != "stack":
         return _summed_copies(flow, node, above.shape)
     axes = axes_of(flow.operand(node, 1, "dim", "axis"), len(above.shape))

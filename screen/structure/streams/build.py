@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from screen.structure.chains.find import Chain, Chains
-from screen.structure.dataflow import Flow, nodes_of
+from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.norms.find import place_of
 from screen.structure.streams.cut import joined
 from screen.structure.streams.ends import Ends, signature
@@ -158,7 +158,29 @@ def _final_norm(ends: Ends) -> Tri:
         return True
     if segment.opaque:
         return Unknown("an op without a row stands after the last block", segment.opaque)
+    if (between := _before_norms(reader)) is not None:
+        return Unknown(f"a norm reads what `{reader.flow.graph.nodes[between].op}` makes of it, by a way that is not followed", (between,))
     return False
+
+
+def _before_norms(reader: Reader) -> int | None:
+    """The first op behind the last add where all ways on lead to norms, before any weight, and past ops that no edge follows."""
+    flow, norms, end = reader.flow, reader.chains.edges.norms.by_node, reader.chain.nodes[-1]
+    sources = {strip(flow, n.source) for n in norms.values()}
+    waiting, seen, met = [end], list[int](), False
+    while waiting:
+        here = waiting.pop(0)
+        if flow.weighted[here] or flow.mixing[here] or len(seen) > 64:
+            return None
+        if here in sources and here != end:
+            met = True
+            continue
+        if here in flow.graph.outputs:
+            return None
+        fresh = [u for u in flow.graph.users[here] if u not in seen and reader.chains.live >> u & 1]
+        seen += fresh
+        waiting += fresh
+    return seen[0] if met and seen else None
 
 
 def _long_skips(reader: Reader) -> tuple[LongSkip, ...]:

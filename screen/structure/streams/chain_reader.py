@@ -124,8 +124,7 @@ class ChainReader:
         edges: list[Edge] = []
         node = self.chain.nodes[-1]
         for _ in range(64):
-            users = [u for u in self.flow.graph.users[node] if self.chains.live >> u & 1]
-            steps = [e for u in users for e in self.chains.into[u] if e.source == node]
+            steps = [e for e in self.chains.out_of.get(node, ()) if self.chains.live >> e.node & 1]
             ways = [e for e in steps if e.kind in _TAIL or self._is_beside(e)]
             ways = ways or self._collapsed(node) or [e for e in steps if e.kind == "activation"]
             ways.sort(key=lambda e: self.flow.graph.nodes[e.node].shape != self.flow.graph.nodes[node].shape)
