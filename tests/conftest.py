@@ -64,7 +64,7 @@ def warm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_report_header() -> str:
     day = today()
-    what = "all" if day == WHOLE else f"a tenth of each file's ({VARIABLE}={WHOLE}: all)"
+    what = "all" if day == WHOLE else f"a twentieth of each file's ({VARIABLE}={WHOLE}: all)"
     return f"{VARIABLE}={day}: of the tests marked `by_the_day` {what}"
 
 

@@ -1,8 +1,8 @@
-"""Long sweeps, and tests that run whole reports for one statement each (`by_the_day`, of a function or of a file): a tenth of each file's every day,
-all of them every night.
+"""Long sweeps, and tests that run whole reports for one statement each (`by_the_day`, of a function or of a file): a twentieth of each file's
+every day, all of them every night.
 
-    python -m pytest                       # the tenth of today; the header says which
-    TEST_DAY=2 python -m pytest            # that tenth again
+    python -m pytest                       # the twentieth of today; the header says which
+    TEST_DAY=2 python -m pytest            # that twentieth again
     TEST_DAY=whole python -m pytest        # all of them, as every night
     python -m pytest tests/x/test_y.py     # all of what is named by its file
 """
@@ -14,11 +14,11 @@ import zlib
 from collections.abc import Iterable
 from datetime import date
 
-VARIABLE, WHOLE, DAYS = "TEST_DAY", "whole", 10
+VARIABLE, WHOLE, DAYS = "TEST_DAY", "whole", 20
 
 
 def today() -> str:
-    """The number of the tenth, or `whole`. Kept in the environment, so that all workers of a run have the same, also around midnight."""
+    """The number of the twentieth, or `whole`. Kept in the environment, so that all workers of a run have the same, also around midnight."""
     given = os.environ.setdefault(VARIABLE, str(date.today().toordinal() % DAYS))
     if given not in (WHOLE, *map(str, range(DAYS))):
         raise ValueError(f"{VARIABLE} is a number below {DAYS} or `{WHOLE}`, not `{given}`")

@@ -67,6 +67,7 @@ def _start(report: screen.Report) -> tuple[float, ...]:
     return float(found.rms_first), float(found.rms_last), found.one_minus_cos, found.gradient_ratio
 
 
+@pytest.mark.by_the_day
 def test_the_start_of_a_live_module_is_read_off_its_weights() -> None:
     """Its own numbers stand in for the record of its initialisers; after training, when gains are no longer equal, nothing is said."""
     torch.manual_seed(0)
@@ -112,6 +113,7 @@ def test_a_partial_graph_is_a_report_and_no_exception() -> None:
     assert report.error.file is not None and report.error.file.endswith("test_api.py") and report.coverage.ops > 0
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(
     ("call", "kind", "said"),
     [

@@ -45,6 +45,7 @@ def _bash(script: str, cwd: Path, env: dict[str, str]) -> subprocess.CompletedPr
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=200, check=False)
 
 
+@pytest.mark.by_the_day
 def test_the_action_checks_reports_and_keeps_the_exit_code(tmp_path: Path, python: dict[str, str]) -> None:
     (tmp_path / "a model.py").write_text(MODEL)
     step = _step("screen check")

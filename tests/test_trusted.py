@@ -147,6 +147,7 @@ def test_every_report_names_the_origin(format: str) -> None:
     assert settings_part({}, None) is None and "settings:" not in render(report, format).lower()
 
 
+@pytest.mark.by_the_day
 def test_the_command(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", "model.py", "--trusted-config", "base", "--format", "json"]) == 2  # there is no model in it
     report = Report.model_validate_json(capsys.readouterr().out)

@@ -32,6 +32,7 @@ def test_a_function_of_a_function_is_asked_once_for_each_value() -> None:
     assert float(function(np.array(1.0))) == 1.0 and len(asked) == 2
 
 
+@pytest.mark.by_the_day
 def test_rays_of_a_product_are_looked_for_once_at_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
     class Model(nn.Module):
         def __init__(self) -> None:

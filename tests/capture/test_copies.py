@@ -87,6 +87,7 @@ class Model(nn.Module):
 """
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("make", "copied"), [("copy.deepcopy(layer)", True), ("Layer()", False)])
 def test_what_is_derived_of_a_file_is_what_its_module_does(make: str, copied: bool, tmp_path: Path) -> None:
     """Growth over 24 blocks, which the spot check measures on weights of its own: copies of one draw in one case, 24 draws in the other."""

@@ -36,6 +36,7 @@ def shapes(b: Built) -> dict[str, Any]:
     return {k: tuple(v.shape) if isinstance(v, torch.Tensor) else v for k, v in b.kwargs.items()}
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(
     ("target", "settings", "expected_class", "expected"),
     [

@@ -94,6 +94,7 @@ def test_a_part_that_runs_on_guesses_asks_no_holder(tmp_path: Path) -> None:
     assert b.info.notes == () and isinstance(next(iter(b.kwargs.values())), Tensor)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(
     "change",
     [("def __init__(self, part=Joint)", "def __init__(self, size, part=Joint)"), ("part()", "part(dim=48)"), ("part()", "nn.Identity()")],

@@ -127,6 +127,7 @@ torch.library.register_fake("torchvision::nms")(lambda dets, scores, iou_thresho
 """
 
 
+@pytest.mark.by_the_day
 def test_torchvision_without_its_operators_is_helped(tmp_path: Path) -> None:
     (tmp_path / "torchvision").mkdir()
     (tmp_path / "torchvision" / "__init__.py").write_text(BROKEN)

@@ -101,6 +101,7 @@ CASES: dict[str, tuple[nn.Module, list[Any]]] = {
 }
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("case", CASES)
 def test_inputs_are_told_from_the_weights(case: str) -> None:
     model, expected = CASES[case]

@@ -152,6 +152,7 @@ def test_the_default_type_of_floats_is_part_of_a_call() -> None:
         torch.set_default_dtype(torch.float32)
 
 
+@pytest.mark.by_the_day
 def test_garbage_is_not_collected_while_a_module_is_judged() -> None:
     """Each collection walks all that the caller holds."""
     seen: list[int] = []

@@ -43,6 +43,7 @@ def test_a_file_without_a_model_lists_its_candidates(tmp_path: Path, source: str
     assert said in str(caught.value) and caught.value.stage == "load" and caught.value.file == path
 
 
+@pytest.mark.by_the_day
 def test_nothing_found_is_exit_2_and_a_report_that_judges_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("x = 1")
     done = subprocess.run(

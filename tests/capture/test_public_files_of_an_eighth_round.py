@@ -385,6 +385,7 @@ class Net(PreTrainedModel):
 """
 
 
+@pytest.mark.by_the_day
 def test_a_forward_that_runs_with_a_file_of_the_project_names_it_and_what_code_reads_of_it_is_kept(write: Write, tmp_path: Path) -> None:
     (tmp_path / "README.md").touch()
     (tmp_path / "settings.json").write_text('{"width": 32, "depth": 3, "crossing": true, "seen_width": 48, "name_of_run": "base"}')

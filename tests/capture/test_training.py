@@ -98,6 +98,7 @@ def placements(graph: Graph) -> set[str]:
     return {s.placement for stream in derive(graph).streams for kind in stream.kinds for s in kind.sublayers}
 
 
+@pytest.mark.by_the_day
 def test_a_norm_that_stands_in_evaluation_alone_is_none(write: Write) -> None:
     write("return x + self.f(x if self.training else self.norm(x))")
     notes, graph = captured()

@@ -85,6 +85,7 @@ def said(join: HALVES) -> Any:
     return [(f.code, f.outcome, f.message) for f in report.findings if f.code != COUNTED], [(c.id, c.state, c.reason) for c in report.channels]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("join", [sliced, copied])
 def test_as_a_concatenation(join: HALVES) -> None:
     assert said(join) == said(cat)

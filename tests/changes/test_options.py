@@ -73,6 +73,7 @@ def test_weights_that_start_smaller_help_where_nothing_else_multiplies_the_strea
     assert steadier(found, found.streams[0]) == (words, ())
 
 
+@pytest.mark.by_the_day
 def test_what_is_there_already_is_not_proposed() -> None:
     """Gradients of larger and larger numbers, by weights alone: norms stand before all branches, and there is no attention."""
     assert option(report(normed=False, size=3.0), "D202") == ["a norm on the branch's input; or smaller initial weights"]

@@ -31,6 +31,7 @@ def test_everything_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not [name for name in ENVIRONMENT if SECRET.search(name)]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("fork", [True, False])
 def test_the_process_of_a_target_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fork: bool) -> None:
     monkeypatch.setenv("HF_TOKEN", "hidden")

@@ -157,6 +157,7 @@ def _refused(attempt: Callable[[], None]) -> bool:
     return False
 
 
+@pytest.mark.by_the_day
 @enclosed
 @pytest.mark.parametrize("mode", ["auto", "require", "off"])
 def test_an_error_that_may_be_the_sandbox_says_so(host: Host, tmp_path: Path, mode: str) -> None:
@@ -239,6 +240,7 @@ def test_a_folder_is_removed_however_deep(tmp_path: Path) -> None:
     assert not (tmp_path / "scratch").exists()
 
 
+@pytest.mark.by_the_day
 def test_no_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "model.py").write_text("import tempfile\ntempfile.mkdtemp()\nraise ValueError\n")
@@ -251,6 +253,7 @@ def test_no_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert not list(tmp_path.glob("tmp*"))
 
 
+@pytest.mark.by_the_day
 def test_torch_leaves_no_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)

@@ -101,6 +101,7 @@ def _reference() -> ModuleType:
     return module
 
 
+@pytest.mark.by_the_day
 def test_published_rows_give_the_reference_models() -> None:
     """Shrunk, each row's model has the parameters and the outputs of an independent implementation, bit by bit, from one seed."""
     rows = shared("outcomes", "outcomes.jsonl")

@@ -79,6 +79,7 @@ BLOCKS = ROOT / "tests/adversary/round21"
 TARGETS = [str(p) for p in sorted((ROOT / "examples").glob("*.py"))] + [str(BLOCKS / name.replace("::", ".py::")) for name in ODD]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: Path(t).name)
 def test_norms_of_states_run_on_their_shapes(target: str) -> None:
     built = build(parse(target), set={}, inputs=(), depth=4 if "::" in target else None)[0]
@@ -155,6 +156,7 @@ def test_logits_grow_as_far_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rms() == pytest.approx(advice.ONE_KEY, rel=0.3)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("spot", "basis"), [(False, "derived"), (True, "measured")])
 def test_where_logits_start_says_whether_that_was_measured(spot: bool, basis: str) -> None:
     report = screen.check(str(ROOT / "examples/pre.py"), isolate=False, spot_check=spot)

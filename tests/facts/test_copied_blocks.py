@@ -35,6 +35,7 @@ def told(model: nn.Module) -> tuple[dict[str, ClaimPart], str]:
     return found, next(f.message for f in report.findings if f.code == "D202")
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_what_is_derived_of_copies_is_measured(norm_first: bool) -> None:
     found, _ = told(encoder(norm_first, copied=True))
@@ -43,6 +44,7 @@ def test_what_is_derived_of_copies_is_measured(norm_first: bool) -> None:
     assert "start as copies of one another" in found["gradient_ratio"].reason
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("copied", "said"), [(True, "its blocks start as copies of one another"), (False, "in mean square over random weights")])
 def test_a_law_of_random_weights_is_told_of_weights_that_are_drawn(copied: bool, said: str) -> None:
     assert said in told(encoder(True, copied))[1]

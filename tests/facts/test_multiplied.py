@@ -55,6 +55,7 @@ example_inputs = {name: (torch.randn(2, 8, D),) for name in ("Turned", "TurnedLo
 LAWS = {"Turned": "linear", "TurnedLong": "exponential", "OverItsSize": "linear", "LengthOfWeights": None}
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("block", "law"), list(LAWS.items()))
 def test_a_size_that_is_no_matter_of_weights(block: str, law: str | None) -> None:
     report = screen.check(f"{__file__}::{block}", depth=DEPTH, isolate=False)

@@ -25,6 +25,7 @@ class Universal(nn.Module):
         return x
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("blocks", "outcome"), [(STEPS, "conditional"), (1, "cannot_tell")])
 def test_tokens_that_a_step_makes_alike_are_seen(blocks: int, outcome: str) -> None:
     """1 − cos is halved by each of twelve steps, where the gains of V and O alone would leave a tenth of it."""

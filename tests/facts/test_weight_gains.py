@@ -34,6 +34,7 @@ class Gated(nn.Module):
         return x + self.down(F.gelu(a) * b)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("how", ["axis", "rows", "beside", "between"])
 def test_two_maps_in_one_tensor(how: str) -> None:
     torch.manual_seed(0)

@@ -67,6 +67,7 @@ def test_every_field_survives() -> None:
     assert [c.draw for _, history in again.initialisers for c in history] == [3]  # two laws are compared without it
 
 
+@pytest.mark.by_the_day
 @settings(max_examples=50)
 @given(st.lists(st.recursive(SCALARS | st.just(Ref(0)), lambda s: st.lists(s, max_size=3).map(tuple), max_leaves=6), max_size=4).map(tuple))
 def test_any_arguments_survive(args: tuple[object, ...]) -> None:

@@ -17,6 +17,7 @@ def test_every_architecture_has_a_recipe() -> None:
     assert set(presets.ARCHITECTURES) <= set(recipes.names())
 
 
+@pytest.mark.by_the_day
 def test_three_of_them_are_not_unstable() -> None:
     pytest.importorskip("transformers")
     result = CliRunner().invoke(main, ["presets", "gpt2-small", "vit-b16", "bert-base", "--json"])

@@ -33,6 +33,7 @@ KEPT = {
 }
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("factors", "laws"), list(KEPT.values()), ids=list(KEPT))
 def test_growth_is_that_of_what_is_kept_best(factors: Tensor, laws: set[str | None]) -> None:
     report = screen.check(Kept(factors), example_inputs=torch.zeros(2, TOKENS, WIDTH), depth=24)

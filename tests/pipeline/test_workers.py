@@ -71,6 +71,7 @@ def test_results_keep_the_order_of_the_targets(tmp_path: Path) -> None:
     assert sorted(heard) == sorted(f"load {job.request.target}" for job in jobs)
 
 
+@pytest.mark.by_the_day
 def test_a_worker_that_dies_takes_its_own_target_alone(tmp_path: Path) -> None:
     found = list(workers.in_order(_jobs("killed", "plain", "ends", "plain"), 1, [], _listener([])))
     assert len(found) == 4 and all(len(one) == 1 for one in found)

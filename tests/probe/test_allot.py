@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from screen.capture.trace.tracer import run
 from screen.probe.budget.allocation import SHARES, Want, allotted
 from screen.probe.budget.budget import Budget
@@ -42,6 +44,7 @@ def test_a_lesser_form_comes_before_what_is_fuller() -> None:
     assert stacks.key not in allotted([stacks], 8.0)
 
 
+@pytest.mark.by_the_day
 def test_what_is_decided_is_made_and_nothing_else() -> None:
     """Every experiment of a model has a want of its own, and no two share one."""
     built, plan, watch = planned("examples/pre.py")

@@ -55,6 +55,7 @@ def test_bounds_that_are_too_small_are_broken() -> None:
     assert {e["outcome"] for e in outcomes("examples/pre.py", 0.1)} == {"refuted"}
 
 
+@pytest.mark.by_the_day
 def test_weights_come_nearer_to_bounds_than_inputs_do() -> None:
     """A bound that is 0.9 of a true one is broken by turning weights, and not by inputs alone."""
     found = [e for e in outcomes("examples/pre.py", 1.0) if "F(x)" in e["what"]]
@@ -62,6 +63,7 @@ def test_weights_come_nearer_to_bounds_than_inputs_do() -> None:
     assert {e["outcome"] for e in outcomes("examples/pre.py", 0.9) if "F(x)" in e["what"]} == {"refuted"}
 
 
+@pytest.mark.by_the_day
 def test_a_bound_of_a_norm_is_reached() -> None:
     """Peri: the branch ends in an RMSNorm, so that ‖F(x)‖ comes near to its bound whatever the weights."""
     best = max(e["measured"] for e in outcomes("examples/peri.py", 1.0) if "F(x)" in e["what"])

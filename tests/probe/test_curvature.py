@@ -118,6 +118,7 @@ def test_what_does_not_depend_on_weights_or_is_linear_in_them_has_no_edge() -> N
     assert found(gpt(), IDS, seconds=1e-3)[0].outcome == "not_measured"
 
 
+@pytest.mark.by_the_day
 def test_both_stand_in_a_report() -> None:
     report = screen.check(gpt(), example_inputs=IDS, probe=True)
     assert report.probe is not None

@@ -99,6 +99,7 @@ class Model(nn.Module):
 """
 
 
+@pytest.mark.by_the_day
 def test_what_a_program_draws_is_drawn_from_the_seed(tmp_path: Path) -> None:
     """Whatever the global random state is, which stays as it was."""
     (tmp_path / "noisy.py").write_text(NOISY)

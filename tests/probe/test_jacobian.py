@@ -23,6 +23,7 @@ def branch(target: str, place: int, **settings: Any) -> BranchRun:
     return branch_run(plan.sublayers[place], Material(Tape(trace), built, watch, 0))
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("place", [0, 1])
 def test_against_the_dense_jacobian(place: int) -> None:
     run = branch("hf:gpt2", place, n_embd=16, n_layer=2, n_head=2, vocab_size=64, n_positions=16)

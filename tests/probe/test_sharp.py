@@ -83,6 +83,7 @@ def attacked(case: str, factor: float) -> list[dict[str, Any]]:
     return [e for e in found if e["name"] == "bounds"]
 
 
+@pytest.mark.by_the_day
 def test_folds_are_measured_again_at_every_place() -> None:
     """Outlying gains: max|γ|‖W‖ is 2.5 times the norm of W Γ Π and more, and the attack reaches the bound in the latter."""
     found = attacked("outlying", 1.0)
@@ -97,6 +98,7 @@ def test_folds_are_measured_again_at_every_place() -> None:
     assert len(far) == 2 and all(1.5 * f < n for f, n in zip(far, near_by, strict=True)), (far, near_by)
 
 
+@pytest.mark.by_the_day
 def test_sharp_bounds_that_are_too_small_are_broken() -> None:
     found = attacked("outlying", 0.3)
     assert {e["outcome"] for e in found if not (e["sublayer"] == "attention" and "‖J‖" in e["what"])} == {"refuted"}, found
@@ -109,6 +111,7 @@ def test_half_diameters() -> None:
     assert half_diameter(v) == pytest.approx(slow, rel=1e-12) and half_diameter(v) >= slow
 
 
+@pytest.mark.by_the_day
 def test_the_spread_of_values_stands_in_the_bound_at_the_point(monkeypatch: pytest.MonkeyPatch) -> None:
     def bound() -> float:
         (one,) = (e for e in attacked("outlying", 1.0) if "at the point" in e["what"] and e["sublayer"] == "attention")
@@ -119,6 +122,7 @@ def test_the_spread_of_values_stands_in_the_bound_at_the_point(monkeypatch: pyte
     assert bound() < 0.5 * true
 
 
+@pytest.mark.by_the_day
 def test_a_weight_over_an_estimate_of_its_norm_is_measured() -> None:
     """W/(uᵀWv) with u and v that do not belong to the W that was turned: ‖F‖ is thousands of times what converged vectors allow."""
     found = attacked("spectral", 1.0)

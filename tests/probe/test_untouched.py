@@ -63,6 +63,7 @@ def of_process() -> dict[str, Any]:
     }
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_live_model_is_left_alone(dtype: torch.dtype) -> None:
     """float64 is the type that is measured in: there the model's own memory is read, and not a copy."""

@@ -258,6 +258,7 @@ def test_what_the_recipe_does_already_is_no_option() -> None:
         assert options and [o.endswith("; or decoupled weight decay (AdamW)") for o in options] == [offered], optimizer
 
 
+@pytest.mark.by_the_day
 def test_a_learning_rate_that_is_not_one_of_adams_is_not_said_to_be_missing() -> None:
     for optimizer in ("sgd", "muon"):
         for model in (h.pre(), h.post()):
@@ -354,6 +355,7 @@ def test_words_lead_to_entries_of_the_same_page() -> None:
     assert len(re.findall(r"\]\(#[\w-]+\)", re.sub(r"`[^`\n]*`", "", re.sub(r"```.*?```", "", shown, flags=re.DOTALL)))) == len(targets)
 
 
+@pytest.mark.by_the_day
 def test_several_targets_begin_with_a_table_of_links_and_short_fits_a_comment() -> None:
     many = several([report_of(h.ALL[name](), spec=f"m{n}.py") for n in range(8) for name in h.ALL])
     whole, short = render(many, "markdown"), render(many, "markdown", short=True)

@@ -46,6 +46,7 @@ def read(written: str, symbols: tuple[str, ...]) -> str:
     return re.sub(r"(?<=[\w)]) (?=[\w(])", "*", written)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("design", distinct(12, 11), ids=lambda d: d.line)
 @pytest.mark.parametrize("limit", [400, 10])
 def test_the_same_numbers(design: object, limit: int) -> None:
@@ -68,6 +69,7 @@ def test_the_same_numbers(design: object, limit: int) -> None:
                 assert eval(plain(own.sympy(limit)), space, values) == pytest.approx(number, rel=1e-4)
 
 
+@pytest.mark.by_the_day
 def test_of_a_report() -> None:
     report = screen.check(str(ROOT / "examples" / "peri.py"), isolate=False)
     for stream in report.streams:
@@ -118,6 +120,7 @@ def test_what_is_no_expression_is_refused() -> None:
         formula("__import__('os').getcwd()")
 
 
+@pytest.mark.by_the_day
 def test_sympy_is_loaded_for_nothing_else() -> None:
     code = "import sys, screen; screen.check; import screen.report.formats.text, screen.report.formats.markdown; sys.exit('sympy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -193,6 +193,7 @@ def _code(found: Judged, *fail_on: str) -> int:
     return decide(found.report, fail_on or ("slip",), verdict=found.chosen).code
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("options", [{"select": "G"}, {"select": "D1,R3"}, {"ignore": "L"}, {"select": "L", "ignore": "L2"}, {"ignore": "G"}])
 def test_leaving_out_rules_makes_no_clean_model_worse(options: dict[str, str]) -> None:
     peri = _checked("peri", **options)

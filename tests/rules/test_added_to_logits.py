@@ -60,6 +60,7 @@ class Fused(Block):
         return y
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("how", ["stored", "made", "learned", "fused", "hidden", "hidden by a sum", "plain"])
 def test_what_is_added_is_named(how: str) -> None:
     make = (lambda: Fused("")) if how == "fused" else (lambda: Block(how))

@@ -70,6 +70,7 @@ def test_where_the_bias_alone_grows_with_the_stream_norms_on_queries_and_keys_ar
     assert "queries" not in found.remedy and "made of" in found.remedy
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("bias", ["norm", "table"])
 def test_what_else_lifts_the_logits_is_named_beside_queries_and_keys(bias: str, fused: bool) -> None:
@@ -92,6 +93,7 @@ def test_both_are_told_where_both_grow() -> None:
     assert "norm_q(q)" in found.remedy and "a bound on what is added to the logits" in found.remedy
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("bias", ["", "slopes", "norm", "table"])
 def test_a_finding_goes_where_the_changed_model_has_it_not(bias: str) -> None:
     [change] = [c for c in report_on(bias).changes if c.id == "qk-norm"]

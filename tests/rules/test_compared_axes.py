@@ -54,6 +54,7 @@ CASES = [
 ]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("how", "normed", "most"), CASES)
 def test_norms_count_along_the_axis_of_the_sum(how: str, normed: tuple[str, str], most: float) -> None:
     torch.manual_seed(0)

@@ -53,17 +53,20 @@ def said(step: str, update: str) -> tuple[Outcome, ...]:
     return rule.check(facts_of(Example("descent", MODEL.replace("STEP", step).replace("UPDATE", update))))
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("step", "update"), [*((s, UPDATE) for s in SMALL.values()), *(("1.0 / self.w.square().sum()", u) for u in SAME.values())])
 def test_a_step_that_is_small_for_its_map_is_no_slip(step: str, update: str) -> None:
     outcomes = said(step, update)
     assert {o.result for o in outcomes} == {"conditional"} and all("no expansion" in o.message for o in outcomes)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("step", UNKNOWN.values(), ids=UNKNOWN)
 def test_a_step_that_is_not_shown_to_be_small_is_unknown(step: str) -> None:
     assert {o.result for o in said(step, UPDATE)} == {"cannot_tell"}
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("update", GROWING.values(), ids=GROWING)
 def test_what_expands_is_a_slip_as_before(update: str) -> None:
     assert "violated" in {o.result for o in said("1.0 / self.w.square().sum()", update)}

@@ -79,6 +79,7 @@ def _told(block: nn.Module) -> dict[str, set[str]]:
     return {code: {f.outcome for f in report.findings if f.code == code} for code in ("G105", "R201")}
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("quotient", ["less a bias", "times a root, with a bias"])
 @pytest.mark.parametrize("place", ["before", "behind", "half"])
 def test_the_size_of_a_value_less_a_bias_is_no_hollow_norm(quotient: str, place: str) -> None:

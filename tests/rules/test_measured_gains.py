@@ -38,6 +38,7 @@ class Doubled(Turned):
         return x[..., torch.arange(WIDTH, device=x.device) // 2 * 2]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("block", "gain"), [(Turned, 1.05**DEPTH), (Doubled, math.sqrt(2))])
 def test_one_gain_is_told(block: type[nn.Module], gain: float) -> None:
     torch.manual_seed(0)

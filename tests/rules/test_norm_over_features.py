@@ -65,6 +65,7 @@ class _Scaled(nn.Module):
         return (out + mean) * size if self.back == "mean, then size" else out * size + mean
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("back", "outcome"), [("size, then mean", "holds"), ("mean, then size", "violated"), ("nothing", "violated")])
 def test_sizes_of_series_that_are_put_back_behind_the_stack_are_no_norm_over_tokens(back: str, outcome: str) -> None:
     found = [f for f in screen.check(_Scaled(back), example_inputs=torch.randn(2, 16, 32)).findings if f.code == "G126"]

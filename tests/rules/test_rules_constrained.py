@@ -43,6 +43,7 @@ def turned(linear):
 """
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("wrap", "outcome"), [("spectral_norm", "conditional"), ("turned", "holds"), ("weight_norm", "conditional")])
 def test_a_parametrised_branch_is_bounded_and_says_on_what_it_rests(tmp_path: Path, wrap: str, outcome: str) -> None:
     path = tmp_path / "model.py"

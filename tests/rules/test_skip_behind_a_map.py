@@ -80,6 +80,7 @@ def test_a_skip_that_begins_behind_a_map_under_norms_is_no_slip() -> None:
     assert outcomes(report, "R201") == outcomes(report, "R301") == {"holds"}
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("block", [Bare, HalfNormed, MapBehind, LostSkip])
 def test_other_matrices_on_the_stream_are_slips_as_before(block: type[nn.Module]) -> None:
     report = judged(block)
@@ -92,6 +93,7 @@ def test_no_bound_is_told_of_what_a_matrix_scales(block: type[nn.Module]) -> Non
     assert "holds" not in outcomes(report, "R301")
 
 
+@pytest.mark.by_the_day
 def test_gradients_pass_as_past_norms_on_sums_of_a_plain_skip() -> None:
     """First over last at 48 blocks, the geometric mean of five draws: within a factor of three of post-norm."""
 

@@ -76,6 +76,7 @@ def told(block: type[nn.Module]) -> str:
     return next((str(value) for name, value in found.numbers.items() if name.startswith("Emadi")), "")
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("block", BLOCKS)
 def test_without_branches_a_block_stretches_by_no_more_than_is_told(block: type[nn.Module]) -> None:
     made, x = block().double(), torch.randn(1, 8, WIDTH, dtype=torch.float64)

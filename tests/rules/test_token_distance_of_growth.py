@@ -37,6 +37,7 @@ class Normed(Recurrent):
         return out
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("block", "bounded"), [(Recurrent, False), (Normed, True)])
 def test_bounds_that_are_told_are_proved(block: type[nn.Module], bounded: bool) -> None:
     torch.manual_seed(0)

@@ -46,6 +46,7 @@ class Block(nn.Module):
         return out
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(
     ("change", "outcome"),
     [(_less_of_the_rows_before, "holds"), (_less_much_of_each_row, "holds"), (_signed_squares, "violated"), (_unscaled_less_little, "violated")],

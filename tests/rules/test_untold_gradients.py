@@ -65,6 +65,7 @@ def test_a_slope_that_saturates_is_a_condition() -> None:
     assert law.status == "unknown" and "no law that is told" in law.reason
 
 
+@pytest.mark.by_the_day
 def test_what_saturates_and_is_not_derived_has_no_measured_power() -> None:
     found, law = told(Recurrent)
     assert (found.outcome, law.value) == ("conditional", None)

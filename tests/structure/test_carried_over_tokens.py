@@ -54,6 +54,7 @@ WRITES = {
 }
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("tokens", [4, 12])
 @pytest.mark.parametrize("start", ["x.new_zeros(x.shape[0], 16, 16)", "self.first.expand(x.shape[0], -1, -1)"])
 @pytest.mark.parametrize("name", WRITES)

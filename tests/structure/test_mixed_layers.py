@@ -48,6 +48,7 @@ def told(report: Report) -> list[str]:
     return [f.message for f in report.findings if f.code == "G124" and f.outcome == "violated"]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize(
     ("apart", "kinds"),
@@ -63,6 +64,7 @@ def test_layers_of_either_placement_are_blocks_and_no_slip(apart: tuple[int, ...
     assert (blocks(report), report.streams[0].depth, told(report)) == (kinds, LAYERS, [])
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("apart", [(2,), (1, 2, 4)])
 def test_a_norm_on_one_sum_of_a_layer_is_told_of_that_layer(apart: tuple[int, ...]) -> None:
     report = read(Stack(apart, True, True))

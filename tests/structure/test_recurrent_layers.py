@@ -73,6 +73,7 @@ def streams(report: Report) -> list[tuple[str, int, list[str]]]:
     return [(s.name, s.depth, [x.role for k in s.kinds for x in k.sublayers]) for s in report.streams]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_layer_of_the_library_is_one_branch(both: bool, whole: bool) -> None:

@@ -59,6 +59,7 @@ class Pooled(nn.Module):
         return x
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(
     ("block", "gain", "growth"), [("Transformed", 4.0**DEPTH, "exponential"), ("Smoothed", 1.0, "linear"), ("Chosen", 1.0, "bounded")]
 )

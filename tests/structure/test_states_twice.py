@@ -45,6 +45,7 @@ SUMS: dict[str, tuple[Sum, tuple[float, float, float]]] = {
 }
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", SUMS)
 def test_formulas_one_behind_the_other_are_the_block(name: str) -> None:
     made, (gain, attention, net) = SUMS[name]

@@ -58,6 +58,7 @@ def test_experts_in_a_loop_of_which_only_the_numbers_are_read() -> None:
     assert blocks(read(nn.Sequential(*layers, nn.LayerNorm(WIDTH)))) == ["3: attention pre, moe pre"]
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("how", ["handed", "taken", "soft"])
 def test_experts_that_are_products_are_no_attention(how: str) -> None:
     layers = [Residual(part) for _ in range(DEPTH) for part in (Attention(), Experts(how))]

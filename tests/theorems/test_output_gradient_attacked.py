@@ -53,6 +53,7 @@ class Model(nn.Module):
         return last_map_gradient(upstream, size, branch=branch, final=self.divisor(self.body.norm, "out") if final else None)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("norms", "final"), [("A", False), ("A", True), ("AB", False), ("AB", True), ("C", False)])
 def test_no_attack_passes_proposition_three_one(norms: str, final: bool) -> None:
     model, shares = Model(norms, final), list[float]()

@@ -78,6 +78,7 @@ def attacked(branch: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], mass:
     return best
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("seed", range(6))
 def test_no_attack_passes_the_bound(seed: int, centred: bool) -> None:

@@ -39,6 +39,7 @@ def reached(p: float, seed: int = 0, steps: int = 600) -> float:
     return best
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(("p", "share"), [(1.0, 0.99), (2.0, 0.9999), (4.0, 0.97)])
 def test_ascent_reaches_the_bound_and_does_not_pass_it(p: float, share: float) -> None:
     bound = wasserstein(0.0, [NormedBranch(1.0)], TOKENS, WIDTH, p)

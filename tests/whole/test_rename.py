@@ -130,6 +130,7 @@ def scrambled(source: str, seed: str) -> str:
     return tokenize.untokenize(tokens)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_random_names_in_the_source(name: str, tmp_path: Path) -> None:
     source = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")

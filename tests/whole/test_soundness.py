@@ -50,6 +50,7 @@ def test_every_design_runs(design: Design) -> None:
         assert bool(torch.isfinite(build(few)(x)).all())
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("design", distinct(24, 3), ids=lambda d: d.line)
 def test_a_region_computes_what_the_branch_computes(design: Design) -> None:
     """The first branch of the first block, on the input of the model."""
@@ -111,7 +112,7 @@ def test_ascent_climbs() -> None:
 
 PERI = Design((Part("sdpa", "rms", "rms"), Part("mlp", "rms", "rms")), width=6, tokens=4)
 CI = Plan(structures=200, draws=5, steps=6, shards=20, seed=2)
-"""The slice of the long run (`python -m tests.soundness`) that every night has, and a tenth of it every change."""
+"""The slice of the long run (`python -m tests.soundness`) that every night has, and a twentieth of it every change."""
 
 
 @pytest.mark.by_the_day
@@ -133,6 +134,7 @@ def test_mutations_still_apply(mutation: Mutation) -> None:
     assert mutation.path.read_text(encoding="utf-8").count(mutation.old) == 1
 
 
+@pytest.mark.by_the_day
 def test_the_harness_sees_a_broken_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the size of the input taken as 0, every bound that reads its input raw must break."""
     assert not one_structure(0, PERI, CI).violations
@@ -156,6 +158,7 @@ def sentences(design: Design) -> Record:
     return record
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize(
     ("design", "where", "answer", "kind"),
     [
@@ -174,6 +177,7 @@ def test_the_harness_sees_a_false_sentence(
     assert kind in {v["kind"] for v in sentences(design).violations}
 
 
+@pytest.mark.by_the_day
 def test_sentences_that_hold_are_compared() -> None:
     checks = sentences(PERI).checks
     assert checks["growth, weights"] == 1 and checks["gradients over depth"] == 1

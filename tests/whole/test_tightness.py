@@ -18,6 +18,7 @@ def test_no_stack_exceeds_its_bounds(case: Case) -> None:
     assert found.their_slope is None or found.everywhere <= found.their_slope
 
 
+@pytest.mark.by_the_day
 def test_ours_is_a_million_times_tighter_than_theorem_3() -> None:
     """At depth 64 for pre; and within a factor of a hundred of what is measured."""
     found = row(CASES[0], 64)

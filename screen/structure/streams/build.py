@@ -61,6 +61,7 @@ def _stream(reader: Reader) -> Stream:
     ends = Ends(reader)
     sink = flow.graph.nodes[chain.nodes[-1]]
     kinds, depth, traced = kinds_of(ends)
+    pooled = not ends.is_loop and is_pooled_and_normed(flow.graph, reader.chains.edges.norms.by_node.values(), chain.nodes[-1])
     return Stream(
         name="stream",
         role="inner" if chain.inner else "stream",
@@ -70,8 +71,8 @@ def _stream(reader: Reader) -> Stream:
         embed_norm=_embed_norm(ends),
         embed_scale=bool(ends.on_embedding),
         embed_factor=ends.embedding_factor,
-        final_norm=_final_norm(ends),
-        pooled_norm=not ends.is_loop and is_pooled_and_normed(flow.graph, reader.chains.edges.norms.by_node.values(), chain.nodes[-1]),
+        final_norm=_final_norm(ends, pooled),
+        pooled_norm=pooled,
         identity=UNREAD,
         kinds=kinds,
         long_skips=_long_skips(reader),
@@ -144,8 +145,8 @@ def _norms_above(reader: Reader) -> list[int]:
     return found
 
 
-def _final_norm(ends: Ends) -> Tri:
-    """A norm after the last add that is not its C, before anything else reads the stream's end."""
+def _final_norm(ends: Ends, pooled: bool) -> Tri:
+    """A norm after the last add that is not its C, before anything else reads the stream's end; one of its mean over tokens is none."""
     reader = ends.reader
     segment = reader.segments[-1]
     failure = reader.flow.graph.failure
@@ -158,7 +159,7 @@ def _final_norm(ends: Ends) -> Tri:
         return True
     if segment.opaque:
         return Unknown("an op without a row stands after the last block", segment.opaque)
-    if (between := _before_norms(reader)) is not None:
+    if not pooled and (between := _before_norms(reader)) is not None:
         return Unknown(f"a norm reads what `{reader.flow.graph.nodes[between].op}` makes of it, by a way that is not followed", (between,))
     return False
 

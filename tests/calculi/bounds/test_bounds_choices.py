@@ -46,6 +46,7 @@ CHOICES: dict[str, Callable[[Tensor], Tensor]] = {
 }  # fmt: skip
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", CHOICES)
 def test_slopes_at_a_fixed_choice(name: str) -> None:
     """‖J‖ of one token against the bound at the point, for 200 weights and inputs; the largest share of it is not tiny."""

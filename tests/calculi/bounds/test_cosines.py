@@ -56,6 +56,7 @@ def told(score: Score) -> object:
     return next(c.value for c in report.claims if c.claim == "logits_bounded")
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("score", list(COSINES.values()), ids=list(COSINES))
 def test_a_cosine_is_bounded(score: Score) -> None:
     q, k = (torch.randn(2, HEADS, TOKENS, 8, dtype=torch.float64) * 10.0 ** torch.randn(2, HEADS, TOKENS, 1, dtype=torch.float64) for _ in range(2))
@@ -89,6 +90,7 @@ class FlatGains(nn.Module):
         return x + self.o((self.logits(x).softmax(-1) @ v).transpose(1, 2).reshape(2, TOKENS, WIDTH))
 
 
+@pytest.mark.by_the_day
 def test_gains_of_all_heads_in_one_vector_are_gains() -> None:
     torch.manual_seed(0)
     block, x = FlatGains(), torch.randn(2, TOKENS, WIDTH)

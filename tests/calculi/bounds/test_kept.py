@@ -82,6 +82,7 @@ def test_ways_around(name: str) -> None:
     assert kept(FREE[name]) is False
 
 
+@pytest.mark.by_the_day
 def test_no_near_miss_that_grows_is_kept() -> None:
     told = 0
     for rule in {**table.BOUNDED, **table.UNBOUNDED, **table.UNDECIDED}.values():

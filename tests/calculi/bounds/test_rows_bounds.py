@@ -133,6 +133,7 @@ def test_a_rule_holds_for_its_own_node(call: Call) -> None:
         assert {k: v for k, v in found.reached.items() if v < FLOOR * LOW.get(str(call), 1.0)} == {}
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", BESIDE)
 def test_a_rule_holds_beside_the_table(name: str) -> None:
     call = BESIDE[name]

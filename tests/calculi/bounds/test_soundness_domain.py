@@ -110,6 +110,7 @@ def test_products_hold(seed: int) -> None:
         assert not _broken(out, sizes, made), (spec, size)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("seed", range(10))
 def test_expressions_evaluate_alike(seed: int) -> None:
     """`evaluate`, `lambdify`, `log` and SymPy agree; what overflows is `inf`."""

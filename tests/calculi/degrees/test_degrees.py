@@ -270,6 +270,7 @@ def test_a_bias_joins_its_group() -> None:
 STRUCTURES, SHARDS = 60, 4
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_random_designs(shard: int) -> None:
     """Exact degrees of random blocks (the grammar of the soundness tests), at scales where ε is small beside every variance.

@@ -65,6 +65,7 @@ MODELS = {
 }
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", MODELS)
 def test_a_causal_model_starts_as_its_facts_say(name: str) -> None:
     """First over last gradient within a factor of 1.7 of three networks, the first of which has twice as much where tokens count as exchangeable."""

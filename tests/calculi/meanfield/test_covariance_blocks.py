@@ -250,6 +250,7 @@ CANNOT = {
 }
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("reason", CANNOT)
 def test_what_cannot_be_told_is_said_with_its_reason(reason: str) -> None:
     facts = facts_of(Example("model", CANNOT[reason], inputs=("ids=int64[2,16]",)))

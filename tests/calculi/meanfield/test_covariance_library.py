@@ -35,6 +35,7 @@ LIBRARY: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", LIBRARY)
 def test_experts_behind_one_weight_start_as_their_facts_say(name: str) -> None:
     """Published code with a weight for all experts, grouped choices and causal attention: the stream of two real networks each."""

@@ -45,12 +45,14 @@ def test_a_block_starts_as_its_facts_say(name: str) -> None:
     assert number(said.gradient_ratio) == pytest.approx(geometric([s.ratio for s in seen]), rel=0.35)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", NO_SINKS)
 def test_what_is_no_sink_and_no_rotation_is_not_read_as_one(name: str) -> None:
     facts = traced(NO_SINKS[name])
     assert isinstance(recursion_of(facts.streams[0], facts.graph), Unknown)
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", MASKS)
 def test_only_a_comparison_of_positions_hides_the_future(name: str) -> None:
     source, hides = MASKS[name]

@@ -65,6 +65,7 @@ SHARED = {
 }  # fmt: skip
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", SHARED)
 def test_heads_of_keys_and_values_that_queries_share_get_all_their_gradients(name: str) -> None:
     """As where they are repeated before: grouped queries in the three ways in which they are written."""
@@ -87,6 +88,7 @@ APART = {
 }
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("fused", [True, False], ids=["one call", "two products"])
 @pytest.mark.parametrize("name", APART)
 def test_tokens_that_are_put_together_again_are_no_heads(name: str, fused: bool) -> None:
@@ -116,6 +118,7 @@ CANNOT = {
 }
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("reason", CANNOT)
 def test_what_cannot_be_told_is_said_with_its_reason(reason: str) -> None:
     old, new = CANNOT[reason]
@@ -160,6 +163,7 @@ def test_a_cap_on_the_logits_quiets_them() -> None:
     assert number(near.gradient_ratio) < 0.8 * number(far.gradient_ratio)
 
 
+@pytest.mark.by_the_day
 def test_a_law_that_was_given_to_some_entries_alone_is_not_the_law_of_all() -> None:
     """The padding row of a table is left out; anything else is not known."""
     table = MODELS["pre"].replace("nn.Embedding(VOCAB, D)", "nn.Embedding(VOCAB, D, padding_idx=0)")
@@ -171,6 +175,7 @@ def test_a_law_that_was_given_to_some_entries_alone_is_not_the_law_of_all() -> N
         assert "some entries" in found.reason
 
 
+@pytest.mark.by_the_day
 def test_shared_blocks_are_found_without_their_names() -> None:
     """One block for all layers, and two for six layers each, against three networks; hooks of one module fire for each of its places."""
     whole, sizes = MODELS["pre"], list[float]()

@@ -50,6 +50,7 @@ BOTH: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("cut", list(FAR.values()), ids=list(FAR))
 def test_at_one_end_they_grow_and_start_as_without(cut: Callable[[Tensor], Tensor]) -> None:
     report, plain = read(cut), read(lambda u: u)
