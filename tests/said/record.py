@@ -17,7 +17,7 @@ from screen.testing import cases, facts_of
 from screen.verdict.discover import catalogue
 from tests import handmade as h
 from tests.rows.table import CALLS
-from tests.said import drawn, groups, others, small, tried
+from tests.said import direct, drawn, groups, others, small, tried
 from tests.said.blocks import BLOCKS
 from tests.said.calls import MORE
 from tests.said.changed import BASES, CHANGES, PAIRS
@@ -77,13 +77,14 @@ SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
     | {"tables of others": others.tables, "rules of others": others.rules},
     "pairs": {name: lambda name=name: pair(name) for name in PAIRS},  # type: ignore[misc]
     "changed": {name: lambda name=name: changed(name) for name in CHANGES},  # type: ignore[misc]
+    "direct": {**direct.SUBJECTS},
     "drawn": {**drawn.SUBJECTS},
     "groups": {**groups.SUBJECTS},
     "small": {**small.SUBJECTS},
     "tried": {**tried.SUBJECTS},
 }
 """File -> its subjects."""
-DIGESTS = ("drawn", "groups", "small", "tried")
+DIGESTS = ("direct", "drawn", "groups", "small", "tried")
 """Files without texts: there are too many subjects for them to be read."""
 
 

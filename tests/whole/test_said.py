@@ -56,6 +56,11 @@ def test_changed(subject: str) -> None:
     holds("changed", subject)
 
 
+@pytest.mark.parametrize("subject", SUBJECTS["direct"])
+def test_direct(subject: str) -> None:
+    holds("direct", subject)
+
+
 @pytest.mark.by_the_day
 @pytest.mark.parametrize("subject", SUBJECTS["drawn"])
 def test_drawn(subject: str) -> None:
