@@ -123,7 +123,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if isinstance(path.exists, Unknown):
         return _untold(facts, stream, f"{name}:", path.exists)
     apart = number_of(facts, stream, "one_minus_cos")
-    if mixes_copies(facts, stream) and (mixed := _mixed(facts, stream, apart)) is not None:
+    if (stream.cuts or mixes_copies(facts, stream)) and (mixed := _mixed(facts, stream, apart)) is not None:
         return mixed
     ratio = number_of(facts, stream, "gradient_ratio")
     most = EXPLOSIVE if facts.claims.of("gradient_law", "start", stream.name).known == "exponential" else STARVED
@@ -132,6 +132,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if path.breaks and not (isinstance(apart, float) and apart < COLLAPSED):
         message = f"{name} passes through {path.breaks[0].words} on its way: what that does to gradients over depth is not derived."
         return Outcome("cannot_tell", message, at(stream, place=path.breaks[0]))
+    if stream.cuts and isinstance(apart, float):
+        return _collapse(facts, stream, apart, False)
     found = facts.recursion(stream)
     scaled = [s for k in stream.kinds for s in k.sublayers if s.alpha.kind != "none" and s.alpha.value != 1.0]
     if scaled and all(s.alpha.kind == "learned" and s.alpha.init is not None for s in scaled):
@@ -159,12 +161,13 @@ def _starved(facts: Facts, stream: Stream, ratio: float) -> Outcome:
 
 
 def _mixed(facts: Facts, stream: Stream, apart: float | Unknown) -> Outcome | None:
-    """Hyper-connections: what their matrices make of the stream over its depth is theirs; where they start is what the numbers at the start say."""
+    """Hyper-connections, matrices on the way: what they make of the stream over its depth is theirs; numbers at the start say where they start."""
     ratio, depth = number_of(facts, stream, "gradient_ratio"), facts.depth(stream)
     if not isinstance(apart, float) or apart < COLLAPSED or not isinstance(ratio, float) or not 1 / STARVED < ratio < STARVED:
         return None
     start = f"at the recorded start first over last gradient is {ratio:.3g} and 1 − cos between tokens {apart:.2g} after {depth} blocks"
-    message = f"`{stream.name}` is copies that trained matrices mix on the skip: {start}, and how that goes on is up to these matrices."
+    what = "passes trained matrices on its way" if stream.cuts else "is copies that trained matrices mix on the skip"
+    message = f"`{stream.name}` {what}: {start}, and how that goes on is up to these matrices."
     numbers = (("gradient_ratio", ratio), ("one_minus_cos", apart), ("depth", depth))
     basis = basis_of(facts, stream, "gradient_ratio")
     return Outcome("conditional", message, at(stream, place=stream.identity.breaks[0]), basis, numbers=numbers, condition="stream-gain")
@@ -201,9 +204,9 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
     if isinstance(apart, Unknown):
         return _untold(facts, stream, f"`{stream.name}` has no identity path, and 1 − cos between its tokens is unknown:", apart)
     numbers = (("one_minus_cos", apart), ("depth", depth), ("norms_crossed", crossed))
-    where = f"no identity path runs through `{stream.name}` (every path crosses {crossed} norms)"
+    where = f"no identity path runs through `{stream.name}` (every path {f'crosses {crossed} norms' if crossed else 'passes trained matrices'})"
     size = f"1 − cos between tokens is {apart:.2g} after {depth} blocks"
-    theorem = "one block multiplies 1 − cos by about 1/(1 + v), v the gain of V and O"
+    theorem = "one block multiplies 1 − cos by about 1/(1 + v), v the gain of V and O" if crossed else ""
     if apart < COLLAPSED and tied:
         message = f"{where[0].upper()}{where[1:]}, and {size}; what that does where the same weights serve at several depths was not measured."
         return Outcome("cannot_tell", message, site, numbers=numbers)
@@ -215,6 +218,7 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
         message = f"At the recorded initialisation {where}, and {size}: tokens are nearly the same."
         smaller = "smaller initial weights, " if smaller_helps(facts, stream, "tokens") else ""
         remedy = f"{smaller}α on the stream with β on the weights (DeepNorm), or norms inside the branches and none on the sums"
+        remedy = remedy if crossed else "a skip past the matrices, with what stands there in a branch"
         return Outcome("violated", message, site, basis, theorem, numbers=numbers, remedy=remedy)
     middle = "" if apart > APART else ", which is little" if apart >= BAND else f", so little (below {BAND}) that hardly a run says if it trains"
     told = facts.claims.of("gradient_law", "start", stream.name).known == "exponential" and when_deeper(facts, stream)

@@ -184,7 +184,7 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
     stream = next(s for s in facts.streams if s.name == claim.stream)
     operator = facts.operator(stream)
     every = max(facts.graph.times.values(), default=1) == 1
-    whole = isinstance(operator, StreamOperator) and every
+    whole = (isinstance(operator, StreamOperator) or bool(stream.cuts)) and every
     gradients = whole or (found.whole_gradients and (every or not facts.is_loop))  # a loop has no copies but those that were traced
     if claim.claim == "identity_gain":
         whole = whole and isinstance(operator, StreamOperator) and operator.beside is None and not goes_on(facts.readers, operator)
@@ -215,8 +215,8 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
         carried = _is_carried(facts, stream, found) or _carried_law(stream, found) == "linear"
         if law is None and ratio is not None and not is_product and carried and _bends(_by_blocks(stream, found)):
             law = "power"
-        law = _at_any_depth(facts, stream, law)
-        shown = two_depths.gradients(depths, _slopes_fall(facts, stream)) if law is None and claim.status == "unknown" else None
+        law = None if stream.cuts and law != "exponential" else _at_any_depth(facts, stream, law)  # matrices on the stream are others at other depths
+        shown = two_depths.gradients(depths, _slopes_fall(facts, stream)) if law is None and not stream.cuts and claim.status == "unknown" else None
         if shown is not None and (law := _at_any_depth(facts, stream, shown)) is not None:
             ratio = two_depths.ratio(depths) if ratio is None else ratio  # of a shorter stack than the one that is derived
         return _of_gradients(claim, ratio, law, facts.claims.of("gradient_ratio", "start", stream.name))

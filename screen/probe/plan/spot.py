@@ -31,6 +31,8 @@ def spot_plan(facts: Facts, seed: int = 0) -> SpotPlan:
     for stream, reader, operator in zip(facts.streams, facts.readers, facts.operators, strict=False):
         if isinstance(operator, StreamOperator) and stream.role != "inner" and reader.branches and operator.states:
             streams.append(_stream(facts, stream, reader, operator))
+        elif stream.cuts and stream.role != "inner":
+            streams.append(_cut_stream(facts, stream, reader))
     w = facts.whole
     whole = SpotWhole(w.begin, w.end, w.held) if isinstance(w, Whole) and isinstance(w.gain, Range) and w.measured else None
     asked = facts.is_loop and sum(s.role != "inner" for s in facts.streams) == 1 and any(_is_asked(c) for c in facts.claims)
@@ -57,25 +59,7 @@ def _is_asked(claim: Claim) -> bool:
 
 
 def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperator) -> SpotStream:
-    names = {(s.add, s.output): (k.id, s.name) for k in stream.kinds for s in k.sublayers}
-    single = stream.kinds[0] if len(stream.kinds) == 1 else None
-    branches = []
-    held: dict[tuple[str, str], tuple[frozenset[int], bool]] = {}
-    for place, (_, branch) in enumerate(reader.branches):
-        key = branch.add, branch.output
-        if key not in names and single is not None and single.sublayers:
-            sub = single.sublayers[place % len(single.sublayers)]
-            names[key] = single.id, sub.name
-        kind, sublayer = names.get(key, ("", ""))
-        if (kind, sublayer) not in held:
-            held[kind, sublayer] = _held(facts, stream, kind, sublayer, branch)
-        branches.append(_branch(facts, branch, kind, sublayer, *held[kind, sublayer]))
-    ends = sorted((first, last, k) for k in stream.kinds for first, last in k.layers)
-    sizes = (len(ends[0][2].sublayers), len(max(ends, key=lambda e: e[1])[2].sublayers)) if ends else (1, 1)
-    axis = -1
-    shape = facts.graph.nodes[operator.begin].shape or ()
-    if shape and stream.width is not None and shape[-1] != stream.width and stream.width in shape:
-        axis = shape.index(stream.width) - len(shape)
+    branches = _branches(facts, stream, [reader])
     begin = operator.begin if operator.lost is None else stream.states[0]
     whole = sorted(facts.graph.nodes[begin].shape or ()) == sorted(facts.graph.nodes[operator.states[-1].node].shape or ())
     carrying = frozenset(b.output for b in branches if b.output in operator.through and not b.parameters)
@@ -86,13 +70,62 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
     return SpotStream(
         stream.name,
         (begin, *(s.node for s in operator.states)),
-        axis,
+        _axis(facts, stream, operator.begin),
         tuple(branches),
-        *sizes,
+        *_sizes(stream),
         linear=linear,
         mixed=None if linear or gated else _gain_of(facts, stream, reader, operator),
         cone=_cone(facts, stream, reader, operator),
     )
+
+
+def _cut_stream(facts: Facts, stream: Stream, reader: Reader) -> SpotStream:
+    """One that passes matrices: sizes, tokens, gradients and branches are looked at, and nothing is linear in a first state."""
+    parts = _parts_of(stream, reader)
+    branches = tuple(_branches(facts, stream, parts))
+    return SpotStream(stream.name, _sums(parts), _axis(facts, stream, stream.states[0]), branches, *_sizes(stream), linear=False)
+
+
+def _parts_of(stream: Stream, reader: Reader) -> list[Reader]:
+    """What reads the parts of a stream between its matrices."""
+    return [Reader(reader.chains, chain) for chain in reader.chains.streams if set(chain.nodes) <= set(stream.states)]
+
+
+def _sums(parts: list[Reader]) -> tuple[int, ...]:
+    """The first state of a cut stream, and what each sum on it gives."""
+    return (parts[0].chain.nodes[0], *(add for part in parts for add in part.chain.adds))
+
+
+def _branches(facts: Facts, stream: Stream, parts: list[Reader]) -> list[SpotBranch]:
+    """What the parts of a stream add."""
+    names = {(s.add, s.output): (k.id, s.name) for k in stream.kinds for s in k.sublayers}
+    single = stream.kinds[0] if len(stream.kinds) == 1 else None
+    branches = []
+    held: dict[tuple[str, str], tuple[frozenset[int], bool]] = {}
+    for place, branch in enumerate(branch for part in parts for _, branch in part.branches):
+        key = branch.add, branch.output
+        if key not in names and single is not None and single.sublayers:
+            sub = single.sublayers[place % len(single.sublayers)]
+            names[key] = single.id, sub.name
+        kind, sublayer = names.get(key, ("", ""))
+        if (kind, sublayer) not in held:
+            held[kind, sublayer] = _held(facts, stream, kind, sublayer, branch)
+        branches.append(_branch(facts, branch, kind, sublayer, *held[kind, sublayer]))
+    return branches
+
+
+def _sizes(stream: Stream) -> tuple[int, int]:
+    """How many branches the first block has, and the last one."""
+    ends = sorted((first, last, k) for k in stream.kinds for first, last in k.layers)
+    return (len(ends[0][2].sublayers), len(max(ends, key=lambda e: e[1])[2].sublayers)) if ends else (1, 1)
+
+
+def _axis(facts: Facts, stream: Stream, state: int) -> int:
+    """Where the features of a state stand, from behind."""
+    shape = facts.graph.nodes[state].shape or ()
+    if shape and stream.width is not None and shape[-1] != stream.width and stream.width in shape:
+        return shape.index(stream.width) - len(shape)
+    return -1
 
 
 def _is_gated(reader: Reader, operator: StreamOperator) -> bool:
@@ -274,10 +307,13 @@ def after_first(facts: Facts, stream: Stream) -> int:
     operator = facts.operator(stream)
     reader = reader_of(facts, stream)
     ends = sorted((first, len(k.sublayers)) for k in stream.kinds for first, _ in k.layers)
-    if reader is None or not isinstance(operator, StreamOperator) or not ends or len(reader.branches) < ends[0][1]:
+    if reader is None or not ends or not (stream.cuts or isinstance(operator, StreamOperator)):
         return 0
-    add = reader.branches[ends[0][1] - 1][1].add
-    nodes = [operator.begin, *(s.node for s in operator.states)]
+    branches = [b for part in (_parts_of(stream, reader) if stream.cuts else [reader]) for _, b in part.branches]
+    if len(branches) < ends[0][1]:
+        return 0
+    add = branches[ends[0][1] - 1].add
+    nodes = [operator.begin, *(s.node for s in operator.states)] if isinstance(operator, StreamOperator) else list(_sums(_parts_of(stream, reader)))
     found = next((i for i, n in enumerate(nodes) if i and n >= add), 0)
     return 0 if found == len(nodes) - 1 else found  # all is one block
 

@@ -18,10 +18,12 @@ from screen.structure.streams.ends import Ends, signature
 from screen.structure.streams.equal_calls import EqualCalls
 from screen.structure.streams.kinds import ranges, unique_names
 from screen.structure.streams.reader import Reader
-from screen.structure.types import IdentityPath, Kind, Place, Scale, Stream
+from screen.structure.types import IdentityPath, Kind, Place, Scale, Stream, Sublayer
 
 FEWEST = 3
 """Streams in a row that are one."""
+MOST = 4
+"""Sublayers of a block that is found without a call of its own."""
 
 
 def joined(streams: Sequence[Stream], readers: Sequence[Reader]) -> tuple[list[Stream], list[Reader]]:
@@ -103,16 +105,35 @@ def _as_one(streams: list[Stream], readers: list[Reader]) -> Stream | None:
     subs = {s.add: s for reader in readers for s, _ in Ends(reader).sublayers}
     calls = _calls(graph, sorted(subs))
     if len(calls) < FEWEST or not EqualCalls(graph).are_equal(list(calls)):
-        return None
+        return _written_out(streams, readers)
     members = [[subs[a] for a in adds] for adds in calls.values()]
     if stacked([(s.role, s.place.file, s.place.line) for s in members[0]], [False] * len(members[0])):
         return None  # each is a stage of several blocks
     chosen = members[0] if list(map(signature, members[0])) == list(map(signature, members[1])) else members[1]
     depth = graph.loop.count if graph.loop is not None else sum(map(graph.times_of, calls))
     cuts = _places(graph, readers, next(iter(calls)))
+    return _of_equal_blocks(streams, readers, chosen, depth, cuts, graph.modules[graph.calls[next(iter(calls))].module].path)
+
+
+def _written_out(streams: list[Stream], readers: list[Reader]) -> Stream | None:
+    """One stream of equal blocks that stand in no calls, in a loop that is written out: between the first part and the last one all are alike, and
+    each is one block, or the end of one and the beginning of the next."""
+    inner = [tuple(tuple(map(signature, k.sublayers)) for k in s.kinds) for s in streams[1:-1]]
+    flat = [s for reader in readers for s, _ in Ends(reader).sublayers]
+    per = len(Ends(readers[1]).sublayers)
+    if len(streams) <= FEWEST or len(set(inner)) > 1 or per > MOST or not per or len(flat) % per or len({s.place.line for s in flat}) > per:
+        return None
+    graph, depth = readers[0].flow.graph, len(flat) // per
+    return _of_equal_blocks(streams, readers, flat[per : 2 * per], depth, _places(graph, readers[:2], -1), "")
+
+
+def _of_equal_blocks(
+    streams: list[Stream], readers: list[Reader], chosen: Sequence[Sublayer], depth: int, cuts: tuple[Place, ...], path: str
+) -> Stream:
+    graph = readers[0].flow.graph
     scale = Scale("learned", None, _parameters(graph, cuts))  # the stream is multiplied by matrices that are learned
     chosen = [*chosen[:-1], replace(chosen[-1], alpha=scale)]
-    kind = Kind("k0", depth, ((0, depth - 1),), graph.modules[graph.calls[next(iter(calls))].module].path, unique_names(chosen))
+    kind = Kind("k0", depth, ((0, depth - 1),), path, unique_names(chosen))
     return replace(
         streams[0], depth=depth, kinds=(kind,), identity=IdentityPath(False, None, 0, cuts), final_norm=streams[-1].final_norm,
         pooled_norm=streams[-1].pooled_norm, cuts=cuts,
