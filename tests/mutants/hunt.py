@@ -36,7 +36,7 @@ PROCESSOR = 120
 """Seconds of processor time after which a change counts as found: it does not end."""
 MOST_SUBJECTS = 300
 """Tests that compare with the record at most: one takes hundredths of a second."""
-Reached = Mapping[str, Mapping[str, Any]]
+Reached = Mapping[str, dict[str, Any]]
 
 
 @cache
@@ -136,6 +136,7 @@ def _renew_inner(before: CodeType, after: CodeType) -> None:
     """Puts what is defined inside of a changed function in the place of what an earlier call has made: rows of tables are made at the import."""
     fresh = {(c.co_qualname, c.co_freevars): c for c in _inner(after)}
     old = {c: fresh[c.co_qualname, c.co_freevars] for c in _inner(before) if (c.co_qualname, c.co_freevars) in fresh}
+    gc.unfreeze()  # what is frozen is not among the objects
     for made in gc.get_objects() if old else ():
         if isinstance(made, FunctionType) and made.__code__ in old:
             made.__code__ = old[made.__code__]
@@ -147,7 +148,16 @@ def _inner(code: CodeType) -> Iterator[CodeType]:
             yield from (inside, *_inner(inside))
 
 
-def subjects(change: Change, reached: Reached) -> list[str]:
+def by_line(reached: Reached) -> dict[str, list[str]]:
+    """The tests that come to each line; rows of `reached` give up their lines, which are many."""
+    found: dict[str, list[str]] = {}
+    for test, row in reached.items():
+        for line in row.pop("lines", ()):
+            found.setdefault(line, []).append(test)
+    return found
+
+
+def subjects(change: Change, reached: Reached, at: Mapping[str, list[str]]) -> list[str]:
     """Of the record those that come to the changed line, first quick ones, then of all others; of what stands outside of functions that which has it
     on record, and those that enter a function that reads it."""
     if change.place == "<module>" or _is_class(change):
@@ -155,8 +165,7 @@ def subjects(change: Change, reached: Reached) -> list[str]:
         wanted = set().union(*(readers(name) for name in names))
         hits = [t for t, row in reached.items() if wanted & set(row["functions"])]
     else:
-        wanted = {f"{change.file}:{line}" for line in _lines(change)}
-        hits = [t for t, row in reached.items() if wanted & set(row["lines"])]
+        hits = list(dict.fromkeys(t for line in _lines(change) for t in at.get(f"{change.file}:{line}", ())))
     hits.sort(key=lambda t: (round(reached[t]["seconds"], 1), blake2b(t.encode()).digest()))
     quick, rest = hits[: MOST_SUBJECTS // 2], hits[MOST_SUBJECTS // 2 :]
     return [*table(change), *quick, *rest[:: max(1, 2 * len(rest) // MOST_SUBJECTS)]]
@@ -315,10 +324,13 @@ def hunt(drawn: list[Change], reached: Reached, results: Path, most: int) -> dic
     with tempfile.TemporaryDirectory() as folder:
         for name in {test.partition("::")[0] for test in reached}:
             importlib.import_module(name.removesuffix(".py").replace("/", "."))
+        record, others = ({t: row for t, row in reached.items() if t.startswith(RECORD) is wanted} for wanted in (True, False))
+        at = by_line(record)
+        gc.collect()
+        gc.freeze()  # what a child does not touch is not copied
         chase = Hunt(copied(Path(folder), parts=PARTS), Path(folder) / "log")
         for number, change in enumerate([c for c in drawn if key(c) not in done][:most]):
-            record, others = ({t: row for t, row in reached.items() if t.startswith(RECORD) is wanted} for wanted in (True, False))
-            tests = subjects(change, record)
+            tests = subjects(change, record, at)
             done[key(change)] = unlike(change, tests) or chase.tried(change, tests := [*table(change), *picked(change, others)])
             results.write_text(json.dumps(done, indent=1), encoding="utf-8")
             print(number, key(change), len(tests), "->", done[key(change)] or "SURVIVES", flush=True)

@@ -76,6 +76,10 @@ _MADE: dict[str, tuple[Any, ...]] = {
     "conv1d": (lambda x, w, b: F.conv1d(x, w, b, padding=1), (3, 3, 3), (3,)),
     "conv1d, groups": (lambda x, w: F.conv1d(x.mT, w, groups=2).mT, (4, 2, 2)),
     "conv_transpose1d": (lambda x, w: F.conv_transpose1d(x, w, stride=2), (3, 2, 2)),
+    "lerp": (lambda x: torch.lerp(x.tanh(), x.sigmoid(), 0.5 * x.sigmoid()),),
+    "lerp, far": (lambda x: torch.lerp(x.sigmoid(), 3.0 * x.tanh(), 1.0 + x.sigmoid()),),
+    "log_softmax": (lambda x: torch.ones_like(x).log_softmax(-1) + x,),
+    "log_softmax, of what jumps": (lambda x: (x * (x > 0.5)).sigmoid().log_softmax(-1),),
 }  # fmt: skip
 BESIDE = {name: Call(name.partition(",")[0], of, tuple(weights), SHAPE, n) for n, (name, (of, *weights)) in enumerate(_MADE.items())}
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -17,9 +18,11 @@ from screen.calculi.bounds.expr.order import at_most
 from screen.calculi.bounds.mixed_norms import Fact, query, tidy
 from screen.calculi.bounds.parts import Part as View
 from screen.calculi.bounds.quantities import Names
+from screen.calculi.bounds.rules import rotary
 from screen.calculi.bounds.value import Value as Value_
 from screen.calculi.bounds.value import constant, of_part, permuted, reshaped, scaled, summed
 from screen.calculi.degrees import values as degrees
+from screen.calculi.degrees import weight_rows
 from screen.calculi.degrees.monomials import CONSTANT, NOTHING, STREAM, single
 from screen.calculi.degrees.values import Value
 from screen.calculi.meanfield import causal, causal_gradients, forms, tied_weights
@@ -34,7 +37,12 @@ from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.result import _blame, _root, _slope
 from screen.calculi.meanfield.stop import Stop
 from screen.calculi.meanfield.transfer import Attend, Entrywise, Fourier, Linear, Mix, Normalise, Product
+from screen.graph import Node, Ref
+from screen.rule import Site
+from screen.rules import depth_scaled_init, output_set_bounded, softmax_over_summed_axis, stream_growth
+from screen.structure.axis_order import axis_order
 from screen.structure.types import Unknown
+from tests import handmade as h
 from tests.said.plain import plain
 
 N = 3
@@ -77,12 +85,15 @@ def step(name: str) -> dict[str, str]:
     return found
 
 
+ODD = (TypeError, IndexError, AttributeError)
+
+
 def told(made: Callable[[], Any]) -> str:
     """What a call gives, arrays written out, or what it raises."""
     try:
         with np.errstate(all="ignore"):
             return plain(_listed(made()))
-    except (Stop, NotImplementedError, ZeroDivisionError, FloatingPointError, ValueError, KeyError, OverflowError) as error:
+    except (Stop, NotImplementedError, ZeroDivisionError, FloatingPointError, ValueError, KeyError, OverflowError, *ODD) as error:
         return f"{type(error).__name__} {error}"
 
 
@@ -219,6 +230,67 @@ def _axes() -> Iterator[Any]:
         yield summed(made, one), summed(scaled(made, 0.5), made), made.all, made.bare()
 
 
+WHOLE = ("slice", None, None, None)
+VIEWS: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("view", ()), ("contiguous", ()), ("add", (1.0,)), ("transpose", (0, 1)), ("transpose", (-1, -2)), ("permute", ((1, 0),)), ("t", ()), ("mT", ()),
+    ("movedim", (0, 1)), ("getitem", (0,)), ("getitem", (("slice", 1, 3, None),)),
+    ("getitem", ((WHOLE, ("slice", 0, 4, 2)),)), ("getitem", (("...", 1),)),
+    ("getitem", ((None, 1),)), ("getitem", ((WHOLE, None),)), ("getitem", (Ref(1),)), ("getitem", ((1, WHOLE),)), ("getitem", ("...",)),
+    ("select", (0, 1)), ("select", (-1, 2)), ("narrow", (1, 1, 2)), ("unbind", ()), ("unbind", (1,)), ("split", (2,)), ("split", ((1, 3), 0)),
+    ("split", (4, 1)), ("chunk", (2,)), ("chunk", (3, 1)), ("chunk", (4, -1)), ("split_with_sizes", ((2, 4), -1)), ("tensor_split", (2, 0)),
+    ("softmax", (1,)), ("gelu", ()), ("glu", (-1,)), ("flip", ((0,),)),
+)  # fmt: skip
+"""Views of [4, 6]."""
+
+
+TWO = [Node(3, op, (Ref(0), (4, 6)), (), (4, 6), "float32", 0, "", 0) for op in ("view", "gelu")]
+
+
+def _views() -> Iterator[Any]:
+    rows = np.arange(24).reshape(4, 6)
+    for large in (False, True):
+        with patch.object(weight_rows, "SMALL", 0 if large else 100):
+            for op, more in VIEWS:
+                node = Node(3, op, (Ref(0), *more), (), (24,) if op == "view" else (4, 6), "float32", 0, "", 0)
+                yield op, more, told(lambda node=node: weight_rows._replay(node, rows)), axis_order(node, 2), rotary._keeps_last(node)
+            for of in (rows.T, (rows, rows), rows.reshape(2, 12)):
+                yield [told(lambda node=node, of=of: weight_rows._replay(node, of)) for node in TWO]
+    yield [weight_rows.features_axis(Node(3, op, (), (), (1, 2, 3, 4), "", 0, "", 0)) for op in ("linear", "conv1d", "conv2d", "conv_transpose1d")]
+    yield [weight_rows._text(np.array(x)) for x in ([0, 1, 2], [3], [0, 1, 4, 5, 8, 9], [0, 1, 4, 5, 8], [0, 2, 5], [2, 4, 6], [1, 2, 5, 6, 9, 11])]
+
+
+def _scales() -> Iterator[Any]:
+    """Of rules: what is wrong with the calls that filled a weight, of deviation 1 at first, in eight blocks."""
+    laws = [(0.25,), (0.5,), (1.0,), (1.0, 0.25), (0.25, 1.0), (0.25, 0.0625), (0.25, 0.25), (1.0, 0.25, 0.0625), (0.7, 0.175), (0.0,), (0.25, 0.0), (0.3,)]
+    starts = [(base, depth, acts, normed) for base, depth in ((1.0, 8), (0.0, 8), (1.0, 1), (2.0, 2)) for acts in (0, 1) for normed in (0, 1)]
+    for law in laws:
+        yield law, [depth_scaled_init._fault("w", law, base, depth, bool(acts), bool(normed)) for base, depth, acts, normed in starts]
+    for now in (1.0, 0.25, 0.125, 0.5, 0.0):
+        yield [depth_scaled_init._is_scale_of_logits(now, base, head) for base in (1.0, 0.0) for head in (None, 16, 64)]
+    for found in (True, False, Unknown("why")):
+        yield output_set_bounded._descends("f", Site("x"), found)
+    for shifted in ((False,), (True,), (False, True)):
+        yield output_set_bounded._normed_in_block("f", Site("x"), tuple(replace(h.norm(4 + n), shifted=s) for n, s in enumerate(shifted)))
+    yield [stream_growth._words(law) for law in ("bounded", "linear", "polynomial", "exponential")]
+
+
+def _moved() -> Iterator[Any]:
+    """Of rules: where the axis of a softmax stands behind an op."""
+    before = Node(2, "softmax", (Ref(0), 1), (), (2, 4, 6), "float32", 0, "", 0)
+    shapes: tuple[tuple[str, tuple[Any, ...], tuple[int, ...] | None], ...] = (
+        ("to", (), (2, 4, 6)), ("to", (), (2, 4, 1)), ("transpose", (1, 2), (2, 6, 4)), ("permute", ((0, 2, 1),), (2, 6, 4)),
+        ("permute", (Ref(1),), (2, 6, 4)), ("expand", (), (3, 2, 4, 6)), ("expand", (), (2, 4, 5)),
+        ("view", (), (2, 4, 2, 3)), ("view", (), (8, 6)), ("view", (), (2, 2, 2, 6)),
+        ("unsqueeze", (), (2, 1, 4, 6)), ("reshape", (), (48,)), ("cumsum", (), (2, 4, 6)), ("to", (), None), ("flatten", (), (2, 24)),
+    )  # fmt: skip
+    for op, more, shape in shapes:
+        node = Node(3, op, (Ref(2), *more), (), shape, "float32", 0, "", 0)
+        yield op, shape, [softmax_over_summed_axis._moved(before, node, axis) for axis in (-1, -2, -3)]
+    for more in ((1,), (-1,), (2,), (Ref(1),), ()):
+        for shape in ((2, 4, 6), None):
+            yield softmax_over_summed_axis._axis(Node(3, "softmax", (Ref(0), *more), (("dim", 0),), shape, "float32", 0, "", 0))
+
+
 def _losses() -> Iterator[Any]:
     for words, spread, own in ((2, 0.5, None), (1000, 3.0, 5.0), (1000, 40.0, None), (9, 0.0, -5.0)):
         yield mean_cross_entropy(words, spread, own)
@@ -249,7 +321,7 @@ def _degrees() -> Iterator[Any]:
 
 TOLD: dict[str, Callable[[], Iterator[Any]]] = {
     "far": _fars, "ends": _ends, "expressions": _expressions, "orders": _orders, "parts": _parts, "axes": _axes,
-    "losses": _losses, "facts": _facts, "degrees": _degrees,
+    "views": _views, "scales": _scales, "moved": _moved, "losses": _losses, "facts": _facts, "degrees": _degrees,
 }  # fmt: skip
 
 

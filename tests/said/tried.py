@@ -152,9 +152,10 @@ def texts() -> Iterator[tuple[str, str, tuple[str, ...]]]:
     for family, models, inputs in (
         ("odd", covariance_odd.ODD, covariance_odd.INPUTS), ("logits", {**covariance_logits.MODELS, **covariance_logits.NO_SINKS}, ids),
         ("masked", {n: text for n, (text, _) in covariance_logits.MASKS.items()}, ids), ("fourier", covariance_logits.FOURIER, ids),
-        ("words", covariance_words.WORDS, ids), ("traced", covariance_models.MODELS, ids), ("causal", causal.MODELS, ids),
+        ("words", covariance_words.WORDS, ids), ("traced", {n: text for n, text in covariance_models.MODELS.items() if n != "pre"}, ids),
+        ("causal", causal.MODELS, ids),
         ("cannot", {n: _cannot(n) for n in traced.CANNOT}, ids), ("shared", {n: _shared(n) for n in traced.SHARED}, ids),
-        ("apart", {n: _other_tokens(n) for n in traced.APART}, ids), ("capped", {f"{c}": _capped(c) for c in (1e4, 0.3)}, ids),
+        ("apart", {n: _other_tokens(n) for n in [*traced.APART][:1]}, ids), ("capped", {f"{c}": _capped(c) for c in (1e4, 0.3)}, ids),
     ):  # fmt: skip
         yield from ((f"{family}: {name}", text, inputs) for name, text in models.items())
     yield from ((f"mixed: {n}", c.source, ("pixels=float32[2,3,32,32]",) if c.pixels else ids) for n, c in blocks.CASES.items())
@@ -236,7 +237,9 @@ def edited() -> Iterator[tuple[str, tuple[Any, ...]]]:
                                                            " - y.mean(-1, keepdim=True)"),
     )  # fmt: skip
     yield "means of tokens", (causal.causal("q, k", "x = x + self.attention(x) + self.extra(x.mean(1, keepdim=True))", "0.7"),)
-    table = covariance_logits.DISTANCES
+    table, meets = covariance_logits.DISTANCES, "torch.einsum('bhid,ijd->bhij', q, p)"
+    for name, written in (("half", f"{meets} * 0.5"), ("over two", f"{meets} / 2.0"), ("and one", f"({meets} + 1.0)")):
+        yield f"distances, {name}", (covariance_logits.MODELS["distances"], (meets, written))
     yield "a table that is not trained", (covariance_logits.MODELS["distances"], (table, f"{table}.requires_grad_(False)"))
 
 
@@ -327,6 +330,14 @@ NETS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "a roll": lambda m, n: m.c(F.relu(m.a(n)).roll(1, 1)),
     "a transform of features": lambda m, n: m.c(torch.fft.fft(m.a(n), dim=-1).real), "transforms": lambda m, n: torch.fft.fft2(m.a(n)).real * 0.01,
     "transforms, in turn": lambda m, n: torch.fft.fft(torch.fft.fft(n, dim=1), dim=-1).real * 0.01,
+    "cut from above": lambda m, n: F.relu(-m.a(n).clamp(max=1.0)), "cut from below": lambda m, n: F.relu(m.a(n).clamp(min=-1.0)),
+    "cut from above, turned": lambda m, n: F.relu(m.a(n).clamp(None, 1.0)), "cut by one": lambda m, n: F.relu(-m.a(n).clamp(-1.0)),
+    "logits and a trained number": lambda m, n: m.weigh(m.logits(n) + m.sink, n), "logits over a number": lambda m, n: m.weigh(m.logits(n) / 0.5, n),
+    "logits, a trained factor": lambda m, n: m.weigh(m.logits(n) * m.sink, n), "less a trained number": lambda m, n: m.weigh(m.logits(n) - m.sink, n),
+    "the largest of what grows": lambda m, n: F.relu(-m.a(n).amax(-1, keepdim=True)) + 0.0 * n,
+    "one where": lambda m, n: torch.where(MASK < 0, 1.0, 2.0) @ m.a(n),
+    "over one that grows": lambda m, n: m.c(n) / (1.0 + m.b(n).square()).reciprocal(),
+    "to minus two": lambda m, n: m.c(1.0 / (1.0 + m.a(n).square()) ** -2),
     "a transform of one norm": lambda m, n: torch.fft.fftn(n, dim=(1, 2), norm="ortho").real,
 }  # fmt: skip
 
