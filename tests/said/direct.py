@@ -261,9 +261,9 @@ def _views() -> Iterator[Any]:
 
 def _scales() -> Iterator[Any]:
     """Of rules: what is wrong with the calls that filled a weight, of deviation 1 at first, in eight blocks."""
-    laws = [(0.25,), (0.5,), (1.0,), (1.0, 0.25), (0.25, 1.0), (0.25, 0.0625), (0.25, 0.25), (1.0, 0.25, 0.0625), (0.7, 0.175), (0.0,), (0.25, 0.0), (0.3,)]
+    laws = [(0.25,), (0.5,), (1.0,), (1.0, 0.25), (0.25, 1.0), (0.25, 0.0625), (0.25, 0.25), (1.0, 0.25, 0.0625), (0.7, 0.175), (0.0,)]
     starts = [(base, depth, acts, normed) for base, depth in ((1.0, 8), (0.0, 8), (1.0, 1), (2.0, 2)) for acts in (0, 1) for normed in (0, 1)]
-    for law in laws:
+    for law in (*laws, (0.25, 0.0), (0.3,)):
         yield law, [depth_scaled_init._fault("w", law, base, depth, bool(acts), bool(normed)) for base, depth, acts, normed in starts]
     for now in (1.0, 0.25, 0.125, 0.5, 0.0):
         yield [depth_scaled_init._is_scale_of_logits(now, base, head) for base in (1.0, 0.0) for head in (None, 16, 64)]
