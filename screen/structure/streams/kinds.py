@@ -84,7 +84,9 @@ def _looped(ends: Ends, signatures: list[Any]) -> list[tuple[int, int]]:
         return []
     stands = {own: rep for repeat in graph.repeats for own, rep in repeat.members}
     ran = len({stands.get(module, module) for module in (graph.calls[c].module for c in loop.copies)})
-    whole = len(signatures) >= ran - (len(signatures) > 1)
+    absent = len(loop.copies) - len(signatures)  # in the first copies a lane may read others that have read nothing of it yet
+    late = [g.call for g in ends.groups] == list(loop.copies[absent:]) and absent < len(ends.reader.chains.streams)
+    whole = late or len(signatures) >= ran - (len(signatures) > 1)
     return [(signatures.index(signatures[middle]), loop.count if whole else len(signatures))]
 
 
