@@ -26,12 +26,14 @@ from dataclasses import replace
 from screen.facts.advice import condition_on_logits, smaller_helps, steadier, unnormed
 from screen.facts.claims.claim import ClaimKind
 from screen.facts.operator import StreamOperator
+from screen.facts.operator.polynomial import Range
 from screen.facts.output_map import last_map
 from screen.facts.queries import (
     COLLAPSED,
     EXPLOSIVE,
     FEW,
     MODEST,
+    ROUNDING,
     STARVED,
     STEEP,
     are_logits_bounded,
@@ -230,7 +232,7 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
     gated = next((s for _, s in placed if s.alpha.kind in ("learned", "data")), None)
     if isinstance(gain, Unknown):
         if gated is not None:
-            return scaled(stream, gated, "gradients change over depth with their product", THEOREM)
+            return _gated(facts, stream, gated)
         return Outcome(
             "cannot_tell", f"`{stream.name}`: the gain of its identity path is not known: {gain.reason}.", blame(facts, at(stream), gain.nodes)
         )
@@ -255,7 +257,7 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
             message = f"{what}, and no law of depth is derived."
             return Outcome("conditional", message, at(stream, None, fixed[0]), theorem=THEOREM, condition="small-gain")
         if gated is not None:
-            return scaled(stream, gated, "gradients change over depth with their product", THEOREM)
+            return _gated(facts, stream, gated)
         operator = facts.operator(stream)
         if isinstance(operator, StreamOperator) and operator.carried == "decaying" and not operator.is_chain:
             message = f"what a branch adds to `{stream.name}` fades over depth, though the first state does not: gradients of early blocks do too."
@@ -287,6 +289,21 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
             return Outcome("conditional", message, blame(facts, at(stream, None, sub), lost.nodes), theorem=THEOREM, condition="small-gain")
         return _of_one_block(facts, stream) or _polynomial(facts, stream)
     return _raw(facts, stream, raw)
+
+
+def _gated(facts: Facts, stream: Stream, sublayer: Sublayer) -> Outcome:
+    """Multipliers that are no constants: of gates that keep at most all of the stream the ratio at the start tells where training begins."""
+    operator, ratio = facts.operator(stream), number_of(facts, stream, "gradient_ratio")
+    kept = operator.start if isinstance(operator, StreamOperator) else None
+    if sublayer.alpha.kind != "data" or not isinstance(kept, Range) or kept.high > 1 + ROUNDING or not isinstance(ratio, float):
+        return scaled(stream, sublayer, "gradients change over depth with their product", THEOREM)
+    message = (
+        f"`{stream.name}` is multiplied at `{sublayer.name}` by gates made from the data, which keep at most all of it, and so are gradients that "
+        f"come back past the branches; at the start first over last gradient is {ratio:.3g} over {facts.depth(stream)} blocks, and how the gates "
+        "close in training is not known."
+    )
+    basis, numbers = basis_of(facts, stream, "gradient_ratio"), _numbers(facts, stream)
+    return Outcome("conditional", message, at(stream, None, sublayer), basis, THEOREM, numbers=numbers, condition="stream-gain")
 
 
 def _stationary(facts: Facts, stream: Stream, gain: float, raw: bool) -> Outcome | None:

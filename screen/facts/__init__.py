@@ -16,11 +16,13 @@ from screen.facts.record import Facts
 from screen.facts.whole import blocks_in_one
 from screen.graph import Graph
 from screen.graph.gc_pause import put_off
+from screen.graph.meant import meant
 from screen.graph.parted import parted
 from screen.graph.unloop import first_copy
 from screen.structure.chains.find import chains_of
 from screen.structure.coverage import coverage_of, doubled_norms, guessed, hollow_norms
 from screen.structure.dataflow import Flow
+from screen.structure.gated_means import gated_means, spelled
 from screen.structure.norms.find import Norms
 from screen.structure.shared_output import shared_outputs
 from screen.structure.streams.build import readers_of, streams_of
@@ -37,6 +39,7 @@ def derive(graph: Graph, *, is_block: bool = False) -> Facts:
     """All facts of a graph; of a loop whose copies hold several blocks, those of the first copy, which is a whole model. `is_block`: somebody says
     that the target is one block, whose few equal branches are then parts of it."""
     graph = parted(graph, shared_outputs(Flow(graph)))
+    graph = meant(graph, *spelled(gated_means(Flow(graph))))
     facts = _derived(graph)
     return _derived(first_copy(graph)) if blocks_in_one(facts) > (FEW if is_block else 0) else facts
 

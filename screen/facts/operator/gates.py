@@ -13,9 +13,12 @@ from screen.structure.initial.values import start_of
 RANGES: dict[str, tuple[float, float]] = {
     "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "sin": (-1.0, 1.0), "cos": (-1.0, 1.0),
     "erf": (-1.0, 1.0), "softsign": (-1.0, 1.0), "relu": (0.0, math.inf), "exp": (0.0, math.inf), "softplus": (0.0, math.inf),
-    "abs": (0.0, math.inf), "square": (0.0, math.inf), "bernoulli": (0.0, 1.0),
+    "abs": (0.0, math.inf), "square": (0.0, math.inf), "bernoulli": (0.0, 1.0), "logsigmoid": (-math.inf, 0.0), "log_softmax": (-math.inf, 0.0),
 }  # fmt: skip
 """Ranges of functions that gates end in."""
+PARTS = frozenset({"getitem", "select", "narrow", "slice", "chunk", "split", "split_with_sizes", "tensor_split", "unbind", "diagonal"})
+DEEPEST, LARGEST = 8, 700.0
+"""Steps that a range is followed through, and the largest power of e that a float holds."""
 
 
 def coefficient(flow: Flow, argument: object) -> Polynomial | None:
@@ -96,16 +99,44 @@ def _behind_views(flow: Flow, index: int) -> int:
     return flow.root(index)
 
 
-def _range(flow: Flow, node: Node) -> tuple[float, float]:
-    if node.op in RANGES:
-        return RANGES[node.op]
+def _range(flow: Flow, node: Node, depth: int = 0) -> tuple[float, float]:
+    """Ends of all entries, whatever the data and the weights."""
     if node.op == "clamp":
         ends = [node.args[i] if len(node.args) > i else node.kwarg(name) for i, name in ((1, "min"), (2, "max"))]
         low, high = (number(e) for e in ends)
         return (-math.inf if low is None else low), (math.inf if high is None else high)
     if node.dtype == "bool":
         return 0.0, 1.0
-    return -math.inf, math.inf
+    if depth < DEEPEST and (made := _made(flow, node, depth)) is not None:
+        return made
+    return RANGES.get(node.op, (-math.inf, math.inf))
+
+
+def _made(flow: Flow, node: Node, depth: int) -> tuple[float, float] | None:
+    """Of a part, a power of e, a product, from the ends of what it is made of: e^(−softplus), the first of two shares."""
+    reads = [_operand_range(flow, a, depth + 1) for a in node.args[:2] if isinstance(a, Ref) or number(a) is not None]
+    if node.op in PARTS and len(node.inputs) == 1:
+        return _operand_range(flow, Ref(node.inputs[0]), depth + 1)
+    if node.op == "exp" and len(reads) == 1:
+        low, high = reads[0]
+        return math.exp(min(low, LARGEST)), math.exp(high) if high < LARGEST else math.inf
+    if node.op == "neg" and len(reads) == 1:
+        return -reads[0][1], -reads[0][0]
+    if node.op == "mul" and len(reads) == 2:
+        ends = [_times(a, b) for a in reads[0] for b in reads[1]]
+        return min(ends), max(ends)
+    return None
+
+
+def _operand_range(flow: Flow, argument: object, depth: int) -> tuple[float, float]:
+    if isinstance(argument, Ref):
+        return _range(flow, flow.graph.nodes[flow.root(argument.node)], depth)
+    value = number(argument)
+    return (-math.inf, math.inf) if value is None else (value, value)
+
+
+def _times(a: float, b: float) -> float:
+    return 0.0 if 0.0 in (a, b) else a * b
 
 
 __all__ = ["coefficient"]

@@ -1,4 +1,4 @@
-"""A trace as the facts have its program: output maps that an attention and a feed-forward share are a sum of two maps."""
+"""A trace as the facts have its program: output maps that an attention and a feed-forward share are a sum of two maps, steps by a gate are means."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from torch import nn
 
 from screen.capture.trace.tracer import Trace, run
 from screen.graph import Initialiser
+from screen.graph.meant import meant
 from screen.graph.parted import parted
 from screen.structure.dataflow import Flow
+from screen.structure.gated_means import gated_means, spelled
 from screen.structure.shared_output import shared_outputs
 
 
@@ -54,7 +56,23 @@ def as_parted(trace: Trace) -> Trace:
         last.replace_all_uses_with(total)
         for node in (last, whole) if end != index else (whole,):
             program.erase_node(node)
-    return replace(trace, graph=parted(trace.graph, chosen)) if chosen else trace
+    return _as_meant(replace(trace, graph=parted(trace.graph, chosen)) if chosen else trace)
+
+
+def _as_meant(trace: Trace) -> Trace:
+    """The same of steps that are means by a gate."""
+    means = gated_means(Flow(trace.graph))
+    program = trace.recorder.graph
+    nodes = list(program.nodes)
+    for index, mean in means.items():
+        with program.inserting_before(nodes[index]):
+            made = program.call_function(torch.lerp, (nodes[mean.start], nodes[mean.end], nodes[mean.share]))
+        made.meta = dict(nodes[index].meta)
+        nodes[index].replace_all_uses_with(made)
+        for node in (index, *reversed(mean.steps)):
+            program.erase_node(nodes[node])
+        nodes[index] = made
+    return replace(trace, graph=meant(trace.graph, *spelled(means))) if means else trace
 
 
 __all__ = ["as_parted", "traced"]
