@@ -23,7 +23,7 @@ from screen.facts.queries import (
     when_deeper,
 )  # fmt: skip
 from screen.facts.weight_gains import through_decoder
-from screen.rule import Example, Facts, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
+from screen.rule import Example, Facts, Outcome, Place, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
 from screen.theorems.depth_scale import deepnorm
 from screen.theorems.in_words import last_gradient
 
@@ -123,18 +123,18 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if isinstance(path.exists, Unknown):
         return _untold(facts, stream, f"{name}:", path.exists)
     apart = number_of(facts, stream, "one_minus_cos")
-    if (stream.cuts or mixes_copies(facts, stream)) and (mixed := _mixed(facts, stream, apart)) is not None:
+    if mixes_copies(facts, stream) and (mixed := _mixed(facts, stream, apart)) is not None:
         return mixed
     ratio = number_of(facts, stream, "gradient_ratio")
     most = EXPLOSIVE if facts.claims.of("gradient_law", "start", stream.name).known == "exponential" else STARVED
     if isinstance(ratio, float) and not 1 / most <= ratio <= most and not shares_weights(facts, stream):
         return _starved(facts, stream, ratio)
-    if path.breaks and not (isinstance(apart, float) and apart < COLLAPSED):
-        message = f"{name} passes through {path.breaks[0].words} on its way: what that does to gradients over depth is not derived."
-        return Outcome("cannot_tell", message, at(stream, place=path.breaks[0]))
-    if stream.cuts and isinstance(apart, float):
-        return _collapse(facts, stream, apart, False)
     found = facts.recursion(stream)
+    tied = shares_weights(facts, stream) if isinstance(found, Unknown) else found.tied
+    if path.breaks and not (isinstance(apart, float) and apart < COLLAPSED):
+        return _broken(facts, stream, path.breaks[0], ratio, apart)
+    if path.breaks:
+        return _collapse(facts, stream, apart, tied)
     scaled = [s for k in stream.kinds for s in k.sublayers if s.alpha.kind != "none" and s.alpha.value != 1.0]
     if scaled and all(s.alpha.kind == "learned" and s.alpha.init is not None for s in scaled):
         start = f"{scaled[0].alpha.init:.3g} at the start"
@@ -147,7 +147,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return _untold(facts, stream, f"{name} has no identity path, and how fast its tokens grow alike is not known:", found)
     if scaled and not isinstance(found, Unknown):
         return _compensated(facts, stream, found.deepnorm_number, apart, found.tied)
-    return _collapse(facts, stream, apart, shares_weights(facts, stream) if isinstance(found, Unknown) else found.tied)
+    return _collapse(facts, stream, apart, tied)
 
 
 def _starved(facts: Facts, stream: Stream, ratio: float) -> Outcome:
@@ -161,16 +161,29 @@ def _starved(facts: Facts, stream: Stream, ratio: float) -> Outcome:
 
 
 def _mixed(facts: Facts, stream: Stream, apart: float | Unknown) -> Outcome | None:
-    """Hyper-connections, matrices on the way: what they make of the stream over its depth is theirs; numbers at the start say where they start."""
+    """Hyper-connections: what their matrices make of the stream over its depth is theirs; where they start is what the numbers at the start say."""
     ratio, depth = number_of(facts, stream, "gradient_ratio"), facts.depth(stream)
     if not isinstance(apart, float) or apart < COLLAPSED or not isinstance(ratio, float) or not 1 / STARVED < ratio < STARVED:
         return None
     start = f"at the recorded start first over last gradient is {ratio:.3g} and 1 − cos between tokens {apart:.2g} after {depth} blocks"
-    what = "passes trained matrices on its way" if stream.cuts else "is copies that trained matrices mix on the skip"
-    message = f"`{stream.name}` {what}: {start}, and how that goes on is up to these matrices."
+    message = f"`{stream.name}` is copies that trained matrices mix on the skip: {start}, and how that goes on is up to these matrices."
     numbers = (("gradient_ratio", ratio), ("one_minus_cos", apart), ("depth", depth))
     basis = basis_of(facts, stream, "gradient_ratio")
     return Outcome("conditional", message, at(stream, place=stream.identity.breaks[0]), basis, numbers=numbers, condition="stream-gain")
+
+
+def _broken(facts: Facts, stream: Stream, first: Place, ratio: float | Unknown, apart: float | Unknown) -> Outcome:
+    """What stands on the stream is no norm: what a block does to gradients is not derived, and the numbers at the start say where training begins."""
+    site, depth = at(stream, place=first), facts.depth(stream)
+    message = f"`{stream.name}` passes through {first.words} on its way: what that does to gradients over depth is not derived"
+    if not isinstance(ratio, float) or not isinstance(apart, float):
+        return Outcome("cannot_tell", f"{message}.", site)
+    start = f"at the start first over last gradient is {ratio:.3g} over {depth} blocks, and 1 − cos between tokens {apart:.2g} behind the last one"
+    law = facts.claims.of("gradient_law", "start", stream.name).known
+    deeper = "; where it is deeper each block multiplies them" if law == "exponential" else ""
+    numbers = (("gradient_ratio", float(f"{ratio:.2g}")), ("one_minus_cos", float(f"{apart:.2g}")), ("depth", depth))
+    basis = basis_of(facts, stream, "gradient_ratio")
+    return Outcome("conditional", f"{message}; {start}{deeper}.", site, basis, numbers=numbers, condition="stream-gain")
 
 
 def _untold(facts: Facts, stream: Stream, what: str, why: Unknown) -> Outcome:
@@ -204,7 +217,8 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
     if isinstance(apart, Unknown):
         return _untold(facts, stream, f"`{stream.name}` has no identity path, and 1 − cos between its tokens is unknown:", apart)
     numbers = (("one_minus_cos", apart), ("depth", depth), ("norms_crossed", crossed))
-    where = f"no identity path runs through `{stream.name}` (every path {f'crosses {crossed} norms' if crossed else 'passes trained matrices'})"
+    why = f"every path crosses {crossed} norms" if crossed else f"it breaks at {stream.identity.breaks[0].words}"
+    where = f"no identity path runs through `{stream.name}` ({why})"
     size = f"1 − cos between tokens is {apart:.2g} after {depth} blocks"
     theorem = "one block multiplies 1 − cos by about 1/(1 + v), v the gain of V and O" if crossed else ""
     if apart < COLLAPSED and tied:
@@ -218,7 +232,7 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
         message = f"At the recorded initialisation {where}, and {size}: tokens are nearly the same."
         smaller = "smaller initial weights, " if smaller_helps(facts, stream, "tokens") else ""
         remedy = f"{smaller}α on the stream with β on the weights (DeepNorm), or norms inside the branches and none on the sums"
-        remedy = remedy if crossed else "a skip past the matrices, with what stands there in a branch"
+        remedy = remedy if crossed else "a skip past what stands on the stream, with that in a branch"
         return Outcome("violated", message, site, basis, theorem, numbers=numbers, remedy=remedy)
     middle = "" if apart > APART else ", which is little" if apart >= BAND else f", so little (below {BAND}) that hardly a run says if it trains"
     told = facts.claims.of("gradient_law", "start", stream.name).known == "exponential" and when_deeper(facts, stream)

@@ -174,8 +174,8 @@ def _worst(found: Found) -> float:
 def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], depths: tuple[FoundDepth, ...], large: bool = False) -> Claim:
     """`large`: blocks multiply a state that is large enough, however large it is."""
     found = streams.get(claim.stream or "")
-    if found is None:
-        return claim
+    if found is None:  # its linear part is not derived
+        return _of_depths(facts, claim, depths)
     if claim.sublayer is not None:
         mine = [b for b in found.branches if (b.kind, b.sublayer) == (claim.kind, claim.sublayer)]
         return _of_branch(claim, mine) if mine else claim

@@ -263,7 +263,7 @@ def _known(
             passed_over = max(facts.graph.times.values(), default=1) > 1  # building so many layers once more costs more than it tells
             if why and not told and (passed_over or weights_of_each(facts, plan) > LARGEST):
                 found[model.name] = model, with_spot(facts, Found(reason=why))
-            elif plan.streams:
+            elif plan.streams or plan.deeper:
                 plans[model.name] = replace(with_weights(plan, facts) if told else plan, parts=why)
             elif asked:
                 doubts.setdefault(model.name, "nothing of it can be looked at")

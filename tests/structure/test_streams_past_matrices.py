@@ -119,7 +119,7 @@ def test_what_matrices_make_of_gradients_is_measured() -> None:
 def test_where_states_come_back_through_a_matrix_starts_are_measured() -> None:
     report = report_of(Joined())
     judged = finding(report, "D201")
-    assert judged.outcome == "conditional" and "passes trained matrices on its way" in judged.message and report.exit_code == 0
+    assert judged.outcome == "conditional" and "passes through `joins.0` on its way" in judged.message and report.exit_code == 0
     assert report.spot_check.ran and not report.spot_check.refuted
     torch.manual_seed(1)
     model, x = Joined().double(), torch.randn(2, 5, WIDTH, dtype=torch.float64)

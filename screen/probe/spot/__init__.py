@@ -36,6 +36,8 @@ BRIEF = 2
 forward in float64."""
 MULTIPLIED = 10
 """Passes of one block of each kind: as it is, with what is multiplied, and with free vectors filled."""
+NO_PART = "no stream of it is a sum whose parts are known"
+"""Why a loop is run at two depths, and nothing in it is looked at."""
 AT_DEPTHS = 3
 """Passes of a deeper loop: one forward, one backward, and what it takes to make it."""
 
@@ -74,6 +76,8 @@ def _looked_at(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, de
     load = load_of(trace.graph, [*trace.graph.outputs[:1], *ends], [])
     seconds = _seconds(load)
     deep, large = at_depths(plan, built, deeper, plan.deeper and AT_DEPTHS * TIMES * seconds <= SECONDS, plan.own / plan.traced * seconds <= SECONDS)
+    if not plan.streams:
+        return Found(reason=NO_PART, depths=deep, large=large)
     if plan.parts or BRIEF * seconds > SECONDS:
         return replace(_one_of_each(plan, built, watch, trace, plan.parts or too_large(load.weights)), depths=deep, large=large)
     model = made(make, plan.seed)

@@ -1,0 +1,70 @@
+"""Streams on which something stands that is no norm: no law of gradients is derived, and what was measured at the start is told beside that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import screen
+
+WIDTH, DEPTH = 24, 12
+
+
+class Rectified(nn.Module):
+    """Images: filters of what batch norms give, a leaky rectifier of the sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(WIDTH, WIDTH, 3, padding=1, bias=False), nn.Conv2d(WIDTH, WIDTH, 1, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(WIDTH) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.relu(self.norms[0](self.one(x)))
+        return nn.functional.leaky_relu(x + self.norms[1](self.two(h)), 0.1)
+
+
+class Mapped(nn.Module):
+    """Each block maps the stream, what tokens have in common is added to that, and a norm follows."""
+
+    def __init__(self, share: float = 0.05) -> None:
+        super().__init__()
+        self.inner, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.norm, self.share = nn.LayerNorm(WIDTH), share
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inner(x)
+        w = torch.softmax(h @ h.mT / WIDTH**0.5, -1)
+        h = h + self.share * (w @ self.value(h))
+        return self.norm(h + torch.tanh(self.out(h)))
+
+
+class MappedAlike(Mapped):
+    def __init__(self) -> None:
+        super().__init__(4.0)
+
+
+def _report(block: nn.Module, *shape: int, **options: Any) -> Any:
+    torch.manual_seed(0)
+    return screen.check(block, example_inputs=torch.randn(*shape), depth=DEPTH, **options)
+
+
+def _channel(report: Any) -> Any:
+    return next(c for c in report.channels if c.id == "D")
+
+
+def test_a_function_of_the_sum() -> None:
+    """Its numbers at the start are told, and that nothing is derived; without a measurement it stays unknown."""
+    told = _channel(_report(Rectified(), 2, WIDTH, 8, 8))
+    assert told.state == "conditional" and "not derived; at the start first over last gradient is" in told.reason
+    assert _channel(_report(Rectified(), 2, WIDTH, 8, 8, spot_check=False)).state == "unknown"
+
+
+@pytest.mark.parametrize(("block", "state"), [(Mapped, "conditional"), (MappedAlike, "open")])
+def test_a_map_on_the_stream(block: type[nn.Module], state: str) -> None:
+    """The loop is run at two depths though no linear part of it is known: tokens stay apart, or become alike."""
+    report = screen.check(f"{__file__}::{block.__name__}", example_inputs=f"x=float32[2,8,{WIDTH}]", depth=DEPTH, isolate=False)
+    assert any(c.claim == "gradient_ratio" and c.status == "measured" for c in report.claims)
+    assert _channel(report).state == state
