@@ -2,8 +2,8 @@
 
 Why: a matrix whose entries have the variance σ² multiplies the mean square of what it maps by σ²·fan_in. Around 1 is Xavier's and He's; `torch.randn`
 as a weight gives the width itself. One such map swamps the stream that its branch is added to, or makes logits one-hot; behind a norm it only makes
-training slow, as its relative step is that much smaller. A codebook that is searched for the nearest row and looked up multiplies no value: its
-entries are as large as what it stands for.
+training slow, as its relative step is that much smaller. A codebook that is searched for the nearest row and looked up, or read by a softmax,
+multiplies no value: its entries are as large as what it stands for.
 Assumes: calls on parameters were recorded while the model was built.
 Cannot tell: when no initialiser of any weight of the blocks was recorded.
 Source: Glorot and Bengio 2010, eq. 12; He et al. 2015, eq. 10; docs/theory.md, scale degrees.

@@ -21,6 +21,7 @@ class Block(nn.Module):
 ROWS = {
     "looked up": "self.table[place]",
     "by ones": "F.one_hot(place, 32).to(x.dtype) @ self.table",
+    "by shares": "F.dropout(torch.softmax(x[..., :8].repeat_interleave(4, -1), -1), 0.0) @ self.table",
 }
 FACTORS = {
     "the products are taken off": "x @ self.table.T",

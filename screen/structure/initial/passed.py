@@ -1,7 +1,8 @@
 """Which weights a value passes as a product, so that it and the gradient behind it are as much larger as the weight is.
 
 A weight that values are only compared with, or that is looked up by a place, multiplies none of them: a codebook's product with what it is asked for
-ends in the place of the nearest row. What is not of floating point hands on no size and no gradient.
+ends in the place of the nearest row, and shares of its rows make a mean of them, as large as they are. What is not of floating point hands on no size
+and no gradient.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ def _onward(graph: Graph, ends: Collection[int]) -> set[int]:
 
 
 def _values(graph: Graph) -> set[int]:
-    """The nodes that hand on the size of an argument, a weight or a stored tensor: no place of the nearest row, no truth of a comparison."""
+    """The nodes that hand on the size of an argument, a weight or a stored tensor: no place of the nearest row, no comparison, no shares."""
     found = set[int]()
     for node in graph.nodes:
-        chosen = not _is_float(node) and any(_is_float(graph.nodes[i]) for i in node.inputs)
+        chosen = CLASSES.get(node.op) == "softmax" or (not _is_float(node) and any(_is_float(graph.nodes[i]) for i in node.inputs))
         if node.op in SOURCES or (not chosen and not found.isdisjoint(node.inputs)):
             found.add(node.index)
     return found
