@@ -104,6 +104,8 @@ class Region:
             node = -heapq.heappop(queue)
             if node in seen or node in self.chains.on_streams or self._border(node) != self._elsewhere:
                 continue
+            if not graph.nodes[node].inputs:
+                continue  # an argument of forward is no map of one
             seen.add(node)
             if all(u in inside or u in found or not self.chains.live >> u & 1 for u in graph.users[node]):
                 found.add(node)
