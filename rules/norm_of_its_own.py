@@ -13,7 +13,7 @@ Source: Lan et al. 2020 (ALBERT) for sharing by design, maps and norms together.
 
 from __future__ import annotations
 
-from screen.graph import Ref
+from screen.graph import COPIES, Ref
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Site, Stream
 from screen.structure.reach import is_state, onward, used
@@ -60,12 +60,12 @@ CANNOT_TELL = (Example("an op without a row between the norm and the maps", UNRE
 
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
-    """One outcome per gain that serves several norms on streams; one for the whole model where there is none."""
+    """One outcome per gain that serves several norms on streams (of a stacked block its own); one for the whole model where there is none."""
     states = {n for stream in facts.streams for n in stream.states}
     shared: dict[str, dict[int, list[Norm]]] = {}
     for norm in facts.norms:
         gain = _gain(facts, norm)
-        if gain and is_state(facts.graph, norm.source, states):
+        if gain and not gain.startswith(COPIES) and is_state(facts.graph, norm.source, states):
             shared.setdefault(gain, {}).setdefault(_before_choice(facts, norm), []).append(norm)
     if not shared:
         return (Outcome("not_applicable", "no norm with a gain stands on a stream."),)

@@ -12,6 +12,7 @@ Source: Xiong et al. 2020, theorem 1 (what post-norm costs).
 
 from __future__ import annotations
 
+from screen.facts.queries import has_identity_path
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Sublayer, at, blame, describe, each_sublayer, first_reason, or_not_applicable
 
 RULE = Rule("G101", "normed-skip", "structure", "D", "warning", ("streams.kinds.sublayers", "doubled"), "Xiong et al. 2020, theorem 1")
@@ -94,6 +95,8 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
         site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
         if sublayer.normed_skip and _is_normed_before(facts, kind, sublayer):
             found.append(Outcome("holds", f"{name}: the norm on its skip repeats the one that ends what comes before: post-norm, no slip.", site))
+        elif sublayer.normed_skip and has_identity_path(facts, stream) is True:
+            found.append(Outcome("holds", f"{name}: its branch is added to a fresh norm of the stream, and a skip leads past both.", site))
         elif sublayer.normed_skip:
             found.append(
                 Outcome(
