@@ -292,15 +292,16 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
 
 
 def _gated(facts: Facts, stream: Stream, sublayer: Sublayer) -> Outcome:
-    """Multipliers that are no constants: of gates that keep at most all of the stream the ratio at the start tells where training begins."""
+    """Multipliers that are no constants: of those made from the data the ratio at the start tells where training begins, and no more."""
     operator, ratio = facts.operator(stream), number_of(facts, stream, "gradient_ratio")
-    kept = operator.start if isinstance(operator, StreamOperator) else None
-    if sublayer.alpha.kind != "data" or not isinstance(kept, Range) or kept.high > 1 + ROUNDING or not isinstance(ratio, float):
+    kept, grown = operator.start if isinstance(operator, StreamOperator) else None, number_of(facts, stream, "rms_ratio")
+    if sublayer.alpha.kind != "data" or not isinstance(ratio, float) or not isinstance(grown, float) or grown > EXPLOSIVE:
         return scaled(stream, sublayer, "gradients change over depth with their product", THEOREM)
+    most = "keep at most all of it" if isinstance(kept, Range) and kept.high <= 1 + ROUNDING else "are not shown to keep at most all of it"
     message = (
-        f"`{stream.name}` is multiplied at `{sublayer.name}` by gates made from the data, which keep at most all of it, and so are gradients that "
-        f"come back past the branches; at the start first over last gradient is {ratio:.3g} over {facts.depth(stream)} blocks, and how the gates "
-        "close in training is not known."
+        f"`{stream.name}` is multiplied at `{sublayer.name}` by gates or matrices made from the data, which {most}, and so are gradients that come "
+        f"back past the branches; at the start first over last gradient is {ratio:.3g} over {facts.depth(stream)} blocks, and what training makes of "
+        "them is not known."
     )
     basis, numbers = basis_of(facts, stream, "gradient_ratio"), _numbers(facts, stream)
     return Outcome("conditional", message, at(stream, None, sublayer), basis, THEOREM, numbers=numbers, condition="stream-gain")
