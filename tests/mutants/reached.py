@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -30,47 +30,56 @@ QUICK = (
 )  # fmt: skip
 """Test files that take seconds, in the order in which they are run."""
 RECORD = "tests/whole/test_said.py"
-PARTS = tuple(f"{ROOT / part}/" for part in ("screen", "rules"))
+PARTS = ("screen", "rules")
 
 
 class Watch:
-    """A plugin of pytest that notes the functions that each test enters."""
+    """A plugin of pytest that notes the lines that each test comes to, by the tracer of `coverage` (`pip install coverage`), written in C."""
 
     def __init__(self) -> None:
-        self.found: dict[str, dict[str, Any]] = {}
+        made: Any = importlib.import_module("coverage")
+        self.cover = made.Coverage(data_file=None, config_file=False, include=[f"{ROOT / part}/*" for part in PARTS])
+        self.seconds: dict[str, float] = {}
+
+    def pytest_sessionstart(self) -> None:
+        """Before tests are imported: what runs then is of no test."""
+        self.cover.start()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """One test with its fixtures."""
-        seen: set[Any] = set()
-        lines: set[tuple[str, int]] = set()
-        each = item.nodeid.startswith(RECORD)  # of the record, line by line: its tests are many and small
-
-        def entered(frame: FrameType, event: str, arg: object) -> Any:
-            seen.add(frame.f_code)
-            return stepped if each and frame.f_code.co_filename.startswith(PARTS) else None
-
-        def stepped(frame: FrameType, event: str, arg: object) -> Any:
-            lines.add((frame.f_code.co_filename, frame.f_lineno))
-            return stepped
-
+        self.cover.switch_context(item.nodeid)
         begin = time.process_time()
-        sys.settrace(entered)
         try:
             return (yield)
         finally:
-            sys.settrace(None)
-            names = {name_of(code) for code in seen if code.co_filename.startswith(PARTS)}
-            row = {"seconds": round(time.process_time() - begin, 3), "functions": sorted(n for n in names if n)}
-            where = sorted(f"{Path(file).resolve().relative_to(ROOT).as_posix()}:{line}" for file, line in lines)
-            self.found[item.nodeid] = {**row, "lines": where} if each else row
+            self.seconds[item.nodeid] = round(time.process_time() - begin, 3)
+            self.cover.switch_context("")
+
+    def found(self) -> dict[str, dict[str, Any]]:
+        """{test: {seconds, functions, lines}}; of the record alone the lines: its tests are many and small."""
+        self.cover.stop()
+        rows: dict[str, dict[str, Any]] = {test: {"seconds": spent, "functions": [], "lines": []} for test, spent in self.seconds.items()}
+        data = self.cover.get_data()
+        for file in sorted(data.measured_files()):
+            short, by_test = Path(file).resolve().relative_to(ROOT).as_posix(), dict[str, set[int]]()
+            for line, tests in data.contexts_by_lineno(file).items():
+                for test in filter(None, tests):
+                    by_test.setdefault(test, set()).add(line)
+            inside = list(functions(ast.parse(Path(file).read_text(encoding="utf-8"))))
+            for test, lines in by_test.items():
+                rows[test]["functions"] += [f"{short}:{name}" for name, body in inside if not lines.isdisjoint(body)]
+                rows[test]["lines"] += [f"{short}:{line}" for line in sorted(lines)]
+        return {test: row if test.startswith(RECORD) else {k: v for k, v in row.items() if k != "lines"} for test, row in rows.items()}
 
 
-def name_of(code: Any) -> str:
-    """`file:function`, without what is inside of the function."""
-    file = Path(code.co_filename).resolve().relative_to(ROOT).as_posix()
-    name = code.co_qualname.partition(".<locals>")[0]
-    return "" if name == "<module>" else f"{file}:{name}"
+def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, range]]:
+    """Names of the functions of a module, those inside of others left out, and the lines of their bodies."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield within + node.name, range(node.body[0].lineno, (node.end_lineno or 0) + 1)
+        elif isinstance(node, ast.ClassDef | ast.If | ast.Try):
+            yield from functions(node, f"{within}{node.name}." if isinstance(node, ast.ClassDef) else within)
 
 
 def quick() -> list[Path]:
@@ -86,7 +95,7 @@ def watch(file: Path) -> int:
         if not any(test.startswith(path.relative_to(ROOT).as_posix()) for test in known):
             plugin = Watch()
             pytest.main(["-q", "-p", "no:xdist", "-o", "addopts=--import-mode=importlib", "-p", "no:cacheprovider", str(path)], plugins=[plugin])
-            known.update(plugin.found)
+            known.update(plugin.found())
             file.write_text(json.dumps(known), encoding="utf-8")
     return 0
 

@@ -61,6 +61,11 @@ def test_direct(subject: str) -> None:
     holds("direct", subject)
 
 
+@pytest.mark.parametrize("subject", SUBJECTS["edges"])
+def test_edges(subject: str) -> None:
+    holds("edges", subject)
+
+
 @pytest.mark.by_the_day
 @pytest.mark.parametrize("subject", SUBJECTS["drawn"])
 def test_drawn(subject: str) -> None:
