@@ -1,4 +1,4 @@
-"""Facts written by hand with two claims at a time, on both sides of the numbers at which rules turn: a threshold is seen where it is crossed alone."""
+"""Facts written by hand with two claims at a time, on both sides of the numbers at which rules turn: each threshold is crossed alone."""
 
 from __future__ import annotations
 
