@@ -61,7 +61,7 @@ class Watch:
         self.cover.stop()
         rows: dict[str, dict[str, Any]] = {test: {"seconds": spent, "functions": [], "lines": []} for test, spent in self.seconds.items()}
         data = self.cover.get_data()
-        for file in sorted(data.measured_files()):
+        for file in sorted(f for f in data.measured_files() if f.endswith(".py")):
             short, by_test = Path(file).resolve().relative_to(ROOT).as_posix(), dict[str, set[int]]()
             for line, tests in data.contexts_by_lineno(file).items():
                 for test in filter(None, tests):

@@ -232,10 +232,6 @@ RULES: dict[str, Rule] = {
     "rotated, not quite": lambda p, x: _rotated(p, x, _unlike),
     "rotated pairs": lambda p, x: _rotated(p, x, _pairs),
     "rotated pairs by a turn": lambda p, x: _rotated(p, x, _turned_pairs),
-    "rotated by turned angles": lambda p, x: _rotated(p, x, lambda t, c, s: _halves(t, c.mT.mT[None], s.mT.mT[None])),
-    "rotated by a part of angles": lambda p, x: _rotated(p, x, lambda t, c, s: _halves(t, c[None, ..., :], s[None][..., :, :])),
-    "rotated by angles of one token": lambda p, x: _rotated(p, x, lambda t, c, s: _halves(t, c[1], s[1])),
-    "rotated, of the unknown": lambda p, x: _rotated(p, x, lambda t, c, s: _halves(lost(t), c, s)),
     "rotated by doubled angles": lambda p, x: _rotated(p, x, _doubled),
     "rotated crosswise": lambda p, x: _rotated(p, x, _crosswise),
     "temperature of a size": lambda p, x: p.weigh((q := p.qk(x))[0] @ q[1].mT / (1 + p.number.abs()), x),
@@ -248,6 +244,10 @@ RULES: dict[str, Rule] = {
     "over keys, times a number": lambda p, x: p.o((2.0 * torch.softmax(p.q(p.n(x)) @ p.k(p.n(x)).mT, -1)) @ p.v(p.n(x))),
     "over its Frobenius norm, axes by place": lambda p, x: _two(p, x, p.w / torch.norm(p.w, 2, (-2, -1)), p.w2 / torch.norm(p.w2, "fro", (0, 1))),
     "over its spectral norm, by a sum": lambda p, x: F.linear(p.n(x), p.w[:16] / (p.vector * (p.w[:16] @ p.vector)).sum()),
+    "rotated by turned angles": lambda p, x: _rotated(p, x, lambda t, c, s: _halves(t, c.mT.mT[None], s.mT.mT[None])),
+    "rotated by a part of angles": lambda p, x: _rotated(p, x, lambda t, c, s: _halves(t, c[None, ..., :], s[None][..., :, :])),
+    "rotated by angles of one token": lambda p, x: _rotated(p, x, lambda t, c, s: _halves(t, c[1], s[1])),
+    "rotated, of the unknown": lambda p, x: _rotated(p, x, lambda t, c, s: _halves(lost(t), c, s)),
 }
 
 
