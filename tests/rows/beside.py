@@ -80,6 +80,9 @@ _MADE: dict[str, tuple[Any, ...]] = {
     "lerp, far": (lambda x: torch.lerp(x.sigmoid(), 3.0 * x.tanh(), 1.0 + x.sigmoid()),),
     "log_softmax": (lambda x: torch.ones_like(x).log_softmax(-1) + x,),
     "log_softmax, of what jumps": (lambda x: (x * (x > 0.5)).sigmoid().log_softmax(-1),),
+    "cumsum": (lambda x: x.tanh().cumsum(1),),
+    "cumsum, of what is not negative": (lambda x: (1.0 + x.sigmoid()).cumsum(-1).neg().exp(),),
+    "topk, of tokens": (lambda x: (p := x.softmax(-1).topk(2, 1)[0]) / p.sum(-1, keepdim=True),),
 }  # fmt: skip
 BESIDE = {name: Call(name.partition(",")[0], of, tuple(weights), SHAPE, n) for n, (name, (of, *weights)) in enumerate(_MADE.items())}
 

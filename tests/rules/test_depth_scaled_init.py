@@ -39,3 +39,14 @@ def test_the_factor_is_that_of_the_call_that_scaled() -> None:
     found = depth_scaled_init.check(facts_of(Example("a later call sets another deviation", MODEL, inputs=("x=float32[2,16,32]",))))
     said = [o.message for o in found if o.result == "violated"]
     assert len(said) == 1 and "scaled for depth by 0.25, and a later call took that back (deviation 0.01, then 0.02)" in said[0]
+
+
+def test_a_scale_that_the_norm_behind_it_divides_out_is_told_and_is_no_fault() -> None:
+    """Forward it does nothing, backward it makes the gradient of the weight larger."""
+    text = MODEL.replace("nn.Linear(64, 32, bias=False)", "nn.Linear(64, 32, bias=False); self.after = nn.LayerNorm(32)")
+    text = text.replace("x + self.down(F.gelu(self.up(self.norm(x))))", "x + self.after(self.down(F.gelu(self.up(self.norm(x)))))")
+    last = "            for linear in (block.up, block.down):\n                nn.init.normal_(linear.weight, std=0.02)\n"
+    assert last in text
+    found = depth_scaled_init.check(facts_of(Example("", text.replace(last, ""), inputs=("x=float32[2,16,32]",))))
+    assert [o.result for o in found] == ["holds"]
+    assert "scaled by 0.25 before an output norm, which divides it out: its gradient is 4 times as large" in found[0].message

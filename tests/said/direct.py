@@ -131,7 +131,7 @@ LEFT: dict[str, ranges.Scalar] = {
 }  # fmt: skip
 RIGHT: dict[str, ranges.Scalar] = {"1/(1 + |t|)": ("div", ONE, ("add", ONE, ("abs", ranges.ROOT))), "-t": ("neg", ranges.ROOT)}
 CELLS = [
-    ranges.Cells(np.array([0.0, 2.0, 9.0, 0.0]), np.array([0.5, 60.0, math.inf, math.inf]), 1.0),
+    ranges.Cells(np.array([0.0, 2.0, 9.0, 0.0, 1e-4]), np.array([0.5, 60.0, math.inf, math.inf, 7e-4]), 1.0),
     ranges.Cells(np.array([0.5, 40.0]), np.array([2.0, math.inf]), -1.0),
 ]
 """What a term is taken on."""
