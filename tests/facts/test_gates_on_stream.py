@@ -116,9 +116,9 @@ def three_halves(x: Tensor, logits: Tensor, new: Tensor) -> Tensor:
     ("run", "logits", "most"), [(shares, 2, 1.0), (decay, WIDTH, 1.0), (growing, WIDTH, None), (three_halves, WIDTH, 1.5**DEPTH)]
 )
 def test_what_gates_keep_at_most(run: Callable[[Tensor, Tensor, Tensor], Tensor], logits: int, most: float | None) -> None:
-    """A share of a softmax and e to the power of what is not above 0 keep at most all; what may keep more is not said to keep gradients."""
+    """A share of a softmax and e to the power of what is not above 0 keep at most all; of what may keep more that is not said."""
     report = _report(run, logits)
     claim = next(c for c in report.claims if c.claim == "identity_gain")
     assert claim.high == (None if most is None else pytest.approx(most, rel=1e-4))
-    assert ("keep at most all of it" in str([c.reason for c in report.channels])) == (most == 1.0)
+    assert ("which keep at most all of it" in str([c.reason for c in report.channels])) == (most == 1.0)
     assert _state(report, "D") == ("open" if run is growing else "conditional")
