@@ -10,6 +10,8 @@ from screen.structure.dataflow import Flow, number
 
 SHARES = ("sigmoid", "hardsigmoid")
 """Functions whose values are shares: from 0 to 1."""
+MADE = ("weighted", "activation", "product", "mixing", "softmax")
+"""Classes of ops that carry no state on."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ def _mean(flow: Flow, node: Node) -> Mean | None:
             end, begin = apart.inputs if node.op == "add" else apart.inputs[::-1]
             one = {flow.graph.nodes[i].dtype for i in (start, end, share, node.index)}
             alike = len(one) == 1 and flow.graph.nodes[start].shape == flow.graph.nodes[end].shape == node.shape
-            if begin == start and end != start and alike and _is_share(flow, share):
+            carried = any(flow.classes[flow.root(i)] not in MADE for i in (start, end))  # of two values that a net has made none is a stream
+            if begin == start and end != start and alike and carried and _is_share(flow, share):
                 return Mean(start, end, share, (difference, stepped))
     return None
 

@@ -383,6 +383,7 @@ ELSEWHERE = {
     "facts.claims.derive.SLACK": "of floats", "facts.claims.derive.EVEN": "of floats",
     "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",
     "facts.claims.states_read.FEW": "tests/facts/test_keys_of_another_block.py",
+    "facts.operator.gates.DEEPEST": "steps that are followed", "facts.operator.gates.LARGEST": "of floats",
     "facts.operator.shares.DEEPEST": "steps of an iteration that are followed",
     "facts.operator.steps.FARTHEST": "states that are followed",
     "facts.operator.steps.LOW": "where a slope is read off", "facts.operator.steps.HIGH": "where a slope is read off",
