@@ -341,9 +341,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, click.Abort):
         console.line("interrupted")
+        console.settle()
         return INTERRUPTED
     except BaseException as error:  # `SystemExit(0)` and `GeneratorExit` included: only a report may end in 0 or 1
         console.about(error)
+        console.settle()
         return NOT_JUDGED
 
 

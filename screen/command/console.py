@@ -126,6 +126,14 @@ def flush() -> None:
         sys.stdout.flush()
 
 
+def settle() -> None:
+    """Throws away what stdout does not take, of which an error has told: it is not tried again at the interpreter's exit."""
+    try:
+        flush()
+    except (OSError, ValueError):
+        _discard_stdout()
+
+
 def _discard_stdout() -> None:
     """Nothing more goes to a pipe that nobody reads."""
     with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -22,7 +22,7 @@ from tests.shared import ROOT
 
 def _run(script: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """A line of bash in which `$S` is the command."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "S": f"{sys.executable} -m screen", **env}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "", "S": f"{sys.executable} -m screen", **env}
     return subprocess.run(["bash", "-c", script], cwd=cwd, env=environment, capture_output=True, text=True, timeout=100, check=False)
 
 
