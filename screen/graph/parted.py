@@ -4,9 +4,9 @@ no torch."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from screen.graph import Graph, Node, Ref
+from screen.graph.renumbered import moved_node, renumbered
 
 
 def parted(graph: Graph, chosen: Mapping[int, int]) -> Graph:
@@ -23,11 +23,6 @@ def parted(graph: Graph, chosen: Mapping[int, int]) -> Graph:
     def add(place: Node, op: str, *args: object, shape: tuple[int, ...] | None = None) -> Ref:
         nodes.append(Node(len(nodes), op, args, (), shape or place.shape, place.dtype, place.call, place.file, place.line))
         return Ref(len(nodes) - 1)
-
-    def moved(value: object) -> object:
-        if isinstance(value, Ref):
-            return Ref(places[value.node])
-        return tuple(map(moved, value)) if isinstance(value, tuple) else value
 
     for node in graph.nodes:
         if node.index in chosen:
@@ -52,17 +47,9 @@ def parted(graph: Graph, chosen: Mapping[int, int]) -> Graph:
                 total = add(node, "add", total, term)
             places[node.index] = total.node
         elif node.index not in chosen:
-            args, kwargs = tuple(map(moved, node.args)), tuple((key, moved(value)) for key, value in node.kwargs)
             places[node.index] = len(nodes)
-            nodes.append(replace(node, index=len(nodes), args=args, kwargs=kwargs))
-    return replace(
-        graph,
-        nodes=tuple(nodes),
-        outputs=tuple(places[i] for i in graph.outputs),
-        guesses=tuple(g if g.node is None else replace(g, node=places[g.node]) for g in graph.guesses),
-        failure=graph.failure if graph.failure is None or graph.failure.node is None else replace(graph.failure, node=places[graph.failure.node]),
-        ranges=tuple((places[i], low, high) for i, low, high in graph.ranges),
-    )
+            nodes.append(moved_node(node, len(nodes), places))
+    return renumbered(graph, nodes, places)
 
 
 __all__ = ["parted"]

@@ -309,11 +309,12 @@ def after_first(facts: Facts, stream: Stream) -> int:
     ends = sorted((first, len(k.sublayers)) for k in stream.kinds for first, _ in k.layers)
     if reader is None or not ends or not (stream.cuts or isinstance(operator, StreamOperator)):
         return 0
-    branches = [b for part in (_parts_of(stream, reader) if stream.cuts else [reader]) for _, b in part.branches]
+    parts = _parts_of(stream, reader) if stream.cuts else [reader]
+    branches = [b for part in parts for _, b in part.branches]
     if len(branches) < ends[0][1]:
         return 0
     add = branches[ends[0][1] - 1].add
-    nodes = [operator.begin, *(s.node for s in operator.states)] if isinstance(operator, StreamOperator) else list(_sums(_parts_of(stream, reader)))
+    nodes = (operator.begin, *(s.node for s in operator.states)) if isinstance(operator, StreamOperator) else _sums(parts)
     found = next((i for i, n in enumerate(nodes) if i and n >= add), 0)
     return 0 if found == len(nodes) - 1 else found  # all is one block
 
