@@ -206,4 +206,15 @@ def pairs(count: int) -> Iterator[tuple[str, str, str]]:
 
 PAIRS = {f"{of}: {first} and {second}": (of, first, second) for of, first, second in pairs(400)}
 
-__all__ = ["BASES", "CHANGES", "Changed", "PAIRS"]
+
+def crowd(number: int) -> tuple[str, tuple[str, ...]]:
+    """(facts, three to five changes of fields of their own), drawn: a guard behind two others is asked where all of them let it be."""
+    rng = random.Random(number)
+    by_field: dict[str, list[str]] = {}
+    for name in CHANGES:
+        by_field.setdefault(name.rpartition("-")[0], []).append(name)
+    fields = rng.sample([f for f in by_field if f != "facts.recursions"], rng.choice((3, 4, 5)))  # a field of what is not known cannot be changed
+    return rng.choice(BASES), tuple(rng.choice(by_field[f]) for f in fields)
+
+
+__all__ = ["BASES", "CHANGES", "Changed", "PAIRS", "crowd"]

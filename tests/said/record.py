@@ -20,7 +20,7 @@ from tests.rows.table import CALLS
 from tests.said import direct, drawn, edges, groups, others, small, tried
 from tests.said.blocks import BLOCKS
 from tests.said.calls import MORE
-from tests.said.changed import BASES, CHANGES, PAIRS
+from tests.said.changed import BASES, CHANGES, PAIRS, crowd
 from tests.said.models import derived, judged, under_recipes
 from tests.said.plain import digest, short
 from tests.said.risks import OF_FEATURES, OF_RECIPE, of_features, of_recipe
@@ -48,6 +48,15 @@ def pair(name: str) -> Pieces:
     of, first, second = PAIRS[name]
     found = judged(CHANGES[second](CHANGES[first](h.ALL[of]())))
     return {piece: text for piece, text in found.items() if base(of).get(piece) != text}
+
+
+def together(number: int) -> Pieces:
+    """What some changes at once make different."""
+    of, names = crowd(number)
+    facts = h.ALL[of]()
+    for name in names:
+        facts = CHANGES[name](facts)
+    return {piece: text for piece, text in judged(facts).items() if base(of).get(piece) != text}
 
 
 def updated(facts: Facts) -> Facts:
@@ -82,6 +91,7 @@ SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
     | {"tables of others": others.tables, "rules of others": others.rules},
     "pairs": {name: lambda name=name: pair(name) for name in PAIRS},  # type: ignore[misc]
     "changed": {name: lambda name=name: changed(name) for name in CHANGES if name not in SAME},  # type: ignore[misc]
+    "crowds": {str(number): lambda number=number: together(number) for number in range(600)},  # type: ignore[misc]
     "direct": {**direct.SUBJECTS},
     "edges": {**edges.SUBJECTS},
     "drawn": {**drawn.SUBJECTS},
@@ -90,7 +100,7 @@ SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
     "tried": {**tried.SUBJECTS},
 }
 """File -> its subjects."""
-DIGESTS = ("direct", "drawn", "edges", "groups", "small", "tried")
+DIGESTS = ("crowds", "direct", "drawn", "edges", "groups", "small", "tried")
 """Files without texts: there are too many subjects for them to be read."""
 
 

@@ -56,6 +56,12 @@ def test_changed(subject: str) -> None:
     holds("changed", subject)
 
 
+@pytest.mark.by_the_day
+@pytest.mark.parametrize("subject", SUBJECTS["crowds"])
+def test_crowds(subject: str) -> None:
+    holds("crowds", subject)
+
+
 @pytest.mark.parametrize("subject", SUBJECTS["direct"])
 def test_direct(subject: str) -> None:
     holds("direct", subject)
