@@ -134,6 +134,7 @@ def test_what_cannot_be_screened_is_an_exception(call: Any, kind: type[Exception
     assert isinstance(caught.value, screen.ScreenError) and said in str(caught.value)
 
 
+@pytest.mark.by_the_day
 def test_several_models_are_an_error_that_lists_them(tmp_path: Path) -> None:
     source = _source().replace("class Stack", "class Other(Block):\n    pass\n\n\nclass Unused")
     (tmp_path / "two.py").write_text("import torch\nfrom torch import nn\n" + source.split("class Unused")[0])

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import networkx
@@ -75,8 +76,13 @@ def _runs(tree: ast.AST) -> Iterator[ast.AST]:
             yield from _runs(child)
 
 
-def imported(source: str, module: str, nodes: Callable[[ast.AST], Iterable[ast.AST]] = _runs) -> Iterator[tuple[str, int]]:
+@cache
+def imported(source: str, module: str, nodes: Callable[[ast.AST], Iterable[ast.AST]] = _runs) -> tuple[tuple[str, int], ...]:
     """Every module that a source imports, at any depth of it, with its line."""
+    return tuple(_imported(source, module, nodes))
+
+
+def _imported(source: str, module: str, nodes: Callable[[ast.AST], Iterable[ast.AST]]) -> Iterator[tuple[str, int]]:
     for node in nodes(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)

@@ -203,6 +203,7 @@ def test_pre_is_conditional(screen):
 """
 
 
+@pytest.mark.by_the_day
 def test_the_plugin_gives_fixtures_to_tests(tmp_path: Path) -> None:
     (tmp_path / "test_blocks.py").write_text(TESTS)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

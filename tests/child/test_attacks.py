@@ -86,6 +86,8 @@ class Model(nn.Module):
 '''
 TIME, MEMORY = 20.0, 3 << 30
 """Seconds and bytes of each."""
+PATIENT = 120.0
+"""Seconds of one that is judged in any case: it must not run out of them on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +136,7 @@ def test_the_corpus_is_one() -> None:
 @pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if nightly() or not attack.get("night")])
 def test_it_is_judged_by_what_it_is_or_not_at_all(host: Host, good: bytes, tmp_path: Path, name: str) -> None:
     left = set(os.listdir(tmp_path))
-    found = _exit(host, _write(tmp_path, good, ATTACKS[name]), ATTACKS[name].get("time", TIME))
+    within = ATTACKS[name].get("time", TIME if 2 in ATTACKS[name]["exit"] else PATIENT)
+    found = _exit(host, _write(tmp_path, good, ATTACKS[name]), within)
     assert found and found <= set(ATTACKS[name]["exit"])
     assert set(os.listdir(tmp_path)) - left == {"good.json", "model.py"}

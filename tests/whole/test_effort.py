@@ -124,6 +124,7 @@ def test_depth(target: str, layers: str) -> None:
     assert many <= MODEL * STEPS_PER_SECOND
 
 
+@pytest.mark.by_the_day
 def test_steps() -> None:
     """A further layer of a recurrence written out over sixteen tokens (RWKV): what is done for each of its nodes, whatever it is."""
     sizes = {"vocab_size": 100, "hidden_size": 256, "attention_hidden_size": 256, "intermediate_size": 512}

@@ -111,8 +111,8 @@ def test_ascent_climbs() -> None:
 # -- the bounds ---------------------------------------------------------------------------------------------------------------------------
 
 PERI = Design((Part("sdpa", "rms", "rms"), Part("mlp", "rms", "rms")), width=6, tokens=4)
-CI = Plan(structures=200, draws=5, steps=6, shards=20, seed=2)
-"""The slice of the long run (`python -m tests.soundness`) that every night has, and a twentieth of it every change."""
+CI = Plan(structures=200, draws=5, steps=6, shards=40, seed=2)
+"""The slice of the long run (`python -m tests.soundness`) that every night has, and a twentieth of it every change; in small parts, for even days."""
 
 
 @pytest.mark.by_the_day
@@ -125,7 +125,7 @@ def test_no_bound_is_broken(shard: int) -> None:
     assert not total.violations
     assert not total.errors
     assert total.trials > 0.7 * CI.draws * len(CI.designs(shard))  # a branch without weights may be no branch
-    assert total.checks["magnitude"] > 20 and total.checks["lipschitz"] > 20 and total.checks["every rule"] > 200
+    assert total.checks["magnitude"] > 10 and total.checks["lipschitz"] > 10 and total.checks["every rule"] > 100
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
