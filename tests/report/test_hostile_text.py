@@ -179,6 +179,7 @@ def test_the_corpus_is_large() -> None:
     assert len(CORPUS) >= 60
 
 
+@pytest.mark.by_the_day
 @pytest.mark.parametrize("name", CORPUS)
 def test_text_from_user_code_is_neutral_in_every_format(name: str) -> None:
     faults = []
