@@ -16,13 +16,13 @@ from tests.adversary.rounds import _measure
 FILES = ["reviews", "variants", "fields", "whole"]
 DEPTHS = (12, 24, 48, 96)
 LATE = (96, 192, 384, 768)
-AT = {k: LATE for k in ("CoupledHalves", "BranchTemperature")}
+AT = {k: LATE for k in ("CoupledHalves", "BranchTemperature", "ClosedSweep")}
 """Other depths, where a model can have no other ones or a law shows late."""
 DRAWN = set()
 """Whose growth is asked of independent draws alone."""
-BOUND = {"DeterministicDepth": 6.0, "BothNormed": 2.0, "SkipOfRootTwo": 2.0, "StaticHighway": 1.0}
+BOUND = {"DeterministicDepth": 6.0, "BothNormed": 2.0, "SkipOfRootTwo": 2.0, "StaticHighway": 1.0, "CrossStage": 1.0, "ClosedSweep": 20.0}
 """What a stream is at most, at all depths (a geometric sum, or two norms), where what is drawn hides that it is level."""
-FAR = {"ScaledInputLayer": 1e14}
+FAR = {"FastFusion": 1e14, "ScaledInputLayer": 1e14}
 """Another size than 1e10 that shows the gain."""
 
 
@@ -44,6 +44,9 @@ def mapped(f, s):
 def size(s):
     found = leaves(s)
     return max(t.square().mean().sqrt().item() for t in found)
+
+
+_measure.NORMS += (nn.BatchNorm2d,)
 
 
 class Stack(nn.Module):
