@@ -63,12 +63,16 @@ class Stack(nn.Module):
 
 
 class Trunk(nn.Module):
-    def __init__(self, model):
+    def __init__(self, model, rest):
         super().__init__()
-        self.model = model
+        self.model, self.rest = model, [r.detach() for r in rest]
+
+    @property
+    def blocks(self):
+        return self.model.blocks
 
     def forward(self, x):
-        return self.model.trunk(x)
+        return self.model.trunk(x, *self.rest)
 
 
 def alike_(m):
@@ -97,11 +101,11 @@ def build(module, name, truth, n, seed=0, alike=False):
         m, rest, state = cls(n), (), args
         if hasattr(m, "trunk"):
             got, real = [], m.trunk
-            m.trunk = lambda x: (got.append(x), real(x))[1]
+            m.trunk = lambda x, *c: (got.extend((x, *c)), real(x, *c))[1]
             with torch.no_grad():
                 m(*args)
             del m.trunk
-            state, m = got[0].detach(), Trunk(m)
+            state, m = got[0].detach(), Trunk(m, got[1:])
     if alike:
         alike_(m)
     if type(state) is tuple and truth["kind"] != "block":
