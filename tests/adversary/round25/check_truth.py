@@ -13,7 +13,7 @@ import torch.nn as nn
 
 from tests.adversary.rounds import _measure
 
-FILES = ["reviews", "variants", "fields", "whole"]
+FILES = ["reviews", "variants", "adapters", "fields", "features", "whole"]
 DEPTHS = (12, 24, 48, 96)
 LATE = (96, 192, 384, 768)
 AT = {k: LATE for k in ("CoupledHalves", "BranchTemperature", "ClosedSweep")}

@@ -1,4 +1,4 @@
-"""Pull requests on attention, experts, adapters, prompts, conditions: scores and what bounds them, routers and what they read, tokens that are added, low ranks."""
+"""Pull requests on attention, prompts, memories, conditions: scores and what bounds them, tokens that are added, filters that tokens make."""
 
 from collections import namedtuple
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ def _draw(*shape):
 
 _X, _C, _MEMORY = _draw(2, T, D), _draw(2, D), _draw(2, 10, D)
 example_inputs = {
-    **{k: (_X,) for k in ("FusedEncoderLayer", "ShiftedWindowV2", "AlibiLayer", "PositionlessScores", "EinsumHeads", "ColumnHeads", "PersistentMemory", "ScaledActivations", "MergedLowRank", "SerialAdapter",
-                          "ExpertsChoose", "SwitchLayer", "ExpertsWithSkip", "HashedLayer", "LipschitzScores", "Retriever", "ClampedScores", "ChannelCosine", "T5Layer", "PromptedLayer", "DynamicTaps",
+    **{k: (_X,) for k in ("FusedEncoderLayer", "ShiftedWindowV2", "AlibiLayer", "PositionlessScores", "EinsumHeads", "ColumnHeads", "PersistentMemory",
+                          "LipschitzScores", "Retriever", "ClampedScores", "ChannelCosine", "T5Layer", "PromptedLayer", "DynamicTaps",
                           "Permutator", "GroupedQueries", "LatentQueue", "OffByOne")},
-    **{k: (_X, _MEMORY) for k in ("DecoderLayer", "RawMemoryDecoder")},
+    **{k: (_X, _MEMORY) for k in ("DecoderLayer", "QueryFirstDecoder")},
     "DecoupledCross": (_X, {"text": _MEMORY, "image": _draw(2, 4, D)}),
     "SlotStep": (_draw(2, 6, D), _X),
     "ScoreCarry": (_X, _draw(2, H, T, T)),
@@ -352,7 +352,7 @@ class DecoderLayer(nn.Module):
         return tgt + self.mlp(self.norms["mlp"](tgt))
 
 
-class RawMemoryDecoder(DecoderLayer):
+class QueryFirstDecoder(DecoderLayer):
     """Cross attention: the residual is what the query is made from."""
 
     def forward(self, tgt, memory):
@@ -427,122 +427,6 @@ class LatentQueue(nn.Module):
         return x + self.o(merge(y).flatten(1, 2))
 
 
-# ------------------------------------------------------------------ low ranks and small numbers
-class ScaledActivations(nn.Module):
-    """Three trained vectors of ones, on keys, values and hidden units."""
-
-    def __init__(self):
-        super().__init__()
-        self.n1, self.n2, self.qkv, self.o, self.up, self.down = nn.LayerNorm(D), nn.LayerNorm(D), init_(nn.Linear(D, 3 * D)), init_(nn.Linear(D, D)), init_(nn.Linear(D, 64)), init_(nn.Linear(64, D))
-        for name, size in (("l_k", D), ("l_v", D), ("l_ff", 64)):
-            self.register_parameter(name, nn.Parameter(torch.ones(size)))
-
-    def forward(self, x):
-        q, k, v = self.qkv(self.n1(x)).chunk(3, -1)
-        x = x + self.o(merge(F.scaled_dot_product_attention(heads(q), heads(k * self.l_k), heads(v * self.l_v))))
-        return x + self.down(self.l_ff * F.gelu(self.up(self.n2(x))))
-
-
-class LowRank(nn.Module):
-    """A frozen map and a product of two thin ones, merged where it is called."""
-
-    def __init__(self, i, o, r=4, alpha=8.0):
-        super().__init__()
-        self.register_buffer("weight", torch.randn(o, i) * i ** -0.5)
-        self.a, self.b, self.scale = nn.Parameter(torch.randn(r, i) * i ** -0.5), nn.Parameter(torch.zeros(o, r)), alpha / r
-
-    def forward(self, x):
-        return F.linear(x, torch.addmm(self.weight, self.b, self.a, alpha=self.scale))
-
-
-class MergedLowRank(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm1, self.norm2, self.qkv, self.o, self.up, self.down = nn.RMSNorm(D), nn.RMSNorm(D), LowRank(D, 3 * D), LowRank(D, D), LowRank(D, 64), LowRank(64, D)
-
-    def forward(self, x):
-        q, k, v = map(heads, self.qkv(self.norm1(x)).tensor_split(3, dim=-1))
-        x = x + self.o(merge(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
-        x = x + self.down(F.silu(self.up(self.norm2(x))))
-        return x
-
-
-class SerialAdapter(nn.Module):
-    """A bottleneck behind the net; it has a norm and a skip."""
-
-    def __init__(self, r=8):
-        super().__init__()
-        self.inner, self.ln = TwoStep(), nn.LayerNorm(D)
-        self.adapter = init_(nn.Sequential(nn.Linear(D, r), nn.ReLU(), nn.Linear(r, D)))
-
-    def forward(self, x):
-        hidden = self.inner(x)
-        return x + (hidden + self.adapter(self.ln(hidden)))
-
-
-# ------------------------------------------------------------------ experts
-class ExpertsChoose(nn.Module):
-    """Each expert takes the six tokens that want it most."""
-
-    def __init__(self, e=4, k=6):
-        super().__init__()
-        self.norm, self.router, self.k = nn.RMSNorm(D), init_(nn.Linear(D, e, bias=False)), k
-        self.w1, self.w2 = nn.Parameter(torch.randn(e, D, 48) * D ** -0.5), nn.Parameter(torch.randn(e, 48, D) * 48 ** -0.5)
-
-    def forward(self, x):
-        h = self.norm(x)
-        affinity = self.router(h).softmax(-1)
-        weight, index = affinity.transpose(1, 2).topk(self.k, dim=-1)
-        taken = h[:, None].expand(-1, self.w1.shape[0], -1, -1).gather(2, index[..., None].expand(-1, -1, -1, D))
-        y = torch.einsum("beki,eio->beko", F.gelu(torch.einsum("bekd,edi->beki", taken, self.w1)), self.w2) * weight[..., None]
-        return x.scatter_add(1, index.flatten(1)[..., None].expand(-1, -1, D), y.flatten(1, 2))
-
-
-class SwitchLayer(nn.Module):
-    """One expert a token, by the largest share; the router is ahead of the norm."""
-
-    def __init__(self, e=4):
-        super().__init__()
-        self.norm, self.router, self.experts = nn.LayerNorm(D), init_(nn.Linear(D, e, bias=False)), nn.ModuleList(Mlp(48) for _ in range(e))
-
-    def forward(self, x):
-        probs = F.softmax(self.router(x), dim=-1)
-        gate, choice = probs.max(dim=-1, keepdim=True)
-        h, out = self.norm(x), torch.zeros_like(x)
-        for i, expert in enumerate(self.experts):
-            out = torch.where(choice == i, expert(h), out)
-        return x + gate * out
-
-
-class ExpertsWithSkip(nn.Module):
-    """Two experts a token, each one a block with a skip; their shares sum to one."""
-
-    def __init__(self, e=4):
-        super().__init__()
-        self.norm, self.router, self.experts = nn.LayerNorm(D), init_(nn.Linear(D, e)), nn.ModuleList(Mlp(48) for _ in range(e))
-
-    def forward(self, x):
-        h = self.norm(x)
-        top, index = self.router(h).topk(2, dim=-1)
-        shares = torch.zeros_like(self.router(h)).scatter(-1, index, top.softmax(-1))
-        mixed = sum(shares[..., i: i + 1] * (x + expert(h)) for i, expert in enumerate(self.experts))
-        return x + mixed
-
-
-class HashedLayer(nn.Module):
-    """A token's place says which expert it has."""
-
-    def __init__(self, e=4):
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(D), nn.Parameter(torch.randn(e, D, 64) * D ** -0.5), nn.Parameter(torch.randn(e, 64, D) / 8)
-        self.register_buffer("table", (torch.arange(T) * 5 + 3) % e)
-
-    def forward(self, x):
-        h = self.norm(x)
-        hidden = torch.einsum("btd,tdh->bth", h, self.up[self.table])
-        return x + torch.einsum("bth,thd->btd", F.relu(hidden).square(), self.down[self.table])
-
-
 # ------------------------------------------------------------------ filters made from tokens, ways weighed by shares
 class DynamicTaps(nn.Module):
     """Each token makes shares over itself and four tokens before, a head."""
@@ -610,7 +494,6 @@ class ModulatedLayerLite(ModulatedLayer):
 
 
 _PRE = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=True)
-_NET = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=False)
 _EXP = dict(kind="block", growth_fixed="exponential", sound=False)
 _LEVEL = dict(kind="block", growth_fixed="bounded")
 _ONE, _TWO = dict(output_bounded={0: False}), dict(output_bounded={0: False, 1: False})
@@ -623,23 +506,16 @@ TRUTH = {
     "EinsumHeads": dict(_PRE, **_ONE, **_OPEN, sound=False, why="pre-norm; the scale is in the config and not in scores."),
     "ColumnHeads": dict(_PRE, **_TWO, **_OPEN, sound=False, why="a query's weights sum to no more than the number of keys; values are of a norm."),
     "PersistentMemory": dict(_PRE, **_ONE, **_OPEN, sound=True, why="pre-norm; trained values are what they are."),
-    "ScaledActivations": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm."),
-    "MergedLowRank": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; a fixed map and two thin ones."),
-    "SerialAdapter": dict(_EXP, identity_gain=2.0 ** 24, softmax=True, why="what the skips of the inner layer carry is added to the block's own."),
-    "ExpertsChoose": dict(_PRE, **_ONE, **_OPEN, sound=True, why="shares times functions of a norm, at most one of each expert a token."),
-    "SwitchLayer": dict(_PRE, **_ONE, **_OPEN, sound=False, why="the router reads the stream; what is added is a share of a function of a norm."),
-    "ExpertsWithSkip": dict(_EXP, identity_gain=2.0 ** 24, softmax=True, why="shares sum to one: the stream and the stream."),
-    "HashedLayer": dict(_NET, **_ONE, sound=True, why="pre-norm."),
     "LipschitzScores": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; distances of maps of norms."),
     "Retriever": dict(_PRE, **_ONE, **_OPEN, sound=True, why="a mean of patterns, through a map."),
     "ClampedScores": dict(_PRE, **_TWO, **_SHUT, sound=True, why="pre-norm; scores are at most thirty."),
     "ChannelCosine": dict(_PRE, **_TWO, **_SHUT, sound=True, why="pre-norm; entries of queries and keys are at most one."),
     "OffByOne": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; shares of which one goes to nothing."),
     "GroupedQueries": dict(_PRE, **_BOTH, **_SHUT, sound=True, why="norms behind branches, scores under a tanh."),
-    "T5Layer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm."),
+    "T5Layer": dict(_PRE, **_TWO, **_OPEN, sound=True, gradient_law="power", why="pre-norm."),
     "ScoreCarry": dict(kind="block", growth_fixed="linear", softmax=True, **_TWO, **_OPEN, sound=True, why="pre-norm; scores are sums of products of norms."),
     "DecoderLayer": dict(_PRE, output_bounded={0: False, 1: False, 2: False}, logits_bounded={0: False, 1: False}, sound=True, why="pre-norm, the memory too."),
-    "RawMemoryDecoder": dict(_LEVEL, softmax=True, sound=False, why="the second sum starts from a norm: nothing is carried."),
+    "QueryFirstDecoder": dict(_LEVEL, softmax=True, sound=False, why="the second sum starts from a norm: nothing is carried."),
     "DecoupledCross": dict(_PRE, **_ONE, **_OPEN, sound=True, why="pre-norm; memories are the same in all layers."),
     "SlotStep": dict(_LEVEL, growth_all="bounded", gated=True, softmax=True, sound=True, why="a gated mean of the slot and a tanh: never above the larger of the slot and one."),
     "PromptedLayer": dict(_PRE, **_OPEN, sound=True, why="pre-norm; four tokens start anew in each layer."),
