@@ -184,7 +184,7 @@ def _captured(request: Request, progress: Progress) -> Capture:
 
 
 def _checked(target: str, **options: Any) -> Judged:
-    settings = config.load({name: [value] for name, value in options.items()}, ROOT / "examples")
+    settings = config.load({"spot_check": False, **{name: [value] for name, value in options.items()}}, ROOT / "examples")
     [found] = judge(job_of(str(ROOT / "examples" / f"{target}.py"), settings), _captured)
     return found
 
