@@ -96,10 +96,17 @@ def _outside(facts: Facts) -> Outcome | None:
         return Outcome("cannot_tell", f"Whether values are weighed by a softmax is unknown: {anywhere.reason}.", blame(facts, at(), anywhere.nodes))
     flow = facts.readers[0].flow if facts.readers else Flow(facts.graph)
     found = softmaxes_of(flow, range(len(facts.graph.nodes)))
-    if anywhere is True and not (found and all(flow.trained[s.node if s.logits is None else s.logits] for s in found)):
-        message = "A softmax outside of the residual branches weighs values, and nothing that was derived bounds its logits."
-        return Outcome("conditional", message, condition="bounded-logits")
-    return None
+    if anywhere is not True:
+        return None
+    if found and all(_is_of_weights(flow, s.node if s.logits is None else s.logits) for s in found):
+        return Outcome("holds", "Every softmax is one of trained numbers alone: no logits are made of data.", tries=())
+    message = "A softmax outside of the residual branches weighs values, and nothing that was derived bounds its logits."
+    return Outcome("conditional", message, condition="bounded-logits")
+
+
+def _is_of_weights(flow: Flow, logits: int) -> bool:
+    """Whether logits are made of trained numbers and of nothing else."""
+    return flow.trained[logits] and not flow.data[logits]
 
 
 def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:

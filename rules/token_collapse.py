@@ -23,7 +23,7 @@ from screen.facts.queries import (
     when_deeper,
 )  # fmt: skip
 from screen.facts.weight_gains import through_decoder
-from screen.rule import Example, Facts, Outcome, Place, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable
+from screen.rule import Example, Facts, Outcome, Place, Rule, Site, Stream, Sublayer, Unknown, at, blame, or_not_applicable
 from screen.theorems.depth_scale import deepnorm
 from screen.theorems.in_words import last_gradient
 
@@ -120,9 +120,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     path, name = stream.identity, f"`{stream.name}`"
     if doubt := program_doubt(facts):
         return Outcome("cannot_tell", f"{name}: {doubt}.", at(stream), "measured")
-    if isinstance(path.exists, Unknown):
-        return _untold(facts, stream, f"{name}:", path.exists)
     apart = number_of(facts, stream, "one_minus_cos")
+    if isinstance(path.exists, Unknown):
+        return _underived(facts, stream, path.exists, apart)
     if mixes_copies(facts, stream) and (mixed := _mixed(facts, stream, apart)) is not None:
         return mixed
     ratio = number_of(facts, stream, "gradient_ratio")
@@ -150,6 +150,15 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     return _collapse(facts, stream, apart, tied)
 
 
+def _underived(facts: Facts, stream: Stream, why: Unknown, apart: float | Unknown) -> Outcome:
+    """Whether an identity path is there is not derived: the numbers at the start say where training begins, where they were measured and are moderate."""
+    ratio = number_of(facts, stream, "gradient_ratio")
+    if not isinstance(ratio, float) or not isinstance(apart, float) or not 1 / STARVED < ratio < STARVED or apart < COLLAPSED:
+        return _untold(facts, stream, f"`{stream.name}`:", why)
+    message = f"`{stream.name}`: whether an identity path runs through it is not derived ({why.reason})"
+    return _as_it_starts(facts, stream, message, blame(facts, at(stream, place=_last(stream).place), why.nodes), ratio, apart)
+
+
 def _starved(facts: Facts, stream: Stream, ratio: float) -> Outcome:
     """Gradients that are too unlike at the start, whatever tokens do."""
     message = f"`{stream.name}`: at the start the first block gets {ratio:.3g} times the gradient of the last one, over {facts.depth(stream)} blocks"
@@ -174,10 +183,16 @@ def _mixed(facts: Facts, stream: Stream, apart: float | Unknown) -> Outcome | No
 
 def _broken(facts: Facts, stream: Stream, first: Place, ratio: float | Unknown, apart: float | Unknown) -> Outcome:
     """What stands on the stream is no norm: what a block does to gradients is not derived, and the numbers at the start say where training begins."""
-    site, depth = at(stream, place=first), facts.depth(stream)
+    site = at(stream, place=first)
     message = f"`{stream.name}` passes through {first.words} on its way: what that does to gradients over depth is not derived"
     if not isinstance(ratio, float) or not isinstance(apart, float):
         return Outcome("cannot_tell", f"{message}.", site)
+    return _as_it_starts(facts, stream, message, site, ratio, apart)
+
+
+def _as_it_starts(facts: Facts, stream: Stream, message: str, site: Site, ratio: float, apart: float) -> Outcome:
+    """With the numbers at the start, and no law of depth."""
+    depth = facts.depth(stream)
     start = f"at the start first over last gradient is {ratio:.3g} over {depth} blocks, and 1 − cos between tokens {apart:.2g} behind the last one"
     law = facts.claims.of("gradient_law", "start", stream.name).known
     deeper = "; where it is deeper each block multiplies them" if law == "exponential" else ""

@@ -87,12 +87,17 @@ def _quotient(flow: Flow, node: Node) -> Softmax | None:
     axes = axes_of(flow.operand(below, 1, "dim", "axis"), len(flow.graph.nodes[shares].shape or ()))
     if logits is None or len(axes) != 1:
         return None
-    if above.index == shares:
+    if above.index == shares or _is_computed_again(above, flow.graph.nodes[shares]):
         return Softmax(node.index, logits, axes[0])
     if flow.classes[above.index] == "product" and any(strip(flow, i) == shares for i in above.inputs):
         others = [i for i in above.inputs if strip(flow, i) != shares]
         return Softmax(node.index, logits, axes[0], others[0] if others else None)
     return None
+
+
+def _is_computed_again(one: Node, other: Node) -> bool:
+    """exp(u)/exp(u).sum(): the same call of the same values, twice."""
+    return one.op == other.op == "exp" and one.args == other.args and not one.kwargs and not other.kwargs
 
 
 def _of_groups(flow: Flow, node: Node, above: Node, below: Node) -> Softmax | None:

@@ -453,6 +453,10 @@ call("fft_fft", lambda x: torch.fft.fft(x, dim=1))
 call("fft_fft", lambda x: torch.fft.fft(x, norm="forward"))
 call("fft_irfft", lambda x: torch.fft.irfft(torch.fft.rfft(x)))
 call("fft_irfft2", lambda x: torch.fft.irfft2(torch.fft.rfft2(x)))
+call("fft_irfft", lambda x: torch.fft.irfft(torch.fft.rfft(x, dim=1, norm="ortho"), n=5, dim=1, norm="ortho"))
+call("fft_irfft", lambda x: torch.fft.irfft(torch.fft.rfft(x, n=9, norm="forward"), norm="forward"))
+call("fft_irfft", lambda x, a, b: torch.fft.irfft(torch.fft.rfft(x, n=8) * torch.complex(a, b), n=8)[..., :4], (5,), (5,))
+call("complex", lambda x, w: torch.complex(x, x * w).abs(), (4,))
 call("istft", lambda x: torch.istft(torch.stft(x, 4, return_complex=True), 4), shape=(2, 8))
 
 for _weights in ((), (VECTOR,), (VECTOR, VECTOR)):

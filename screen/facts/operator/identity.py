@@ -9,7 +9,7 @@ from screen.facts.operator.polynomial import Range
 from screen.facts.operator.recurrence import StreamOperator
 from screen.structure.norms.find import place_of
 from screen.structure.streams.reader import Reader
-from screen.structure.types import IdentityPath, Unknown
+from screen.structure.types import IdentityPath, Place, Unknown
 
 
 def identity_of(reader: Reader, operator: StreamOperator | Unknown, back: StreamOperator | Unknown | None) -> IdentityPath:
@@ -36,8 +36,18 @@ def identity_of(reader: Reader, operator: StreamOperator | Unknown, back: Stream
     if isinstance(gain, Unknown):
         return IdentityPath(gain, None, 0, ())
     if gain.high == 0:
-        return IdentityPath(False, None, crossed, ())
+        return IdentityPath(False, None, crossed, _ends_at(reader, operator))
     return IdentityPath(True, gain_text(gain), 0, ())
+
+
+def _ends_at(reader: Reader, operator: StreamOperator) -> tuple[Place, ...]:
+    """The first state that holds nothing of those before it: what is added there takes the stream off again."""
+    before = {operator.begin}
+    for state in operator.states:
+        if before.isdisjoint(state.terms):
+            return (place_of(reader.flow.graph, state.node),)
+        before.add(state.node)
+    return ()
 
 
 def _is_norm(reader: Reader, node: int) -> bool:

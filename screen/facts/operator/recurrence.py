@@ -374,6 +374,8 @@ def _operator(
     elif breaks:
         why = Unknown("every path crosses a norm, a trained matrix or another function of the stream", breaks)
         gain = start = why
+    elif not own.terms and all(s.rest is None for s in states):
+        gain = start = Range(0.0, 0.0)  # each state is a sum of what branches gave, and holds nothing of the first one
     elif not own.terms:
         gain = start = Unknown("its paths cancel, or do not reach its last state", (end,))
     rest = next((s.rest for s in states if s.rest is not None), None)

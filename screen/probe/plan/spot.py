@@ -278,11 +278,14 @@ def parameters_of(branch: Branch) -> dict[int, set[tuple[int, int]]]:
 
 
 def _is_free(branch: Branch, node: int, source: int, sure: bool) -> bool:
-    """Whether a weight is a map, a bias of one, a slope, or a table that is read or added where a node of the branch reads it: no gain, no
+    """Whether a weight is a map, a bias of one, a slope, a filter, or a table that is read or added where a node of the branch reads it: no gain, no
     temperature. A vector that is added may be the bias of a norm, unless it is `sure` which weights are held."""
     flow = branch.flow
     if flow.weighted[node] or flow.classes[node] in ("product", "weighted", "mixing") or flow.graph.nodes[node].op == "prelu":
         return True
+    axes = [n for n in flow.graph.nodes[source].shape or () if n > 1]
+    if flow.graph.nodes[node].op == "mul":
+        return sure and len(axes) > 1  # a filter: a number for each entry of two axes or more
     return flow.graph.nodes[node].op in ("add", "cat", "sub") and (sure or len(flow.graph.nodes[source].shape or ()) > 1)
 
 

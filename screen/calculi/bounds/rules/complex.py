@@ -8,7 +8,7 @@ from screen.calculi.bounds.axes import atoms, plain, sizes
 from screen.calculi.bounds.expr import mul, num
 from screen.calculi.bounds.interpreter import NotUnderstood, Walk, row
 from screen.calculi.bounds.mixed_norms import Bound, Fact, tidy
-from screen.calculi.bounds.pointwise import multiplied
+from screen.calculi.bounds.pointwise import added, multiplied
 from screen.calculi.bounds.value import Value, constant, recut
 from screen.graph import Node
 from screen.structure.types import Unknown
@@ -46,6 +46,15 @@ def as_real(walk: Walk, node: Node) -> Value:
 
     return replace(value.bare(), shape=(*value.shape, 2), layout=(*value.layout, (2,)), mag=apart(value.mag), der=apart(value.der),
                    low=float("-inf"), high=float("inf"))
+
+
+@row("complex")
+def of_parts(walk: Walk, node: Node) -> Value:
+    """re + i·im: of a modulus of at most the sum of theirs."""
+    real, imaginary = walk.first(node), walk.operand(node, 1, "imag")
+    if not isinstance(imaginary, Value):
+        raise NotUnderstood("parts that are no values")
+    return replace(added(walk, real.bare(), imaginary.bare()), low=float("-inf"), high=float("inf"))
 
 
 @row("polar")

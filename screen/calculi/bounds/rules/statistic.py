@@ -182,14 +182,52 @@ def fourier(walk: Walk, node: Node) -> Value:
     factor = count**-0.5 if norm == "ortho" else 1.0 / count if "ifft" in node.op else 1.0
     touched = frozenset(a for x in axes for a in atoms(value.layout, x))
 
+    costs = {a: (float(value.flat[a]), math.sqrt(value.flat[a])) for a in touched}
+    return _transformed(value, value.layout, node.shape or (), factor, costs, 1.0)
+
+
+def _transformed(value: Value, layout: Layout, shape: tuple[int, ...], factor: float, costs: dict[int, tuple[float, float]], most: float) -> Value:
+    """A transform of some axes. `costs`: of an axis, how much entries that are bounded one by one gain, and how much a 2-norm that holds it does; an
+    entry is at most `most` sums of sizes along them."""
+    flat, touched = sizes(layout), frozenset(costs)
+
     def moved(bound: Bound) -> Bound:
         if isinstance(bound, Unknown) or is_zero(bound):
             return bound
-        made = [Fact(mul(num(factor), query(bound, value.flat, touched, NONE, 1)))]
+        made = [Fact(mul(num(factor * most), query(bound, value.flat, touched, NONE, 1)))]
         for f in bound:
-            cost = math.prod(math.sqrt(value.flat[a]) if a in f.inner | f.outer else float(value.flat[a]) for a in touched)
+            cost = math.prod(costs[a][a in f.inner | f.outer] for a in touched)
             if f.p == 2:
                 made.append(Fact(mul(num(cost * factor), f.bound), f.inner | (f.outer & touched), f.outer - touched))
-        return tidy(made, value.flat)
+        return tidy(made, flat)
 
-    return replace(value, mag=moved(value.mag), der=moved(value.der), low=-math.inf, high=math.inf)
+    return replace(value, shape=shape, layout=layout, mag=moved(value.mag), der=moved(value.der), low=-math.inf, high=math.inf)
+
+
+@row("fft_rfft fft_irfft fft_rfft2 fft_irfft2")
+def real_fourier(walk: Walk, node: Node) -> Value:
+    """Half of a spectrum is a part of the whole one; a half made whole has each entry twice at most, so that its 2-norm is √2 as large. Zeros that
+    a length asks for add to no norm."""
+    value, shape = walk.first(node), node.shape or ()
+    rank, inverse = len(value.shape), "irfft" in node.op
+    given = walk.flow.operand(node, 2, "dim")
+    axes = axes_of((-2, -1) if node.op.endswith("2") and given is None else -1 if given is None else given, rank)
+    norm, lengths = walk.flow.operand(node, 3, "norm"), walk.flow.operand(node, 1, "n", "s")
+    sizes_asked = [None] * len(axes) if lengths is None else list(lengths) if isinstance(lengths, tuple | list) else [lengths]
+    if norm not in (None, "backward", "ortho", "forward") or len(sizes_asked) != len(axes) or not axes:
+        raise NotUnderstood("a form that is not covered")
+    value = recut(value.bare(), tuple((n,) if n != 1 else () for n in value.shape), value.shape, walk.names)
+    layout = tuple((n,) if n != 1 else () for n in shape)
+    costs: dict[int, tuple[float, float]] = {}
+    count = 1.0
+    for place, axis in enumerate(axes):
+        half = place == len(axes) - 1
+        length = shape[axis] if inverse or not half else sizes_asked[place] or value.shape[axis]
+        if not isinstance(length, int) or value.shape[axis] == 1 or shape[axis] == 1:
+            raise NotUnderstood("an axis of one entry")
+        read = float(length if inverse and half else min(length, value.shape[axis]))
+        costs[atoms(value.layout, axis)[0]] = read, math.sqrt(2.0 * length if inverse and half else length)
+        count *= length
+    divided = norm == "forward" if not inverse else norm != "forward"
+    factor = count**-0.5 if norm == "ortho" else 1.0 / count if divided else 1.0
+    return _transformed(value, layout, shape, factor, costs, 2.0 if inverse else 1.0)
