@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -92,11 +92,37 @@ class Chains:
 
     @cached_property
     def best(self) -> tuple[Best, ...]:
-        """Dynamic programme over nodes in data-flow order."""
+        """The longest chain to each node. Skips around norms, one after the other, carry a stream, and what they lead around is one branch each."""
+        return self._longest({n: edge for n, (edge, _) in self._around_norms.items()})
+
+    @cached_property
+    def _around_norms(self) -> dict[int, tuple[Edge, frozenset[int]]]:
+        """Sum -> the edge around a norm of the longest chain to it, which takes nothing off it, and the nodes in between: of sums that follow each
+        other past no norm, no fewer of them than adds in between (else those are the depth, and the skips long ones)."""
+        table = self._longest({})
+        found: dict[int, tuple[Edge, list[int]]] = {}
+        for node, best in enumerate(table):
+            if best.edge is None or best.edge.kind != "add":
+                continue
+            for edge in (e for e in self.into[node] if e.source != best.edge.source):
+                fork = edge.source
+                while (step := table[fork].edge) is not None and step.kind in ("same", "scale"):
+                    fork = step.source
+                way = _way(table, best.edge.source, fork)
+                off = any(e.source == fork and (e.factor or 0) < 0 for i in (node, *way) for e in self.into[i])  # x + w·(F − x) is a mean of both
+                if edge.kind == "add" and table[way[0]].norms > table[way[-1]].norms and not off:
+                    found[node] = edge, way
+        pairs = [(one, other) for one in found for other, (_, way) in found.items() if one < other and _leads_to(table, way[-1], one)]
+        chosen = {node: found[node] for pair in pairs for node in pair}
+        most = max((sum(table[i].adds for i in way[:-1]) for _, way in chosen.values()), default=0)
+        return {n: (edge, frozenset(way[:-1])) for n, (edge, way) in chosen.items()} if len(chosen) >= most else {}
+
+    def _longest(self, around: Mapping[int, Edge]) -> tuple[Best, ...]:
+        """Dynamic programme over nodes in data-flow order; `around`: the edges that are chosen into some sums."""
         table: list[Best] = []
         for index, edges in enumerate(self.into):
             chosen: tuple[int, Edge, bool] | None = None
-            edges = () if index in self._steps else edges
+            edges = () if index in self._steps else (around[index],) if index in around else edges
             for edge in edges:
                 adds = edge.kind == "add" and self.is_residual(edge, table[edge.source].source, table[edge.source].passed)
                 adds = adds and not self._merges(table, edge) and not self._is_behind(table, edge)
@@ -344,8 +370,9 @@ class Chains:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """Residual adds that reach an output."""
-        return [i for i, b in enumerate(self.best) if b.adds and self.live >> i & 1]
+        """Residual adds that reach an output, but those that a skip around a norm leads around."""
+        inside = frozenset[int]().union(*(nodes for _, nodes in self._around_norms.values()))
+        return [i for i, b in enumerate(self.best) if b.adds and self.live >> i & 1 and i not in inside]
 
     def _dives(self, chain: Chain) -> int | None:
         """Where a chain leaves a stream for the inside of that stream's next branch, so that it counts blocks of another level: groups of blocks
@@ -539,12 +566,17 @@ def _behind(chain: Chain, node: int) -> Chain:
     return Chain(chain.nodes[place:], chain.edges[place:], tuple(a for a in chain.adds if a > node))
 
 
+def _way(table: Sequence[Best], end: int, start: int) -> list[int]:
+    """The nodes of the chain to a node, back to another one; the first alone where it does not pass that."""
+    nodes = [end]
+    while nodes[-1] > start and (edge := table[nodes[-1]].edge) is not None:
+        nodes.append(edge.source)
+    return nodes if nodes[-1] == start else [end]
+
+
 def _leads_through(table: Sequence[Best], end: int, start: int) -> bool:
     """Whether the chain to a node passes another one."""
-    node = end
-    while node > start and (edge := table[node].edge) is not None:
-        node = edge.source
-    return node == start
+    return _way(table, end, start)[-1] == start
 
 
 def _leads_to(table: Sequence[Best], end: int, start: int) -> bool:
