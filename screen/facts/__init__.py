@@ -86,28 +86,28 @@ def _with_operators(facts: Facts, readers: list[Reader]) -> Facts:
     operators: list[StreamOperator | Unknown] = [Unknown(CUT, tuple(p.node for p in s.cuts)) for s in facts.streams]
     for place, n in enumerate(whole):
         operators[n] = found if isinstance(found, Unknown) else found[place]
+    growing = frozenset(s.name for s, r in zip(facts.streams, mine, strict=True) if reads_growing(r))
     bounds: dict[tuple[int, ...], StateBound] = {}
     streams: list[Stream] = []
     for n, (stream, reader, operator) in enumerate(zip(facts.streams, mine, operators, strict=True)):
         streams.append(stream if stream.cuts else replace(stream, identity=identity_of(reader, operator, back.get(n))))
         if isinstance(operator, StreamOperator) and (operator.breaks or isinstance(operator.clean, Unknown)):
-            bounds.update(_state_bounds(stream, reader, operator))
+            bounds.update(_state_bounds(stream, reader, operator, frozenset[str]() if stream.name in growing else frozenset({"B_memory"})))
         elif stream.cuts:
             normed = sure(normed_sums, reader, stream)
             bounds.update({} if isinstance(normed, Unknown) else normed)
-    growing = frozenset(s.name for s, r in zip(streams, mine, strict=True) if reads_growing(r))
     written = dict(pair for r in readers for pair in written_in(r))
     facts = replace(facts, streams=tuple(streams), readers=mine, operators=tuple(operators), whole=sure(whole_of, mine, operators))
     return replace(facts, growing=growing, state_bounds=bounds, written_softmaxes=written)
 
 
-def _state_bounds(stream: Stream, reader: Reader, operator: StreamOperator) -> dict[tuple[int, ...], StateBound]:
+def _state_bounds(stream: Stream, reader: Reader, operator: StreamOperator, still: frozenset[str]) -> dict[tuple[int, ...], StateBound]:
     """Behind each sublayer, by its add and output; of the last state by its node alone."""
     asked: dict[tuple[int, ...], Sublayer | None] = {(s.add, s.output): s for kind in stream.kinds for s in kind.sublayers}
     found: dict[tuple[int, ...], StateBound] = {}
     asked.update({(s.node,): None for s in operator.states[-1:]})
     for key, sublayer in asked.items():
-        answer = sure(state_bound, reader, operator, sublayer)
+        answer = sure(state_bound, reader, operator, sublayer, still)
         found[key] = StateBound(answer, answer, None) if isinstance(answer, Unknown) else answer
     return found
 

@@ -17,8 +17,8 @@ EXPONENTIALS = frozenset({"exp", "exp2", "expm1"})
 
 
 def reads_growing(reader: Reader) -> bool:
-    """Whether some branch reads a state of another stream behind that one's first branch, with no norm between. A stream that stands in a branch is
-    one of those where another branch reads it too: an encoder of the same input."""
+    """Whether some branch reads a state of another stream behind that one's first branch, with no norm between, or a condition that each block makes
+    of the one before. A stream that stands in a branch is one of those where another branch reads it too: an encoder of the same input."""
     chains, graph = reader.chains, reader.flow.graph
     others = [c for c in chains.streams if c is not reader.chain]
     behind = {n for c in others if not c.inner for n in c.nodes if n >= c.adds[0]}
@@ -30,7 +30,24 @@ def reads_growing(reader: Reader) -> bool:
         sums = {n for n in inner & branch.members if any(branch.border(i) == "earlier" for i in graph.nodes[n].inputs)}
         if sums and _reaches(branch, branch.output, sums, own):
             return True
-    return False
+    return _is_made_in_blocks(reader)
+
+
+SEVERAL = 4
+"""Values in a row, each mapped from the one before, from which they are as many as there are blocks."""
+
+
+def _is_made_in_blocks(reader: Reader) -> bool:
+    """Whether what is met beside the stream is mapped by more and more weights, with no norm between, the later it is met."""
+    flow, norms, source = reader.flow, reader.chains.edges.norms.by_node, reader.chain.nodes[0]
+    maps, rises, most = [0] * len(flow.graph.nodes), 0, -1
+    for node, inputs in enumerate(flow.counting):
+        beside = [i for i in inputs if flow.data[i] and not flow.depends(i, source)]
+        if not flow.depends(node, source):
+            maps[node] = 0 if node in norms else max((maps[i] for i in beside), default=0) + flow.weighted[node]
+        elif (here := max((maps[i] for i in beside), default=0)) > most:
+            rises, most = rises + 1, here
+    return rises > SEVERAL
 
 
 def _reaches(branch: Branch, node: int, states: set[int], stops: frozenset[int] = frozenset()) -> bool:

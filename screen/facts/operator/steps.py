@@ -58,15 +58,16 @@ class BlockMap(Branch):
         return None
 
 
-def state_bound(reader: Reader, operator: StreamOperator, sublayer: Sublayer | None = None) -> StateBound:
-    """The first state behind a sublayer, from the state that the sublayer reads; without a sublayer the last state of the stream."""
+def state_bound(reader: Reader, operator: StreamOperator, sublayer: Sublayer | None = None, still: frozenset[str] = frozenset()) -> StateBound:
+    """The first state behind a sublayer, from the state that the sublayer reads; without a sublayer the last state of the stream. `still`: inputs
+    that are as large at any depth (a condition); they count as weights that are held."""
     nodes = [operator.begin, *(s.node for s in operator.states)]
     add = nodes[-1] if sublayer is None else sublayer.add
     place = next((i for i, n in enumerate(nodes) if i and n >= add), None)
     if place is None:
         why = Unknown("no state stands behind it", (add,))
         return StateBound(why, why, None)
-    return _bound_at(reader, nodes, place)
+    return _bound_at(reader, nodes, place, still)
 
 
 def normed_sums(reader: Reader, stream: Stream) -> dict[tuple[int, ...], StateBound]:
@@ -85,42 +86,42 @@ def normed_sums(reader: Reader, stream: Stream) -> dict[tuple[int, ...], StateBo
     return found
 
 
-def _bound_at(reader: Reader, nodes: list[int], place: int) -> StateBound:
+def _bound_at(reader: Reader, nodes: list[int], place: int, still: frozenset[str]) -> StateBound:
     """The bound of one state from the one before it; where it reads earlier ones too, from the nearest that all of it is made of."""
-    found, alone = _between(reader, nodes[place - 1], nodes[place])
+    found, alone = _between(reader, nodes[place - 1], nodes[place], still)
     for back in range(2, min(place, FARTHEST) + 1):
         if alone:
             break
-        earlier, alone = _between(reader, nodes[place - back], nodes[place])
+        earlier, alone = _between(reader, nodes[place - back], nodes[place], still)
         if earlier.held is True:
             return earlier  # however large the state is that all of it is made of
-        past = _between(reader, nodes[place - back], nodes[place - back + 1])[0].held is True
+        past = _between(reader, nodes[place - back], nodes[place - back + 1], still)[0].held is True
         found = replace(earlier, weighed=True, any_weights=False, past=past) if alone else found
         if past:
             break
     return found
 
 
-def _between(reader: Reader, before: int, after: int) -> tuple[StateBound, bool]:
+def _between(reader: Reader, before: int, after: int, still: frozenset[str] = frozenset()) -> tuple[StateBound, bool]:
     """The bound of one state from another, and whether nothing but that one may make it large."""
     walk = Walk(BlockMap(reader.chains, reader.chain, frozenset({before}), -1, before, after))
     value = walk.one(after)
     bound = value.mag if isinstance(value.mag, Unknown) else value.norm(walk.feature_axis(after))
     if isinstance(bound, Unknown):
         return StateBound(bound, bound, None), True
-    top = bound.log({name: math.inf if name in INPUTS else 1.0 for name in bound.symbols()})
-    slope = _slope(walk, bound, 1.0)
-    weighed = slope is not None and _slope(walk, bound, LARGER) != slope
-    free = not weighed and slope is not None and is_finite(walk, bound, inputs=1.0) and _slope(walk, bound, LARGEST) == slope
+    top = bound.log({name: math.inf if name in INPUTS - still else 1.0 for name in bound.symbols()})
+    slope = _slope(walk, bound, 1.0, still)
+    weighed = slope is not None and _slope(walk, bound, LARGER, still) != slope
+    free = not weighed and slope is not None and is_finite(walk, bound, inputs=1.0) and _slope(walk, bound, LARGEST, still) == slope
     found = StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None, weighed, free)
     return found, top < math.inf or "B_earlier" not in bound.symbols()
 
 
-def _slope(walk: Walk, bound: Expr, weights: float) -> float | None:
-    """The bound over the size of the state before, with free weights of that size."""
-    held = {name: 1.0 if fixed(walk, name) else weights for name in bound.symbols()}
+def _slope(walk: Walk, bound: Expr, weights: float, still: frozenset[str]) -> float | None:
+    """The bound over the size of the state before, with free weights of that size, and inputs that are `still`."""
+    held = {name: 1.0 if fixed(walk, name) and name not in still else weights for name in bound.symbols()}
     ends = [bound.log({**held, "B": size}) for size in (LOW, HIGH)]
-    if not all(map(math.isfinite, ends)) or max(ends) > 700 or any(n in INPUTS - {"B"} for n in bound.symbols()):
+    if not all(map(math.isfinite, ends)) or max(ends) > 700 or any(n in INPUTS - {"B"} - still for n in bound.symbols()):
         return None
     return (math.exp(ends[1]) - math.exp(ends[0])) / (HIGH - LOW)
 

@@ -218,7 +218,8 @@ class ChainReader:
         return sooner if ways and ways <= {"raw", "normed"} else branch
 
     def _split(self, branch: Branch) -> list[Branch]:
-        """A sum of branches that do different things (attention + feed-forward) is one branch each."""
+        """A sum of branches that do different things (attention + feed-forward) is one branch each. What no part of the stream makes is none: a
+        condition that is added to what a branch says shifts it."""
         node, behind = self._behind_scales(branch)
         here = self.flow.graph.nodes[node]
         data = [i for i in dict.fromkeys(here.inputs) if self.flow.data[i]]
@@ -226,7 +227,7 @@ class ChainReader:
             return [branch]
         passed = self.flow.keys[branch.state]
         fresh = [self.flow.keys[i] & ~passed for i in data]
-        if not all(fresh) or (fresh[0] & fresh[1] & self._of_stream and not self._share_a_map(branch, data, fresh)):
+        if not all(own & self._of_stream for own in fresh) or (fresh[0] & fresh[1] & self._of_stream and not self._share_a_map(branch, data, fresh)):
             return [branch]
         parts = [p for i in data for p in self._split(replace(self._branch(branch.add, branch.state, i), behind=behind))]
         roles = {self.mixer(p).role for p in parts}

@@ -1,0 +1,94 @@
+"""What another argument is mapped to, and added to what a branch says of the stream, shifts the branch and is none of its own; what it scales and
+shifts a norm on the stream by is as large at any depth, unless each block makes it of the one before. Truths by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import screen
+from screen.report.schema import Report
+
+WIDTH, TOKENS, DEPTH = 16, 6, 12
+
+
+class Told(nn.Module):
+    """x + s·(attention(N(x)) + map(time)); `apart`: a second branch reads the stream in its place, side by side."""
+
+    def __init__(self, apart: bool) -> None:
+        super().__init__()
+        self.norm, self.time, self.scale = nn.LayerNorm(WIDTH), nn.Linear(8, WIDTH), nn.Parameter(torch.ones(WIDTH))
+        self.qkv, self.out, self.apart = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH), apart
+        self.net = nn.Sequential(nn.Linear(WIDTH, 32), nn.GELU(), nn.Linear(32, WIDTH))
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        y = self.norm(x)
+        q, k, v = self.qkv(y).chunk(3, -1)
+        said = self.out(F.scaled_dot_product_attention(q, k, v))
+        return x + self.scale * (said + (self.net(y) if self.apart else self.time(F.silu(time)).unsqueeze(1)))
+
+
+class ScaledNorm(nn.Module):
+    """N(x + f(x)) ⊙ e(c) + d(c), with the norm over channels of a signal; `made`: each block hands its own map of c on."""
+
+    def __init__(self, made: bool) -> None:
+        super().__init__()
+        self.norm, self.net, self.by = nn.GroupNorm(1, WIDTH), nn.Conv1d(WIDTH, WIDTH, 3, padding=1), nn.Linear(WIDTH, 2 * WIDTH)
+        self.next = nn.Linear(WIDTH, WIDTH) if made else None
+
+    def forward(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        x, c = state["x"], state["c"]
+        c = c if self.next is None else self.next(c)
+        by, plus = self.by(c).unsqueeze(-1).chunk(2, 1)
+        return {"x": self.norm(x + torch.relu(self.net(x))) * by + plus, "c": c}
+
+
+class PreNorm(ScaledNorm):
+    """The same condition inside of a pre-norm branch."""
+
+    def forward(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        x, c = state["x"], state["c"]
+        c = c if self.next is None else self.next(c)
+        by, plus = self.by(c).unsqueeze(-1).chunk(2, 1)
+        return {"x": x + self.net(self.norm(x) * by + plus), "c": c}
+
+
+def claim(report: Report, name: str, weights: str) -> object:
+    return next(c.value for c in report.claims if c.claim == name and c.weights == weights)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_condition_that_is_added_to_a_branch_is_no_branch(apart: bool) -> None:
+    torch.manual_seed(0)
+    report = screen.check(Told(apart), example_inputs=(torch.randn(2, TOKENS, WIDTH), torch.randn(2, 8)), depth=DEPTH)
+    (kind,) = report.streams[0].kinds
+    assert len(kind.sublayers) == (2 if apart else 1)
+    assert not [f for f in report.findings if f.code == "G106" and f.outcome == "violated"]
+    assert claim(report, "output_bounded", "all") is False
+
+
+@pytest.mark.parametrize(("block", "made", "law"), [
+    (ScaledNorm, False, "bounded"), (ScaledNorm, True, None), (PreNorm, False, "linear"), (PreNorm, True, None),
+])  # fmt: skip
+def test_a_condition_is_as_large_at_any_depth_unless_blocks_make_it(block: type[ScaledNorm], made: bool, law: str | None) -> None:
+    torch.manual_seed(0)
+    state = {"x": torch.randn(2, WIDTH, TOKENS), "c": torch.randn(2, WIDTH)}
+    assert claim(screen.check(block(made), example_inputs=(state,), depth=DEPTH), "growth", "fixed") == law
+
+
+@pytest.mark.parametrize("block", [ScaledNorm, PreNorm])
+def test_what_blocks_make_of_a_condition_grows_like_a_power_of_two(block: type[ScaledNorm]) -> None:
+    """The truth of the rows that are not told: at other weights it is exponential, in float64."""
+    torch.manual_seed(0)
+    sizes = []
+    for depth in (8, 16, 32):
+        state = {"x": torch.randn(2, WIDTH, TOKENS, dtype=torch.float64), "c": torch.randn(2, WIDTH, dtype=torch.float64)}
+        for _ in range(depth):
+            one = block(made=True).double()
+            assert one.next is not None
+            nn.init.orthogonal_(one.next.weight, gain=2.0)
+            state = one(state)
+        sizes.append(state["x"].detach().square().mean().sqrt().item())
+    assert sizes[1] / sizes[0] > 2**6 and sizes[2] / sizes[1] > 2**12
