@@ -55,6 +55,34 @@ class PreNorm(ScaledNorm):
         return {"x": x + self.net(self.norm(x) * by + plus), "c": c}
 
 
+class ScaledTwice(nn.Module):
+    """One map of a condition scales and shifts two norms of sums."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms, self.by = nn.ModuleList((nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH))), nn.Linear(WIDTH, 4 * WIDTH)
+        self.nets = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 24), nn.Tanh(), nn.Linear(24, WIDTH)) for _ in range(2))
+
+    def forward(self, x: Tensor, c: Tensor) -> Tensor:
+        by = self.by(c).unsqueeze(1).chunk(4, -1)
+        for norm, net, scale, shift in zip(self.norms, self.nets, by[:2], by[2:], strict=True):
+            x = norm(x + net(x)) * (1 + scale) + shift
+        return x
+
+
+def test_what_a_map_makes_of_a_condition_has_no_bound_over_all_weights() -> None:
+    torch.manual_seed(0)
+    given = torch.randn(2, TOKENS, WIDTH), torch.randn(2, WIDTH)
+    report = screen.check(ScaledTwice(), example_inputs=given, depth=DEPTH)
+    assert (claim(report, "growth", "fixed"), claim(report, "growth", "all")) == ("bounded", None)
+    block, sizes = ScaledTwice().double(), []
+    for _ in range(2):
+        sizes.append(block(*(v.double() for v in given)).detach().square().mean().sqrt().item())
+        with torch.no_grad():
+            block.by.weight.mul_(100.0)
+    assert sizes[1] > 10 * sizes[0]  # the truth
+
+
 def claim(report: Report, name: str, weights: str) -> object:
     return next(c.value for c in report.claims if c.claim == name and c.weights == weights)
 

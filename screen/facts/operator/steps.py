@@ -112,7 +112,8 @@ def _between(reader: Reader, before: int, after: int, still: frozenset[str] = fr
     top = bound.log({name: math.inf if name in INPUTS - still else 1.0 for name in bound.symbols()})
     slope = _slope(walk, bound, 1.0, still)
     weighed = slope is not None and _slope(walk, bound, LARGER, still) != slope
-    free = not weighed and slope is not None and is_finite(walk, bound, inputs=1.0) and _slope(walk, bound, LARGEST, still) == slope
+    free = not weighed and slope is not None and still.isdisjoint(bound.symbols())  # weights may make what is still: it is not over all of them
+    free = free and is_finite(walk, bound, inputs=1.0) and _slope(walk, bound, LARGEST, still) == slope
     found = StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None, weighed, free)
     return found, top < math.inf or "B_earlier" not in bound.symbols()
 
