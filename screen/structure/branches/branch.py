@@ -73,8 +73,11 @@ class Branch(Region):
 
     @cached_property
     def update_gates(self) -> tuple[int, ...]:
-        """Bounded values that multiply the difference of stream and branch: z of n + z ⊙ (x − n)."""
+        """Bounded values that multiply the difference of stream and branch: z of n + z ⊙ (x − n), and of such a mean that is one op."""
         graph, found = self.flow.graph, list[int]()
+        add = graph.nodes[self.add]
+        if add.op == "lerp" and len(add.inputs) == 3:
+            found = [i for i in add.inputs[2:] if is_bounded_gate(self.flow, i)]
         if graph.nodes[self.add].op == "sub":
             edges = [e for user in graph.users[self.add] for e in self.chains.into[user] if e.source == self.add and e.kind in ("gate", "free")]
             found = [e.scale for e in edges if e.scale is not None and is_bounded_gate(self.flow, e.scale)]
