@@ -151,7 +151,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
 
 
 def _underived(facts: Facts, stream: Stream, why: Unknown, apart: float | Unknown) -> Outcome:
-    """Whether an identity path is there is not derived: the numbers at the start say where training begins, where they were measured and are moderate."""
+    """Whether an identity path is there is not derived: the numbers at the start say where training begins, where they are moderate."""
     ratio = number_of(facts, stream, "gradient_ratio")
     if not isinstance(ratio, float) or not isinstance(apart, float) or not 1 / STARVED < ratio < STARVED or apart < COLLAPSED:
         return _untold(facts, stream, f"`{stream.name}`:", why)

@@ -47,7 +47,7 @@ class Stack(nn.Module):
         (1.2, "conditional", "conditional"),  # 18 times over 16 blocks
         (2.0, "open", "open"),  # gradients are those of the stream, 2e4 between the first and the last block
         ("learned", "conditional", "conditional"),
-        ("data", "unknown", "conditional"),  # a sigmoid carries on at most all of it
+        ("data", "conditional", "conditional"),  # a sigmoid carries on at most all of it
     ],
 )
 def test_channels(gain: float | str, depth: str, growth: str) -> None:
