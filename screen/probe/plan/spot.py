@@ -12,7 +12,7 @@ from screen.facts.record import Facts
 from screen.graph import Graph, Node, Ref, numel, ops_digest
 from screen.probe.plan.spot_types import SpotBranch, SpotCone, SpotGain, SpotPlan, SpotStream, SpotWhole, first_of_each
 from screen.structure.branches.branch import Branch
-from screen.structure.dataflow import strip
+from screen.structure.dataflow import Flow, strip
 from screen.structure.softmaxes import CALLS, shifted
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Unknown
@@ -285,8 +285,17 @@ def _is_free(branch: Branch, node: int, source: int, sure: bool) -> bool:
         return True
     axes = [n for n in flow.graph.nodes[source].shape or () if n > 1]
     if flow.graph.nodes[node].op == "mul":
-        return sure and len(axes) > 1  # a filter: a number for each entry of two axes or more
+        return sure and len(axes) > 1 and _is_as_stored(flow, source)  # a filter: a number for each entry of two axes or more
     return flow.graph.nodes[node].op in ("add", "cat", "sub") and (sure or len(flow.graph.nodes[source].shape or ()) > 1)
+
+
+def _is_as_stored(flow: Flow, index: int) -> bool:
+    """Whether a value is linear in parameters: views and parts of them, parts of complex numbers, spectra; no decay of one, exp(w)."""
+    node = flow.graph.nodes[index]
+    if node.op == "parameter":
+        return True
+    linear = flow.classes[index] in ("view", "part") or node.op in ("complex", "view_as_complex", "clone") or node.op.startswith("fft_")
+    return linear and bool(node.inputs) and all(_is_as_stored(flow, i) for i in node.inputs)
 
 
 def _vocabulary(graph: Graph) -> int | None:
