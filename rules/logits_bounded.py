@@ -20,6 +20,7 @@ from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.facts.advice import NORM_BESIDE, ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
 from screen.facts.claims.derive import weighing
+from screen.facts.handed_logits import add_up
 from screen.facts.queries import (
     are_logits_bounded, beside_products, do_logits_stay, free_softmaxes, growth_of, has_softmax, only_beside_grows, reads_grown_state,
     starts_at_zero, unbounded_softmax,
@@ -138,6 +139,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         message = (
             f"{name}: the logits scale with {_scaled_by(facts, sublayer)}, and with the first state of the stream where no norm stands before it."
         )
+        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
+    if raw and add_up(facts, sublayer):
+        message = f"{name}: {_logits(facts, sublayer)} hold those that come from before, and add up over depth; its own are bounded at fixed weights."
         return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
     if raw and divides(facts, stream, sublayer, at_end=False):
         by = _scaled_by(facts, sublayer)

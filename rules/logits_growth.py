@@ -10,6 +10,7 @@ Source: docs/theory.md, what each branch sees; Emadi, section 5.2.
 from __future__ import annotations
 
 from screen.facts.advice import NORM_BESIDE, condition_on_logits
+from screen.facts.handed_logits import add_up
 from screen.facts.queries import (
     EXPLOSIVE, are_logits_bounded, basis_of, do_logits_stay, growth_of, has_softmax, number_of, only_beside_grows,
 )  # fmt: skip
@@ -76,6 +77,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         read = "what it reads of the stream is normed" if "A" in sublayer.positions else "its queries and keys are normed"
         message = f"{name}: {read}, and what becomes of that up to its logits has no known bound: {stay.reason}."
         return Outcome("conditional", message, blame(facts, site, stay.nodes), theorem=THEOREM, condition=condition_on_logits(facts, sublayer))
+    if add_up(facts, sublayer):
+        message = f"{name}: its logits hold those that come from before, and grow with depth as these add up."
+        return Outcome("conditional", message, site, theorem=THEOREM, condition=condition_on_logits(facts, sublayer))
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, Unknown):
         message = f"{name}: its logits are made of a stream that nothing bounds for them, and how that grows is unknown: {grown.reason}."

@@ -1,0 +1,37 @@
+"""Logits that each block hands on to the next one, which adds its own to them (RealFormer)."""
+
+from __future__ import annotations
+
+import math
+
+from screen.calculi.bounds.boundedness import INPUTS
+from screen.calculi.bounds.expr import Expr
+from screen.facts.claims.derive import weighing
+from screen.facts.record import Facts
+from screen.structure.types import Sublayer, Unknown
+
+HANDED = frozenset({"B_memory", "B_earlier"})
+"""The size of what comes in beside the stream, and of what an earlier block has made."""
+HUGE = 1e8
+"""A size of inputs beside weights of one."""
+
+
+def add_up(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether all that grows in its logits is a value that is handed from block to block and added to them as it is, whatever the weights."""
+    analysis = facts.analysis(sublayer)
+    bounds = [] if isinstance(analysis, Unknown) else [s.logits for s in weighing(analysis.bounds) if s.bounded is not True]
+    return bool(bounds) and all(isinstance(b, Expr) and _is_added(b) for b in bounds)
+
+
+def _is_added(bound: Expr) -> bool:
+    """Whether a bound grows by multiples of what is handed on that no weight changes, and with nothing else that comes in."""
+    names = bound.symbols()
+
+    def at(handed: float, own: float, weight: float) -> float:
+        return math.exp(bound.log({n: handed if n in HANDED else own if n in INPUTS else weight for n in names}))
+
+    few, many = (at(2 * HUGE, 1.0, weight) - at(HUGE, 1.0, weight) for weight in (1.0, 30.0))
+    return few > 0.5 * HUGE and math.isclose(few, many, rel_tol=1e-3) and math.isclose(at(1.0, HUGE, 1.0), at(1.0, 1.0, 1.0), rel_tol=1e-3)
+
+
+__all__ = ["add_up"]
