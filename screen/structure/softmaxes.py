@@ -28,9 +28,14 @@ class Softmax:
     """What it weighs, where that is part of the same call or quotient."""
 
 
+_MAY_BE = frozenset({*FUSED, *CALLS, "log_softmax", "exp", "div", "true_divide"})
+
+
 def softmax_at(flow: Flow, index: int) -> Softmax | None:
     """The softmax that a node is."""
     node = flow.graph.nodes[index]
+    if node.op not in _MAY_BE:
+        return None
     if node.op in FUSED:
         return Softmax(index, None, -1, flow.ref(node, 2, "value"))
     if node.shape is None or not node.inputs:

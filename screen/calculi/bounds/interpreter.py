@@ -91,6 +91,8 @@ class Walk:
         self.graph = branch.flow.graph
         self.names = Names()
         self.table: dict[int, Value | Multi] = {}
+        self.ends: dict[int, int] = {}
+        """What stands behind casts, copies and dropout."""
         self.floors: list[Floor] = []
         self.thetas: list[str] = []
         self.spreads: list[Spread] = []
@@ -169,9 +171,10 @@ class Walk:
 
     def behind(self, node: int) -> int:
         """The value behind casts, copies and dropout, as far as the branch and its weights go."""
-        while (node in self.branch.members or self.flow.of_weights[node]) and (below := one_behind(self.flow, node)) is not None:
-            node = below
-        return node
+        if node not in self.ends:
+            below = one_behind(self.flow, node) if node in self.branch.members or self.flow.of_weights[node] else None
+            self.ends[node] = node if below is None else self.behind(below)
+        return self.ends[node]
 
     # -- leaves -----------------------------------------------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 from screen.structure.chains.identity_edges import Edge, Edges
+from screen.structure.chains.longest import Best, leads_through, leads_to, own_adds, way_between
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.logits import feeds_softmax
 from screen.structure.norms.find import Norms
@@ -41,20 +41,6 @@ class Chain:
         while position > 0 and self.edges[position - 1].kind in ("same", "scale", "gate", "free", "norm"):
             position -= 1
         return position
-
-
-class Best(NamedTuple):
-    """The longest chain that ends at a node."""
-
-    length: int
-    source: int
-    edge: Edge | None
-    adds: bool = False
-    """Whether that edge is a residual add."""
-    norms: int = 0
-    """Norms that it passes."""
-    passed: int = 0
-    """The key ops that what it carries is made of: those of its source and of what is added to it, and not those of gates that multiply it."""
 
 
 def chains_of(flow: Flow, norms: Norms) -> Chains:
@@ -93,13 +79,18 @@ class Chains:
     @cached_property
     def best(self) -> tuple[Best, ...]:
         """The longest chain to each node. Skips around norms, one after the other, carry a stream, and what they lead around is one branch each."""
-        return self._longest({n: edge for n, (edge, _) in self._around_norms.items()})
+        around = self._around_norms
+        return self._longest({n: edge for n, (edge, _) in around.items()}) if around else self._any
+
+    @cached_property
+    def _any(self) -> tuple[Best, ...]:
+        return self._longest({})
 
     @cached_property
     def _around_norms(self) -> dict[int, tuple[Edge, frozenset[int]]]:
         """Sum -> the edge around a norm of the longest chain to it, which takes nothing off it, and the nodes in between: of sums that follow each
         other past no norm, no fewer of them than adds in between (else those are the depth, and the skips long ones)."""
-        table = self._longest({})
+        table = self._any
         found: dict[int, tuple[Edge, list[int]]] = {}
         for node, best in enumerate(table):
             if best.edge is None or best.edge.kind != "add":
@@ -108,11 +99,11 @@ class Chains:
                 fork = edge.source
                 while (step := table[fork].edge) is not None and step.kind in ("same", "scale"):
                     fork = step.source
-                way = _way(table, best.edge.source, fork)
+                way = way_between(table, best.edge.source, fork)
                 off = any(e.source == fork and (e.factor or 0) < 0 for i in (node, *way) for e in self.into[i])  # x + w·(F − x) is a mean of both
                 if edge.kind == "add" and table[way[0]].norms > table[way[-1]].norms and not off:
                     found[node] = edge, way
-        pairs = [(one, other) for one in found for other, (_, way) in found.items() if one < other and _leads_to(table, way[-1], one)]
+        pairs = [(one, other) for one in found for other, (_, way) in found.items() if one < other and leads_to(table, way[-1], one)]
         chosen = {node: found[node] for pair in pairs for node in pair}
         most = max((sum(table[i].adds for i in way[:-1]) for _, way in chosen.values()), default=0)
         return {n: (edge, frozenset(way[:-1])) for n, (edge, way) in chosen.items()} if len(chosen) >= most else {}
@@ -146,14 +137,14 @@ class Chains:
         """Whether an add joins two chains from one source that went their own ways for two adds each (a reversible net's end): no branch is added."""
         mine = table[edge.source]
         rivals = [o for o in self.others(edge) if mine.length >= 2 <= table[o].length and table[o].source == mine.source]
-        return any(_own_adds(table, edge.source, o) >= 2 and _own_adds(table, o, edge.source) >= 2 for o in rivals)
+        return any(own_adds(table, edge.source, o) >= 2 and own_adds(table, o, edge.source) >= 2 for o in rivals)
 
     def _is_behind(self, table: Sequence[Best], edge: Edge) -> bool:
         """Whether what is added is a later state of the same stream (2x − x₋ of a leapfrog), reached from the carried one past no norm: the
         carried one is a long skip, and no branch is added."""
         mine = table[edge.source]
         later = [o for o in self.others(edge) if table[o].source == mine.source and table[o].length > mine.length]
-        return any(_leads_to(table, o, edge.source) and not self._takes_off(table, edge, o) for o in later)
+        return any(leads_to(table, o, edge.source) and not self._takes_off(table, edge, o) for o in later)
 
     def _takes_off(self, table: Sequence[Best], edge: Edge, other: int) -> bool:
         """Whether what is added is w·(F − x), x the carried one: x + w·(F − x) is a mean of both."""
@@ -400,7 +391,7 @@ class Chains:
         edge = self.best[add].edge
         assert edge is not None
         inside = [v for v in self._ends if edge.source < v < add and any(self.flow.depends(o, v) for o in self.others(edge))]
-        return any(_leads_through(self.best, v, edge.source) and _own_adds(self.best, v, edge.source) >= 2 for v in inside)
+        return any(leads_through(self.best, v, edge.source) and own_adds(self.best, v, edge.source) >= 2 for v in inside)
 
     def _fresh_adds(self, end: int, walked: set[int]) -> int:
         """How many adds stand on the best chain before it meets one that was walked earlier (from there on they are one); walks it."""
@@ -564,37 +555,3 @@ def _behind(chain: Chain, node: int) -> Chain:
     """The rest of a chain from a node on."""
     place = chain.nodes.index(node)
     return Chain(chain.nodes[place:], chain.edges[place:], tuple(a for a in chain.adds if a > node))
-
-
-def _way(table: Sequence[Best], end: int, start: int) -> list[int]:
-    """The nodes of the chain to a node, back to another one; the first alone where it does not pass that."""
-    nodes = [end]
-    while nodes[-1] > start and (edge := table[nodes[-1]].edge) is not None:
-        nodes.append(edge.source)
-    return nodes if nodes[-1] == start else [end]
-
-
-def _leads_through(table: Sequence[Best], end: int, start: int) -> bool:
-    """Whether the chain to a node passes another one."""
-    return _way(table, end, start)[-1] == start
-
-
-def _leads_to(table: Sequence[Best], end: int, start: int) -> bool:
-    """Whether the chain to a node passes another one, and neither a norm nor another function behind that."""
-    node = end
-    while node > start and (edge := table[node].edge) is not None and edge.kind not in ("norm", "activation", "opaque"):
-        node = edge.source
-    return node == start
-
-
-def _own_adds(table: Sequence[Best], end: int, other: int) -> int:
-    """Residual adds on the chain to a node before it meets the chain to another one."""
-    shared, node = {other}, other
-    while (edge := table[node].edge) is not None:
-        node = edge.source
-        shared.add(node)
-    count, node = 0, end
-    while node not in shared and (edge := table[node].edge) is not None:
-        count += table[node].adds
-        node = edge.source
-    return count

@@ -122,6 +122,9 @@ class Zeros:
             if node.index not in found:
                 continue
             factors = self._factors(node)
+            if not factors:
+                found.update(node.inputs)
+                continue
             for i in node.inputs:
                 others = [j for j in factors if j != i]
                 if i in factors and others and zero[others[0]] is True:

@@ -22,11 +22,24 @@ class StreamNorms:
 
     def end_of_group(self, position: int) -> int:
         """The last add of parallel branches, where no norm stands between theirs: x + F(x) + G(x) is one sum."""
-        number = next((n for n, (p, _) in enumerate(self.reader.branches) if p == position), None)
-        if number is None:
+        group = self._groups.get(position)
+        if group is None:
             return position
-        last = max(p for n, (p, _) in enumerate(self.reader.branches) if self.reader.groups[n] == self.reader.groups[number])
+        last = self._lasts[group]
         return position if any(self.reader.segments[p + 1].norms for p in range(position, last)) else last
+
+    @cached_property
+    def _groups(self) -> dict[int, int]:
+        """Add -> the group of the first branch that it adds."""
+        return {p: group for (p, _), group in reversed(list(zip(self.reader.branches, self.reader.groups, strict=True)))}
+
+    @cached_property
+    def _lasts(self) -> dict[int, int]:
+        """Group -> its last add."""
+        table: dict[int, int] = {}
+        for (position, _), group in zip(self.reader.branches, self.reader.groups, strict=True):
+            table[group] = max(position, table.get(group, position))
+        return table
 
     def start_of_group(self, position: int) -> int:
         """The first add of parallel branches, where no norm stands between theirs."""
