@@ -374,7 +374,7 @@ WHOLE = (
 ELSEWHERE = {
     "facts.advice.ONE_KEY": "a number that advice speaks of, no threshold",
     "rules.logits_at_start.KEYS": "FROZEN is made of it", "rules.logits_bounded.HUGE": "where a power is read off",
-    "facts.handed_logits.HUGE": "where a slope is read off",
+    "facts.handed_logits.HUGE": "where a slope is read off", "facts.handed_logits.LARGEST": "of floats",
     "rules.identity_path.MOST_KINDS": "a matter of length",
     "rules.identity_path.SAME": "rounding of two gains", "rules.softmax_over_summed_axis.MOST": "ops that are followed",
     "facts.beyond.SEVERAL": "tests/structure/test_conditions_in_branches.py",
