@@ -20,7 +20,7 @@ from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.facts.advice import NORM_BESIDE, ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
 from screen.facts.claims.derive import weighing
-from screen.facts.handed_logits import add_up
+from screen.facts.handed_logits import HUGE, add_up
 from screen.facts.queries import (
     are_logits_bounded, beside_products, do_logits_stay, free_softmaxes, growth_of, has_softmax, only_beside_grows, reads_grown_state,
     starts_at_zero, unbounded_softmax,
@@ -175,10 +175,6 @@ def _is_linear(facts: Facts, sublayer: Sublayer) -> bool:
     bounds = [] if isinstance(analysis, Unknown) else [b for b in analysis.bounds.logits if not isinstance(b, Unknown)]
     rises = [b.log(_at(b.symbols(), HUGE**2)) - b.log(_at(b.symbols(), HUGE)) for b in bounds]
     return bool(rises) and max(rises) < 1.5 * math.log(HUGE)
-
-
-HUGE = 1e8
-"""A size of inputs beside weights of one."""
 
 
 def _at(symbols: Iterable[str], size: float) -> dict[str, float]:

@@ -7,6 +7,7 @@ import math
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.facts.claims.derive import weighing
+from screen.facts.operator.gates import LARGEST
 from screen.facts.record import Facts
 from screen.structure.types import Sublayer, Unknown
 
@@ -14,8 +15,6 @@ HANDED = frozenset({"B_memory", "B_earlier"})
 """The size of what comes in beside the stream, and of what an earlier block has made."""
 HUGE = 1e8
 """A size of inputs beside weights of one."""
-LARGEST = 700.0
-"""The largest logarithm of a float: a bound without end has no slope."""
 
 
 def add_up(facts: Facts, sublayer: Sublayer) -> bool:
@@ -26,7 +25,8 @@ def add_up(facts: Facts, sublayer: Sublayer) -> bool:
 
 
 def _is_added(bound: Expr) -> bool:
-    """Whether a bound grows by multiples of what is handed on that no weight changes, and with nothing else that comes in."""
+    """Whether a bound grows by multiples of what is handed on that no weight changes, and with nothing else that comes in. One without end has no
+    slope."""
     names = bound.symbols()
 
     def at(handed: float, own: float, weight: float) -> float:
@@ -36,4 +36,4 @@ def _is_added(bound: Expr) -> bool:
     return few > 0.5 * HUGE and math.isclose(few, many, rel_tol=1e-3) and math.isclose(at(1.0, HUGE, 1.0), at(1.0, 1.0, 1.0), rel_tol=1e-3)
 
 
-__all__ = ["add_up"]
+__all__ = ["HUGE", "add_up"]

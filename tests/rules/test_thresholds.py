@@ -373,8 +373,8 @@ WHOLE = (
 """Numbers of things: at most so many, and one more."""
 ELSEWHERE = {
     "facts.advice.ONE_KEY": "a number that advice speaks of, no threshold",
-    "rules.logits_at_start.KEYS": "FROZEN is made of it", "rules.logits_bounded.HUGE": "where a power is read off",
-    "facts.handed_logits.HUGE": "where a slope is read off", "facts.handed_logits.LARGEST": "of floats",
+    "rules.logits_at_start.KEYS": "FROZEN is made of it",
+    "facts.handed_logits.HUGE": "where a power and a slope are read off",
     "rules.identity_path.MOST_KINDS": "a matter of length",
     "rules.identity_path.SAME": "rounding of two gains", "rules.softmax_over_summed_axis.MOST": "ops that are followed",
     "facts.beyond.SEVERAL": "tests/structure/test_conditions_in_branches.py",

@@ -46,13 +46,11 @@ def changed(name: str) -> Pieces:
 def pair(name: str) -> Pieces:
     """What two changes at once make different in some facts written by hand."""
     of, first, second = PAIRS[name]
-    found = judged(CHANGES[second](CHANGES[first](h.ALL[of]())))
-    return {piece: text for piece, text in found.items() if base(of).get(piece) != text}
+    return together(of, (first, second))
 
 
-def together(number: int) -> Pieces:
-    """What some changes at once make different."""
-    of, names = crowd(number)
+def together(of: str, names: tuple[str, ...]) -> Pieces:
+    """What some changes, one after the other, make different in some facts written by hand."""
     facts = h.ALL[of]()
     for name in names:
         facts = CHANGES[name](facts)
@@ -91,7 +89,7 @@ SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
     | {"tables of others": others.tables, "rules of others": others.rules},
     "pairs": {name: lambda name=name: pair(name) for name in PAIRS},  # type: ignore[misc]
     "changed": {name: lambda name=name: changed(name) for name in CHANGES if name not in SAME},  # type: ignore[misc]
-    "crowds": {str(number): lambda number=number: together(number) for number in range(600)},  # type: ignore[misc]
+    "crowds": {str(number): lambda number=number: together(*crowd(number)) for number in range(600)},  # type: ignore[misc]
     "direct": {**direct.SUBJECTS},
     "edges": {**edges.SUBJECTS},
     "drawn": {**drawn.SUBJECTS},

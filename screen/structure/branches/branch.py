@@ -78,7 +78,7 @@ class Branch(Region):
         add = graph.nodes[self.add]
         if add.op == "lerp" and len(add.inputs) == 3:
             found = [i for i in add.inputs[2:] if is_bounded_gate(self.flow, i)]
-        if graph.nodes[self.add].op == "sub":
+        if add.op == "sub":
             edges = [e for user in graph.users[self.add] for e in self.chains.into[user] if e.source == self.add and e.kind in ("gate", "free")]
             found = [e.scale for e in edges if e.scale is not None and is_bounded_gate(self.flow, e.scale)]
         return tuple(found)

@@ -177,7 +177,7 @@ def fourier(walk: Walk, node: Node) -> Value:
     norm = walk.flow.operand(node, 3, "norm")
     if walk.flow.operand(node, 1, "n", "s") is not None or norm not in (None, "backward", "ortho"):
         raise NotUnderstood("a form that is not covered")
-    value = recut(value.bare(), tuple((n,) if n != 1 else () for n in value.shape), value.shape, walk.names)
+    value = recut(value.bare(), plain(value.shape), value.shape, walk.names)
     count = math.prod(value.shape[a] for a in axes)
     factor = count**-0.5 if norm == "ortho" else 1.0 / count if "ifft" in node.op else 1.0
     touched = frozenset(a for x in axes for a in atoms(value.layout, x))
@@ -216,8 +216,8 @@ def real_fourier(walk: Walk, node: Node) -> Value:
     sizes_asked = [None] * len(axes) if lengths is None else list(lengths) if isinstance(lengths, tuple | list) else [lengths]
     if norm not in (None, "backward", "ortho", "forward") or len(sizes_asked) != len(axes) or not axes:
         raise NotUnderstood("a form that is not covered")
-    value = recut(value.bare(), tuple((n,) if n != 1 else () for n in value.shape), value.shape, walk.names)
-    layout = tuple((n,) if n != 1 else () for n in shape)
+    value = recut(value.bare(), plain(value.shape), value.shape, walk.names)
+    layout = plain(shape)
     costs: dict[int, tuple[float, float]] = {}
     count = 1.0
     for place, axis in enumerate(axes):
