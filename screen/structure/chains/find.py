@@ -141,10 +141,23 @@ class Chains:
 
     def _is_behind(self, table: Sequence[Best], edge: Edge) -> bool:
         """Whether what is added is a later state of the same stream (2x − x₋ of a leapfrog), reached from the carried one past no norm: the
-        carried one is a long skip, and no branch is added."""
+        carried one is a long skip, and no branch is added. So is it in a mix of the states, `sum(w[i] * h[i])`."""
         mine = table[edge.source]
         later = [o for o in self.others(edge) if table[o].source == mine.source and table[o].length > mine.length]
-        return any(leads_to(table, o, edge.source) and not self._takes_off(table, edge, o) for o in later)
+        return any(leads_to(table, o, edge.source) and not self._takes_off(table, edge, o) or self._mixes(table, edge, o) for o in later)
+
+    def _mixes(self, table: Sequence[Best], edge: Edge, other: int) -> bool:
+        """Whether a state, or a sum of states, gets a later one that also goes on without this sum: each state of a stream is read by its next
+        branch as well, what a block makes on the way to its end is not."""
+        state, sums = edge.source, 0
+        while (step := table[state].edge) is not None and not table[state].adds and step.kind in ("same", "scale", "gate", "norm", "add"):
+            state, sums = step.source, sums + (step.kind == "add")
+        if not leads_through(table, other, state):
+            return False
+        kept = [other]
+        while (step := table[kept[-1]].edge) is not None and step.kind in ("same", "scale", "gate", "norm"):
+            kept.append(step.source)
+        return sums > 0 or any(not self.flow.depends(edge.node, user) for node in kept for user in self.flow.graph.users[node])
 
     def _takes_off(self, table: Sequence[Best], edge: Edge, other: int) -> bool:
         """Whether what is added is w·(F − x), x the carried one: x + w·(F − x) is a mean of both."""
