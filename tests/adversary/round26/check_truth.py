@@ -1,0 +1,8 @@
+"""Measures gains and growth of round 26 in float64: `python -m tests.adversary.round26.check_truth [file] [Class ...]`."""
+
+from tests.adversary.rounds._truth import Round, main
+
+FILES = ["tokens", "planes", "tables", "lanes", "whole"]
+
+if __name__ == "__main__":
+    main(Round(__package__, FILES))
