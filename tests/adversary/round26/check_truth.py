@@ -3,7 +3,7 @@
 from tests.adversary.rounds._truth import Round, main
 
 FILES = ["tokens", "planes", "tables", "lanes", "whole"]
-BOUND = {"RepUnit": 3.1}
+BOUND = {"RepUnit": 3.1, "HalfSafeLayer": 50.0}
 
 if __name__ == "__main__":
     main(Round(__package__, FILES, bound=BOUND))
