@@ -332,17 +332,17 @@ _ONE, _TWO, _OPEN = dict(output_bounded={0: False}), dict(output_bounded={0: Fal
 _GOLDEN = (1 + 5 ** 0.5) / 2
 TRUTH = {
     "VectorAdaptedLayer": dict(_PRE, sound=True, why="pre-norm; what is adapted is linear."),
-    "MagnitudeDirectionMlp": dict(_NET, **_ONE, sound=True, why="pre-norm; magnitudes are trained."),
-    "LadderSide": dict(_PRE, **_OPEN, sound=True, why="both states have functions of norms added."),
+    "MagnitudeDirectionMlp": dict(_NET, gradient_law="power", **_ONE, sound=True, why="pre-norm; magnitudes are trained."),
+    "LadderSide": dict(_PRE, sound=True, why="both states have functions of norms added."),
     "RoutedLayer": dict(_EXP, softmax=True, why="the router has the norm, and experts read the stream: of degree one."),
     "AlternatingUpdates": dict(_PRE, **_OPEN, sound=True, why="lanes stay, and the correction is what branches gave: functions of norms."),
     "AlternatingUpdatesCached": dict(_EXP, identity_gain=2.0 * (2 ** 24 - 1), softmax=True, **_OPEN, why="the active lane is written to itself and to all others: I + 1 e' to the 24th is I + (2^24 - 1) 1 e', of norm about 2 (2^24 - 1)."),
-    "TowerExchange": dict(_PRE, **_OPEN, sound=True, why="both towers have functions of norms added."),
+    "TowerExchange": dict(_PRE, gradient_law="power", **_OPEN, sound=True, why="both towers have functions of norms added."),
     "TowerExchangeAligned": dict(kind="block", identity_gain=2.0 ** 0.5, growth_fixed="linear", softmax=True, **_OPEN, sound=False, why="the first tower is carried in both, and the second one is lost: (a, a) of a, of norm the root of two."),
     "ReversibleShuffle": dict(_NET, **_TWO, sound=True, why="each half has functions of norms added; channels are only dealt."),
     "TwoBackLayer": dict(_EXP, identity_gain=_GOLDEN ** 24, softmax=False, gradient_law="exponential", why="the sum of the last two: Fibonacci's numbers."),
     "ReadoutLayer": dict(kind="block", identity_gain=24.0416, growth_fixed="polynomial", softmax=True, **_OPEN, sound=False, why="a sum of a sum of functions of norms; [[1, 0], [24, 1]] has norm 12 + sqrt(145)."),
-    "ReadWriteMemory": dict(_PRE, **_OPEN, sound=True, why="both states have functions of norms added."),
+    "ReadWriteMemory": dict(_PRE, gradient_law="power", **_OPEN, sound=True, why="both states have functions of norms added."),
     "CentredLayer": dict(_EXP, softmax=True, why="nothing is divided by a size: branches are of degree one."),
     "HalfSafeLayer": dict(kind="block", growth_fixed="bounded", growth_all="bounded", softmax=True, **_OPEN, why="entries are at most fifty."),
 }

@@ -376,17 +376,17 @@ _EXP = dict(kind="block", growth_fixed="exponential", sound=False)
 _LEVEL = dict(kind="block", growth_fixed="bounded")
 _ONE, _TWO, _OPEN = dict(output_bounded={0: False}), dict(output_bounded={0: False, 1: False}), dict(logits_bounded={0: False})
 TRUTH = {
-    "GridThenWindow": dict(_PRE, **_OPEN, sound=True, why="pre-norm, four branches; grids and windows only reorder places."),
+    "GridThenWindow": dict(_PRE, gradient_law="power", **_OPEN, sound=True, why="pre-norm, four branches; grids and windows only reorder places."),
     "AxialPlanes": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; one set of maps is read twice."),
-    "BottleneckPreAct": dict(_NET, **_ONE, sound=True, why="pre-norm, of the batch."),
-    "BottleneckCompact": dict(_NET, **_ONE, sound=False, why="pre-norm; one norm has the statistics and gains of all three stages."),
-    "MobileUnitLite": dict(_NET, output_bounded={0: True}, growth_all="linear", sound=True, why="the branch ends in a norm of the batch: at most the root of what it is over."),
+    "BottleneckPreAct": dict(_NET, **_ONE, sound=True, why="pre-norm, of the batch, in training."),
+    "BottleneckCompact": dict(_NET, **_ONE, sound=False, why="pre-norm; one norm has the statistics and gains of all three stages, in training."),
+    "MobileUnitLite": dict(_NET, gradient_law="power", output_bounded={0: True}, growth_all="linear", sound=True, why="the branch ends in a norm of the batch: at most the root of what it is over, in training."),
     "MobileUnitFolded": dict(_EXP, softmax=False, why="a branch without a norm: of degree one."),
-    "RepUnit": dict(_LEVEL, growth_all="bounded", softmax=False, why="a ReLU of three norms, and nothing else."),
+    "RepUnit": dict(_LEVEL, growth_all="bounded", softmax=False, why="a ReLU of three norms, and nothing else, in training."),
     "CoordinateGate": dict(_NET, **_ONE, sound=True, why="a filter of a norm; gates are at most one."),
     "ConvModulation": dict(_NET, **_TWO, sound=True, why="pre-norm; a product of two functions of a norm."),
     "ConvModulationV2": dict(_EXP, softmax=False, why="a bound method is never the same object twice: both halves read the stream, and one of them is a product."),
-    "GlobalFilterLayer": dict(_NET, **_ONE, sound=True, why="a filter of a norm, normed again."),
+    "GlobalFilterLayer": dict(_NET, **_ONE, gradient_law="power", sound=True, why="a filter of a norm, normed again."),
     "PooledDetour": dict(_NET, **_ONE, sound=True, why="pre-norm; means of a norm."),
     "AutoencoderAttention": dict(_PRE, **_ONE, **_OPEN, sound=False, why="shares sum to one over queries; a query's sum is at most the number of places, of functions of a norm."),
     "ConditionedGateBlock": dict(_EXP, softmax=True, **_OPEN, why="the gate is on all of the stream: a product over layers."),

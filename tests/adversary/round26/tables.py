@@ -347,8 +347,8 @@ _LEVEL = dict(kind="block", growth_fixed="bounded")
 _ONE, _TWO, _OPEN = dict(output_bounded={0: False}), dict(output_bounded={0: False, 1: False}), dict(logits_bounded={0: False})
 TRUTH = {
     "AdjacencyStep": dict(_NET, **_ONE, sound=True, why="pre-norm; means of a norm."),
-    "NeighbourSkipStep": dict(_EXP, identity_gain=2.0 ** 24, softmax=False, gradient_law="exponential", why="the ring's matrix has the eigenvalue one: nodes that agree are doubled."),
-    "IsomorphismStep": dict(_NET, output_bounded={0: True}, growth_all="linear", sound=True, why="the branch ends in a norm of the batch."),
+    "NeighbourSkipStep": dict(_EXP, softmax=False, why="the ring's matrix has the eigenvalue one: nodes that agree are doubled."),
+    "IsomorphismStep": dict(_NET, output_bounded={0: True}, growth_all="linear", sound=True, why="the branch ends in a norm of the batch, in training."),
     "EdgeGatedConv": dict(_NET, output_bounded={0: True, 1: True}, growth_all="linear", sound=True, why="both branches end in norms."),
     "OuterProductUpdate": dict(_PRE, **_OPEN, sound=True, why="pre-norm; products of two functions of a norm."),
     "PointContext": dict(_EXP, identity_gain=2.0 ** 24, softmax=False, gradient_law="exponential", why="points that agree are doubled by their mean."),
@@ -361,5 +361,5 @@ TRUTH = {
     "GatedContextUnit": dict(_LEVEL, growth_all="bounded", softmax=False, sound=True, why="post-norm."),
     "BroadCriticUnit": dict(_NET, output_bounded={0: True}, growth_all="linear", sound=True, gradient_law="power", why="the branch ends in a norm."),
     "StabilisedMemoryLayer": dict(_LEVEL, growth_all="bounded", gated=True, softmax=True, sound=True, why="a gated mean of the state and a tanh: never above the larger of the state and one."),
-    "DecisionTokens": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm, a norm a kind."),
+    "DecisionTokens": dict(_PRE, gradient_law="power", **_TWO, **_OPEN, sound=True, why="pre-norm, a norm a kind."),
 }

@@ -369,15 +369,15 @@ _NET = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=Fals
 _EXP = dict(kind="block", growth_fixed="exponential", sound=False)
 _ONE, _TWO, _OPEN = dict(output_bounded={0: False}), dict(output_bounded={0: False, 1: False}), dict(logits_bounded={0: False})
 TRUTH = {
-    "MaskedSpanLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; padded places are carried as they are."),
-    "MaskedSpanRescaled": dict(_EXP, identity_gain=(4 / 3) ** 24, softmax=True, **_OPEN, why="16/12 on all kept places of the second span, a block."),
+    "MaskedSpanLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; padded places are carried as they are."),
+    "MaskedSpanRescaled": dict(_EXP, softmax=True, **_OPEN, why="16/12 on all kept places of the second span, a block."),
     "RotaryMultiQuery": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm."),
     "RotaryHidden": dict(_PRE, **_OPEN, why="the stream is turned, which has norm one; the first place is not turned at all, and steps are functions of norms."),
     "RetentionLayer": dict(_NET, **_ONE, sound=True, why="a norm a head, a gate of a norm."),
     "RetentionFusedMap": dict(_EXP, softmax=False, why="keys and values are of the stream: of degree two."),
     "SelectiveScanMixer": dict(_NET, **_ONE, sound=True, why="a scan that decays, of a norm."),
     "SelectiveScanDirect": dict(_EXP, identity_gain=2.0 ** 24, softmax=False, why="the direct term is the input, once more."),
-    "HierarchicalForget": dict(_NET, **_TWO, sound=True, why="shares of the last state and of a function of a norm."),
+    "HierarchicalForget": dict(_NET, **_TWO, gradient_law="power", sound=True, why="shares of the last state and of a function of a norm."),
     "ChannelMixLayer": dict(_EXP, softmax=False, why="the token before is read without the norm, and squared."),
     "FastWeightDecay": dict(_NET, sound=True, why="what is read is normed; the matrix is a geometric sum of functions of norms."),
     "SigmoidScores": dict(_NET, **_TWO, sound=True, why="pre-norm; weights are at most one each."),

@@ -459,16 +459,16 @@ class TwinCritic(nn.Module):
 _M = dict(kind="model", identity_gain=1.0, growth_fixed="linear")
 _TWO, _OPEN = dict(output_bounded={0: False, 1: False}), dict(logits_bounded={0: False})
 TRUTH = {
-    "CharLm": dict(_M, depth=6, softmax=True, **_TWO, **_OPEN, sound=True, why="pre-norm, a norm in front of the head."),
+    "CharLm": dict(_M, gradient_law="power", depth=6, softmax=True, **_TWO, **_OPEN, sound=True, why="pre-norm, a norm in front of the head."),
     "CharLmExport": dict(_M, depth=6, softmax=True, **_TWO, **_OPEN, sound=False, why="the same stream; gains are kept, and the norm is not."),
-    "ScaledEmbedLm": dict(kind="model", depth=4, identity_gain=1024.0, growth_fixed="exponential", softmax=True, **_OPEN, sound=False, why="the root of the width is in the loop: 32^(n/2)."),
+    "ScaledEmbedLm": dict(kind="model", depth=4, identity_gain=1024.0, gradient_law="exponential", growth_fixed="exponential", softmax=True, **_OPEN, sound=False, why="the root of the width is in the loop: 32^(n/2)."),
     "SharedDepthLm": dict(_M, softmax=True, sound=True, why="pre-norm, with the same weights in all passes."),
     "FusedAddScanLm": dict(kind="model", depth=6, identity_gain=64.0, growth_fixed="exponential", softmax=False, sound=False, why="the residual is in what is handed on and is added to itself in the next layer."),
     "MaskedEncoder": dict(kind="model", depth=4, growth_fixed="bounded", softmax=True, sound=True, why="post-norm."),
-    "HybridStemVit": dict(_M, depth=5, softmax=True, **_TWO, **_OPEN, sound=True, why="pre-norm, a norm in front of the head."),
+    "HybridStemVit": dict(_M, gradient_law="power", depth=5, softmax=True, **_TWO, **_OPEN, sound=True, why="pre-norm, a norm in front of the head."),
     "NoiseToWave": dict(kind="model", softmax=False, sound=True, why="pre-norm units, a norm in front of the last map."),
     "FlowMatchingNet": dict(_M, depth=6, softmax=True, **_OPEN, sound=True, why="pre-norm; one and the same vector is added in each layer."),
-    "GraphReadout": dict(_M, depth=5, softmax=False, output_bounded={0: False}, sound=True, why="pre-norm; the matrix of the graph has norm one and is read by branches alone."),
+    "GraphReadout": dict(_M, gradient_law="power", depth=5, softmax=False, output_bounded={0: False}, sound=True, why="pre-norm; the matrix of the graph has norm one and is read by branches alone."),
     "HorizonDecoder": dict(_M, depth=4, softmax=True, sound=True, why="pre-norm; the memory is a norm."),
     "BehaviourSequence": dict(_M, depth=4, softmax=False, output_bounded={0: False}, sound=True, why="pre-norm; a gate times a norm, through a map; cosines at the end."),
     "TwinCritic": dict(_M, softmax=False, output_bounded={0: False}, sound=False, why="pre-norm; both estimates read one and the same tower."),
