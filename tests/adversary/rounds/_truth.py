@@ -40,6 +40,12 @@ class Round:
     """Whether steps that turn to one way late are asked again at larger depths."""
     awake: bool = True
     """Whether maps that start at nothing are drawn before weights are scaled."""
+    maps: dict = field(default_factory=dict)
+    """Of which maps the weights are scaled, where others decay in the exponent."""
+    norms: tuple = ()
+    """More norms, whose gains are not scaled."""
+    summed: bool = False
+    """Whether a trunk gives summands of its stream, of which some are nothing yet."""
 
 
 def leaves(s):
@@ -62,9 +68,6 @@ def size(s):
     return max(t.square().mean().sqrt().item() for t in found)
 
 
-_measure.NORMS += (nn.BatchNorm2d,)
-
-
 class Stack(nn.Module):
     """Blocks one behind the other; what they do not give they all read."""
 
@@ -79,16 +82,17 @@ class Stack(nn.Module):
 
 
 class Trunk(nn.Module):
-    def __init__(self, model, rest):
+    def __init__(self, model, rest, summed):
         super().__init__()
-        self.model, self.rest = model, [r.detach() for r in rest]
+        self.model, self.rest, self.summed = model, [r.detach() for r in rest], summed
 
     @property
     def blocks(self):
         return self.model.blocks
 
     def forward(self, x):
-        return self.model.trunk(x, *self.rest)
+        y = self.model.trunk(x, *self.rest)
+        return sum(t for t in y if t is not None) if self.summed and isinstance(y, tuple) else y
 
 
 def alike_(m):
@@ -103,11 +107,16 @@ def alike_(m):
                 b.load_state_dict(first)
 
 
-def build(module, name, truth, n, seed=0, alike=False):
-    """(a function of a state, the state)."""
+def inputs(module, name):
+    """What a class is called with: a file has inputs for each of its classes, or the same ones for all."""
+    return tuple(module.example_inputs() if callable(module.example_inputs) else module.example_inputs[name])
+
+
+def build(of, module, name, truth, n, seed=0, alike=False):
+    """(the module, a function of a state, the state)."""
     cls = getattr(module, name)
     torch.manual_seed(seed)
-    args = mapped(lambda t: t.double(), tuple(module.example_inputs[name]))
+    args = mapped(lambda t: t.double(), inputs(module, name))
     if truth["kind"] == "block":
         blocks = [cls() for _ in range(n or 24)]
         y = blocks[0](*args)
@@ -121,7 +130,7 @@ def build(module, name, truth, n, seed=0, alike=False):
             with torch.no_grad():
                 m(*args)
             del m.trunk
-            state, m = got[0].detach(), Trunk(m, got[1:])
+            state, m = got[0].detach(), Trunk(m, got[1:], of.summed)
     if alike:
         alike_(m)
     if type(state) is tuple and truth["kind"] != "block":
@@ -142,9 +151,9 @@ def norm(a):
     return math.sqrt(sum(t.detach().square().sum().item() for t in leaves(a)))
 
 
-def one_gain(module, name, truth, far):
-    m, f, state = build(module, name, truth, 24 if truth["kind"] == "block" else None)
-    u = drawn(state, 3)
+def one_gain(of, module, name, truth):
+    m, f, state = build(of, module, name, truth, 24 if truth["kind"] == "block" else None)
+    u, far = drawn(state, 3), of.far.get(name, 1e10)
     u = mapped(lambda t, k=norm(u): t / k, u)
     gain = 0.0
     for _ in range(30):
@@ -160,12 +169,12 @@ def one_gain(module, name, truth, far):
     return gain
 
 
-def gradient(module, name, truth):
+def gradient(of, module, name, truth):
     logs = []
     for n in DEPTHS:
         total = 0.0
         for seed in range(3):
-            m, f, state = build(module, name, truth, n, seed=seed)
+            m, f, state = build(of, module, name, truth, n, seed=seed)
             y = f(drawn(state, seed + 1))
             dot(y, drawn(y, seed + 7)).backward()
             ends = [math.sqrt(sum(p.grad.square().sum().item() for p in b.parameters() if p.grad is not None)) for b in (m.blocks[0], m.blocks[-1])]
@@ -174,22 +183,22 @@ def gradient(module, name, truth):
     return _measure.gradient_law(DEPTHS, logs), logs
 
 
-def grown(module, name, truth, depths, seed, alike):
+def grown(of, module, name, truth, depths, seed, alike):
     """Sizes of streams at the depths."""
     sizes = []
     for n in depths:
-        m, f, state = build(module, name, truth, n, seed=seed, alike=alike)
+        m, f, state = build(of, module, name, truth, n, seed=seed, alike=alike)
         with torch.no_grad():
             sizes.append(size(f(drawn(state, seed + 1))))
     return sizes
 
 
-def scaled(module, name, truth, c, awake, n=4):
-    m, f, state = build(module, name, truth, n if truth["kind"] == "block" else None)
+def scaled(of, module, name, truth, c, n=4):
+    m, f, state = build(of, module, name, truth, n if truth["kind"] == "block" else None)
     for p in m.parameters():
-        if awake and p.dim() > 1 and not p.abs().max() > 0:      # thin maps that start at nothing
+        if of.awake and p.dim() > 1 and not p.abs().max() > 0:      # thin maps that start at nothing
             nn.init.normal_(p, std=0.1)
-    _measure.scale_(m, c)
+    _measure.scale_(m, c, of.maps.get(name))
     _measure.SEEN.clear()
     with torch.no_grad():
         y = f(drawn(state, 1))
@@ -199,20 +208,21 @@ def scaled(module, name, truth, c, awake, n=4):
 def runs(module, name):
     torch.set_default_dtype(torch.float32)
     torch.manual_seed(0)
-    y = getattr(module, name)()(*mapped(lambda t: t.clone().requires_grad_(), tuple(module.example_inputs[name])))
+    y = getattr(module, name)()(*mapped(lambda t: t.clone().requires_grad_(), inputs(module, name)))
     sum(z.square().mean() for z in leaves(y)).backward()
     torch.set_default_dtype(torch.float64)
 
 
-def main(round_):
+def main(of):
     """Measures files and classes that the command line names, or all; the exit code says whether a truth is not held."""
     torch.set_default_dtype(torch.float64)
-    files = [f for f in round_.files if f in sys.argv] or round_.files
-    only = [a for a in sys.argv[1:] if a not in round_.files]
+    _measure.NORMS = (*_measure.NORMS, *of.norms)
+    files = [f for f in of.files if f in sys.argv] or of.files
+    only = [a for a in sys.argv[1:] if a not in of.files]
     failed = 0
     for f in files:
         torch.set_default_dtype(torch.float32)
-        module = importlib.import_module(f"{round_.package}.{f}")
+        module = importlib.import_module(f"{of.package}.{f}")
         torch.set_default_dtype(torch.float64)
         for name, truth in module.TRUTH.items():
             if only and name not in only:
@@ -220,32 +230,33 @@ def main(round_):
             cls, notes, bad = getattr(module, name), [], []
             runs(module, name)
             if truth.get("identity_gain") is not None:
-                gain = one_gain(module, name, truth, round_.far.get(name, 1e10))
+                gain = one_gain(of, module, name, truth)
                 notes.append(f"gain {gain:.5g}")
                 if not abs(math.log(max(gain, 1e-300) / truth["identity_gain"])) < 0.02:
                     bad.append(f"gain for {truth['identity_gain']}")
             if truth.get("growth_fixed"):
                 worst = "bounded"
-                for alike, seed in ((a, s) for a in (False, True) for s in round_.seeds):
-                    if alike and name in round_.drawn:
+                for alike, seed in ((a, s) for a in (False, True) for s in of.seeds):
+                    if alike and name in of.drawn:
                         continue
-                    depths = round_.at.get(name, DEPTHS)
-                    sizes = grown(module, name, truth, depths, seed, alike)
-                    if round_.later and truth["growth_fixed"] == "linear" and name not in round_.at and _measure.law(depths, sizes) == "polynomial":
+                    depths = of.at.get(name, DEPTHS)
+                    sizes = grown(of, module, name, truth, depths, seed, alike)
+                    again = of.later and truth["growth_fixed"] == "linear" and name not in of.at
+                    if again and _measure.law(depths, sizes) == "polynomial":
                         depths = LATE
-                        sizes = grown(module, name, truth, depths, seed, alike)
-                    law = "bounded" if max(sizes) <= round_.bound.get(name, 0.0) else _measure.law(depths, sizes)
+                        sizes = grown(of, module, name, truth, depths, seed, alike)
+                    law = "bounded" if max(sizes) <= of.bound.get(name, 0.0) else _measure.law(depths, sizes)
                     worst = max(worst, law, key=_measure.RANK.get)
                     notes.append(" ".join(f"{v:.3g}" for v in sizes))
                 if worst != truth["growth_fixed"]:
                     bad.append(f"growth {worst} for {truth['growth_fixed']}")
             if truth.get("gradient_law"):
-                found, logs = gradient(module, name, truth)
+                found, logs = gradient(of, module, name, truth)
                 notes.append("gradients " + " ".join(f"{v:.2f}" for v in logs))
                 if found != truth["gradient_law"]:
                     bad.append(f"gradients {found} for {truth['gradient_law']}")
             if truth.get("output_bounded") or truth.get("logits_bounded") or truth.get("growth_all"):
-                far = [scaled(module, name, truth, c, round_.awake) for c in (1.0, 1e2, 1e4)]
+                far = [scaled(of, module, name, truth, c) for c in (1.0, 1e2, 1e4)]
                 notes.append("scaled " + " ".join(f"{y:.3g}|{u:.3g}" for y, u in far))
                 outs, logits = (truth.get("output_bounded") or {}).values(), (truth.get("logits_bounded") or {}).values()
                 if (truth.get("growth_all") in ("bounded", "linear") or outs and all(outs)) and far[-1][0] > 400:
@@ -254,11 +265,11 @@ def main(round_):
                     bad.append("no output grows with weights")
                 if logits and all(logits) and far[-1][1] > 400:
                     bad.append("logits grow with weights")
-                if False in logits and far[-1][1] < 1e3:
+                if False in logits and not getattr(cls, "softmax_by_hand", False) and far[-1][1] < 1e3:
                     bad.append("no logit grows with weights")
             if truth.get("softmax") is not None:
                 _measure.SEEN.clear()
-                m, g, state = build(module, name, truth, 2 if truth["kind"] == "block" else None)
+                m, g, state = build(of, module, name, truth, 2 if truth["kind"] == "block" else None)
                 with torch.no_grad():
                     g(state)
                 if bool(_measure.SEEN or getattr(cls, "softmax_by_hand", False)) != truth["softmax"]:
