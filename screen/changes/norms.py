@@ -131,11 +131,23 @@ def final_norms(facts: Facts) -> Edit:
 
 
 def _behind_all(edit: Edit, stream: Stream, reader: Reader) -> None:
-    end = reader.chain.nodes[-1]
+    end = _end(reader)
     made = norm(edit, stream, end, 0)
     for user in edit.before.users[end]:
         edit.read(user, end, made)
     edit.leave(end, made)
+
+
+def _end(reader: Reader) -> int:
+    """What leaves a stream: its last state, or a sum of it with others that nothing but this sum reads it for (a velocity's last step, a mix)."""
+    end = node = reader.chain.nodes[-1]
+    while len(users := reader.flow.graph.users[node]) == 1:
+        step = next((e for e in reader.chains.into[users[0]] if e.source == node and e.kind in ("same", "scale", "add")), None)
+        if step is None:
+            break
+        node = step.node
+        end = node if step.kind == "add" else end
+    return end
 
 
 # -- queries and keys ---------------------------------------------------------------------------------------------------------------------

@@ -128,3 +128,32 @@ def test_what_cannot_be_made_is_refused(change: str, design: dict[str, Any]) -> 
 def test_notes_propose_only_where_nothing_graver_does() -> None:
     run = run_rules(facts(**POST))
     assert [c.id for c in proposed(run)] == ["norms-inside", "deepnorm", "qk-norm"]
+
+
+VELOCITY = """import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(6))
+        self.maps = nn.ModuleList(nn.Linear(16, 16) for _ in range(6))
+
+    def forward(self, x):
+        v = torch.zeros_like(x)
+        for norm, layer in zip(self.norms, self.maps):
+            v = 0.9 * v + torch.relu(layer(norm(x)))
+            x = x + v
+        return x
+"""
+
+
+def test_a_final_norm_stands_behind_what_leaves() -> None:
+    """The last velocity is added to the last place, and their sum is what leaves."""
+    before = facts_of(Example("a velocity", VELOCITY, inputs=("x=float32[2,4,16]",)))
+    after = derive(MAKE["final-norm"](before).graph())
+    [old], [new] = before.streams, after.streams
+    assert (old.final_norm, new.final_norm) == (False, True)
+    assert new.identity == old.identity
+    assert [n.op for n in after.graph.nodes if n.index in after.graph.outputs] == ["layer_norm"]

@@ -1,4 +1,4 @@
-"""What sums the states of a stream, as many downstream models do with what all layers give, adds no branches to it: each state goes on without the sum."""
+"""What sums the states of a stream, as downstream models do with what all layers give, adds no branches to it: each goes on without the sum."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Chains:
         carried one is a long skip, and no branch is added. So is it in a mix of the states, `sum(w[i] * h[i])`."""
         mine = table[edge.source]
         later = [o for o in self.others(edge) if table[o].source == mine.source and table[o].length > mine.length]
-        return any(leads_to(table, o, edge.source) and not self._takes_off(table, edge, o) or self._mixes(table, edge, o) for o in later)
+        return any((leads_to(table, o, edge.source) and not self._takes_off(table, edge, o)) or self._mixes(table, edge, o) for o in later)
 
     def _mixes(self, table: Sequence[Best], edge: Edge, other: int) -> bool:
         """Whether a state, or a sum of states, gets a later one that also goes on without this sum: each state of a stream is read by its next
