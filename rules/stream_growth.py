@@ -12,6 +12,8 @@ Source: docs/theory.md, growth; Kan et al., theorems 3 to 5; Kim et al. 2025, eq
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from screen.facts.advice import steadier, unnormed
 from screen.facts.queries import (
     MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, measured_gain, multiplies_large_states, normed_total, number_of,
@@ -55,9 +57,19 @@ HELD = ("bounded", "linear")
 
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
-    """One outcome per stream."""
+    """One outcome per stream, and one of what stands beside them."""
     streams = [s for s in facts.streams if any(k.sublayers for k in s.kinds)]
-    return or_not_applicable([_judge(facts, s) for s in streams], "there is no stream.")
+    return or_not_applicable([*(_judge(facts, s) for s in streams), *_with_totals(facts)], "there is no stream.")
+
+
+def _with_totals(facts: Facts) -> Iterator[Outcome]:
+    """Of what blocks hand on beside the streams, where that grows faster than at most linearly."""
+    law = facts.claims.of("growth", "fixed").known
+    if isinstance(law, Unknown) or law in HELD or any(growth_of(facts, s, "fixed") not in HELD for s in facts.streams):
+        return
+    how = "as a power, faster than linearly" if law == "polynomial" else "exponentially"
+    message = f"What the blocks hand on beside `{facts.streams[0].name}` sums its states from block to block: it grows with depth {how}."
+    yield Outcome("conditional", message, at(facts.streams[0]), theorem="‖t_N‖ ≤ Σ |a|^(N−l)·‖x_l‖", condition="stream-gain")
 
 
 def _judge(facts: Facts, stream: Stream) -> Outcome:

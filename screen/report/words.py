@@ -432,7 +432,8 @@ def whole_gain(report: Report) -> str:
     refuted = told.measured is not None and told.measured.agrees is False
     if told.status == "unknown" or refuted or not isinstance(told.value, int | float) or isinstance(told.value, bool):
         return f"not known{f': {told.reason}' if told.reason else ''}"
-    return f"{told.value:.4g}, where each stream has its own"
+    beside = next((c for c in report.claims if c.claim == "growth" and c.stream is None and c.status == "unknown"), None)
+    return f"{told.value:.4g}, where each stream has its own{f'; how all that is handed on grows is not known: {beside.reason}' if beside else ''}"
 
 
 def stream_facts(stream: StreamPart, claims: Iterable[ClaimPart] = ()) -> list[tuple[str, str]]:

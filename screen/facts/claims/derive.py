@@ -15,6 +15,7 @@ from screen.calculi.meanfield.far import Far
 from screen.facts.beyond import WRITTEN
 from screen.facts.claims.claim import Claim, ClaimKind, Claims, Weights, linked, numbered
 from screen.facts.claims.states_read import moving_inputs, reads_grown_state
+from screen.facts.claims.totals import growth_with_totals
 from screen.facts.operator import StreamOperator
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.steps import StateBound
@@ -55,7 +56,7 @@ def claims_of(facts: Facts) -> Claims:
         for kind in stream.kinds:
             for sublayer in kind.sublayers:
                 found += _of_sublayer(facts, stream, kind, sublayer)
-    found += _of_model(facts)
+    found += [*_of_model(facts), *growth_with_totals(facts, found)]
     return Claims(linked(numbered(found)))
 
 
@@ -595,6 +596,5 @@ def _unknown(facts: Facts, claim: Claim, why: Unknown) -> Claim:
 
 __all__ = [
     "claims_of", "gradient_law", "growth", "has_no_scale", "is_held",
-    "logits_bounded", "output_bounded", "rests_on_once", "rising", "size_later", "softmax_in",
-    "stands_once", "survives",
+    "logits_bounded", "output_bounded", "rests_on_once", "rising", "size_later", "softmax_in", "stands_once", "survives",
 ]  # fmt: skip

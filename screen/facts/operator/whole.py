@@ -8,6 +8,7 @@
 5. Where the last block of a list gives what is returned, and nothing adds it to the stream as before, nothing of the stream is returned; nor is it
    where a memory is returned that stands beside the stream and began as what a branch adds. Where the first block of a list makes the first
    state, and nothing goes around it, nothing of what it reads reaches the end.
+6. A block that hands on several values has the gain of all of them (`carried.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from screen.facts.operator.carried import Total, carried
 from screen.facts.operator.forms import Forms
 from screen.facts.operator.polynomial import ZERO, Range
 from screen.facts.operator.recurrence import StreamOperator, resolved
@@ -49,13 +51,17 @@ class Whole:
     """What branches add, and first states of other streams: nothing is followed through these."""
     measured: bool = False
     """Whether it can be seen on a run in which these are nothing."""
+    totals: tuple[Total, ...] = ()
+    """What the copies of a block hand on beside the streams."""
 
 
 def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unknown]) -> Whole | Unknown | None:
     """The gain of the model; None where that of its one stream is it, or where streams stand beside each other."""
     mine = [(r, o) for r, o in zip(readers, operators, strict=True) if not r.chain.inner]
-    if not mine or any(isinstance(o, Unknown) or not o.states for _, o in mine) or mine[0][0].flow.graph.loop is not None:
+    if not mine or any(isinstance(o, Unknown) or not o.states for _, o in mine):
         return None
+    if mine[0][0].flow.graph.loop is not None:
+        return _of_carried([(r, o) for r, o in mine if isinstance(o, StreamOperator)])
     sure = [(r, o) for r, o in mine if isinstance(o, StreamOperator)]
     roots = {o.begin for _, o in sure}
     flow, norms = sure[0][0].flow, sure[0][0].chains.edges.norms
@@ -80,6 +86,19 @@ def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unk
     if origin == begin:
         return None
     return Whole(origin, last, _times(start, factor), _held(_read(forms), outputs), measured=True)
+
+
+def _of_carried(streams: Streams) -> Whole | None:
+    """Of a block that hands on several values."""
+    states = sorted({n for _, o in streams for n in (o.begin, *(s.node for s in o.states))})
+    found = carried(streams[0][0].flow, streams[0][0].chains.edges.norms, states)
+    if found is None:
+        return None
+    totals = found.totals(frozenset(n for r, _ in streams for n in r.chain.nodes).union(states), states)
+    if found.gain is None and not totals:
+        return None
+    gain = Unknown("a coefficient of what its blocks hand on is no number") if found.gain is None else Range(found.gain, found.gain)
+    return Whole(found.begins[0], max(found.ends), gain, (), totals=totals)
 
 
 def _of_several(streams: Streams, forms: Forms, outputs: frozenset[int], nodes: tuple[int, int, int], factor: float) -> Whole | Unknown | None:

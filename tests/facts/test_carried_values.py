@@ -1,0 +1,95 @@
+"""What a block hands on beside its stream: the gain of all of it together, and how a total of states grows. Held against float64."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import screen
+from screen.report.schema import ClaimPart, Report
+
+WIDTH, DEPTH = 16, 24
+
+
+class Unit(nn.Module):
+    """x ← keep·x + f(norm(x)), and a total of the states."""
+
+    def __init__(self, keep: float = 1.0, fade: float = 1.0, taken: float = 1.0) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 24), nn.Linear(24, WIDTH)
+        self.keep, self.fade, self.taken = keep, fade, taken
+
+    def branch(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down(torch.tanh(self.up(self.norm(x))))
+        return out
+
+    def forward(self, x: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.keep * x + self.branch(x)
+        return x, self.fade * total + self.taken * x
+
+
+class Added(Unit):
+    """The total is of what branches add."""
+
+    def forward(self, x: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.branch(x)
+        return x + out, total - out
+
+
+class Conditioned(Unit):
+    """The second argument is the same for all blocks."""
+
+    def forward(self, x: Tensor, total: Tensor) -> Tensor:  # type: ignore[override]
+        return x + self.branch(x) + self.up.weight.mean() * total
+
+
+def _report(block: nn.Module) -> Report:
+    return screen.check(block, example_inputs=(torch.randn(2, 6, WIDTH), torch.randn(2, 6, WIDTH)), depth=DEPTH)
+
+
+def _of_all(report: Report, claim: str) -> ClaimPart | None:
+    return next((c for c in report.claims if c.claim == claim and c.stream is None), None)
+
+
+def _measured(block: Unit) -> float:
+    """The largest singular value of the map from both arguments to both results, where the branch is nothing."""
+    for parameter in block.down.parameters():
+        nn.init.zeros_(parameter)
+    columns = []
+    for start in ((1.0, 0.0), (0.0, 1.0)):
+        x, total = (torch.full((1, 1, WIDTH), value, dtype=torch.float64) for value in start)
+        for _ in range(DEPTH):
+            x, total = block.double()(x, total)
+        columns.append([x[0, 0, 0].item(), total[0, 0, 0].item()])
+    return float(torch.linalg.matrix_norm(torch.tensor(columns, dtype=torch.float64), 2))
+
+
+@pytest.mark.parametrize(
+    ("keep", "fade", "taken", "law"),
+    [
+        (1.0, 1.0, 1.0, "polynomial"), (1.0, 0.5, 0.5, "linear"), (0.8, 1.0, -1.0, "linear"), (0.8, 0.7, 1.0, "bounded"),
+        (0.9, 1.1, 1.0, "exponential"),
+    ],
+)
+def test_totals(keep: float, fade: float, taken: float, law: str) -> None:
+    report = _report(Unit(keep, fade, taken))
+    gain, growth = _of_all(report, "identity_gain"), _of_all(report, "growth")
+    assert gain is not None and isinstance(gain.value, float) and math.isclose(gain.value, _measured(Unit(keep, fade, taken)), rel_tol=1e-5)
+    assert growth is not None and growth.value == law
+    found = [f for f in report.findings if f.code == "R301" and "beside `stream`" in f.message]
+    assert [f.outcome for f in found] == (["conditional"] if law in ("polynomial", "exponential") else [])
+
+
+def test_what_is_not_followed() -> None:
+    report = _report(Added())
+    growth = _of_all(report, "growth")
+    assert growth is not None and growth.status == "unknown" and growth.node is not None
+    assert "how all that is handed on grows is not known" in report.to_text()
+
+
+def test_conditions_are_no_totals() -> None:
+    report = _report(Conditioned())
+    assert _of_all(report, "growth") is None and _of_all(report, "identity_gain") is None
