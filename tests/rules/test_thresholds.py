@@ -381,7 +381,7 @@ ELSEWHERE = {
     "facts.FEW": "tests/capture/test_loops.py", "facts.descent.LARGEST": "tests/rules/test_descent.py", "facts.queries.ROUNDING": "of floats",
     "facts.advice.BETTER": "tests/facts/test_smaller_weights.py",
     "facts.output_map._LONGEST": "ops that are followed", "facts.operator.recurrence.EVEN": "of floats",
-    "facts.operator.whole.EVEN": "of floats",
+    "facts.operator.whole.EVEN": "of floats", "facts.operator.carried.EVEN": "of floats",
     "facts.claims.derive.SLACK": "of floats", "facts.claims.derive.EVEN": "of floats",
     "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",
     "facts.claims.states_read.FEW": "tests/facts/test_keys_of_another_block.py",
