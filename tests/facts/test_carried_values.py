@@ -93,3 +93,25 @@ def test_what_is_not_followed() -> None:
 def test_conditions_are_no_totals() -> None:
     report = _report(Conditioned())
     assert _of_all(report, "growth") is None and _of_all(report, "identity_gain") is None
+
+
+class Lost(nn.Module):
+    """Two values of which one is made of the other: the stream goes on by one of them in each block, and in the last one too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms, self.maps = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(4)), nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        a = a + self.branch(0, b)
+        b = a + self.branch(1, b)
+        return a + self.branch(2, a), b + self.branch(3, b)
+
+    def branch(self, place: int, x: Tensor) -> Tensor:
+        out: Tensor = self.maps[place](self.norms[place](x)).relu()
+        return out
+
+
+def test_streams_are_no_totals() -> None:
+    report = _report(Lost())
+    assert _of_all(report, "growth") is None

@@ -43,6 +43,8 @@ class Carried:
     """What the last copy gives, in their order."""
     table: Mapping[int, State]
     """Each value that is handed on, as a sum of such values."""
+    period: int
+    """Nodes of one copy: a value of the last copy stands so far behind that of the one before it."""
 
     @property
     def gain(self) -> float | None:
@@ -57,8 +59,8 @@ class Carried:
         found = []
         for begin, end in zip(self.begins, self.ends, strict=True):
             whole = self._expanded(end, frozenset(self.begins))
-            if end in on_streams or end == begin or (whole is not None and not whole.get(begin)):
-                continue  # of a stream, a condition, or made anew in each copy
+            if {end, end - self.period} & set(on_streams) or end == begin or (whole is not None and not whole.get(begin)):
+                continue  # of a stream in this copy or in the one before it, a condition, or made anew in each copy
             summed = self._expanded(end, frozenset((*self.begins, *states)), alone=True) or {}
             of_states = {node: c for node, c in summed.items() if node in states and c}
             steps = [of_states[a] / of_states[b] for a, b in pairwise(sorted(of_states))]
@@ -88,27 +90,29 @@ def carried(flow: Flow, norms: Norms, states: Sequence[int]) -> Carried | None:
     graph, loop = flow.graph, flow.graph.loop
     if loop is None or len(graph.outputs) < 2 or loop.count < 3 or max(graph.times.values(), default=1) > 1:
         return None
-    read = _read_from_outside(flow, loop.copies)
-    begins = tuple(n.index for n in graph.nodes if n.op == "input" and flow.data[n.index] and n.index in read[0] and n.index not in read[-1])
+    own = _members(flow, loop.copies)
+    read = [frozenset(i for n in nodes for i in graph.nodes[n].inputs if i < nodes[0]) for nodes in own]
+    given = (n.index for n in graph.nodes if n.op == "input" and flow.data[n.index])
+    begins = tuple(n for n in given if read and n in read[0] and n not in read[-1])
     ends = graph.outputs[: len(begins)]
-    if not 1 < len(begins) == len(ends):
+    if not 1 < len(begins) == len(ends) or len(own) < 2:
         return None
     handed = frozenset((*begins, *ends, *states)).union(*read)
     forms = Forms(flow, norms, handed)
     inner = (n for n in sorted(handed) if graph.nodes[n].op != "input")
     table = {n: resolved(n, forms.inside(n)) for n in inner}
-    conditions = (n for n in handed if graph.nodes[n].op == "input" and n not in begins)
-    return Carried(begins, ends, {**{n: State(n, {}, None, None, False) for n in conditions}, **table})
+    table |= {n: State(n, {}, None, None, False) for n in handed if graph.nodes[n].op == "input" and n not in begins}
+    return Carried(begins, ends, table, own[-1][0] - own[-2][0])
 
 
-def _read_from_outside(flow: Flow, copies: tuple[int, ...]) -> list[frozenset[int]]:
-    """What each copy reads that was made before it."""
-    graph, members = flow.graph, frozenset(copies)
+def _members(flow: Flow, copies: tuple[int, ...]) -> list[list[int]]:
+    """The nodes of each copy."""
+    graph = flow.graph
     own: dict[int, list[int]] = {c: [] for c in copies}
     for node in graph.nodes:
-        for copy in members.intersection(graph.call_path(node.call)):
+        for copy in own.keys() & graph.call_path(node.call):
             own[copy].append(node.index)
-    return [frozenset(i for n in own[c] for i in graph.nodes[n].inputs if i < own[c][0]) if own[c] else frozenset() for c in copies]
+    return [own[c] for c in copies if own[c]]
 
 
 def _largest(matrix: list[list[float]]) -> float:
