@@ -2,7 +2,7 @@
 
 1. Several streams that begin with one value and are summed at the end (two towers, a reversible net) have a gain each, and the model has that of
    their sum: x and x are 2x, and x − x is nothing. The sum is followed on to the last value that is linear in it: what divides it counts.
-2. An argument that is multiplied before the first block begins the model, and its product the stream.
+2. An argument that is multiplied before the first block begins the model, and its product the stream; so does what is multiplied before each block.
 3. Streams that follow each other by way of a weight or a norm have a gain each, and nothing of the first one reaches the end of the last.
 4. Where all states are summed once more behind the last block, or the end is divided by a number, the model has the gain of that.
 5. Where the last block of a list gives what is returned, and nothing adds it to the stream as before, nothing of the stream is returned; nor is it
@@ -84,6 +84,8 @@ def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unk
         gain = next(_doubts(sure, state.lost), _times(state.terms.get(begin, ZERO).at_start().gain, factor))
         return Whole(origin, end, gain, _held(forms, outputs), measured=True)
     if origin == begin:
+        origin, factor = _multiplied_before_each(*sure[0])
+    if origin == begin:
         return None
     return Whole(origin, last, _times(start, factor), _held(_read(forms), outputs), measured=True)
 
@@ -153,6 +155,24 @@ def _origin(forms: Forms, begin: int) -> tuple[int, float]:
     if number is None or number == 0.0 or abs(abs(number) - 1.0) <= EVEN:
         return begin, 1.0
     return next(iter(terms))[0], abs(number)
+
+
+def _multiplied_before_each(reader: Reader, operator: StreamOperator) -> tuple[int, float]:
+    """(what the state is made of that the first branch reads, the number that multiplies it) where the state is multiplied by this number in front of
+    every block, `x = block(c * x)`: the first one is of the loop as well, and no scale of an embedding. Else the stream's own beginning."""
+    nodes, node, factor = reader.chain.nodes, operator.begin, 1.0
+    position = nodes.index(node) if node in nodes else 0
+    while position and (edge := reader.chain.edges[position - 1]).kind in ("same", "scale") and edge.factor:
+        node, factor, position = edge.source, factor * edge.factor, position - 1
+    before = (operator.begin, *(s.node for s in operator.states))
+    steps = [s.terms.get(b, ZERO).at_start().number or 0.0 for b, s in zip(before, operator.states, strict=False)]
+    if not operator.is_chain or abs(abs(factor) - 1.0) <= EVEN or len(steps) < 2:
+        return operator.begin, 1.0
+    for period in range(1, len(steps) // 2 + 1):
+        own = [c / factor if n % period == 0 and n < len(steps) else c for n, c in enumerate(steps, 1)]
+        if len(own) % period == 0 and all(math.isclose(one, other, rel_tol=EVEN) for one, other in zip(own, own[period:], strict=False)):
+            return node, abs(factor)
+    return operator.begin, 1.0
 
 
 def _follow(streams: Streams) -> bool:

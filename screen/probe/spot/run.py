@@ -257,8 +257,12 @@ class Run:
     def _whole(self, leaves: Env, begin: Env) -> float | None:
         """The gain of the model, where it is none of a stream alone."""
         whole = None if self.brief else self.plan.whole
-        like = None if whole is None else begin.get(whole.begin, leaves.get(whole.begin))
-        return self._gain(whole.begin, whole.end, whole.held, leaves, like)[1] if whole is not None and isinstance(like, Tensor) else None
+        if whole is None:
+            return None
+        like, shape = begin.get(whole.begin, leaves.get(whole.begin)), self.trace.graph.nodes[whole.begin].shape
+        if like is None and shape is not None:  # on the way to the first state
+            like = torch.zeros(shape)
+        return self._gain(whole.begin, whole.end, whole.held, leaves, like)[1] if isinstance(like, Tensor) else None
 
     def _reads(self, node: int, others: set[int]) -> bool:
         """Whether a value is computed from one of some others."""
