@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from screen.facts.claims.claim import Claim
+from screen.facts.operator import StreamOperator
 from screen.facts.operator.carried import EVEN, Total
 from screen.facts.operator.whole import Whole
 from screen.facts.record import Facts
@@ -12,6 +13,7 @@ from screen.structure.norms.find import place_of
 from screen.structure.types import Unknown
 
 LAWS = ("bounded", "linear", "polynomial", "exponential")
+"""Laws of growth, the slowest first."""
 
 
 def growth_with_totals(facts: Facts, found: Iterable[Claim]) -> Iterator[Claim]:
@@ -32,10 +34,10 @@ def growth_with_totals(facts: Facts, found: Iterable[Claim]) -> Iterator[Claim]:
         yield Claim("growth", "fixed", "proved", max(known, key=LAWS.index))
 
 
-def _law(facts: Facts, total: Total, laws: dict[str | None, Claim]) -> str | Unknown:
+def _law(facts: Facts, total: Total, laws: Mapping[str | None, Claim]) -> str | Unknown:
     """Of one total, by the laws of the streams whose states it sums."""
-    read = [s for s, o in zip(facts.streams, facts.operators, strict=True) if total.states & frozenset(_nodes(o))]
-    own = [laws[s.name] for s in read if s.name in laws]
+    operators = ((s, o) for s, o in zip(facts.streams, facts.operators, strict=True) if isinstance(o, StreamOperator))
+    own = [laws[s.name] for s, o in operators if s.name in laws and any(state.node in total.states for state in o.states)]
     if not own:
         return Unknown("what its blocks hand on beside the streams is not followed")
     if (unknown := next((c for c in own if c.status == "unknown"), None)) is not None:
@@ -44,10 +46,6 @@ def _law(facts: Facts, total: Total, laws: dict[str | None, Claim]) -> str | Unk
         return "exponential"
     law = LAWS.index(max((str(c.value) for c in own), key=LAWS.index))
     return LAWS[law] if abs(total.ratio) < 1 - EVEN or law > 1 else LAWS[law + 1]
-
-
-def _nodes(operator: object) -> Iterator[int]:
-    yield from (s.node for s in getattr(operator, "states", ()))
 
 
 __all__ = ["growth_with_totals"]
