@@ -54,12 +54,12 @@ class Carried:
             return None
         return _largest([[v.get(begin, 0.0) for begin in self.begins] for v in values if v is not None])
 
-    def totals(self, on_streams: Collection[int], states: Collection[int]) -> tuple[Total, ...]:
+    def totals(self, on_streams: frozenset[int], states: Collection[int]) -> tuple[Total, ...]:
         """`on_streams`: all nodes of streams; `states`: those that branches read or that end a stream, in data-flow order."""
         found = []
         for begin, end in zip(self.begins, self.ends, strict=True):
             whole = self._expanded(end, frozenset(self.begins))
-            if {end, end - self.period} & set(on_streams) or end == begin or (whole is not None and not whole.get(begin)):
+            if on_streams & {end, end - self.period} or end == begin or (whole is not None and not whole.get(begin)):
                 continue  # of a stream in this copy or in the one before it, a condition, or made anew in each copy
             summed = self._expanded(end, frozenset((*self.begins, *states)), alone=True) or {}
             of_states = {node: c for node, c in summed.items() if node in states and c}

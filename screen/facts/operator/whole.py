@@ -164,10 +164,10 @@ def _multiplied_before_each(reader: Reader, operator: StreamOperator) -> tuple[i
     position = nodes.index(node) if node in nodes else 0
     while position and (edge := reader.chain.edges[position - 1]).kind in ("same", "scale") and edge.factor:
         node, factor, position = edge.source, factor * edge.factor, position - 1
+    if abs(abs(factor) - 1.0) <= EVEN or not operator.is_chain:
+        return operator.begin, 1.0
     before = (operator.begin, *(s.node for s in operator.states))
     steps = [s.terms.get(b, ZERO).at_start().number or 0.0 for b, s in zip(before, operator.states, strict=False)]
-    if not operator.is_chain or abs(abs(factor) - 1.0) <= EVEN or len(steps) < 2:
-        return operator.begin, 1.0
     for period in range(1, len(steps) // 2 + 1):
         own = [c / factor if n % period == 0 and n < len(steps) else c for n, c in enumerate(steps, 1)]
         if len(own) % period == 0 and all(math.isclose(one, other, rel_tol=EVEN) for one, other in zip(own, own[period:], strict=False)):
