@@ -6,7 +6,8 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
@@ -109,20 +110,20 @@ def of_file(module: ModuleType, model: nn.Module, names: tuple[str, ...]) -> Inp
     """`example_inputs` of the user's file for one model: a tensor, a tuple of arguments, a dictionary of named ones, a function that
     returns one of these (called with the model if it takes an argument), or a dictionary from the names of models to these, which a
     function may return as well."""
-    found = getattr(module, INPUTS, None)
-    if found is None:
+    if not hasattr(module, INPUTS):
         return None
-    if callable(found):
-        found = _called(found, model)
-    else:
-        with seeded(0):
-            found = _evaluated(module, found)
-    if isinstance(found, dict) and any(n in found for n in names):
-        found = next(found[n] for n in names if n in found)
-    elif isinstance(found, dict) and found and all(isinstance(vars(module).get(str(k)), type | nn.Module) for k in found):
-        return None  # inputs of other models of the file
-    if callable(found):
-        found = _called(found, model)
+    with _evaluated(module):
+        found = getattr(module, INPUTS)
+        if found is None:
+            return None
+        if callable(found):
+            found = _called(found, model)
+        if isinstance(found, dict) and any(n in found for n in names):
+            found = next(found[n] for n in names if n in found)
+        elif isinstance(found, dict) and found and all(isinstance(vars(module).get(str(k)), type | nn.Module) for k in found):
+            return None  # inputs of other models of the file
+        if callable(found):
+            found = _called(found, model)
     return normal(with_values(found))
 
 
@@ -153,16 +154,54 @@ def _wants_model(function: Any) -> bool:
     return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in found)
 
 
-def _evaluated(module: ModuleType, found: Any) -> Any:
-    """The file ran on meta, where integers have no values: evaluate the assignment once more on the CPU."""
+@contextmanager
+def _evaluated(module: ModuleType) -> Iterator[None]:
+    """The file ran on meta, where integers have no values: for as long as this lasts, `example_inputs` and the tensors that it reads by
+    their names have those of the CPU. What cannot be evaluated once more, since what it was made from is gone, keeps its shape."""
     try:
         with open(module.__file__ or "", encoding="utf-8") as file:
-            tree = ast.parse(file.read())
-        nodes = [n for n in tree.body if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == INPUTS for t in n.targets)]
-        with torch.device("cpu"):
-            return eval(compile(ast.Expression(nodes[-1].value), module.__file__ or INPUTS, "eval"), vars(module))
-    except Exception:  # what it was made from is gone or needs more: the shapes are there, the values are made up
-        return found
+            statements = ast.parse(file.read()).body
+    except (OSError, SyntaxError, ValueError):
+        statements = []
+    known = dict(vars(module))
+    wanted = _read_by(statements, INPUTS)
+    with torch.device("cpu"), seeded(0):
+        for statement in statements:
+            names = set() if isinstance(statement, ast.FunctionDef) else wanted & _assigned(statement)
+            if any(name == INPUTS or _made_of_draws(known.get(name)) for name in names):
+                with suppress(Exception):
+                    exec(compile(ast.Module([statement], []), module.__file__ or INPUTS, "exec"), vars(module))
+    try:
+        yield
+    finally:
+        vars(module).clear()
+        vars(module).update(known)
+
+
+def _read_by(statements: list[ast.stmt], name: str) -> set[str]:
+    """The name, and each name of the file that its statements read, through assignments and functions."""
+    seen: set[str] = set()
+    new = {name}
+    while new:
+        seen |= new
+        read = [s for s in statements if new & _assigned(s)]
+        new = {n.id for s in read for n in ast.walk(s) if isinstance(n, ast.Name)} - seen
+    return seen
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    """The names that it gives a value, or whose value it changes."""
+    if isinstance(statement, ast.FunctionDef):
+        return {statement.name}
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target] if isinstance(statement, ast.AnnAssign | ast.AugAssign) else []
+    return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+
+
+def _made_of_draws(value: Any) -> bool:
+    """Holds tensors without values, or is a generator, which stands where the file left it."""
+    found = [isinstance(value, torch.Generator)]
+    mapped(value, lambda _, given: found.append(given.is_meta))
+    return any(found)
 
 
 def with_values(value: Any) -> Any:
