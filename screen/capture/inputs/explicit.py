@@ -193,7 +193,8 @@ def _assigned(statement: ast.stmt) -> set[str]:
     """The names that it gives a value, or whose value it changes."""
     if isinstance(statement, ast.FunctionDef):
         return {statement.name}
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target] if isinstance(statement, ast.AnnAssign | ast.AugAssign) else []
+    one = [statement.target] if isinstance(statement, ast.AnnAssign | ast.AugAssign) else []
+    targets = statement.targets if isinstance(statement, ast.Assign) else one
     return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
 
 
