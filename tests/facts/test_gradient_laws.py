@@ -207,6 +207,16 @@ def test_a_law_is_read_off_what_a_block_does_and_not_off_one_depth(block: type[n
     assert told(block, depth, spot=False) == (law, channel)
 
 
+@pytest.mark.parametrize("blocks", [3, 6])
+@pytest.mark.parametrize(("block", "law"), [(Mapped, "power"), (GptElsewhere, "power"), (Hardly, "flat"), (MadeForDepth, None), (Normed, None), (Product, None)])
+def test_the_law_of_few_blocks_is_that_of_their_like(block: type[nn.Module], law: str | None, blocks: int) -> None:
+    assert told(block, blocks, spot=False)[0] == law
+
+
+def test_of_two_blocks_there_is_no_law() -> None:
+    assert told(Mapped, 2, spot=False)[0] is None
+
+
 @pytest.mark.parametrize(("block", "channel"), [(ForgetsHardly, "closed"), (Grows, "conditional")])
 def test_no_law_that_few_blocks_show_is_measured_of_a_stream_that_is_scaled(block: type[nn.Module], channel: str) -> None:
     assert told(block) == (None, channel)

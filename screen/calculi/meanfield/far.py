@@ -80,17 +80,39 @@ class _Place(NamedTuple):
 def far(stack: Stack, run: Forward) -> Far | None:
     """What the last blocks of a stack, whose forward pass is `run`, come to when they are repeated; None where they do not repeat, or nothing is seen
     of it."""
-    own = stack.blocks if period_of(stack.blocks) is not None else stack.blocks[:-1]  # the last block may be like no other
-    period, count = period_of(own), len(stack.blocks)
-    if period is None or period * FEW > count:
+    period, count = _repeats(stack), len(stack.blocks)
+    if period is None:
         return None
     blocks = max(LEAST, min(TIMES * count, DEEPEST), count)
     while blocks >= count:
-        longer = replace(stack, blocks=own + own[-period:] * ((blocks - count) // period) + stack.blocks[len(own) :])
+        longer = _lengthened(stack, period, blocks)
         if (found := _read(longer, forward(longer) if len(longer.blocks) > count else run, period)) is not None:
-            return replace(found, features=_features(own[-period:]))
+            return replace(found, features=_features(_own(stack)[-period:]))
         blocks //= 2
     return None
+
+
+def with_more(stack: Stack, blocks: int) -> Stack | None:
+    """The stack with its last blocks repeated to about so many; None where they do not repeat."""
+    period = _repeats(stack)
+    return None if period is None else _lengthened(stack, period, blocks)
+
+
+def _own(stack: Stack) -> tuple[Block, ...]:
+    """Its blocks but the last, where that is like no other."""
+    return stack.blocks if period_of(stack.blocks) is not None else stack.blocks[:-1]
+
+
+def _repeats(stack: Stack) -> int | None:
+    """After how many blocks its last ones come again, where they do so `FEW` times."""
+    period = period_of(_own(stack))
+    return None if period is None or period * FEW > len(stack.blocks) else period
+
+
+def _lengthened(stack: Stack, period: int, blocks: int) -> Stack:
+    own = _own(stack)
+    more = own[-period:] * ((blocks - len(stack.blocks)) // period)
+    return replace(stack, blocks=own + more + stack.blocks[len(own) :])
 
 
 def _features(blocks: Sequence[Block]) -> int:
@@ -138,4 +160,4 @@ def _follows(one: _Place, two: _Place) -> bool:
     return abs(powers[1] - powers[0]) <= ALONG * max(map(abs, powers)) and FADES < added < STRAIGHT
 
 
-__all__ = ["Far", "far"]
+__all__ = ["Far", "far", "with_more"]

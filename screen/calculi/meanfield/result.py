@@ -12,7 +12,7 @@ from typing import Any, Literal
 from screen.calculi.meanfield import causal_gradients, tied_weights
 from screen.calculi.meanfield.causal import State, is_causal, last_one_minus_cos, states_of
 from screen.calculi.meanfield.causal_gradients import Start as Pass
-from screen.calculi.meanfield.far import Far, far
+from screen.calculi.meanfield.far import Far, far, with_more
 from screen.calculi.meanfield.first_update import FirstUpdate
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.propagate import Backward, Block, Forward, Stack, backward, forward, value_gains
@@ -24,8 +24,8 @@ CUTS = (16, 8, 4, 2, 1)
 """Depths N/16 … N at which exponents are fitted."""
 STEEP = 1.0
 """A gradient ratio that grows faster than depth to this power, and better as an exponential than as a power, is called exponential."""
-FEWEST = 8
-"""Blocks below which no law of depth is told."""
+FEWEST, REPEATED = 8, 24
+"""Blocks below which no law of depth is told; of fewer ones that repeat it is that of their like, so many."""
 
 FIRST = "gradients count tokens as exchangeable under a causal mask, so that an exponential ratio is too large"
 EXCHANGEABLE = "tokens count as exchangeable under a causal mask, so that 1 - cos may be a third off, and below 0.02 is too small"
@@ -197,13 +197,25 @@ def _gradients(stack: Stack, run: Forward, depth: int, positions: Positions) -> 
         each, still = [backward(stack, run, n) for n in depths], backward(stack, quiet, depth)
     backs = dict(zip(depths, each, strict=True))
     whole = backs[depth]
-    found = _ratio(whole), _ratio(still), *_law(backs, depth), _slope(ends, depth), _root(whole.lasts), _root(still.lasts), _far(stack, run)
+    law, settled = _law(backs, depth), _far(stack, run)
+    if depth < FEWEST and (longer := _longer(stack)) is not None:
+        law, settled = longer
+    found = _ratio(whole), _ratio(still), *law, _slope(ends, depth), _root(whole.lasts), _root(still.lasts), settled
     return dict(zip(GRADIENTS, found, strict=True))
 
 
 def _far(stack: Stack, run: Forward) -> Far | Unknown:
     few = Unknown(f"{len(stack.blocks)} blocks are too few for a law of depth")
     return few if len(stack.blocks) < FEWEST else far(stack, run) or Unknown("its blocks do not repeat, or what they do leaves the range of floats")
+
+
+def _longer(stack: Stack) -> tuple[tuple[Law | Unknown, float | Unknown], Far | Unknown] | None:
+    """The law of few blocks that repeat, by more of them; None where they do not, or leave the range of floats then."""
+    repeated = with_more(stack, REPEATED)
+    if repeated is None or silent(repeated, run := forward(repeated)) is not None:
+        return None
+    found = _gradients(repeated, run, len(repeated.blocks), cache(partial(states_of, repeated)))
+    return (found["ratio_law"], found["ratio_exponent"]), found["far"]
 
 
 def silent(stack: Stack, run: Forward) -> Unknown | None:

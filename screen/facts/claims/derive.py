@@ -478,7 +478,7 @@ def _by_settled(facts: Facts, stream: Stream, found: Recursion, far: Far, law: s
     if far.law == "untold":
         why = Unknown("what a block does to gradients goes on changing over 200 blocks and more, by no law that is told")
         return law if law == "exponential" or isinstance(law, Unknown) else why
-    rate, ratio = abs(math.log(far.factor)), found.gradient_ratio
+    whole, ratio = abs(math.log(far.factor)) * found.depth, found.gradient_ratio
     within = isinstance(ratio, float) and 1 / FLAT <= ratio <= FLAT
     subs = [s for k in stream.kinds for s in k.sublayers]
     operator = facts.operator(stream)
@@ -486,9 +486,9 @@ def _by_settled(facts: Facts, stream: Stream, found: Recursion, far: Far, law: s
         return Unknown("in mean square over random weights blocks leave gradients as they are, which is no law of one draw: its logarithm may fall")
     if not far.multiplies:
         return "flat" if within else Unknown("gradients differ between the first blocks and the others, and not between those")
-    if _is_for_depth(facts, subs, found.depth) and within and rate * found.depth <= math.log(FLAT):
+    if _is_for_depth(facts, subs, found.depth) and within and whole <= math.log(FLAT):
         return "flat"
-    if rate * found.depth <= math.log(FLAT) or _may_be_made(facts, stream, subs, found.depth):
+    if whole <= math.log(FLAT) or (whole <= MODERATE and _may_be_made(facts, stream, subs, found.depth)):
         return Unknown(f"a block multiplies gradients by {far.factor:.4g} on their way back, and its numbers may be made for this depth")
     return "exponential"
 
