@@ -208,7 +208,9 @@ def test_a_law_is_read_off_what_a_block_does_and_not_off_one_depth(block: type[n
 
 
 @pytest.mark.parametrize("blocks", [3, 6])
-@pytest.mark.parametrize(("block", "law"), [(Mapped, "power"), (GptElsewhere, "power"), (Hardly, "flat"), (MadeForDepth, None), (Normed, None), (Product, None)])
+@pytest.mark.parametrize(
+    ("block", "law"), [(Mapped, "power"), (GptElsewhere, "power"), (Hardly, "flat"), (MadeForDepth, None), (Normed, None), (Product, None)]
+)
 def test_the_law_of_few_blocks_is_that_of_their_like(block: type[nn.Module], law: str | None, blocks: int) -> None:
     assert told(block, blocks, spot=False)[0] == law
 
