@@ -1,4 +1,4 @@
-"""Pull requests on graphs, recommenders, tables, agents and modalities: points that move, types of nodes, tokens that are dealt, neighbours of rows, tokens that two modalities share."""
+"""Pull requests on graphs, recommenders, tables, agents, modalities and adapters: points that move, types of nodes, tokens that are dealt, neighbours of rows, tokens that two modalities share."""
 
 import torch
 import torch.nn as nn
@@ -22,6 +22,7 @@ example_inputs = {
     **{k: (_draw(2, 10, D), _draw(2, 12, D), _draw(2, 4, D)) for k in ("SharedTokensLayer", "SharedTokensScatter")},
     "NearestRowsLayer": (_draw(6, D), _draw(20, D), _draw(20, 1)),
     "RecurrentStateStep": (_draw(4, D), _draw(4, 12)),
+    "ParallelAdapterLayer": (_draw(2, T, D),),
 }
 
 
@@ -178,6 +179,39 @@ class SharedTokensScatter(SharedTokensLayer):
         return kept[0], kept[1], written
 
 
+# ------------------------------------------------------------------ adapters
+class Adapter(nn.Module):
+    """A bottleneck; its norm stands in front, behind, or nowhere."""
+
+    def __init__(self, bottleneck=8, scale=0.5, layernorm_option="none"):
+        super().__init__()
+        self.down_proj, self.up_proj, self.scale, self.option = dense(D, bottleneck), dense(bottleneck, D), scale, layernorm_option
+        if self.option in ("in", "out"):
+            self.adapter_norm = nn.LayerNorm(D)
+
+    def forward(self, x):
+        if self.option == "in":
+            x = self.adapter_norm(x)
+        up = self.up_proj(F.relu(self.down_proj(x))) * self.scale
+        return self.adapter_norm(up) if self.option == "out" else up
+
+
+class ParallelAdapterLayer(ModalityLayer):
+    """A frozen layer, beside whose net an adapter is trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.requires_grad_(False)
+        self.adapter = Adapter()
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm1(x)).unflatten(-1, (3, H, HD)).permute(2, 0, 3, 1, 4)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        residual, adapted = x, self.adapter(x)
+        x = self.mlp(self.norm2(x))
+        return x + adapted + residual
+
+
 _PRE = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=True)
 _NET = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=False)
 _EXP = dict(kind="block", growth_fixed="exponential", sound=False)
@@ -191,4 +225,5 @@ TRUTH = {
     "RecurrentStateStep": dict(_LEVEL, growth_all="bounded", gated=True, softmax=False, sound=True, why="a gated mean of a tanh and of the state."),
     "SharedTokensLayer": dict(_PRE, sound=True, why="pre-norm; a mean of two states that both carry the shared tokens."),
     "SharedTokensScatter": dict(_EXP, identity_gain=2.0 ** 24, softmax=True, gradient_law="exponential", why="both layers carry the shared tokens, and what they give is summed."),
+    "ParallelAdapterLayer": dict(_EXP, softmax=True, **_OPEN, why="the adapter reads the stream without a norm: of degree one."),
 }

@@ -19,7 +19,7 @@ def _draw(*shape):
 
 _MAP, _SEQ, _COND = _draw(2, C, S, S), _draw(2, N, C), _draw(2, C)
 example_inputs = {
-    **{k: (_MAP,) for k in ("SeparableAttentionBlock", "FocalBlock", "GroupWithTail", "GroupWithTailDelta", "StarBlock", "GhostUnit", "PyramidUnit", "SampledPointsBlock", "ScaledFilterUnit", "LayerScaleFused")},
+    **{k: (_MAP,) for k in ("SeparableAttentionBlock", "FocalBlock", "GroupWithTail", "GroupWithTailDelta", "StarBlock", "GhostUnit", "SampledPointsBlock", "ScaledFilterUnit", "LayerScaleFused")},
     **{k: (_SEQ,) for k in ("SpatialGateLayer", "SpatialGateBare", "ClassTokenLayer", "RadialEdges", "RadialEdgesWithBase")},
     "CrossScaleLayer": (_draw(2, 17, C), _draw(2, 5, C)),
     "TwoResolutions": (_draw(2, C, 8, 8), _draw(2, C, 4, 4)),
@@ -196,21 +196,6 @@ class TwoResolutions(nn.Module):
         h = high + self.own[0](high) + self.up(low)
         l = low + self.own[1](low) + self.down(high)
         return F.relu(h), F.relu(l)
-
-
-class PyramidUnit(nn.Module):
-    """Dilated filters and a mean of the picture, joined by one filter with a norm."""
-
-    def __init__(self, rates=(1, 2, 3), mid=16):
-        super().__init__()
-        self.branches = nn.ModuleList(nn.Sequential(conv(C, mid, 3, padding=r, dilation=r, bias=False), nn.BatchNorm2d(mid), nn.ReLU()) for r in rates)
-        self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), conv(C, mid), nn.ReLU())
-        self.project = nn.Sequential(conv(mid * (len(rates) + 1), C, bias=False), nn.BatchNorm2d(C))
-
-    def forward(self, x):
-        res = [b(x) for b in self.branches]
-        res.append(self.pool(x).expand(-1, -1, *x.shape[-2:]))
-        return x + self.project(torch.cat(res, dim=1))
 
 
 # ------------------------------------------------------------------ points that are sampled
@@ -485,7 +470,6 @@ TRUTH = {
     "ClassTokenLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm on the class token; all other tokens are carried as they are."),
     "CrossScaleLayer": dict(_PRE, **_OPEN, sound=True, why="pre-norm on both scales."),
     "TwoResolutions": dict(kind="block", identity_gain=1.0, growth_fixed="linear", growth_all="linear", softmax=False, why="norms of the batch are added, in training; the ReLU behind sums carries what is positive."),
-    "PyramidUnit": dict(_NET, output_bounded={0: True}, growth_all="linear", sound=True, why="what is added is a norm of the batch, in training."),
     "SampledPointsBlock": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; means of values at places."),
     "ObjectQueryLayer": dict(_LEVEL, softmax=True, sound=True, why="post-norm."),
     "GroupWithTail": dict(_EXP, softmax=False, why="the filter reads what the units' skips carry: the stream and a filter of it."),

@@ -231,5 +231,5 @@ TRUTH = {
     "ScalePyramidResidual": dict(_EXP, softmax=False, why="seasons and trends of other scales are of degree one and are added to the stream."),
     "DiagonalKernelLayer": dict(_NET, **_ONE, sound=True, why="a filter of a norm, gated."),
     "StrongStabilityStep": dict(_NET, gradient_law="power", sound=True, why="rows of the table sum to one: the start is carried; velocities are functions of a norm."),
-    "StrongStabilityTable": dict(_EXP, identity_gain=(4.0 / 3.0) ** 24, softmax=False, why="the last row is 1/3 and 3/3: four thirds a block."),
+    "StrongStabilityTable": dict(_EXP, identity_gain=(4.0 / 3.0) ** 24, gradient_law="exponential", softmax=False, why="the last row is 1/3 and 3/3: four thirds a block."),
 }
