@@ -24,7 +24,7 @@ import math
 from dataclasses import replace
 
 from screen.facts.advice import condition_on_logits, smaller_helps, steadier, unnormed
-from screen.facts.claims.claim import ClaimKind
+from screen.facts.claims.claim import LARGEST, ClaimKind
 from screen.facts.operator import StreamOperator
 from screen.facts.operator.polynomial import Range
 from screen.facts.output_map import last_map
@@ -55,6 +55,7 @@ from screen.facts.queries import (
     shows_when_deeper,
     starts_at_zero,
     streams_in_sequence,
+    so_many_times,
     untold_factor,
     when_deeper,
 )
@@ -145,7 +146,7 @@ def _numbers(facts: Facts, stream: Stream) -> Numbers:
     for name, claim in shown:
         value = number_of(facts, stream, claim)
         digits = 6 if basis_of(facts, stream, claim) == "declared" else 2  # a measurement differs between machines
-        found += [] if isinstance(value, Unknown) else [(name, float(f"{value:.{digits}g}"))]
+        found += [] if isinstance(value, Unknown) or value >= LARGEST else [(name, float(f"{value:.{digits}g}"))]
     return tuple(found)
 
 
@@ -182,7 +183,7 @@ def _by_numbers(facts: Facts, stream: Stream) -> Outcome | None:
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, float) and grown > STARVED:
         remedy, tries = steadier(facts, stream)
-        message = f"`{stream.name}`: at the start it grows {grown:.3g} times over {depth} blocks, and so do gradients on their way back."
+        message = f"`{stream.name}`: at the start it grows {so_many_times(grown)} over {depth} blocks, and so do gradients on their way back."
         basis = basis_of(facts, stream, "rms_ratio")
         return Outcome("violated", message, site, basis, THEOREM, numbers=numbers, remedy=remedy, tries=tries)
     return moderate
@@ -409,7 +410,7 @@ def _raw(facts: Facts, stream: Stream, raw: list[tuple[int, Sublayer]]) -> Outco
         return Outcome("conditional", f"{what}, {often} over the whole depth.", at(stream, None, sub), numbers=numbers, condition=condition)
     grown = number_of(facts, stream, "rms_ratio")
     if isinstance(grown, float) and grown > EXPLOSIVE:
-        over = f"at the recorded initialisation it grows {grown:.3g} times over {facts.depth(stream)} blocks"
+        over = f"at the recorded initialisation it grows {so_many_times(grown)} over {facts.depth(stream)} blocks"
         if isinstance(ratio, float) and 1 / STEEP <= ratio <= STEEP and growth_of(facts, stream, "fixed") == "exponential":  # R301 opens for it
             message = f"{what}: {over}, and so do gradients on the way back to its input; those of weights, first over last, are {ratio:.3g}."
             return Outcome("conditional", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, condition=condition)
@@ -420,7 +421,7 @@ def _raw(facts: Facts, stream: Stream, raw: list[tuple[int, Sublayer]]) -> Outco
         message = f"{what}; at the start first over last gradient is {ratio:.3g} at {facts.depth(stream)} blocks, which larger weights would change."
         return Outcome("conditional", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, condition=condition)
     if isinstance(grown, float):
-        message = f"{what}; at the start the stream itself grows {grown:.3g} times over {facts.depth(stream)} blocks."
+        message = f"{what}; at the start the stream itself grows {so_many_times(grown)} over {facts.depth(stream)} blocks."
         return Outcome("conditional", message, at(stream, None, sub), "declared", THEOREM, numbers=numbers, condition=condition)
     message = f"{what}, and how gradients change over depth is unknown: {ratio.reason}."
     if _reads_norm(sub):

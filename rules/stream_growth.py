@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from screen.facts.advice import steadier, unnormed
 from screen.facts.queries import (
     MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, measured_gain, multiplies_large_states, normed_total, number_of,
-    reads_grown_state, unproven,
+    reads_grown_state, so_many_times, unproven,
 )  # fmt: skip
 from screen.rule import Example, Facts, Number, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable, scaled
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
@@ -159,7 +159,7 @@ def _kept(facts: Facts, stream: Stream, law: str, numbers: tuple[tuple[str, Numb
 def _measured(facts: Facts, stream: Stream) -> Outcome:
     """No law was derived, and on real tensors the stream exploded."""
     ratio = number_of(facts, stream, "rms_ratio")
-    grown = f"{ratio:.3g} times" if isinstance(ratio, float) else "beyond the range of floats"
+    grown = so_many_times(ratio) if isinstance(ratio, float) else "beyond the range of floats"
     blocks = f"{facts.depth(stream)} blocks at its start"
     site = at(stream, None, stream.kinds[0].sublayers[0])
     if multiplies_large_states(facts, stream):

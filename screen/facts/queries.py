@@ -8,7 +8,7 @@ from typing import Literal
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.softmax import Beside, SoftmaxBound
 from screen.calculi.meanfield.far import Far
-from screen.facts.claims.claim import FROM_LARGE_STATES, Claim, ClaimKind, Weights
+from screen.facts.claims.claim import FROM_LARGE_STATES, LARGEST, Claim, ClaimKind, Weights
 from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, survives, weighing
 from screen.facts.claims.states_read import moving_inputs, norms_behind, reader_of, reads_grown_state
 from screen.facts.operator import StreamOperator
@@ -127,6 +127,11 @@ def number_of(facts: Facts, stream: Stream, claim: ClaimKind) -> float | Unknown
         return found.measured.value
     answer = found.known
     return answer if isinstance(answer, Unknown) else Unknown("it was not derived")
+
+
+def so_many_times(ratio: float) -> str:
+    """How much a stream grows, in words."""
+    return "beyond the range of floats" if ratio >= LARGEST else f"{ratio:.3g} times"
 
 
 def far_of(facts: Facts, stream: Stream) -> Far | Unknown:
@@ -448,5 +453,5 @@ __all__ = [
     "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded", "is_renormalised",
     "is_scale_free", "is_sum_normed", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "multiplies_large_states", "normed_total",
     "norms_behind", "nothing_grows", "number_of", "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights",
-    "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "untold_factor", "where",
+    "starts_at_zero", "state_is_bounded", "so_many_times", "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "untold_factor", "where",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 
 from screen.child.protocol import Request
-from screen.facts.claims.claim import FROM_LARGE_STATES, Claim, Claims, Measured, linked, numbered
+from screen.facts.claims.claim import FROM_LARGE_STATES, LARGEST, Claim, Claims, Measured, linked, numbered
 from screen.facts.claims.derive import FLAT, is_held, rests_on_once, rising, size_later, survives
 from screen.facts.claims.multiplied import multiplied_by_weights
 from screen.facts.claims.states_read import reads_first_state
@@ -391,8 +391,10 @@ def _moves(claim: Claim, found: FoundStream) -> tuple[float, float] | None:
 
 
 def _law(found: FoundStream, first: int) -> str | None:
-    """`exponential` where a stream grows much and as fast in the second half of its depth as in the first."""
+    """`exponential` where a stream grows much and as fast in the second half of its depth as in the first, or of what of it is in the range of
+    floats."""
     sizes = found.rms[first:]
+    sizes = sizes[:beyond] if (beyond := _beyond(sizes)) is not None else sizes
     if len(sizes) < 4 or any(s is None or s <= 0 for s in sizes):
         return None
     logs = [math.log(s) for s in sizes if s is not None]
@@ -404,11 +406,18 @@ def _law(found: FoundStream, first: int) -> str | None:
 
 
 def _ratio(sizes: tuple[float | None, ...], first: int) -> float | None:
-    """Last over first; nothing where a size has left the range of floats."""
-    if len(sizes) <= first or not sizes[first] or sizes[-1] is None or sizes[-1] >= sys.float_info.max:
+    """Last over first; the largest that is told where a size has left the range of floats."""
+    begin = sizes[first] if len(sizes) > first else None
+    if not begin or begin >= sys.float_info.max:
         return None
-    begin = sizes[first]
-    return None if begin is None else sizes[-1] / begin
+    if _beyond(sizes) is not None:
+        return LARGEST
+    return None if sizes[-1] is None else sizes[-1] / begin
+
+
+def _beyond(sizes: tuple[float | None, ...]) -> int | None:
+    """The first of some sizes that has left the range of floats."""
+    return next((n for n, size in enumerate(sizes) if size is not None and size >= sys.float_info.max), None)
 
 
 def _end_of(values: tuple[float | None, ...]) -> float | None:

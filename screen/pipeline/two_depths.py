@@ -7,14 +7,15 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from screen.facts.claims.claim import LARGEST
 from screen.probe.plan.spot_types import FoundDepth
 
 ENDS = 3
 """Blocks at each end over which gradients are averaged, in logarithms: one draw of one block is noisy."""
 LEVEL = 0.1
 """Exponent of the gradient ratio over depth up to which it is flat at both depths, as for one that is derived."""
-BEYOND, MOST = 1e300, 690.0
-"""From the first on a size has left the range of floats; the second is the logarithm of the ratio that is told of it."""
+BEYOND = 1e300
+"""From it on a size has left the range of floats."""
 APART = 0.1
 """1 − cos of the tokens of a first state from which on what comes of them is told."""
 SEEN = math.log(2.0)
@@ -83,10 +84,10 @@ def numbers(depths: Sequence[FoundDepth], blocks: int) -> dict[str, float]:
     sizes, gradients = _logs(found.rms), _logs(found.gradients)
     logs = {"rms_ratio": sizes[-1] - sizes[1]} if sizes else {}
     if any(size is not None and size >= BEYOND for size in found.rms):
-        logs["rms_ratio"] = MOST
+        logs["rms_ratio"] = math.log(LARGEST)
     if gradients:
         logs["gradient_ratio"] = gradients[0] - gradients[-1]
-    shown = {name: math.exp(min(log, MOST)) for name, log in logs.items()}
+    shown = {name: math.exp(min(log, math.log(LARGEST))) for name, log in logs.items()}
     begun, end = found.apart if len(found.apart) == 2 else (None, None)
     if begun is not None and end is not None and begun > APART:
         shown["one_minus_cos"] = end

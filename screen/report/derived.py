@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from screen.facts.claims.claim import LARGEST, Value
 from screen.report.numbers import number
 from screen.report.schema import ClaimPart, FindingPart, Initialisation, MapsPart, Report, SublayerPart
 
@@ -83,8 +84,12 @@ MEASURED = {"rms_ratio": "last over first rms", "one_minus_cos": "1 − cos", "g
 def measured_start(stream: str, claims: Iterable[ClaimPart]) -> str:
     """What was measured of a stream of which nothing is derived, on one line, to two digits: more differ between machines."""
     mine = {c.claim: c for c in claims if (c.stream, c.sublayer, c.weights, c.status) == (stream, None, "start", "measured")}
-    told = [f"{words} {number(mine[name].value, 2)}" for name, words in MEASURED.items() if name in mine]
+    told = [f"{words} {_size(mine[name].value)}" for name, words in MEASURED.items() if name in mine]
     return f"{', '.join(told)} (measured, one draw of the weights)" if told else "unknown"
+
+
+def _size(value: Value) -> str:
+    return "beyond the range of floats" if isinstance(value, float) and value >= LARGEST else number(value, 2)
 
 
 __all__ = ["adds", "expressions", "measured_start", "orders", "start", "steps"]

@@ -157,6 +157,34 @@ def test_a_norm_that_begins_before_what_its_branch_reads(design: Design) -> None
     assert not found.violations and not found.errors and found.checks["lipschitz"] > 0
 
 
+class Squares(Base):
+    """Half of what is multiplied is read without the norm, and squared: the stream leaves the range of floats within 24 blocks."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        before, h = F.pad(x, (0, 0, 1, -1)), self.norm(x)
+        return x + self.down(9 * F.relu(self.up(h + 0.5 * (before - h))) ** 2)
+
+
+class Quotient(Base):
+    """Nothing over nothing for the first token, which is no growth."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        before, h = F.pad(x, (0, 0, 1, -1)), self.norm(x)
+        return x + self.body(h) * before / before.abs()
+
+
+def test_what_leaves_the_range_of_floats_grows_exponentially() -> None:
+    report = _report("Squares")
+    assert _claim(report, "growth", "fixed").value == "exponential"
+    assert {c.id: c.state for c in report.channels}["D"] == "open" and "beyond the range of floats" in report.summary
+    assert "e+299" not in report.to_markdown() + report.to_text()
+
+
+def test_what_is_no_number_at_once_shows_no_law() -> None:
+    report = _report("Quotient")
+    assert _claim(report, "growth", "fixed").value is None and _claim(report, "rms_ratio", "start").value is None
+
+
 class Encoded(nn.Module):
     """Blocks whose branches read what a stack of others makes of the same input: one stream stands in the branches of the other."""
 

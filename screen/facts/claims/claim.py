@@ -6,6 +6,7 @@ refutes keeps its value and counts as unknown.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -84,6 +85,8 @@ class Claim:
         return self.value
 
 
+LARGEST = math.exp(690.0)
+"""The largest ratio that is told: of one that leaves the range of floats it is."""
 FROM_LARGE_STATES = "by the same factor from much larger states"
 """What a growth was measured by that does not show itself at the start: every block multiplies a state that is large."""
 
@@ -159,4 +162,4 @@ def numbered(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     return tuple(replace(c, id=f"c{n}") for n, c in enumerate(claims, 1))
 
 
-__all__ = ["FROM_LARGE_STATES", "Claim", "ClaimKind", "Claims", "Measured", "Status", "Value", "Weights", "linked", "numbered", "said"]
+__all__ = ["FROM_LARGE_STATES", "LARGEST", "Claim", "ClaimKind", "Claims", "Measured", "Status", "Value", "Weights", "linked", "numbered", "said"]
