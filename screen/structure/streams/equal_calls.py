@@ -2,7 +2,8 @@
 
 The first of several equal blocks reads the embedding and the last one gives to the head, so that a norm, a factor or a map at its own beginning or
 end looks like one of the ends. A neighbour in the middle shows whose it is. Two calls run the same program where their nodes are equal one by one:
-op, shape, numbers, line, and what they read, counted from the beginning of each; what comes from outside is told by its shape alone.
+op, shape, numbers, line, and what they read, counted from the beginning of each; what comes from outside is told by its shape, whether it trains,
+and the numbers of constants.
 """
 
 from __future__ import annotations
@@ -56,10 +57,19 @@ class EqualCalls:
 
     def _read(self, value: Any, place: dict[int, int]) -> object:
         if isinstance(value, Ref):
-            return ("inside", place[value.node]) if value.node in place else ("outside", self.graph.nodes[value.node].shape)
+            return ("inside", place[value.node]) if value.node in place else self._outside(self.graph.nodes[value.node])
         if isinstance(value, tuple):
             return tuple(self._read(v, place) for v in value)
         return repr(value)  # 1 and True and 1.0 are equal
+
+    def _outside(self, node: Node) -> object:
+        graph = self.graph
+        made = () if node.op == "parameter" else tuple((i.op, repr(i.args)) for i in graph.histories.get(node.name, ()))
+        return "outside", node.shape, node.op == "parameter" and node.name in self._frozen, repr(graph.range_of.get(node.index)), made
+
+    @cached_property
+    def _frozen(self) -> frozenset[str]:
+        return frozenset(self.graph.frozen)
 
 
 @dataclass(frozen=True)
