@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from screen.graph import Node
+from screen.ops.scalars import of_degree
 from screen.structure.branches.branch import Branch
 from screen.structure.dataflow import Flow, mask_of, strip
 from screen.structure.softmaxes import softmaxes_of, uses_of
@@ -14,6 +15,10 @@ from screen.structure.types import Tri, Unknown
 
 WRITTEN = "what stands there may be a softmax written out: exponentials over their sum, or a sigmoid of a difference"
 EXPONENTIALS = frozenset({"exp", "exp2", "expm1"})
+ACTIVATIONS = (of_degree("asymptotic") | of_degree("bounded")) - {"relu6", "hardtanh"}
+"""Functions that are no clip."""
+APART, SUMS = frozenset({"view", "part", "linear", "activation"}), frozenset({"add", "sub", "rsub", "lerp", "mv", "fold", "col2im"})
+"""Classes of ops that make each entry of one entry of each operand, but for those that add up."""
 
 
 def reads_growing(reader: Reader) -> bool:
@@ -90,8 +95,28 @@ def written_softmaxes(flow: Flow, nodes: Iterable[int]) -> tuple[int, ...]:
     if not powers:
         return pairs
     divisors = [(i, _divisor(flow, graph.nodes[i])) for i in chosen if graph.nodes[i].op in ("div", "true_divide", "reciprocal")]
-    sums = (i for i, divisor in divisors if divisor is not None and flow.ancestors[divisor] & powers and not _is_one(flow, divisor))
-    return (*sums, *pairs)
+    near = [(i, divisor) for i, divisor in divisors if divisor is not None and flow.ancestors[divisor] & powers and not _is_one(flow, divisor)]
+    summed = _sums_of_exponentials(flow) if near else frozenset()
+    return (*(i for i, divisor in near if divisor in summed), *pairs)
+
+
+def _sums_of_exponentials(flow: Flow) -> frozenset[int]:
+    """What several exponentials are put together in, and what is made of that otherwise than by an activation: an exponential alone, or one that a
+    net has mapped, normalises no shares. The exponential of their logarithm is they again."""
+    alone, summed, logarithms = set[int](), set[int](), set[int]()
+    for node in flow.graph.nodes:
+        if node.op in ACTIVATIONS:
+            continue
+        if node.op in EXPONENTIALS or _is_power(node):
+            (alone if logarithms.isdisjoint(node.inputs) else summed).add(node.index)
+            continue
+        if not summed.isdisjoint(node.inputs):
+            summed.add(node.index)
+        elif not alone.isdisjoint(node.inputs):
+            (alone if flow.classes[node.index] in APART and node.op not in SUMS else summed).add(node.index)
+        if not logarithms.isdisjoint(node.inputs) or (node.op.startswith("log") and node.index in summed):
+            logarithms.add(node.index)
+    return frozenset(summed)
 
 
 def _is_one(flow: Flow, index: int) -> bool:
