@@ -11,7 +11,7 @@ from screen.calculi.bounds.softmax import SoftmaxBound
 from screen.calculi.degrees import Degree, Degrees, Orders
 from screen.calculi.meanfield import Recursion
 from screen.facts.claims import Claim, claims_of
-from screen.facts.claims.derive import survives
+from screen.calculi.bounds.boundedness import survives
 from screen.facts.operator.steps import StateBound
 from screen.facts.record import Facts
 from screen.graph import Call, Graph, Module, Node, Ref

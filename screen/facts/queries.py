@@ -9,7 +9,8 @@ from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.softmax import Beside, SoftmaxBound
 from screen.calculi.meanfield.far import Far
 from screen.facts.claims.claim import FROM_LARGE_STATES, LARGEST, Claim, ClaimKind, Weights
-from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, survives, weighing
+from screen.calculi.bounds.boundedness import survives
+from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, weighing
 from screen.facts.claims.states_read import moving_inputs, norms_behind, reader_of, reads_grown_state
 from screen.facts.operator import StreamOperator
 from screen.facts.record import Facts

@@ -83,11 +83,57 @@ def test_totals(keep: float, fade: float, taken: float, law: str) -> None:
     assert [f.outcome for f in found] == (["conditional"] if law in ("polynomial", "exponential") else [])
 
 
-def test_what_is_not_followed() -> None:
-    report = _report(Added())
-    growth = _of_all(report, "growth")
-    assert growth is not None and growth.status == "unknown" and growth.node is not None
-    assert "how all that is handed on grows is not known" in report.to_text()
+class Faded(Unit):
+    """... of which a part is kept."""
+
+    def forward(self, x: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.branch(x)
+        return x + out, self.fade * total + 0.5 * out
+
+
+class Unnormed(Unit):
+    """... of a map of the stream as it is, which grows with it."""
+
+    def forward(self, x: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+        return x + self.branch(x), total + self.down(self.up(x))
+
+
+class PostNorm(Unit):
+    """The branch reads a stream that each block norms, and has no norm of its own."""
+
+    def forward(self, x: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.down(self.up(x))
+        return self.norm(x + out), total + out
+
+
+@pytest.mark.parametrize(
+    ("block", "law"),
+    [
+        (Added(), "linear"),
+        (Faded(fade=0.5), "linear"),  # as the stream
+        (Faded(fade=-1.0), "linear"),
+        (Faded(fade=1.1), "exponential"),
+        (PostNorm(), "linear"),
+        (Unnormed(), None),
+    ],
+)
+def test_totals_of_what_blocks_add(block: Unit, law: str | None) -> None:
+    growth = _of_all(report := _report(block), "growth")
+    assert growth is not None and growth.value == law
+    assert law is not None or "how all that is handed on grows is not known" in report.to_text()
+    rises = [_later(block, n) / _later(block, n // 2) for n in (256, 512)]
+    assert max(rises) < 2.1 if law == "linear" else min(rises) > 2.5
+
+
+def _later(block: Unit, depth: int) -> float:
+    """rms of the total behind so many blocks of these weights."""
+    generator = torch.Generator().manual_seed(3)
+    x, total = (torch.randn(2, 6, WIDTH, generator=generator, dtype=torch.float64) for _ in range(2))
+    with torch.no_grad():
+        for _ in range(depth):
+            x, total = block.double()(x, total)
+    block.float()
+    return total.square().mean().sqrt().item()
 
 
 def test_conditions_are_no_totals() -> None:

@@ -22,6 +22,11 @@ INPUTS = frozenset({"B", "B_memory", "B_earlier"})
 """Magnitudes of inputs."""
 
 
+def survives(bound: Expr, inputs: frozenset[str] = INPUTS) -> bool:
+    """Whether a bound stays finite when its inputs grow without limit."""
+    return bound.log({name: math.inf if name in inputs else 1.0 for name in bound.symbols()}) < math.inf
+
+
 def fixed(walk: Walk, symbol: str) -> str:
     """Why "over all weights" leaves a symbol as it is; empty for free weights."""
     quantity = walk.names.quantities.get(symbol)

@@ -197,9 +197,8 @@ def _gradients(stack: Stack, run: Forward, depth: int, positions: Positions) -> 
         each, still = [backward(stack, run, n) for n in depths], backward(stack, quiet, depth)
     backs = dict(zip(depths, each, strict=True))
     whole = backs[depth]
-    law, settled = _law(backs, depth), _far(stack, run)
-    if depth < FEWEST and (longer := _longer(stack)) is not None:
-        law, settled = longer
+    few = _longer(stack) if depth < FEWEST else None
+    law, settled = few or (_law(backs, depth), _far(stack, run))
     found = _ratio(whole), _ratio(still), *law, _slope(ends, depth), _root(whole.lasts), _root(still.lasts), settled
     return dict(zip(GRADIENTS, found, strict=True))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from screen.calculi.bounds import BranchBounds
-from screen.calculi.bounds.boundedness import INPUTS
+from screen.calculi.bounds.boundedness import INPUTS, survives
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.softmax import SoftmaxBound
 from screen.calculi.meanfield import Recursion
@@ -277,11 +277,6 @@ def is_held(facts: Facts, stream: Stream, sublayer: Sublayer) -> Tri:
     if survives(bounds.magnitude, moving_inputs(facts, stream, sublayer)):
         return True
     return False if bounds.bounded_in_stream is False else Unknown("the bound grows with the stream, and the branch need not", (sublayer.output,))
-
-
-def survives(bound: Expr, inputs: frozenset[str] = INPUTS) -> bool:
-    """Whether a bound stays finite when its inputs grow without limit."""
-    return bound.log({name: math.inf if name in inputs else 1.0 for name in bound.symbols()}) < math.inf
 
 
 def _bounds(facts: Facts, sublayer: Sublayer) -> BranchBounds | Unknown:
@@ -596,5 +591,5 @@ def _unknown(facts: Facts, claim: Claim, why: Unknown) -> Claim:
 
 __all__ = [
     "claims_of", "gradient_law", "growth", "has_no_scale", "is_held",
-    "logits_bounded", "output_bounded", "rests_on_once", "rising", "size_later", "softmax_in", "stands_once", "survives",
+    "logits_bounded", "output_bounded", "rests_on_once", "rising", "size_later", "softmax_in", "stands_once",
 ]  # fmt: skip

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from screen.calculi.analysis import sure
+from screen.calculi.bounds import bounds_of
+from screen.calculi.bounds.boundedness import INPUTS, survives
 from screen.facts.claims.claim import Claim
 from screen.facts.operator import StreamOperator
 from screen.facts.operator.carried import EVEN, Total
 from screen.facts.operator.whole import Whole
 from screen.facts.record import Facts
+from screen.structure.branches.branch import Branch
 from screen.structure.norms.find import place_of
 from screen.structure.types import Unknown
 
@@ -39,13 +43,38 @@ def _law(facts: Facts, total: Total, laws: Mapping[str | None, Claim]) -> str | 
     operators = ((s, o) for s, o in zip(facts.streams, facts.operators, strict=True) if isinstance(o, StreamOperator))
     own = [laws[s.name] for s, o in operators if s.name in laws and any(state.node in total.states for state in o.states)]
     if not own:
-        return Unknown("what its blocks hand on beside the streams is not followed")
+        level = frozenset(str(name) for name, c in laws.items() if c.value == "bounded" and c.status != "unknown")
+        return _of_summands(facts, total, level)
     if (unknown := next((c for c in own if c.status == "unknown"), None)) is not None:
         return Unknown(unknown.reason or "how its streams grow is not known")
     if abs(total.ratio) > 1 + EVEN:
         return "exponential"
     law = LAWS.index(max((str(c.value) for c in own), key=LAWS.index))
     return LAWS[law] if abs(total.ratio) < 1 - EVEN or law > 1 else LAWS[law + 1]
+
+
+def _of_summands(facts: Facts, total: Total, level: frozenset[str]) -> str | Unknown:
+    """Of a total of what is no state, by whether what each block adds to it stays bounded at fixed weights however large the streams are that are not
+    `level`."""
+    if not total.added:
+        return Unknown("what its blocks hand on beside the streams is not followed")
+    if (loose := next((a for a in total.added if not _is_held(facts, a, level)), None)) is not None:
+        return Unknown("what its blocks add to what they hand on beside the streams is not shown to stay bounded", (loose,))
+    return "exponential" if abs(total.ratio) > 1 + EVEN else "bounded" if abs(total.ratio) < 1 - EVEN else "linear"
+
+
+def _is_held(facts: Facts, node: int, level: frozenset[str]) -> bool:
+    """Whether a value stays bounded at fixed weights: as a branch of a stream that it is made of."""
+    read = ((s, r) for s, r in zip(facts.streams, facts.readers, strict=False) if any(r.flow.depends(node, state) for state in r.chain.nodes))
+    stream, reader = next(read, (None, None))
+    if stream is None or reader is None:
+        return False
+    chain = reader.chain
+    state = max(n for n in chain.nodes if n == node or reader.flow.depends(node, n))
+    bounds = sure(bounds_of, Branch(reader.chains, chain, frozenset(chain.nodes), node, state, node))
+    if isinstance(bounds, Unknown) or isinstance(bounds.magnitude, Unknown):
+        return False
+    return survives(bounds.magnitude, INPUTS - {"B"} if stream.name in level else INPUTS)
 
 
 __all__ = ["growth_with_totals"]

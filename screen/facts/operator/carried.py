@@ -15,11 +15,13 @@ from itertools import pairwise
 
 from screen.facts.operator.forms import Forms
 from screen.facts.operator.recurrence import State, resolved
-from screen.structure.dataflow import Flow
+from screen.structure.dataflow import Flow, strip
 from screen.structure.norms.find import Norms
 
 EVEN = 1e-6
 """Relative difference up to which two ratios are one."""
+SUMS, PRODUCTS = frozenset({"add", "sub", "rsub"}), frozenset({"mul", "div", "true_divide", "neg"})
+"""Ops that a total is made by."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,15 @@ class Total:
     """The states of streams that it sums; none where something else is added, too."""
     ratio: float
     """What each block multiplies it by: of the coefficients of two states that follow each other, the earlier one's over the later one's."""
+    added: tuple[int, ...] = ()
+    """Where it sums no states: what the last copy adds to a multiple of what the one before handed on; none where it makes something else of it."""
 
 
 @dataclass(frozen=True)
 class Carried:
     """What the copies of a block hand on."""
 
+    flow: Flow
     begins: tuple[int, ...]
     """Arguments of the first copy."""
     ends: tuple[int, ...]
@@ -65,8 +70,28 @@ class Carried:
             of_states = {node: c for node, c in summed.items() if node in states and c}
             steps = [of_states[a] / of_states[b] for a, b in pairwise(sorted(of_states))]
             even = bool(steps) and all(math.isclose(s, steps[0], rel_tol=EVEN) for s in steps) and steps[0] != 0.0
-            found.append(Total(end, frozenset(of_states), steps[0]) if even else Total(end, frozenset(), math.nan))
+            found.append(Total(end, frozenset(of_states), steps[0]) if even else self._added_to(end))
         return tuple(found)
+
+    def _added_to(self, end: int) -> Total:
+        """A total of what is no state, where that is all that is added to what was handed on before."""
+        terms, before = self.table[end].terms, end - self.period
+        ratio = terms[before].at_start().number if set(terms) == {before} and self.table[end].lost is None else None
+        return Total(end, frozenset(), math.nan) if ratio is None else Total(end, frozenset(), ratio, self._summands(end, before))
+
+    def _summands(self, end: int, before: int) -> tuple[int, ...]:
+        """What a sum is made of besides one value of it, by sums and products with numbers alone."""
+        flow, found, stack = self.flow, list[int](), [end]
+        while stack:
+            node = flow.graph.nodes[strip(flow, stack.pop())]
+            data = [i for i in node.inputs if flow.data[i]]
+            if node.index == strip(flow, before):
+                continue
+            if node.op in SUMS or (node.op in PRODUCTS and len(data) == 1):
+                stack += data
+            else:
+                found.append(node.index)
+        return tuple(sorted(set(found)))
 
     def _expanded(self, node: int, sources: frozenset[int], alone: bool = False) -> dict[int, float] | None:
         """A value as a sum of some others; `alone`: and of nothing else."""
@@ -102,7 +127,7 @@ def carried(flow: Flow, norms: Norms, states: Sequence[int]) -> Carried | None:
     inner = (n for n in sorted(handed) if graph.nodes[n].op != "input")
     table = {n: resolved(n, forms.inside(n)) for n in inner}
     table |= {n: State(n, {}, None, None, False) for n in handed if graph.nodes[n].op == "input" and n not in begins}
-    return Carried(begins, ends, table, own[-1][0] - own[-2][0])
+    return Carried(flow, begins, ends, table, own[-1][0] - own[-2][0])
 
 
 def _members(flow: Flow, copies: tuple[int, ...]) -> list[list[int]]:
