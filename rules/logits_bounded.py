@@ -25,7 +25,7 @@ from screen.facts.queries import (
     are_logits_bounded, beside_products, do_logits_stay, free_softmaxes, growth_of, has_softmax, only_beside_grows, reads_grown_state,
     starts_at_zero, unbounded_softmax,
 )  # fmt: skip
-from screen.facts.self_division import divides
+from screen.facts.self_division import divides_before_logits
 from screen.rule import (
     GAINS_HELD, Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )
@@ -143,7 +143,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if raw and add_up(facts, sublayer):
         message = f"{name}: {_logits(facts, sublayer)} hold those that come from before, and add up over depth; its own are bounded at fixed weights."
         return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
-    if raw and divides(facts, stream, sublayer, at_end=False):
+    if raw and divides_before_logits(facts, stream, sublayer):
         by = _scaled_by(facts, sublayer)
         message = f"{name}: {_logits(facts, sublayer)} scale with {by}, and what the stream is divided by before it is not shown to bound them."
         return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)

@@ -14,7 +14,7 @@ from screen.facts.handed_logits import add_up
 from screen.facts.queries import (
     EXPLOSIVE, are_logits_bounded, basis_of, do_logits_stay, growth_of, has_softmax, number_of, only_beside_grows, so_many_times,
 )  # fmt: skip
-from screen.facts.self_division import divides
+from screen.facts.self_division import divides_before_logits
 from screen.rule import Example, Facts, Kind, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 
 RULE = Rule("L202", "logits-growth", "forward", "L", "error", ("streams.kinds.sublayers", "recursions"), "Emadi, section 5.2")
@@ -87,7 +87,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     numbers = (("rms_last_over_first", grown), ("depth", facts.depth(stream)))
     basis = basis_of(facts, stream, "rms_ratio")
     what = f"{name}: its logits are made of a stream that nothing bounds for them, which grows {so_many_times(grown)} at the recorded initialisation."
-    if divides(facts, stream, sublayer, at_end=False):
+    if divides_before_logits(facts, stream, sublayer):
         what = f"{name}: what the stream is divided by before its logits is not shown to bound them; it grows {so_many_times(grown)} at the start."
         return Outcome("conditional", what, site, basis, THEOREM, numbers=numbers, condition=condition_on_logits(facts, sublayer))
     if grown > EXPLOSIVE:

@@ -170,7 +170,7 @@ def is_divided_by_root(facts: Facts, stream: Stream, sublayer: Sublayer, head: i
         known = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
         return bool(head) and known and abs(abs(math.log(float(value))) - math.log(head or 1) / 2) < 0.01  # type: ignore[arg-type]
 
-    for index in cone(facts, sublayer.output, set(stream.states)):
+    for index in cone(facts, [sublayer.output], set(stream.states)):
         node = facts.graph.nodes[index]
         scale = node.kwarg("scale")
         if node.op in FUSED and (is_root(scale) if scale is not None else len(node.args) < 7):

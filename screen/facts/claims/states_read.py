@@ -90,10 +90,18 @@ def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset
 
 
 def _read_bare(reader: Reader, branch: Region) -> set[int]:
-    """What a branch reads otherwise than by a norm: one that the first branch of a block has read too is as large whatever the state is."""
-    norms = branch.norms.by_node
-    bare = (n for n in branch.region if (norm := norms.get(n)) is None or not norm.of_tokens)
-    return {i for n in bare for i in reader.flow.counting[n]}
+    """What a branch reads otherwise than by a norm: one that the first branch of a block has read too is as large whatever the state is. What a norm
+    is made of, where it is written out, reads nothing by itself."""
+    norms, found, stack = branch.norms.by_node, set[int](), [branch.output]
+    while stack:
+        here = stack.pop()
+        norm = norms.get(here)
+        if norm is not None and norm.of_tokens:
+            continue
+        new = {i for i in reader.flow.counting[here] if i not in found}
+        found |= new
+        stack.extend(i for i in new if branch.border(i) is None)
+    return found
 
 
 def _is_made_of_norms(reader: Reader, node: int) -> bool:

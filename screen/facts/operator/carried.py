@@ -122,7 +122,8 @@ def carried(flow: Flow, norms: Norms, states: Sequence[int]) -> Carried | None:
     ends = graph.outputs[: len(begins)]
     if not 1 < len(begins) == len(ends) or len(own) < 2:
         return None
-    handed = frozenset((*begins, *ends, *states)).union(*read)
+    whole = {graph.nodes[n].shape for n in (*begins, *ends)}
+    handed = frozenset((*begins, *ends, *(n for n in states if graph.nodes[n].shape in whole))).union(*read)
     forms = Forms(flow, norms, handed)
     inner = (n for n in sorted(handed) if graph.nodes[n].op != "input")
     table = {n: resolved(n, forms.inside(n)) for n in inner}

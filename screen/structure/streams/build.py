@@ -185,10 +185,12 @@ def _before_norms(reader: Reader) -> int | None:
 
 
 def _long_skips(reader: Reader) -> tuple[LongSkip, ...]:
-    """Adds on the stream of one of its own earlier states; one that a branch alone has been added to since is a part of the scale of that sum."""
+    """Adds on the stream of one of its own earlier states; one that a branch alone has been added to since is a part of the scale of that sum,
+    and the norm of one adds a value of a size of its own."""
     scales = Scales(reader, reader.stream_norms)
     counted = {s for position in range(len(reader.chain.adds)) for s in scales.around(position)}
-    return tuple(LongSkip(s.add, s.state, place_of(reader.flow.graph, s.add)) for s in reader.skips if s not in counted)
+    bare = (s for s in reader.skips if s not in counted and all(e.kind != "norm" for e in s.path))
+    return tuple(LongSkip(s.add, s.state, place_of(reader.flow.graph, s.add)) for s in bare)
 
 
 def _named(found: list[Stream], readers: list[Reader]) -> tuple[Stream, ...]:
