@@ -520,9 +520,9 @@ _LEVEL = dict(kind="block", growth_fixed="bounded")
 _ONE, _TWO = dict(output_bounded={0: False}), dict(output_bounded={0: False, 1: False})
 _BOTH, _OPEN, _SHUT = dict(output_bounded={0: True, 1: True}, growth_all="linear"), dict(logits_bounded={0: False}), dict(logits_bounded={0: True})
 TRUTH = {
-    "NeoxParallelLayer": dict(_PRE, **_OPEN, gradient_law="power", sound=True, why="pre-norm, both halves by norms of the same stream."),
+    "NeoxParallelLayer": dict(_PRE, logits_bounded={1: False}, gradient_law="power", sound=True, why="pre-norm, both halves by norms of the same stream."),
     "CanonLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; the filter's own skip carries the norm."),
-    "CanonStream": dict(_EXP, softmax=True, **_OPEN, why="the stream and a filter of it, twice a block: of degree one."),
+    "CanonStream": dict(_EXP, softmax=True, logits_bounded={1: False}, why="the stream and a filter of it, twice a block: of degree one."),
     "GatedUnitLayer": dict(_NET, **_ONE, sound=True, why="products of functions of a norm."),
     "GatedUnitShortcut": dict(_EXP, softmax=False, **_ONE, why="gates are of the stream: of degree one."),
     "RelativeMemoryLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm."),
