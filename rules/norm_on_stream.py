@@ -148,11 +148,12 @@ def _grown(facts: Facts, stream: Stream, site: Site) -> Outcome:
         return Outcome("conditional", f"No norm stands on `{stream.name}`; {why}.", site, numbers=numbers, condition="initialisation")
     line, norm = norm_of(facts, stream, stream.states[-1], "x")
     count = branches(facts, stream)
+    idle = any(_square_gain(facts, s) == 0 for k in stream.kinds for s in k.sublayers)
     many = f"{depth} blocks" if depth > 1 else f"{count} branch{'' if count == 1 else 'es'}"
     return Outcome(
         "violated",
-        f"No norm stands on `{stream.name}` and no branch starts at zero: at its start it grows exponentially with its {many}, and nothing that is "
-        "derived bounds it.",
+        f"No norm stands on `{stream.name}` and {'not every' if idle else 'no'} branch starts at zero: at its start it grows exponentially with its "
+        f"{many}, and nothing that is derived bounds it.",
         site,
         theorem="‖x_N‖ ≤ (1 + L)^N ‖x_0‖, and (1 + g²)^(N/2) in mean square at initialisation",
         assumptions=("the weights of different blocks are independent at the start",),

@@ -157,8 +157,8 @@ class Builder(Context):
         if len(self.stream.kinds) == self.stream.depth:  # each block is read for itself
             return
         seen: dict[tuple[int, int], tuple[object, ...]] = {}
-        for place, (one, two) in enumerate(pairwise(adds)):
-            mark, position = self.weights.signature(one, two), (place + 1) % per_block
+        for place, (one, two) in enumerate(pairwise([self.stream.states[0], *adds])):
+            mark, position = self.weights.signature(one, two), place % per_block
             if any(other == position and same_shapes(known, mark) and known != mark for (other, _), known in seen.items()):
                 raise Stop(DIFFERENT, two)
             seen.setdefault((position, len(mark)), mark)

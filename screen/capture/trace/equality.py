@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -45,8 +46,8 @@ def _callable_key(value: Any, own: dict[int, int]) -> Any:
     return ("object", id(value))
 
 
-def signature(member: nn.Module) -> tuple[Any, tuple[tuple[str, int], ...]]:
-    """(everything but plain integers, the integers with their paths)."""
+def signature(member: nn.Module, starts: Mapping[int, int]) -> tuple[Any, tuple[tuple[str, int], ...]]:
+    """(everything but plain integers, the integers with their paths). `starts`: parameters by identity -> how they start."""
     modules = list(member.named_modules())
     own = {id(m): n for n, (_, m) in enumerate(modules)}
     parts: list[Any] = []
@@ -54,7 +55,8 @@ def signature(member: nn.Module) -> tuple[Any, tuple[tuple[str, int], ...]]:
     for path, module in modules:
         parts.append((path, type(module), module.training))
         for kind in ("_parameters", "_buffers"):
-            parts.extend((n, None if t is None else (tuple(t.shape), t.dtype, t.requires_grad)) for n, t in getattr(module, kind).items())
+            held = getattr(module, kind).items()
+            parts.extend((n, None if t is None else (tuple(t.shape), t.dtype, t.requires_grad, starts.get(id(t)))) for n, t in held)
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
             parts.extend(_key(h, own) for h in hooks.values())
         for name, value in vars(module).items():

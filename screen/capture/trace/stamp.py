@@ -1,11 +1,11 @@
 """Stamping: one trace per distinct block, where a container has more than 32 members of one class, or more than 4 that record many calls each.
 
-Members are equal when class, plain attributes, parameter and buffer shapes, hooks and callables are equal. Integers that differ between members, or
-between their arguments (usually the index), may be left out only if nothing read them while two members ran (`watched`). A member is
-passed over only when two before it left equal logs and it is fed just as they were: its tensors are the outputs of the member before it, or the very
-tensors that they were given too. It then hands on what it got, so the graph is that of a shallower model, and `Graph.repeats` says how often each
-member stands for others. The first, the second and the last member of each class always run, and of a long container one in each half by chance:
-what differs for a reason that no attribute shows (a counter of the caller) makes the whole model run.
+Members are equal when class, plain attributes, parameter and buffer shapes, how parameters start, hooks and callables are equal. Integers that
+differ between members, or between their arguments (usually the index), may be left out only if nothing read them while two members ran (`watched`).
+A member is passed over only when two before it left equal logs and it is fed just as they were: its tensors are the outputs of the member before
+it, or the very tensors that they were given too. It then hands on what it got, so the graph is that of a shallower model, and `Graph.repeats` says
+how often each member stands for others. The first, the second and the last member of each class always run, and of a long container one in each
+half by chance: what differs for a reason that no attribute shows (a counter of the caller) makes the whole model run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import itertools
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +25,10 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from screen.capture.trace.equality import signature
+from screen.capture.trace.loop import own_name
 from screen.capture.trace.watched import Watched, reading, unread
-from screen.graph import Repeat
+from screen.graph import Initialiser, Repeat
+from screen.graph.starts import Starts
 
 SHORT = 32
 """Containers with no more members than this run in full, if these are small."""
@@ -69,6 +71,8 @@ class _Container:
     module: nn.Module
     members: list[nn.Module]
     session: Any
+    starts: Mapping[int, int]
+    """Parameters by identity -> how they start."""
     bases: list[Any] = field(default_factory=list)
     integers: list[dict[str, int]] = field(default_factory=list)
     used: dict[Any, list[str]] = field(default_factory=dict)
@@ -87,7 +91,7 @@ class _Container:
         """Compute signatures; False when no class is long enough."""
         seen: dict[Any, Any] = {}
         for member in self.members:
-            base, integers = signature(member)
+            base, integers = signature(member, self.starts)
             try:
                 base = seen.setdefault(base, len(seen))
             except TypeError:  # an attribute without a hash: this member equals only itself
@@ -260,13 +264,16 @@ class Repeats:
 
 
 @contextlib.contextmanager
-def stamping(model: nn.Module, session: Any, *, enabled: bool = True) -> Iterator[Repeats]:
-    """For the time of one run, let equal members of long containers be passed over."""
+def stamping(
+    model: nn.Module, session: Any, initialisers: Iterable[tuple[str, Sequence[Initialiser]]] = (), *, enabled: bool = True
+) -> Iterator[Repeats]:
+    """For the time of one run, let equal members of long containers be passed over. `initialisers`: the calls on each parameter, by its name."""
     containers: list[_Container] = []
+    starts = _starts(model, dict(initialisers)) if enabled else {}
     for module in model.modules() if enabled else ():
         if not isinstance(module, nn.ModuleList | nn.Sequential | nn.ModuleDict) or len(module) <= FEW:
             continue
-        container = _Container(module, list(module.children()), session)
+        container = _Container(module, list(module.children()), session, starts)
         if len(container.members) > FEW and container.prepare():
             containers.append(container)
     wrapped: list[nn.Module] = []
@@ -280,6 +287,12 @@ def stamping(model: nn.Module, session: Any, *, enabled: bool = True) -> Iterato
     finally:
         for member in wrapped:
             vars(member).pop("forward", None)
+
+
+def _starts(model: nn.Module, histories: Mapping[str, Sequence[Initialiser]]) -> dict[int, int]:
+    numbers = Starts()
+    named = model.named_parameters(remove_duplicate=False) if histories else ()
+    return {id(p): numbers.number(histories.get(own_name(name), ())) for name, p in named}
 
 
 _UNUSED = object()

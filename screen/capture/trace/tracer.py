@@ -158,7 +158,7 @@ def _once(
     failure: Failure | None = None
     outputs: Any = None
     raised: BaseException | None = None
-    with stamp.stamping(model, session, enabled=stamped) as repeats, scopes.watching(), _frozen(model), torch.no_grad(), _quiet():
+    with stamp.stamping(model, session, initialisers, enabled=stamped) as repeats, scopes.watching(), _frozen(model), torch.no_grad(), _quiet():
         try:
             with torch.device("meta"), Aten(session), Functions(session), flex.written_out(), _tracked():
                 outputs = model(*args, **kwargs)

@@ -156,12 +156,13 @@ def _signed(block: Sequence[tuple[Sublayer, tuple[object, ...]]]) -> list[object
 def _moved(own: Sublayer, other: Sublayer, norms: tuple[tuple[str, Norm], ...], names: dict[str, str]) -> Sublayer:
     """A sublayer with what was read of it in the middle."""
 
-    def scale(found: Scale) -> Scale:
-        return replace(found, parameters=tuple(names.get(n, n) for n in found.parameters))
+    def scale(found: Scale, read: Scale) -> Scale:
+        mine = replace(found, parameters=tuple(names.get(n, n) for n in found.parameters))
+        return replace(mine, init=read.init) if read.parameters == mine.parameters else mine
 
     return replace(
         own, placement=other.placement, positions=other.positions, unknown=other.unknown, norms=norms, norm_type=other.norm_type, ports=other.ports,
-        alpha=scale(other.alpha), branch=scale(other.branch), gated_output=other.gated_output, normed_skip=other.normed_skip,
+        alpha=scale(other.alpha, own.alpha), branch=scale(other.branch, own.branch), gated_output=other.gated_output, normed_skip=other.normed_skip,
         norm_on_skip=other.norm_on_skip,
     )  # fmt: skip
 

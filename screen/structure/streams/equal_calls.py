@@ -2,8 +2,8 @@
 
 The first of several equal blocks reads the embedding and the last one gives to the head, so that a norm, a factor or a map at its own beginning or
 end looks like one of the ends. A neighbour in the middle shows whose it is. Two calls run the same program where their nodes are equal one by one:
-op, shape, numbers, line, and what they read, counted from the beginning of each; what comes from outside is told by its shape, whether it trains,
-and the numbers of constants.
+op, shape, numbers, line, and what they read, counted from the beginning of each; what comes from outside is told by its shape, whether it trains
+and starts at zero, and the numbers of constants.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from screen.graph import SOURCES, Graph, Node, Ref
+from screen.structure.initial.laws import starting_value_of
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,10 @@ class EqualCalls:
 
     def _outside(self, node: Node) -> object:
         graph = self.graph
-        made = () if node.op == "parameter" else tuple((i.op, repr(i.args)) for i in graph.histories.get(node.name, ()))
-        return "outside", node.shape, node.op == "parameter" and node.name in self._frozen, repr(graph.range_of.get(node.index)), made
+        history = graph.histories.get(node.name, ())
+        if node.op == "parameter":
+            return "trained", node.shape, node.name in self._frozen, starting_value_of(history) == 0.0
+        return "outside", node.shape, repr(graph.range_of.get(node.index)), tuple((i.op, repr(i.args)) for i in history)
 
     @cached_property
     def _frozen(self) -> frozenset[str]:

@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from screen.graph.starts import Starts
 from screen.structure.streams.blocks import Block
 from screen.structure.streams.ends import Ends, signature
 from screen.structure.types import Kind, Sublayer, TracedBlock
 
+FEW_STARTS = 3
+"""Ways to start up to which blocks that are equal but for that are of as many kinds (convention)."""
 FEED_FORWARD = frozenset({"ffn", "gated_ffn", "moe"})
 """Roles that mix no tokens."""
 
@@ -18,7 +21,8 @@ FEED_FORWARD = frozenset({"ffn", "gated_ffn", "moe"})
 def kinds_of(ends: Ends) -> tuple[tuple[Kind, ...], int, tuple[TracedBlock, ...]]:
     """Distinct kinds with the layers that they stand at, how many layers there are, and the blocks that ran."""
     graph, groups, subs = ends.reader.flow.graph, ends.groups, ends.sublayers
-    signatures = [tuple((signature(subs[m][0]), subs[m][1]) for m in g.members) for g in groups]
+    begun = _starts(ends)
+    signatures = [tuple((signature(subs[m][0]), subs[m][1], begun[m]) for m in g.members) for g in groups]
     spans = _looped(ends, signatures) if ends.is_loop else [(p, 1) for p in _expanded(ends)]
     members = _blocks_of_layers([signatures[p] for p, _ in spans])
     order: dict[Any, int] = {}
@@ -50,6 +54,21 @@ def kinds_of(ends: Ends) -> tuple[tuple[Kind, ...], int, tuple[TracedBlock, ...]
     return tuple(kinds), depth, tuple(ran)
 
 
+def _starts(ends: Ends) -> list[tuple[int, ...]]:
+    """How the parameters of each branch start, where branches that are equal but for that start in few ways (new blocks at zero between old ones);
+    where each starts in a way of its own, they are of one kind whose start depends on the layer."""
+    graph, numbers = ends.reader.flow.graph, Starts()
+    found: list[tuple[int, ...]] = []
+    for _, branch in ends.reader.branches:
+        read = dict.fromkeys(i for n in branch.region for i in graph.nodes[n].inputs if graph.nodes[i].op == "parameter")
+        found.append(tuple(numbers.number(graph.histories.get(graph.nodes[i].name, ())) for i in read))
+    ways: dict[object, set[tuple[int, ...]]] = {}
+    alike = [(signature(sub), constants) for sub, constants in ends.sublayers]
+    for key, start in zip(alike, found, strict=True):
+        ways.setdefault(key, set()).add(start)
+    return [start if len(ways[key]) <= FEW_STARTS else () for key, start in zip(alike, found, strict=True)]
+
+
 def _of_all(first: list[Sublayer], members: list[Sublayer]) -> list[Sublayer]:
     """The sublayers of a kind's first block; a learned scale that does not start at one number in all blocks has no start that can be named."""
     found = []
@@ -64,7 +83,7 @@ def _of_all(first: list[Sublayer], members: list[Sublayer]) -> list[Sublayer]:
 def _blocks_of_layers(signatures: list[Any]) -> list[slice]:
     """Layers in a row, by blocks: attention and FFN may be members of one list. They are layers of one branch each, mix and do not, and take turns to
     the end; an FFN before the first attention, where the turns are not full, stands alone."""
-    roles, count = [tuple(s[0] for s, _ in signature) for signature in signatures], len(signatures)
+    roles, count = [tuple(s[0] for s, *_ in signature) for signature in signatures], len(signatures)
     plain = [len(r) == 1 and r[0] in FEED_FORWARD for r in roles]
     for items in (signatures, roles):  # a first or a last layer may differ in more than its role
         period = next((p for p in range(2, count // 2 + 1) if all(items[i] == items[i + p] for i in range(count - p))), 0)
