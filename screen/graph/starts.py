@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from screen.graph import Initialiser
 
-NEAR = 0.1
-"""Relative difference up to which two numbers are one: deviations of a live model are measured on its weights."""
+NEAR = 1e-6
+"""Relative difference up to which two numbers are one."""
+MEASURED = "sample_"
+"""What the weights of a live model are taken for: draws, whose deviation was measured on them and differs from layer to layer by chance."""
 Law = tuple[tuple[str, tuple[float, ...]], ...]
 """Calls with their numbers."""
 
@@ -22,8 +24,8 @@ class Starts:
     count: int = 0
 
     def number(self, history: Sequence[Initialiser]) -> int:
-        """That of the starts which make the same calls with the same numbers."""
-        law = tuple((c.op, tuple(float(a) for a in c.args if isinstance(a, int | float))) for c in history)
+        """That of the starts which make the same calls with the same numbers, but for what was measured."""
+        law = tuple((c.op, tuple(float(a) for a in c.args if isinstance(a, int | float))) for c in history if c.op != MEASURED)
         form = tuple((op, len(numbers)) for op, numbers in law)
         known = self.met.setdefault(form, [])
         for other, number in known:
