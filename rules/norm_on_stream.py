@@ -33,6 +33,8 @@ GROWTH_LIMIT = 1.0
 """Largest M·g² (M branches, g² their mean-square gain) for which (1 + g²)^M ≤ e counts as not growing."""
 UNEVEN = 4.0
 """How many times the mean of M·g² the largest may be where a stream grows by the same factor in every block (convention)."""
+MUCH = 4.0
+"""How many times the weights of the first block of each kind the recursion has to find, to be believed instead."""
 USUAL_GAIN = 1 / 9
 """v²w² of two maps of `nn.Linear`'s default initialisation: branches count as scaled down only below it, however few they are."""
 
@@ -207,16 +209,18 @@ def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[str, st
 
 
 def _square_gains(facts: Facts, stream: Stream) -> tuple[float, float] | Unknown:
-    """Σ g² over the branches that a value passes, and the largest: of the weights, or else of the growth that the recursion finds."""
+    """Σ g² over the branches that a value passes, and the largest: of the weights, or of the growth that the recursion finds where these are not known,
+    or start otherwise in other blocks of a kind, so that it finds much more."""
     gains = [(g, facts.passes(stream, k)) for k in stream.kinds for s in k.sublayers for g in (_square_gain(facts, s),)]
     unknown = next((g for g, _ in gains if isinstance(g, Unknown)), None)
-    if unknown is None:
-        known = [(g, times) for g, times in gains if isinstance(g, float)]
-        return sum(g * times for g, times in known), max(g for g, _ in known)
+    known = [(g, times) for g, times in gains if isinstance(g, float)]
+    by_weights = (sum(g * times for g, times in known), max(g for g, _ in known)) if unknown is None else unknown
     found = facts.recursion(stream)
     if isinstance(found, Unknown) or found.depth < 2 or found.rms[0] == 0 or stream.role == "inner":
-        return unknown
+        return by_weights
     grown = 2 * math.log(max(found.rms[-1] / found.rms[0], 1.0)) * found.depth / (found.depth - 1)
+    if isinstance(by_weights, tuple) and grown <= MUCH * by_weights[0]:
+        return by_weights
     return grown, grown / sum(times for _, times in gains)
 
 

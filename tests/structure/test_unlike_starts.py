@@ -102,6 +102,13 @@ class EachItsOwn(Model):
         return Block(0.2 / (layer + 1))
 
 
+class EachLarger(Model):
+    """Each block starts larger than the one before it."""
+
+    def block(self, layer: int) -> nn.Module:
+        return Block(0.01 * (layer + 1))
+
+
 @pytest.mark.parametrize(
     ("model", "counts"),
     [
@@ -114,6 +121,7 @@ class EachItsOwn(Model):
         ("Long", [1, 59]),
         ("LongMiddle", [59, 1]),
         ("EachItsOwn", [24]),
+        ("EachLarger", [24]),
     ],
 )
 def test_kinds(model: str, counts: list[int]) -> None:
