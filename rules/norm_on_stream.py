@@ -18,7 +18,9 @@ from __future__ import annotations
 import math
 
 from screen.facts.advice import norm_of
-from screen.facts.queries import EXPLOSIVE, FEW, basis_of, branches, growth_of, is_held, is_short, multiplies_large_states, nothing_grows, number_of
+from screen.facts.queries import (
+    EXPLOSIVE, FEW, basis_of, branches, growth_of, is_held, is_short, multiplies_large_states, nothing_grows, number_of, start_by_layer,
+)  # fmt: skip
 from screen.facts.self_division import divides
 from screen.facts.weight_gains import start_product
 from screen.ops import CLASSES
@@ -33,8 +35,6 @@ GROWTH_LIMIT = 1.0
 """Largest M·g² (M branches, g² their mean-square gain) for which (1 + g²)^M ≤ e counts as not growing."""
 UNEVEN = 4.0
 """How many times the mean of M·g² the largest may be where a stream grows by the same factor in every block (convention)."""
-MUCH = 4.0
-"""How many times the weights of the first block of each kind the recursion has to find, to be believed instead."""
 USUAL_GAIN = 1 / 9
 """v²w² of two maps of `nn.Linear`'s default initialisation: branches count as scaled down only below it, however few they are."""
 
@@ -209,8 +209,8 @@ def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[str, st
 
 
 def _square_gains(facts: Facts, stream: Stream) -> tuple[float, float] | Unknown:
-    """Σ g² over the branches that a value passes, and the largest: of the weights, or of the growth that the recursion finds where these are not known,
-    or start otherwise in other blocks of a kind, so that it finds much more."""
+    """Σ g² over the branches that a value passes, and the largest: of the weights, or of the growth that the recursion finds where these are not
+    known, or start otherwise in each block."""
     gains = [(g, facts.passes(stream, k)) for k in stream.kinds for s in k.sublayers for g in (_square_gain(facts, s),)]
     unknown = next((g for g, _ in gains if isinstance(g, Unknown)), None)
     known = [(g, times) for g, times in gains if isinstance(g, float)]
@@ -219,7 +219,7 @@ def _square_gains(facts: Facts, stream: Stream) -> tuple[float, float] | Unknown
     if isinstance(found, Unknown) or found.depth < 2 or found.rms[0] == 0 or stream.role == "inner":
         return by_weights
     grown = 2 * math.log(max(found.rms[-1] / found.rms[0], 1.0)) * found.depth / (found.depth - 1)
-    if isinstance(by_weights, tuple) and grown <= MUCH * by_weights[0]:
+    if isinstance(by_weights, tuple) and not start_by_layer(facts, stream):
         return by_weights
     return grown, grown / sum(times for _, times in gains)
 

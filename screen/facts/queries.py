@@ -14,6 +14,8 @@ from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_onc
 from screen.facts.claims.states_read import moving_inputs, norms_behind, reader_of, reads_grown_state
 from screen.facts.operator import StreamOperator
 from screen.facts.record import Facts
+from screen.structure.streams import kinds
+from screen.structure.streams.ends import Ends
 from screen.structure.types import Kind, Norm, Stream, Sublayer, Tri, Unknown
 
 MODEST = 2.0
@@ -157,6 +159,12 @@ def untold_factor(facts: Facts, stream: Stream) -> float | None:
     saturates: the exponential of a root of the depth); None where it does, or where the deepest stacks would not come to `STARVED` by it."""
     far = far_of(facts, stream)
     return far.factor if not isinstance(far, Unknown) and far.law == "untold" and far.reaches(STARVED) else None
+
+
+def start_by_layer(facts: Facts, stream: Stream) -> bool:
+    """Whether its blocks start each in a way of its own, so that the first one's start is no measure of the others'."""
+    reader = reader_of(facts, stream)
+    return reader is not None and kinds.start_by_layer(Ends(reader))
 
 
 def shows_when_deeper(facts: Facts, stream: Stream) -> bool:
@@ -454,5 +462,6 @@ __all__ = [
     "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded", "is_renormalised",
     "is_scale_free", "is_sum_normed", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "multiplies_large_states", "normed_total",
     "norms_behind", "nothing_grows", "number_of", "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights",
-    "starts_at_zero", "state_is_bounded", "so_many_times", "streams_in_sequence", "twins", "unbounded_softmax", "unproven", "untold_factor", "where",
+    "so_many_times", "start_by_layer", "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins", "unbounded_softmax", "unproven",
+    "untold_factor", "where",
 ]  # fmt: skip

@@ -382,7 +382,6 @@ ELSEWHERE = {
     "facts.advice.BETTER": "tests/facts/test_smaller_weights.py",
     "facts.output_map._LONGEST": "ops that are followed", "facts.operator.recurrence.EVEN": "of floats",
     "facts.operator.whole.EVEN": "of floats", "facts.operator.carried.EVEN": "of floats",
-    "rules.norm_on_stream.MUCH": "tests/structure/test_unlike_starts.py",
     "facts.claims.claim.LARGEST": "tests/facts/test_measured_laws.py",
     "facts.claims.derive.SLACK": "of floats", "facts.claims.derive.EVEN": "of floats",
     "facts.operator.polynomial.MOST_MONOMIALS": "of memory", "facts.operator.polynomial.MOST_GATES": "of time",

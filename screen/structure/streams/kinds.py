@@ -57,16 +57,25 @@ def kinds_of(ends: Ends) -> tuple[tuple[Kind, ...], int, tuple[TracedBlock, ...]
 def _starts(ends: Ends) -> list[tuple[int, ...]]:
     """How the parameters of each branch start, where branches that are equal but for that start in few ways (new blocks at zero between old ones);
     where each starts in a way of its own, they are of one kind whose start depends on the layer."""
+    ways = _ways(ends)
+    count = Counter(alike for alike, _ in set(ways))
+    return [start if count[alike] <= FEW_STARTS else () for alike, start in ways]
+
+
+def start_by_layer(ends: Ends) -> bool:
+    """Whether some blocks of one kind start otherwise than others."""
+    return max(Counter(alike for alike, _ in set(_ways(ends))).values(), default=0) > FEW_STARTS
+
+
+def _ways(ends: Ends) -> list[tuple[object, tuple[int, ...]]]:
+    """Of each branch what it is but for its start, and how its parameters start."""
     graph, numbers = ends.reader.flow.graph, Starts()
-    found: list[tuple[int, ...]] = []
-    for _, branch in ends.reader.branches:
+    found: list[tuple[object, tuple[int, ...]]] = []
+    for (sub, constants), (_, branch) in zip(ends.sublayers, ends.reader.branches, strict=True):
         read = dict.fromkeys(i for n in branch.region for i in graph.nodes[n].inputs if graph.nodes[i].op == "parameter")
-        found.append(tuple(numbers.number(graph.histories.get(graph.nodes[i].name, ())) for i in read))
-    ways: dict[object, set[tuple[int, ...]]] = {}
-    alike = [(signature(sub), constants) for sub, constants in ends.sublayers]
-    for key, start in zip(alike, found, strict=True):
-        ways.setdefault(key, set()).add(start)
-    return [start if len(ways[key]) <= FEW_STARTS else () for key, start in zip(alike, found, strict=True)]
+        begun = tuple(numbers.number(graph.histories.get(graph.nodes[i].name, ())) for i in read)
+        found.append(((signature(sub), constants), begun))
+    return found
 
 
 def _of_all(first: list[Sublayer], members: list[Sublayer]) -> list[Sublayer]:
