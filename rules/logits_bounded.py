@@ -126,6 +126,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         if cap is not None:
             message = f"{name}: the logits are at most {cap:.4g}, whatever the weights and gains."
             return Outcome("holds", message, site, theorem=CAPPED, numbers=numbers)
+        if _is_frozen(facts, sublayer):
+            message = f"{name}: its logits are bounded, as what they are made of does not train (`requires_grad` is off)."
+            return Outcome("holds", message, site, numbers=numbers)
         how = f"QK-norm ({sublayer.qk_norm})" if sublayer.qk_norm != "none" else "what they are made of"
         message = f"{name}: the logits are bounded by {how}, given {_gains(facts, sublayer)}."
         assumes = (GAINS_HELD,)
@@ -299,6 +302,16 @@ def _cap(facts: Facts, sublayer: Sublayer) -> float | None:
         return None
     logs = [bound.log(dict.fromkeys(bound.symbols(), math.inf)) if not isinstance(bound, Unknown) else math.inf for bound in analysis.bounds.logits]
     return math.exp(max(logs)) if max(logs) < math.inf else None
+
+
+def _is_frozen(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether all weights that the bound of its logits rests on are frozen."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown) or sublayer.qk_norm != "none":
+        return False
+    symbols = {s for b in analysis.bounds.logits if not isinstance(b, Unknown) for s in b.symbols()}
+    named = {q.parameter for q in analysis.bounds.quantities if q.symbol in symbols}
+    return bool(named) and named <= set(facts.graph.frozen)
 
 
 def _gains(facts: Facts, sublayer: Sublayer) -> str:

@@ -453,7 +453,7 @@ def stream_facts(stream: StreamPart, claims: Iterable[ClaimPart] = ()) -> list[t
 def ports(sublayer: SublayerPart, stream: StreamPart) -> str:
     """What feeds the branch besides its main input; empty when there is nothing to say. A port named like its stream has no better name."""
     fed = [p for p in sublayer.ports if p.name != "x" or p.normed == "partly"]
-    normed = {"yes": "normed", "no": "no norm in the branch", "partly": "normed in part", "unknown": "not known whether normed"}
+    normed = {"yes": "normed", "no": "no norm before its first map", "partly": "normed in part", "unknown": "not known whether normed"}
     return "; ".join((p.name if p.stream in (p.name, stream.name, "stream") else f"{p.name} from {p.stream}") + f" ({normed[p.normed]})" for p in fed)
 
 

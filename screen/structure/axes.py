@@ -19,6 +19,8 @@ from screen.structure.axis_order import TURNS, axis_order, regrouped
 from screen.structure.dataflow import Flow, axes_of
 from screen.structure.initial.laws import ADDED
 
+ALONG = ("avg_pool", "max_pool", "lp_pool", "adaptive_", "cum", "logcumsumexp", "interpolate", "upsample")
+"""How the names of ops begin that mix entries along axes and keep what each axis is."""
 Atoms = tuple[tuple[int, bool], ...]
 
 
@@ -117,7 +119,7 @@ class Features:
         if kind in ("view", "part"):
             source = table[node.inputs[0]]
             return _viewed(self.flow, node, source) if source is not None else None
-        if kind in ("join", "statistic") or node.op in ("sum", "mean"):
+        if kind in ("join", "statistic") or node.op in ("sum", "mean") or (kind == "mixing" and node.op.startswith(ALONG)):
             return self._reshaped(node, table)
         return self._joined(node, table)
 

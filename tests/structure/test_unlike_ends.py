@@ -84,3 +84,24 @@ def test_kinds(model: str, layers: list[list[list[int]]]) -> None:
     bounded = {c.kind: c.value for c in report.claims if c.claim == "output_bounded"}
     if model.startswith("Trains"):
         assert sorted(map(str, bounded.values())) == ["False", "True"]  # frozen weights are constants
+
+
+class Attends(nn.Module):
+    """Frozen attention, beside whose net an adapter trains. x: [2, 8, 32]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(32), nn.Linear(32, 96), nn.Linear(32, 32)
+        self.requires_grad_(False)
+        self.adapter = Block()
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        out: Tensor = self.adapter(x + self.out(F.scaled_dot_product_attention(q, k, v)))
+        return out
+
+
+def test_logits_of_frozen_weights_rest_on_nothing_that_trains() -> None:
+    report = screen.check(f"{__file__}::Attends", depth=LAYERS, isolate=False, spot_check=False)
+    [said] = [f for f in report.findings if f.code == "L201"]
+    assert said.outcome == "holds" and "does not train" in said.message and not said.assumptions

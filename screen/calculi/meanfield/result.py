@@ -211,7 +211,10 @@ def _far(stack: Stack, run: Forward) -> Far | Unknown:
 def _longer(stack: Stack) -> tuple[tuple[Law | Unknown, float | Unknown], Far | Unknown] | None:
     """The law of few blocks that repeat, by more of them; None where they do not, or leave the range of floats then."""
     repeated = with_more(stack, REPEATED)
-    if repeated is None or silent(repeated, run := forward(repeated)) is not None:
+    if repeated is None:
+        return None
+    run = forward(repeated)
+    if not 0 < run.states[-1].power < math.inf or silent(repeated, run) is not None:
         return None
     found = _gradients(repeated, run, len(repeated.blocks), cache(partial(states_of, repeated)))
     return (found["ratio_law"], found["ratio_exponent"]), found["far"]

@@ -39,11 +39,12 @@ TIMES, SECONDS = 40, 0.5
 
 
 def weight(name: str, shape: Sequence[int], seed: int) -> Tensor:
-    """A weight by its name: maps N(0, 1/columns), gains and biases uniform in [0.5, 1.5], so that none hides another (all start at 1 or 0)."""
+    """A weight by its name: maps N(0, 1/inputs), of convolutions too, gains and biases uniform in [0.5, 1.5], so that none hides another (all start
+    at 1 or 0)."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode("utf-8", "replace")) + seed)
     if len(shape) < 2:
         return torch.rand(tuple(shape), generator=generator) + 0.5
-    return torch.randn(tuple(shape), generator=generator) / math.sqrt(max(shape[-1], 1))
+    return torch.randn(tuple(shape), generator=generator) / math.sqrt(max(math.prod(shape[1:]), 1))
 
 
 def packed(value: Tensor) -> tuple[str, tuple[int, ...], str]:

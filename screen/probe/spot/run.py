@@ -123,7 +123,8 @@ class Run:
 
     def _plain(self, model: nn.Module) -> tuple[Tensor, Mapping[str, Tensor]]:
         """(first float output, gradient of each parameter by name) of the module itself."""
-        filled = iter([self._leaves.get(i) for i, n in enumerate(self.trace.graph.nodes) if n.op == "input"])
+        inputs = (i for i, n in enumerate(self.trace.graph.nodes) if n.op == "input")
+        filled = iter([self._leaves[i] if i in self._leaves else self._leaf(i) for i in inputs])
         args, kwargs = torch.utils._pytree.tree_map_only(Tensor, lambda t: _given(next(filled, None), t), (self.built.args, self.built.kwargs))
         for p in model.parameters():
             p.requires_grad_(p.is_floating_point())
