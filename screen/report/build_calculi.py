@@ -142,7 +142,7 @@ def symbol_parts(facts: Facts, s: Sublayer) -> dict[str, str]:
 
 def initialisation_part(found: Recursion | Unknown, refuted: Container[str] = ()) -> schema.Initialisation | None:
     """The stream at its recorded initialisation, without the numbers that a measurement refutes."""
-    if isinstance(found, Unknown):
+    if isinstance(found, Unknown) or "rms_ratio" in refuted:
         return None
     told, apart = "gradient_ratio" not in refuted, "one_minus_cos" not in refuted
     return schema.Initialisation(

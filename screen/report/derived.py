@@ -82,9 +82,10 @@ MEASURED = {"rms_ratio": "last over first rms", "one_minus_cos": "1 − cos", "g
 
 
 def measured_start(stream: str, claims: Iterable[ClaimPart]) -> str:
-    """What was measured of a stream of which nothing is derived, on one line, to two digits: more differ between machines."""
-    mine = {c.claim: c for c in claims if (c.stream, c.sublayer, c.weights, c.status) == (stream, None, "start", "measured")}
-    told = [f"{words} {_size(mine[name].value)}" for name, words in MEASURED.items() if name in mine]
+    """What was measured of a stream of which nothing is derived, or something else, on one line, to two digits: more differ between machines."""
+    mine = [c for c in claims if (c.stream, c.sublayer, c.weights) == (stream, None, "start") and c.measured is not None]
+    seen = {c.claim: c.value if c.status == "measured" else c.measured.value for c in mine if c.measured is not None}
+    told = [f"{words} {_size(seen[name])}" for name, words in MEASURED.items() if name in seen]
     return f"{', '.join(told)} (measured, one draw of the weights)" if told else "unknown"
 
 

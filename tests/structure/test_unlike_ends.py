@@ -23,7 +23,8 @@ class Block(nn.Module):
         self.register_buffer("scale", torch.tensor(scale))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.scale * x + self.down(F.gelu(self.up(self.norm(x))))
+        out: Tensor = self.down(F.gelu(self.up(self.norm(x))))
+        return self.scale * x + out
 
 
 class Model(nn.Module):
