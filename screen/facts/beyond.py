@@ -3,7 +3,8 @@ graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 
 from screen.graph import Node
 from screen.ops.scalars import of_degree
@@ -86,9 +87,9 @@ def softmax_anywhere(flow: Flow) -> Tri:
     return Unknown(WRITTEN, written) if written else False
 
 
-def written_softmaxes(flow: Flow, nodes: Iterable[int]) -> tuple[int, ...]:
+def written_softmaxes(flow: Flow, nodes: Iterable[int], sums: Callable[[], frozenset[int]] | None = None) -> tuple[int, ...]:
     """What may be a softmax that is written out: quotients whose divisor is made of exponentials, and the sigmoid of a difference of two values
-    with its complement, a softmax over the two."""
+    with its complement, a softmax over the two. `sums`: gives the sums of exponentials of the graph, where they are asked for more than once."""
     graph, chosen = flow.graph, sorted(nodes)
     pairs = tuple(i for i in chosen if graph.nodes[i].op == "sigmoid" and _is_of_two(flow, graph.nodes[i]))
     powers = mask_of(i for i in chosen if graph.nodes[i].op in EXPONENTIALS or _is_power(graph.nodes[i]))
@@ -96,18 +97,21 @@ def written_softmaxes(flow: Flow, nodes: Iterable[int]) -> tuple[int, ...]:
         return pairs
     divisors = [(i, _divisor(flow, graph.nodes[i])) for i in chosen if graph.nodes[i].op in ("div", "true_divide", "reciprocal")]
     near = [(i, divisor) for i, divisor in divisors if divisor is not None and flow.ancestors[divisor] & powers and not _is_one(flow, divisor)]
-    summed = _sums_of_exponentials(flow) if near else frozenset()
+    summed = (sums() if sums is not None else _sums_of_exponentials(flow)) if near else frozenset()
     return (*(i for i, divisor in near if divisor in summed), *pairs)
 
 
 def _sums_of_exponentials(flow: Flow) -> frozenset[int]:
     """What several exponentials are put together in, and what is made of that otherwise than by an activation: an exponential alone, or one that a
     net has mapped, normalises no shares. The exponential of their logarithm is they again."""
-    alone, summed, logarithms = set[int](), set[int](), set[int]()
-    for node in flow.graph.nodes:
-        if node.op in ACTIVATIONS:
+    alone, summed, logarithms, nodes = set[int](), set[int](), set[int](), flow.graph.nodes
+    exponentials = {n.index for n in nodes if n.op in EXPONENTIALS or _is_power(n)}
+    made = set(exponentials)
+    for node in nodes[min(exponentials, default=len(nodes)) :]:
+        if node.op in ACTIVATIONS or (made.isdisjoint(node.inputs) and node.index not in exponentials):
             continue
-        if node.op in EXPONENTIALS or _is_power(node):
+        made.add(node.index)
+        if node.index in exponentials:
             (alone if logarithms.isdisjoint(node.inputs) else summed).add(node.index)
             continue
         if not summed.isdisjoint(node.inputs):
@@ -158,8 +162,9 @@ def _is_power(node: Node) -> bool:
 
 def written_in(reader: Reader) -> Iterator[tuple[tuple[int, int], tuple[int, ...]]]:
     """(add, output) of each branch -> its quotients that may be a softmax."""
+    sums = cache(partial(_sums_of_exponentials, reader.flow))
     for _, branch in reader.branches:
-        if found := written_softmaxes(reader.flow, branch.region):
+        if found := written_softmaxes(reader.flow, branch.region, sums):
             yield (branch.add, branch.output), found
 
 

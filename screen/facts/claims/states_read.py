@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.facts.record import Facts
 from screen.structure.branches.region import Region
@@ -82,11 +84,15 @@ def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset
     branch = None if reader is None else next((b for _, b in reader.branches if (b.add, b.output) == (sublayer.add, sublayer.output)), None)
     if reader is not None and branch is not None:
         read = {i: branch.border(i) for n in branch.region for i in reader.flow.counting[n]}
-        others = {strip(reader.flow, i) for i in _read_bare(reader, branch) if read[i] == "raw"} - {strip(reader.flow, branch.state)}
         earlier = {i for i, border in read.items() if border == "earlier"}
-        if not others and 0 < len(earlier) <= FEW and all(_is_made_of_norms(reader, i) for i in earlier):
+        if 0 < len(earlier) <= FEW and not _reads_others(reader, branch, read) and all(_is_made_of_norms(reader, i) for i in earlier):
             still |= {"B_earlier"}
     return INPUTS - still
+
+
+def _reads_others(reader: Reader, branch: Region, read: Mapping[int, str | None]) -> bool:
+    """Whether a branch reads states without a norm beside the one that it is added to."""
+    return bool({strip(reader.flow, i) for i in _read_bare(reader, branch) if read[i] == "raw"} - {strip(reader.flow, branch.state)})
 
 
 def _read_bare(reader: Reader, branch: Region) -> set[int]:

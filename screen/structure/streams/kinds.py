@@ -69,13 +69,20 @@ def start_by_layer(ends: Ends) -> bool:
 
 def _ways(ends: Ends) -> list[tuple[object, tuple[int, ...]]]:
     """Of each branch what it is but for its start, and how its parameters start."""
-    graph, numbers = ends.reader.flow.graph, Starts()
-    found: list[tuple[object, tuple[int, ...]]] = []
-    for (sub, constants), (_, branch) in zip(ends.sublayers, ends.reader.branches, strict=True):
-        read = dict.fromkeys(i for n in branch.region for i in graph.nodes[n].inputs if graph.nodes[i].op == "parameter")
-        begun = tuple(numbers.number(graph.histories.get(graph.nodes[i].name, ())) for i in read)
-        found.append(((signature(sub), constants), begun))
-    return found
+    flow, branches, numbers = ends.reader.flow, ends.reader.branches, Starts()
+    graph, owner = flow.graph, dict[int, int]()
+    for number, (_, branch) in enumerate(branches):
+        owner.update(dict.fromkeys(branch.region, number))
+    begun: list[list[int]] = [[] for _ in branches]
+    for node in graph.parameters.values():
+        readers = [node.index]
+        while readers:
+            users = graph.users[readers.pop()]
+            owners = [owner[u] for u in users if u in owner]
+            for number in owners:
+                begun[number].append(numbers.number(graph.histories.get(node.name, ())))
+            readers += [] if owners else [u for u in users if not flow.data[u]]
+    return [((signature(sub), constants), tuple(mine)) for (sub, constants), mine in zip(ends.sublayers, begun, strict=True)]
 
 
 def _of_all(first: list[Sublayer], members: list[Sublayer]) -> list[Sublayer]:
