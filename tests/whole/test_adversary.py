@@ -14,7 +14,12 @@ EVERY = 12
 BLOCKS = [(path, name, truth) for path in files(None) for name, truth in truths(path).items()]
 NOT_READ = ("HouseholderChain", "ConvNextShortcutBehind")
 """Blocks with a long loop inside, or with no skip around their first map, which are taken for whole models: `--depth` does not apply to these."""
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "ParallelAdapterLayer": "its truth takes frozen weights for ones that train",
+    "ExpandedLm": "its truth takes frozen weights for ones that train",
+    "TwoResolutions": "a ReLU stands behind its sums: its author is not sure of a gain of 1",
+    "BytePatchLm": "two models behind each other have 0 together, and 1 each",
+}
 """Blocks of which something false stands, as docs/soundness.md says. One that is mended fails here until it is taken off."""
 SAMPLE = [b for b in BLOCKS if b[1] not in NOT_READ][::EVERY]
 

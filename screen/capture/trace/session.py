@@ -7,7 +7,6 @@ give the tree of calls, a frame walk the user's file and line.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -99,10 +98,11 @@ class Session:
         self.frames.append(frame)
         try:
             result = func(*(self._indexed(args) if name == "__getitem__" else args), **kwargs)
-        finally:
+        except BaseException:
             self.frames.pop()
-            if sys.exc_info()[0] is not None:
-                self._flush(frame)
+            self._flush(frame)
+            raise
+        self.frames.pop()
         result = meta_fallback.laid_out(func, args, kwargs, result)
         self.oracle.literal(func, args, kwargs, result)
         self._settle(func, name, args, kwargs, result, frame)

@@ -82,7 +82,7 @@ def _ways(ends: Ends) -> list[tuple[object, tuple[int, ...]]]:
             for number in owners:
                 begun[number].append(numbers.number(graph.histories.get(node.name, ())))
             readers += [] if owners else [u for u in users if not flow.data[u]]
-    return [((signature(sub), constants), tuple(mine)) for (sub, constants), mine in zip(ends.sublayers, begun, strict=True)]
+    return [((signature(sub), constants), tuple(sorted(mine))) for (sub, constants), mine in zip(ends.sublayers, begun, strict=True)]
 
 
 def _of_all(first: list[Sublayer], members: list[Sublayer]) -> list[Sublayer]:
