@@ -7,8 +7,9 @@ import math
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.facts.claims.derive import weighing
-from screen.facts.claims.states_read import reader_of
+from screen.facts.claims.states_read import borders_of, branch_of, reader_of
 from screen.facts.operator.gates import LARGEST
+from screen.facts.queries import where
 from screen.facts.record import Facts
 from screen.structure.types import Sublayer, Unknown
 
@@ -28,12 +29,12 @@ def add_up(facts: Facts, sublayer: Sublayer) -> bool:
 def _is_of_an_earlier_block(facts: Facts, sublayer: Sublayer) -> bool:
     """Whether what it reads of what came before was made of an earlier state than the rest of what it reads: of one state are the branches of one
     block (experts by the shares of one router)."""
-    stream = next(s for s in facts.streams if any(sub is sublayer for k in s.kinds for sub in k.sublayers))
+    stream, _ = where(facts, sublayer)
     reader = reader_of(facts, stream)
-    branch = None if reader is None else next((b for _, b in reader.branches if (b.add, b.output) == (sublayer.add, sublayer.output)), None)
+    branch = None if reader is None else branch_of(reader, sublayer)
     if reader is None or branch is None:
         return True
-    outside = {i: branch.border(i) for n in branch.region for i in reader.flow.counting[n]}
+    outside = borders_of(reader, branch)
     earlier = [i for i, border in outside.items() if border == "earlier"]
     own = max((i for i, border in outside.items() if border == "raw"), default=0)
     return not earlier or any(max((s for s in stream.states if reader.flow.depends(i, s)), default=-1) < own for i in earlier)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.facts.record import Facts
+from screen.structure.branches.branch import Branch
 from screen.structure.branches.region import Region
 from screen.structure.dataflow import strip
 from screen.structure.streams.reader import Reader
@@ -15,6 +16,16 @@ from screen.structure.types import Kind, Norm, Stream, Sublayer
 def reader_of(facts: Facts, stream: Stream) -> Reader | None:
     """What read a stream, where it is at hand."""
     return next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
+
+
+def branch_of(reader: Reader, sublayer: Sublayer) -> Branch | None:
+    """The branch that a sublayer was read off."""
+    return next((b for _, b in reader.branches if (b.add, b.output) == (sublayer.add, sublayer.output)), None)
+
+
+def borders_of(reader: Reader, branch: Branch) -> dict[int, str | None]:
+    """All that the values of a branch are made of, and what it is of the stream; None inside of the branch."""
+    return {i: branch.border(i) for n in branch.region for i in reader.flow.counting[n]}
 
 
 def reads_grown_state(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> bool:
@@ -81,9 +92,9 @@ def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset
     if reader is not None and kind is not None and (states := _states_read(reader, stream, kind, sublayer)):
         norms = reader.chains.edges.norms.by_node
         still |= {"B"} if all((norm := norms.get(strip(reader.flow, n))) is not None and norm.of_tokens for n in states) else set()
-    branch = None if reader is None else next((b for _, b in reader.branches if (b.add, b.output) == (sublayer.add, sublayer.output)), None)
+    branch = None if reader is None else branch_of(reader, sublayer)
     if reader is not None and branch is not None:
-        read = {i: branch.border(i) for n in branch.region for i in reader.flow.counting[n]}
+        read = borders_of(reader, branch)
         earlier = {i for i, border in read.items() if border == "earlier"}
         if 0 < len(earlier) <= FEW and not _reads_others(reader, branch, read) and all(_is_made_of_norms(reader, i) for i in earlier):
             still |= {"B_earlier"}
@@ -125,4 +136,4 @@ def _is_made_of_norms(reader: Reader, node: int) -> bool:
     return True
 
 
-__all__ = ["moving_inputs", "norms_behind", "reader_of", "reads_first_state", "reads_grown_state"]
+__all__ = ["borders_of", "branch_of", "moving_inputs", "norms_behind", "reader_of", "reads_first_state", "reads_grown_state"]
