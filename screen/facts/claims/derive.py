@@ -206,7 +206,7 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
     last = facts.state_bounds.get((operator.states[-1].node,)) if operator.states else None
     if last is None or (last.held is not True and last.slope is None):
         return Unknown("what stands on the stream is not shown to bound its end, or earlier states reach that past it", operator.breaks)
-    slopes: list[float] = []
+    slopes, skips, largest = list[float](), False, 0.0
     for kind in stream.kinds:
         bounds = [(s, facts.state_bounds.get((s.add, s.output))) for s in kind.sublayers]
         known = [(s, b) for s, b in bounds if b is not None]
@@ -232,7 +232,11 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
             )
         if any(b.weighed for _, b in known):
             return Unknown("what stands on the stream decides how much a state grows from the one before it", operator.breaks)
-        slopes.append(math.prod(b.slope for _, b in known if b.slope is not None))
+        each = [b.slope for _, b in known if b.slope is not None]
+        skips, largest = skips or any(b.skips for _, b in known), max(largest, *each)
+        slopes.append(math.prod(each))
+    if skips and largest > 1 - 1e-6:  # what each state is made of may be any of several before it: none is larger than the largest of them
+        slopes = [largest]
     if all(slope < 1 - 1e-6 for slope in slopes):
         return "bounded"
     if all(slope <= 1 + 1e-6 for slope in slopes):

@@ -18,6 +18,8 @@ LOW, HIGH = 1e8, 1e16
 """Sizes of the state before between which the slope of the bound is read off."""
 LARGER, LARGEST = 1.5, 1e6
 """Sizes of free weights at which the slope has to be what it is at one."""
+ROUNDING = 1e-9
+"""Relative difference of two slopes up to which they are one."""
 FARTHEST = 4
 """States back to which one is followed that is made of more than the last one."""
 
@@ -36,6 +38,8 @@ class StateBound:
     """The bound itself, a 2-norm per token, with every weight at one and the state before of any size; None where it is infinite."""
     weighed: bool = False
     """The slope is what free weights make it; else it is a number."""
+    skips: bool = False
+    """It is the bound from a state further back than the one before it."""
     any_weights: bool = False
     """The bound is finite over all weights but gains of norms for every finite state before, with the same slope."""
     past: bool = False
@@ -96,7 +100,7 @@ def _bound_at(reader: Reader, nodes: list[int], place: int, still: frozenset[str
         if earlier.held is True:
             return earlier  # however large the state is that all of it is made of
         past = _between(reader, nodes[place - back], nodes[place - back + 1], still)[0].held is True
-        found = replace(earlier, weighed=True, any_weights=False, past=past) if alone else found
+        found = replace(earlier, skips=True, any_weights=False, past=past) if alone else found
         if past:
             break
     return found
@@ -111,11 +115,16 @@ def _between(reader: Reader, before: int, after: int, still: frozenset[str] = fr
         return StateBound(bound, bound, None), True
     top = bound.log({name: math.inf if name in INPUTS - still else 1.0 for name in bound.symbols()})
     slope = _slope(walk, bound, 1.0, still)
-    weighed = slope is not None and _slope(walk, bound, LARGER, still) != slope
+    weighed = slope is not None and not _is_same(_slope(walk, bound, LARGER, still), slope)
     free = not weighed and slope is not None and still.isdisjoint(bound.symbols())  # weights may make what is still: it is not over all of them
-    free = free and is_finite(walk, bound, inputs=1.0) and _slope(walk, bound, LARGEST, still) == slope
+    free = free and is_finite(walk, bound, inputs=1.0) and _is_same(_slope(walk, bound, LARGEST, still), slope)
     found = StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None, weighed, free)
     return found, top < math.inf or "B_earlier" not in bound.symbols()
+
+
+def _is_same(one: float | None, other: float) -> bool:
+    """Whether two slopes are one, up to rounding."""
+    return one is not None and math.isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
 
 def _slope(walk: Walk, bound: Expr, weights: float, still: frozenset[str]) -> float | None:
