@@ -11,7 +11,7 @@ from screen.facts.claims import claims_of
 from screen.facts.operator import StreamOperator, operators_of, whole_of
 from screen.facts.operator.forms import DETACHED
 from screen.facts.operator.identity import identity_of
-from screen.facts.operator.steps import StateBound, normed_sums, state_bound
+from screen.facts.operator.steps import StateBound, StateBounds, normed_sums
 from screen.facts.record import Facts
 from screen.facts.whole import blocks_in_one
 from screen.graph import Graph
@@ -27,7 +27,7 @@ from screen.structure.norms.find import Norms
 from screen.structure.shared_output import shared_outputs
 from screen.structure.streams.build import readers_of, streams_of
 from screen.structure.streams.reader import Reader
-from screen.structure.types import Stream, Sublayer, Unknown
+from screen.structure.types import Stream, Unknown
 
 FEW = 3
 """Equal branches in a row up to which somebody may call them one block."""
@@ -102,14 +102,14 @@ def _with_operators(facts: Facts, readers: list[Reader]) -> Facts:
 
 
 def _state_bounds(stream: Stream, reader: Reader, operator: StreamOperator, still: frozenset[str]) -> dict[tuple[int, ...], StateBound]:
-    """Behind each sublayer, by its add and output; of the last state by its node alone."""
-    asked: dict[tuple[int, ...], Sublayer | None] = {(s.add, s.output): s for kind in stream.kinds for s in kind.sublayers}
-    found: dict[tuple[int, ...], StateBound] = {}
-    asked.update({(s.node,): None for s in operator.states[-1:]})
-    for key, sublayer in asked.items():
-        answer = sure(state_bound, reader, operator, sublayer, still)
-        found[key] = StateBound(answer, answer, None) if isinstance(answer, Unknown) else answer
-    return found
+    """Behind each sublayer, by its add and output, in all blocks of its kind; of the last state by its node alone."""
+    bounds = StateBounds(reader, operator, still)
+    found: dict[tuple[int, ...], StateBound | Unknown] = {(s.node,): sure(bounds.last) for s in operator.states[-1:]}
+    for kind in stream.kinds:
+        for place, sublayer in enumerate(kind.sublayers):
+            ran = [b.branches[place][0] for b in stream.traced if b.kind == kind.id and len(b.branches) == len(kind.sublayers)]
+            found[sublayer.add, sublayer.output] = sure(bounds.behind, *dict.fromkeys([sublayer.add, *ran]))
+    return {key: StateBound(bound, bound, None) if isinstance(bound, Unknown) else bound for key, bound in found.items()}
 
 
 __all__ = ["Facts", "derive"]

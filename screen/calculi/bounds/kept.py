@@ -49,14 +49,14 @@ def is_kept(walk: Walk, index: int) -> bool:
             continue
         if CLASSES.get(node.op) is None or (node.op in POLES and not _is_power(walk, node)):
             return False
-        read = node.inputs
+        read = walk.flow.counting[here]  # of `view_as(y)` the shape of y is read alone
         if node.op in QUOTIENTS:
             below = walk.flow.operand(node, 1, "other")
             if isinstance(below, Ref) and walk.flow.data[below.node] and not _is_away_from_zero(walk, below.node):
                 return False
             if not isinstance(below, Ref) and not number(below):
                 return False
-            read = tuple(i for i in node.inputs if not isinstance(below, Ref) or i != below.node)
+            read = tuple(i for i in read if not isinstance(below, Ref) or i != below.node)
         todo.extend(read)
     return True
 

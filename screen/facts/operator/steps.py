@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from screen.calculi.bounds.boundedness import INPUTS, fixed, is_finite
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.interpreter import Walk
 from screen.facts.operator.recurrence import StreamOperator
+from screen.graph import Node, Ref
 from screen.structure.branches.branch import Branch
 from screen.structure.streams.reader import Reader
-from screen.structure.types import Stream, Sublayer, Tri, Unknown
+from screen.structure.types import Stream, Tri, Unknown
 
 LOW, HIGH = 1e8, 1e16
 """Sizes of the state before between which the slope of the bound is read off."""
@@ -62,16 +64,61 @@ class BlockMap(Branch):
         return None
 
 
-def state_bound(reader: Reader, operator: StreamOperator, sublayer: Sublayer | None = None, still: frozenset[str] = frozenset()) -> StateBound:
-    """The first state behind a sublayer, from the state that the sublayer reads; without a sublayer the last state of the stream. `still`: inputs
-    that are as large at any depth (a condition); they count as weights that are held."""
-    nodes = [operator.begin, *(s.node for s in operator.states)]
-    add = nodes[-1] if sublayer is None else sublayer.add
-    place = next((i for i, n in enumerate(nodes) if i and n >= add), None)
-    if place is None:
-        why = Unknown("no state stands behind it", (add,))
-        return StateBound(why, why, None)
-    return _bound_at(reader, nodes, place, still)
+class StateBounds:
+    """The bounds of the states of one stream. `still`: inputs that are as large at any depth (a condition); they count as weights that are held."""
+
+    def __init__(self, reader: Reader, operator: StreamOperator, still: frozenset[str] = frozenset()) -> None:
+        self._reader, self._still = reader, still
+        self._nodes = [operator.begin, *(s.node for s in operator.states)]
+        self._of_programs: dict[object, StateBound] = {}
+
+    def last(self) -> StateBound:
+        """That of the last state."""
+        return self.behind(self._nodes[-1])
+
+    def behind(self, *adds: int) -> StateBound:
+        """The first state behind an add, from the state before it; of several adds, one for each block of a kind, what holds of all of them."""
+        bounds: list[StateBound] = []
+        for add in adds:
+            place = next((i for i, n in enumerate(self._nodes) if i and n >= add), None)
+            if place is None:
+                why = Unknown("no state stands behind it", (add,))
+                return StateBound(why, why, None)
+            program = _program(self._reader, self._nodes[max(place - FARTHEST, 0)], self._nodes[place - 1], self._nodes[place])
+            if program not in self._of_programs:
+                self._of_programs[program] = _bound_at(self._reader, self._nodes, place, self._still)
+            if self._of_programs[program] not in bounds:
+                bounds.append(self._of_programs[program])
+        return reduce(_of_both, bounds)
+
+
+def _of_both(one: StateBound, two: StateBound) -> StateBound:
+    """What holds of two states."""
+    slopes = [b.slope for b in (one, two) if b.slope is not None]
+    sizes = [b.size for b in (one, two) if b.size is not None]
+    return StateBound(
+        one.held if one.held is not True else two.held, one.always if one.always is not True else two.always,
+        max(slopes) if len(slopes) == 2 else None, max(sizes) if len(sizes) == 2 else None, one.weighed or two.weighed, one.skips or two.skips,
+        one.any_weights and two.any_weights, one.past or two.past,
+    )  # fmt: skip
+
+
+def _program(reader: Reader, begin: int, before: int, after: int) -> tuple[object, ...]:
+    """What is computed from one state to the next: ops and arguments, with nodes by their distance. What stands before it counts by what it is."""
+    graph, flow = reader.flow.graph, reader.flow
+
+    def spelled(value: object) -> object:
+        if isinstance(value, Ref):
+            node = graph.nodes[value.node]
+            return (after - value.node,) if value.node >= begin else (node.op, node.shape, flow.data[value.node])
+        if isinstance(value, tuple):
+            return tuple(map(spelled, value))
+        return (type(value).__name__, value)
+
+    def line(node: Node) -> tuple[object, ...]:
+        return node.op, node.shape, spelled(node.args), tuple((k, spelled(v)) for k, v in node.kwargs)
+
+    return before - begin, *(line(graph.nodes[n]) for n in range(begin + 1, after + 1))
 
 
 def normed_sums(reader: Reader, stream: Stream) -> dict[tuple[int, ...], StateBound]:
@@ -122,9 +169,9 @@ def _between(reader: Reader, before: int, after: int, still: frozenset[str] = fr
     return found, top < math.inf or "B_earlier" not in bound.symbols()
 
 
-def _is_same(one: float | None, other: float) -> bool:
+def _is_same(one: float | None, other: float | None) -> bool:
     """Whether two slopes are one, up to rounding."""
-    return one is not None and math.isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
+    return one is not None and other is not None and math.isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
 
 def _slope(walk: Walk, bound: Expr, weights: float, still: frozenset[str]) -> float | None:
@@ -136,4 +183,4 @@ def _slope(walk: Walk, bound: Expr, weights: float, still: frozenset[str]) -> fl
     return (math.exp(ends[1]) - math.exp(ends[0])) / (HIGH - LOW)
 
 
-__all__ = ["StateBound", "normed_sums", "state_bound"]
+__all__ = ["StateBound", "StateBounds", "normed_sums"]

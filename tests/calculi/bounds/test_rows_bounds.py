@@ -158,6 +158,9 @@ UNTOLD: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "between": lambda u, x: torch.lerp(x, u, 0.3), "spread": lambda u, x: u.std(-1), "copies": lambda u, x: u.repeat(1, 2, 1),
     "root": lambda u, x: u.abs().sqrt(),
     "places": lambda u, x: x.scatter(1, torch.zeros(2, 1, 4, dtype=torch.int64), u[:, :1]), "distance": torch.cdist,
+    "added": lambda u, x: x.index_add(1, torch.zeros(3, dtype=torch.int64), u), "added to": lambda u, x: u.index_put((torch.tensor([0]),), x[:1]),
+    "spread over": lambda u, x: x.scatter_add(1, torch.zeros(2, 3, 4, dtype=torch.int64), u),
+    "replaced": lambda u, x: x.slice_scatter(u[:, :1], 1, 0, 1),
 }  # fmt: skip
 """Of a value u that has no bound, and of one that has."""
 

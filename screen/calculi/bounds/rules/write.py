@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from screen.calculi.bounds.axes import Layout, atoms, plain, sizes
 from screen.calculi.bounds.expr import add, largest, rss
 from screen.calculi.bounds.interpreter import NotUnderstood, Walk, row
 from screen.calculi.bounds.mixed_norms import NONE, Bound, Fact, query, relabel, tidy
-from screen.calculi.bounds.pointwise import as_value
+from screen.calculi.bounds.pointwise import added, as_value
 from screen.calculi.bounds.rules.view import resized, spread
-from screen.calculi.bounds.value import Value, recut
+from screen.calculi.bounds.value import Value, constant, recut, scaled
 from screen.graph import Node, Ref
+from screen.structure.dataflow import number
 from screen.structure.types import Unknown
 
 
@@ -114,3 +116,88 @@ def scatter(walk: Walk, node: Node) -> Value:
     jump = next((v.jump for v in (where, base, new) if v.jump is not None), None)
     return replace(base.bare(), mag=joined(base.mag, moved.mag), der=joined(base.der, moved.der), low=min(base.low, new.low),
                    high=max(base.high, new.high), jump=jump)
+
+
+@row("index_add scatter_add")
+def accumulated(walk: Walk, node: Node) -> Value:
+    """Entries of y added to x at other places of their fibre along an axis: x, and y as often as there are places, as all of them may be one. By
+    `index_add` slices move as they are, so that norms over the other axes stay; by `scatter_add` each entry does, and norms along the axis stay."""
+    base, axis, new = _along(walk, node)
+    where = walk.operand(node, 2, "index")
+    times = 1.0 if node.op == "scatter_add" else number(given) if (given := walk.flow.operand(node, 4, "alpha")) is not None else 1.0
+    if times is None or not isinstance(where, Value):
+        raise NotUnderstood("a form that is not covered")
+    count = where.shape[axis] if len(where.shape) == len(base.shape) else where.shape[0] if where.shape else 1
+    moved = recut(resized(new, base.shape, walk), plain(base.shape), base.shape, walk.names).bare()
+    if node.op == "scatter_add":
+        along = moved.axis(axis)
+        whole = all(n == m for i, (n, m) in enumerate(zip(new.shape, base.shape, strict=True)) if i != axis)
+        sides = (_kept(b, moved, frozenset(along) if whole else frozenset()) for b in (moved.mag, moved.der))
+        mag, der = sides
+        moved = replace(moved, mag=mag, der=der)
+    made = added(walk, recut(base, plain(base.shape), base.shape, walk.names).bare(), scaled(moved, times * count))
+    return replace(made.bare(), jump=_jump(where, base, new))
+
+
+@row("scatter_reduce")
+def reduced_into(walk: Walk, node: Node) -> Value:
+    """Entries of y and x at places of x: their mean, or the largest or smallest of them, is no larger than the largest of both; their sum is as
+    by `scatter_add`."""
+    base, _, new = _along(walk, node)
+    how, where = walk.flow.operand(node, 4, "reduce"), walk.operand(node, 2, "index")
+    if how == "sum":
+        return accumulated(walk, node)
+    if how not in ("mean", "amax", "amin") or not isinstance(where, Value):
+        raise NotUnderstood("a form that is not covered")
+    return replace(_either(walk, base, new, 0), jump=_jump(where, base, new))
+
+
+@row("index_copy slice_scatter select_scatter masked_scatter")
+def replaced(walk: Walk, node: Node) -> Value:
+    """x with slices along an axis, or entries, replaced by those of y: norms over the axes behind that one are at most the larger of the two."""
+    base = walk.first(node)
+    place = {"index_copy": 3, "masked_scatter": 2}.get(node.op, 1)
+    new = walk.operand(node, place, "source", "src")
+    axis = 0 if node.op == "masked_scatter" else walk.integer(node, 1 if node.op == "index_copy" else 2, "dim") or 0
+    if not isinstance(new, Value) or axis is None or base.holes or new.holes:
+        raise NotUnderstood("a form that is not covered")
+    whole = 0 if node.op == "masked_scatter" else len(base.shape) - 1 - axis % len(base.shape)
+    return replace(_either(walk, base, new, whole), jump=_jump(walk.operand(node, 2, "index"), base, new))
+
+
+@row("index_put")
+def index_put(walk: Walk, node: Node) -> Value:
+    """`x[i, j, ...] = y`, or `+=` where it accumulates: y as often as there are places."""
+    base, items = walk.first(node), walk.flow.operand(node, 1, "indices")
+    new = as_value(walk.operand(node, 2, "values"), base)
+    if not isinstance(items, tuple) or not all(isinstance(i, Ref) for i in items) or base.holes or new.holes:
+        raise NotUnderstood("an index that is not known")
+    places = [walk.one(i.node) for i in items if isinstance(i, Ref)]
+    boolean = any(walk.graph.nodes[i.node].dtype == "bool" for i in items if isinstance(i, Ref))
+    whole = 0 if boolean else len(base.shape) - len(places)
+    jump = _jump(*places, base, new)
+    if not walk.flow.operand(node, 3, "accumulate"):
+        return replace(_either(walk, base, new, whole), jump=jump)
+    count = max([1, *(math.prod(p.shape) for p in places)])
+    moved = _either(walk, spread(constant((), 0.0, 0.0), base.shape), new, whole)
+    return replace(added(walk, base.bare(), scaled(moved, count)).bare(), jump=jump)
+
+
+def _along(walk: Walk, node: Node) -> tuple[Value, int, Value]:
+    """What is written to, along which axis, and what is."""
+    base, axis, new = walk.first(node), walk.integer(node, 1, "dim"), walk.operand(node, 3, "source", "src")
+    if axis is None or not isinstance(new, Value) or base.holes or new.holes or len(new.shape) != len(base.shape) or not base.shape:
+        raise NotUnderstood("a form that is not covered")
+    return base, axis % len(base.shape), new
+
+
+def _kept(bound: Bound, value: Value, along: frozenset[int]) -> Bound:
+    """The largest entry, and norms that hold an axis."""
+    if isinstance(bound, Unknown):
+        return bound
+    held = [f for f in bound if along and along <= f.inner]
+    return tidy([Fact(query(bound, value.flat)), *held], value.flat)
+
+
+def _jump(*values: object) -> int | None:
+    return next((v.jump for v in values if isinstance(v, Value) and v.jump is not None), None)
