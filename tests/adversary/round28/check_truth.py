@@ -7,7 +7,7 @@ from tests.adversary.rounds._truth import Round, main
 
 FILES = ["lines", "frames", "tones", "links", "entire"]
 FAR = {"ScaledAddSwapped": 1e25, "MacaronLerpLayer": 1e25}
-EARLY = {"BalancedLanesIdentity": (5, 10, 20, 30), "ResidualExpertsScaled": (4, 8, 16, 24)}
+EARLY = {"BalancedLanesIdentity": (4, 8, 16, 32), "ResidualExpertsScaled": (3, 6, 12, 24)}
 """Where gradients are asked before terms that cancel are no longer seen beside the stream: deeper ones are what rounding leaves."""
 
 _gradient = _truth.gradient

@@ -439,7 +439,7 @@ _LEVEL = dict(kind="block", growth_fixed="bounded")
 _ONE, _TWO = dict(output_bounded={0: False}), dict(output_bounded={0: False, 1: False})
 _BOTH, _OPEN, _SHUT = dict(output_bounded={0: True, 1: True}), dict(logits_bounded={0: False}), dict(logits_bounded={0: True})
 TRUTH = {
-    "RegisterBlock": dict(_PRE, **_TWO, **_SHUT, gradient_law="power", sound=True, why="pre-norm with layer scales; queries and keys are normed."),
+    "RegisterBlock": dict(_PRE, **_TWO, **_SHUT, sound=True, why="pre-norm with layer scales; queries and keys are normed."),
     "ResponseNormBlock": dict(_NET, **_ONE, sound=True, gradient_law="power", why="the filter reads the stream, and a norm stands behind it."),
     "ResponseNormSlim": dict(_EXP, softmax=False, **_ONE, why="a response norm weighs channels and keeps the size: of degree one."),
     "WideKernelBlock": dict(_NET, output_bounded={0: True, 1: True}, growth_all="linear", sound=True, why="both branches end in norms of the batch, in training."),
