@@ -1,8 +1,6 @@
 """Pull requests on speech, signals and series: half steps, merged branches, codecs, seasons, gated recurrences, momentum, steps of flows, library encoders in a skip."""
 
-import math
 
-import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -296,7 +294,7 @@ class LibraryLayerOuter(LibraryLayer):
 
 
 def _norm(m, n=24):
-    return float(np.linalg.norm(np.linalg.matrix_power(np.array(m), n), 2))
+    return torch.linalg.matrix_norm(torch.linalg.matrix_power(torch.tensor(m), n), 2).item()
 
 
 _PRE = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=True)
