@@ -7,7 +7,7 @@ from tests.adversary.rounds._truth import Round, main
 
 FILES = ["lines", "frames", "tones", "links", "entire"]
 FAR = {"ScaledAddSwapped": 1e25, "MacaronLerpLayer": 1e25}
-BOUND = {"MacaronLerpLayer": 4.0}
+BOUND = {"MacaronLerpLayer": 4.0, "ConditionedPairLiteral": 4.0}
 EARLY = {"BalancedLanesIdentity": (4, 8, 16, 32), "ResidualExpertsScaled": (3, 6, 12, 24)}
 """Where gradients are asked before terms that cancel are no longer seen beside the stream: deeper ones are what rounding leaves."""
 

@@ -1,4 +1,4 @@
-"""Pull requests on pictures and diffusion: registers, response norms, windows, squeezed gates, joint streams with conditions, sums of kept magnitude, channels that attend, dense groups, latents."""
+"""Pull requests on pictures and diffusion: registers, response norms, windows, squeezed gates, joint streams with conditions, sums of kept magnitude, dense groups."""
 
 import math
 from functools import partial
@@ -20,12 +20,11 @@ def _draw(*shape):
 _MAP, _SEQ, _COND = _draw(2, C, S, S), _draw(2, N, C), _draw(2, C)
 example_inputs = {
     "RegisterBlock": (_draw(2, N + 5, C),),
-    **{k: (_MAP,) for k in ("ResponseNormBlock", "ResponseNormSlim", "PoolMixerBlock", "SqueezeOnSumUnit", "SqueezeInsideUnit", "PixelNormSumBlock", "TransposedAttentionBlock", "DenseGroup", "WideKernelBlock")},
+    **{k: (_MAP,) for k in ("ResponseNormBlock", "ResponseNormSlim", "PoolMixerBlock", "SqueezeOnSumUnit", "SqueezeInsideUnit", "PixelNormSumBlock", "DenseGroup")},
     **{k: (_draw(2, S, S, C),) for k in ("WindowPostNormBlock", "WindowPostNormFast")},
     **{k: (_SEQ, _draw(2, 6, C), _COND) for k in ("JointStreamsBlock", "JointStreamsShared")},
     "FusedStreamBlock": (_SEQ, _COND),
     "NoiseUnit": (_MAP, _COND),
-    "LatentReaderStep": (_draw(2, 6, C), _SEQ),
 }
 
 
@@ -47,11 +46,6 @@ def fc(i, o, bias=True, gain=1.0):
 
 def mlp(act=nn.GELU, ratio=2):
     return nn.Sequential(fc(C, ratio * C), act(), fc(ratio * C, C))
-
-
-class LayerNorm2d(nn.LayerNorm):
-    def forward(self, x):
-        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
 
 
 # ------------------------------------------------------------------ tokens
@@ -136,24 +130,6 @@ class ResponseNormSlim(ResponseNormBlock):
     def __init__(self):
         super().__init__()
         self.norm = nn.Identity()
-
-
-class WideKernelBlock(nn.Module):
-    """A large and a small filter in parallel, a batch norm for each; then a net with a batch norm. Both halves have skips."""
-
-    def __init__(self):
-        super().__init__()
-        self.prelkb_bn, self.preffn_bn = nn.BatchNorm2d(C), nn.BatchNorm2d(C)
-        self.pw1 = nn.Sequential(conv(C, C, bias=False), nn.BatchNorm2d(C), nn.ReLU())
-        self.large, self.small = nn.Sequential(conv(C, C, 9, C, False), nn.BatchNorm2d(C)), nn.Sequential(conv(C, C, 5, C, False), nn.BatchNorm2d(C))
-        self.pw2 = nn.Sequential(conv(C, C, bias=False), nn.BatchNorm2d(C))
-        self.ffn = nn.Sequential(conv(C, 2 * C, bias=False), nn.BatchNorm2d(2 * C), nn.GELU(), conv(2 * C, C, bias=False), nn.BatchNorm2d(C))
-
-    def forward(self, x):
-        y = self.pw1(self.prelkb_bn(x))
-        y = F.relu(self.large(y) + self.small(y))
-        x = x + self.pw2(y)
-        return x + self.ffn(self.preffn_bn(x))
 
 
 class PoolMixerBlock(nn.Module):
@@ -379,27 +355,6 @@ class PixelNormSumBlock(nn.Module):
 
 
 # ------------------------------------------------------------------ restoration
-class TransposedAttentionBlock(nn.Module):
-    """Channels attend to channels by cosines over all places; a gated net with filters."""
-
-    def __init__(self, hidden=48):
-        super().__init__()
-        self.norm1, self.norm2, self.tau = LayerNorm2d(C), LayerNorm2d(C), nn.Parameter(torch.full((H, 1, 1), 2.0))
-        self.qkv, self.qkv_dw, self.project = conv(C, 3 * C, bias=False), conv(3 * C, 3 * C, 3, 3 * C, False), conv(C, C, bias=False)
-        self.gate_in, self.gate_dw, self.gate_out = conv(C, 2 * hidden, bias=False), conv(2 * hidden, 2 * hidden, 3, 2 * hidden, False), conv(hidden, C, bias=False)
-
-    def attn(self, h):
-        q, k, v = self.qkv_dw(self.qkv(h)).unflatten(1, (3, H, HD)).flatten(-2).unbind(1)
-        a = torch.matmul(F.normalize(q, dim=-1), F.normalize(k, dim=-1).mT) * self.tau
-        return self.project((a.softmax(dim=-1) @ v).flatten(1, 2).view_as(h))
-
-    def ffn(self, h):
-        a, b = self.gate_dw(self.gate_in(h)).chunk(2, dim=1)
-        return self.gate_out(F.gelu(a) * b)
-
-    def forward(self, x):
-        x = x + self.attn(self.norm1(x))
-        return x + self.ffn(self.norm2(x))
 
 
 class DenseGroup(nn.Module):
@@ -416,22 +371,6 @@ class DenseGroup(nn.Module):
         return torch.add(x, self.convs[-1](torch.cat(feats, 1)), alpha=0.2)
 
 
-# ------------------------------------------------------------------ latents
-class LatentReaderStep(nn.Module):
-    """Trained latents read a picture with `nn.MultiheadAttention`, then think."""
-
-    def __init__(self):
-        super().__init__()
-        self.ln_q, self.ln_kv, self.ln_2 = nn.LayerNorm(C), nn.LayerNorm(C), nn.LayerNorm(C)
-        self.attn, self.net = nn.MultiheadAttention(C, H, batch_first=True), mlp()
-
-    def forward(self, latents, image):
-        q, kv = self.ln_q(latents), self.ln_kv(image)
-        kv = torch.cat([kv, q], dim=1)
-        latents = latents + self.attn(q, kv, kv, need_weights=False)[0]
-        return latents + self.net(self.ln_2(latents))
-
-
 _PRE = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=True)
 _NET = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=False)
 _EXP = dict(kind="block", growth_fixed="exponential", sound=False)
@@ -442,7 +381,6 @@ TRUTH = {
     "RegisterBlock": dict(_PRE, **_TWO, **_SHUT, sound=True, why="pre-norm with layer scales; queries and keys are normed."),
     "ResponseNormBlock": dict(_NET, **_ONE, sound=True, gradient_law="power", why="the filter reads the stream, and a norm stands behind it."),
     "ResponseNormSlim": dict(_EXP, softmax=False, **_ONE, why="a response norm weighs channels and keeps the size: of degree one."),
-    "WideKernelBlock": dict(_NET, output_bounded={0: True, 1: True}, growth_all="linear", sound=True, why="both branches end in norms of the batch, in training."),
     "PoolMixerBlock": dict(_NET, output_bounded={0: True, 1: False}, sound=True, why="pre-norm; a mean of norms less a norm has no weights."),
     "SqueezeInsideUnit": dict(_NET, **_ONE, sound=True, why="norms of the batch, in training; a gate of what is added."),
     "SqueezeOnSumUnit": dict(_LEVEL, softmax=False, sound=False, why="a sigmoid is on the sum: the stream decays by it."),
@@ -453,7 +391,5 @@ TRUTH = {
     "FusedStreamBlock": dict(_PRE, **_ONE, **_SHUT, gradient_law="power", sound=True, why="pre-norm, one sum for both halves."),
     "NoiseUnit": dict(_LEVEL, identity_gain=2.0 ** -12, softmax=False, **_ONE, sound=True, why="1/sqrt(2) a block; functions of norms are added."),
     "PixelNormSumBlock": dict(_LEVEL, growth_all="bounded", softmax=False, output_bounded={0: True}, why="each block starts from a norm, and filters have length one."),
-    "TransposedAttentionBlock": dict(_PRE, **_TWO, **_SHUT, sound=True, why="pre-norm; cosines times a temperature."),
     "DenseGroup": dict(_EXP, softmax=False, **_ONE, why="no norm: a fifth of a function of degree one."),
-    "LatentReaderStep": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; the picture is the same in all blocks."),
 }

@@ -20,7 +20,7 @@ def _draw(*shape):
 _X, _LANES = _draw(2, T, D), _draw(2, 4, T, D)
 example_inputs = {
     **{k: (_X,) for k in ("LatentAttentionLayer", "LatentAttentionShared", "SinkWindowLayer", "SoftcapSandwichLayer", "SoftcapSandwichRefactor", "GatedDeltaLayer", "GatedDeltaCarry", "GatedHeadLayer",
-                          "DepthRoutedLayer", "DepthRoutedRaw", "DifferentialLayer", "DynamicTanhLayer", "ResidualExpertsLayer", "ResidualExpertsScaled", "ScaledAddLayer", "ScaledAddSwapped")},
+                          "DepthRoutedLayer", "DepthRoutedRaw", "ResidualExpertsLayer", "ResidualExpertsScaled", "ScaledAddLayer", "ScaledAddSwapped")},
     **{k: (_LANES,) for k in ("HyperLanesLayer", "BalancedLanesLayer", "BalancedLanesIdentity")},
     "ValueEmbeddingLayer": (_X, _draw(2, T, D), _draw(2, T, D)),
     "RecurrentDepthStep": (_X, _draw(2, T, D)),
@@ -397,54 +397,6 @@ class DepthRoutedRaw(DepthRoutedLayer):
         return self.router(x).squeeze(-1).topk(self.capacity, dim=1)
 
 
-# ------------------------------------------------------------------ differences of attention
-class DifferentialLayer(nn.Module):
-    """Two maps of attention, of which the second is taken off by a trained share; heads are normed."""
-
-    def __init__(self, lambda_init=0.5):
-        super().__init__()
-        self.lambda_init, self.norm1, self.norm2, self.mlp = lambda_init, nn.RMSNorm(D), nn.RMSNorm(D), SwiGLU()
-        self.q, self.k, self.v, self.o, self.subln = linear(D, D), linear(D, D), linear(D, D), linear(D, D), nn.RMSNorm(2 * HD, elementwise_affine=False)
-        self.lq1, self.lk1, self.lq2, self.lk2 = (nn.Parameter(torch.randn(HD) * 0.1) for _ in range(4))
-
-    def attn(self, h):
-        b, n, _ = h.shape
-        q, k = self.q(h).view(b, n, H // 2, 2, HD), self.k(h).view(b, n, H // 2, 2, HD)
-        v = self.v(h).view(b, n, H // 2, 2 * HD)
-        s = torch.einsum("bihcd,bjhcd->bchij", q, k) * HD ** -0.5
-        s = s + torch.full((n, n), float("-inf"), device=h.device, dtype=h.dtype).triu(1)
-        a1, a2 = torch.softmax(s, dim=-1).unbind(1)
-        share = torch.exp((self.lq1 * self.lk1).sum()) - torch.exp((self.lq2 * self.lk2).sum()) + self.lambda_init
-        y = torch.einsum("bhij,bjhd->bihd", a1 - share * a2, v)
-        return self.o((self.subln(y) * (1 - self.lambda_init)).flatten(2))
-
-    def forward(self, x):
-        x = x + self.attn(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
-
-
-# ------------------------------------------------------------------ without norms
-class DyT(nn.Module):
-    def __init__(self, d=D, start=0.5):
-        super().__init__()
-        self.alpha, self.weight, self.bias = nn.Parameter(torch.tensor(start)), nn.Parameter(torch.ones(d)), nn.Parameter(torch.zeros(d))
-
-    def forward(self, x):
-        return torch.addcmul(self.bias, self.weight, torch.tanh(self.alpha * x))
-
-
-class DynamicTanhLayer(nn.Module):
-    """A tanh with a trained slope where norms were."""
-
-    def __init__(self):
-        super().__init__()
-        self.dyt1, self.dyt2, self.attn, self.mlp = DyT(), DyT(), GroupedAttention(), SwiGLU()
-
-    def forward(self, x):
-        x = x + self.attn(self.dyt1(x))
-        return x + self.mlp(self.dyt2(x))
-
-
 # ------------------------------------------------------------------ experts
 class ResidualExpertsLayer(nn.Module):
     """Each chosen expert gives the token and what it adds to it; shares of chosen ones sum to one."""
@@ -528,8 +480,6 @@ TRUTH = {
     "RecurrentDepthStep": dict(_LEVEL, growth_all="bounded", softmax=True, sound=True, why="norms behind both sums."),
     "DepthRoutedLayer": dict(_PRE, sound=True, gradient_law="power", why="tokens are carried, and chosen ones get a share of functions of norms."),
     "DepthRoutedRaw": dict(_EXP, softmax=True, why="scores are of degree one in the stream and multiply what is added."),
-    "DifferentialLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm, a norm a head in front of the last map."),
-    "DynamicTanhLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="branches read a tanh: bounded for weights as they are."),
     "ResidualExpertsLayer": dict(_NET, sound=True, why="shares of what is carried sum to one."),
     "ResidualExpertsScaled": dict(_EXP, identity_gain=2.5 ** 24, gradient_law="exponential", softmax=False, why="shares of what is carried sum to 2.5."),
     "ScaledAddLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; half of each branch is added."),

@@ -21,13 +21,10 @@ def _draw(*shape):
 _NODES, _X = _draw(2, N, D), _draw(2, T, D)
 _ADJ = ((torch.rand(N, N, generator=_G) > 0.6) | torch.eye(N, dtype=torch.bool)).float()
 _ADJ = torch.maximum(_ADJ, _ADJ.T)
-_EDGES = torch.nonzero(_ADJ).T.contiguous()
 _IMAGE = torch.zeros(T, dtype=torch.bool)
 _IMAGE[4:11] = True
 example_inputs = {
     "TwoMessagesLayer": (_NODES, _ADJ),
-    "SoftAggregateLayer": (_draw(N, D), _EDGES),
-    "InitialShareLayer": (_draw(N, D), _draw(N, D), _ADJ),
     **{k: (_draw(2, 6, 6, D),) for k in ("TriangleLayer", "TriangleModule")},
     **{k: (_NODES, _draw(2, N, D), _draw(2, N, N, 8)) for k in ("ConditionedPairLayer", "ConditionedPairLiteral")},
     **{k: (_draw(6, D), _draw(6, D)) for k in ("FieldCrossLayer", "FieldCrossNormed")},
@@ -36,7 +33,6 @@ example_inputs = {
     "FilmUnit": (_draw(2, D, T), _draw(2, 12)),
     **{k: (_X,) for k in ("LowRankLayer", "PrefixGateLayer", "ReadjustedLayer")},
     **{k: (_X, _IMAGE) for k in ("ModalityMapsLayer", "ModalityMapsWhere")},
-    "CellReadoutLayer": (_draw(2, 12, D), _draw(2, 1, D)),
 }
 
 
@@ -77,40 +73,6 @@ class TwoMessagesLayer(nn.Module):
         glob = self.out(attention(*self.qkv(x).chunk(3, -1)))
         h = self.norm1_local(x + local) + self.norm1_attn(x + glob)
         return self.norm2(h + self.ff(h))
-
-
-class SoftAggregateLayer(nn.Module):
-    """A softmax a channel over what neighbours send, by edges: norm, activation, aggregate, net, sum."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm, self.mlp, self.tau = nn.LayerNorm(D), block(), nn.Parameter(torch.tensor(1.0))
-
-    def aggregate(self, m, target, n):
-        index = target.unsqueeze(-1).expand_as(m)
-        w = (self.tau * m).exp()
-        total = torch.zeros(n, m.shape[1], device=m.device, dtype=m.dtype).scatter_add(0, index, w)
-        return torch.zeros_like(total).scatter_add(0, index, w / total.gather(0, index) * m)
-
-    def forward(self, x, edges):
-        source, target = edges.unbind(0)
-        h = F.relu(self.norm(x))
-        m = h.index_select(0, source) + 1e-7
-        return x + self.mlp(h + self.aggregate(m, target, x.shape[0]))
-
-
-class InitialShareLayer(nn.Module):
-    """A tenth of the start in each layer, and a map that is close to the identity."""
-
-    def __init__(self, alpha=0.1, beta=0.1):
-        super().__init__()
-        self.alpha, self.beta, self.w = alpha, beta, nn.Parameter(torch.randn(D, D) / D ** 0.5)
-
-    def forward(self, x, x0, adj):
-        deg = adj.sum(-1)
-        p = adj / (deg[:, None] * deg).sqrt()
-        s = (1 - self.alpha) * (p @ x) + self.alpha * x0
-        return F.relu(torch.addmm(s, s, self.w, beta=1 - self.beta, alpha=self.beta))
 
 
 # ------------------------------------------------------------------ pairs of residues
@@ -182,21 +144,6 @@ class ConditionedPairLiteral(ConditionedPairLayer):
     def forward(self, a, s, z):
         b = self.attend(a, s, z)
         return b + self.transition(a, s)
-
-
-class CellReadoutLayer(nn.Module):
-    """Genes attend with scores over cells of a row, and a cell token collects a mean of what genes gave; both have norms behind branches."""
-
-    def __init__(self):
-        super().__init__()
-        self.qkv, self.out, self.post_gene, self.post_cell, self.collect = mk(D, 3 * D, False), mk(D, D, False), nn.RMSNorm(D), nn.RMSNorm(D), mk(D, D)
-        self.q_norm, self.k_norm = nn.RMSNorm(D), nn.RMSNorm(D)
-
-    def forward(self, genes, cell):
-        q, k, v = self.qkv(torch.cat((cell, genes), dim=1)).chunk(3, dim=-1)
-        y = self.out(attention(self.q_norm(q), self.k_norm(k), v))[:, 1:]
-        genes = genes + self.post_gene(y)
-        return genes, cell + self.post_cell(self.collect(y.mean(dim=1, keepdim=True)))
 
 
 # ------------------------------------------------------------------ recommenders
@@ -375,19 +322,16 @@ _ONE, _TWO = dict(output_bounded={0: False}), dict(output_bounded={0: False, 1: 
 _OPEN, _SHUT = dict(logits_bounded={0: False}), dict(logits_bounded={0: True})
 TRUTH = {
     "TwoMessagesLayer": dict(_LEVEL, growth_all="bounded", softmax=True, sound=True, why="norms of the batch behind all sums, in training."),
-    "SoftAggregateLayer": dict(_NET | {"softmax": None}, **_ONE, sound=True, why="pre-norm; means of a norm by positive weights."),
-    "InitialShareLayer": dict(_LEVEL, softmax=False, why="0.9 of what neighbours hold, by a matrix of norm one, through a map close to the identity, and a share of the start."),
     "TriangleLayer": dict(_NET, **_TWO, gradient_law="power", sound=True, why="pre-norm, a norm of products."),
     "TriangleModule": dict(_LEVEL, softmax=False, sound=False, why="the skip was the caller's; nothing of the pairs is carried."),
     "ConditionedPairLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; gates and gains are functions of the single state, which is the same in all layers."),
     "ConditionedPairLiteral": dict(_LEVEL, softmax=True, sound=False, why="the sum is of two branches; nothing of what came in is carried."),
-    "CellReadoutLayer": dict(_PRE, growth_all="linear", **_SHUT, sound=True, why="norms behind branches in both states; queries and keys are normed."),
     "FieldCrossLayer": dict(_EXP, softmax=False, **_ONE, why="a product with the first features is of degree one in what came in."),
     "FieldCrossNormed": dict(_NET, **_ONE, sound=True, why="a product of a function of a norm with features that stay."),
     "TaskExpertsLayer": dict(_PRE, sound=True, why="pre-norm in each state."),
-    "SpectralUnit": dict(_NET, output_bounded={0: True}, growth_all="linear", gradient_law="power", sound=True, why="pre-norm; maps have norm one whatever their weights are."),
+    "SpectralUnit": dict(_NET, output_bounded={0: True}, growth_all="linear", sound=True, why="pre-norm; maps have norm one whatever their weights are."),
     "FilmUnit": dict(_NET, output_bounded={0: True}, growth_all="linear", sound=True, why="the branch ends in a norm and an activation."),
-    "LowRankLayer": dict(_PRE, sound=True, output_bounded={0: False, 1: False}, gradient_law=None, why="pre-norm; thin maps start at nothing."),
+    "LowRankLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; thin maps start at nothing."),
     "PrefixGateLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; prefixes are constants of the stream."),
     "ReadjustedLayer": dict(_EXP, softmax=True, why="the adapter reads the stream without a norm: of degree one."),
     "ModalityMapsLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm, by the kind of token."),

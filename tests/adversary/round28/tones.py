@@ -1,4 +1,4 @@
-"""Pull requests on speech, signals and series: half steps, merged branches, codecs, seasons, gated recurrences, momentum, steps of flows, library encoders in a skip."""
+"""Pull requests on speech, signals and series: half steps, codecs, seasons, gated recurrences, momentum, steps of flows, library encoders in a skip."""
 
 
 import torch
@@ -17,9 +17,8 @@ def _draw(*shape):
 
 _X = _draw(2, T, D)
 example_inputs = {
-    **{k: (_X,) for k in ("MacaronLayer", "MacaronLerpLayer", "MergedBranchLayer", "SeasonLayer", "SeasonNormedLayer", "GatedRecurrenceLayer", "LibraryLayer", "LibraryLayerOuter")},
-    **{k: (_draw(2, D, 24),) for k in ("CodecUnit", "NormedTailUnit")},
-    "VariateTokensLayer": (_draw(2, 7, D),),
+    **{k: (_X,) for k in ("MacaronLayer", "MacaronLerpLayer", "SeasonLayer", "SeasonNormedLayer", "GatedRecurrenceLayer", "LibraryLayer", "LibraryLayerOuter")},
+    "CodecUnit": (_draw(2, D, 24),),
     **{k: (_X, _draw(2, T, D)) for k in ("MomentumLayer", "MomentumLayerUndamped")},
     "BoundedFlowStep": (_X, torch.tensor([0.3, 0.8])),
 }
@@ -92,31 +91,6 @@ class MacaronLerpLayer(MacaronLayer):
         return torch.lerp(x, self.ff2(self.norm_ff2(x)), 0.5)
 
 
-class SpatialGatingNet(nn.Module):
-    def __init__(self, hidden=64, k=5):
-        super().__init__()
-        self.proj1, self.proj2, self.norm = lin(D, hidden), lin(hidden // 2, D), nn.LayerNorm(hidden // 2)
-        self.conv = nn.Conv1d(hidden // 2, hidden // 2, k, padding=k // 2, groups=hidden // 2)
-
-    def forward(self, h):
-        r, g = F.gelu(self.proj1(h)).tensor_split(2, dim=-1)
-        return self.proj2(r * self.conv(self.norm(g).mT).mT)
-
-
-class MergedBranchLayer(nn.Module):
-    """Attention and a net with gates of places read norms of their own; both are concatenated, filtered and mapped."""
-
-    def __init__(self, k=3):
-        super().__init__()
-        self.norm_mha, self.norm_mlp, self.attn, self.cgmlp = nn.LayerNorm(D), nn.LayerNorm(D), SelfAttention(), SpatialGatingNet()
-        self.depthwise_conv_fusion, self.merge_proj = nn.Conv1d(2 * D, 2 * D, k, padding=k // 2, groups=2 * D), lin(2 * D, D)
-
-    def forward(self, x):
-        both = torch.cat([self.attn(self.norm_mha(x)), self.cgmlp(self.norm_mlp(x))], dim=-1)
-        both = both + self.depthwise_conv_fusion(both.transpose(1, 2)).transpose(1, 2)
-        return x + self.merge_proj(both)
-
-
 # ------------------------------------------------------------------ codecs
 def snake(x, alpha):
     return x + (alpha + 1e-9).reciprocal() * torch.sin(alpha * x).pow(2)
@@ -142,33 +116,7 @@ class CodecUnit(nn.Module):
         return x + y
 
 
-class NormedTailUnit(nn.Module):
-    """The same idea for a longer stack: a norm stands behind the last filter, in front of the sum."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2, self.norm = nn.Conv1d(D, 2 * D, 3, padding=1), nn.Conv1d(2 * D, D, 1), nn.GroupNorm(1, D)
-
-    def forward(self, x):
-        y = self.conv2(F.elu(self.conv1(F.elu(x))))
-        return x + self.norm(y)
-
-
 # ------------------------------------------------------------------ series
-class VariateTokensLayer(nn.Module):
-    """Each series is one token; norms behind sums, a net of filters of length one."""
-
-    def __init__(self):
-        super().__init__()
-        self.attention, self.conv1, self.conv2, self.norm1, self.norm2 = SelfAttention(), nn.Conv1d(D, 64, 1), nn.Conv1d(64, D, 1), nn.LayerNorm(D), nn.LayerNorm(D)
-
-    def forward(self, x):
-        new_x = self.attention(x)
-        x = x + new_x
-        y = x = self.norm1(x)
-        y = F.gelu(self.conv1(y.transpose(-1, 1)))
-        y = self.conv2(y).transpose(-1, 1)
-        return self.norm2(x + y)
 
 
 class SeasonLayer(nn.Module):
@@ -306,10 +254,7 @@ _OPEN, _SHUT = dict(logits_bounded={0: False}), dict(logits_bounded={0: True})
 TRUTH = {
     "MacaronLayer": dict(_LEVEL, growth_all="bounded", softmax=True, sound=True, why="a norm behind the last sum."),
     "MacaronLerpLayer": dict(_LEVEL, identity_gain=0.25 ** 24, softmax=True, logits_bounded={1: False}, sound=False, why="a half of the stream is left by each half step: a quarter a layer."),
-    "MergedBranchLayer": dict(_PRE, **_ONE, **_OPEN, gradient_law="power", sound=True, why="pre-norm; the sum in front of the last map is of branches."),
     "CodecUnit": dict(_EXP, softmax=False, **_ONE, why="no norm: the activation is the identity and something bounded."),
-    "NormedTailUnit": dict(_NET, output_bounded={0: True}, growth_all="linear", sound=True, why="the branch ends in a norm."),
-    "VariateTokensLayer": dict(_LEVEL, growth_all="bounded", softmax=True, sound=True, why="post-norm."),
     "SeasonLayer": dict(_EXP, softmax=True, why="moving means are no norms: branches are of degree one."),
     "SeasonNormedLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm of the season; season and trend are carried."),
     "GatedRecurrenceLayer": dict(_NET, **_TWO, gradient_law="power", sound=True, why="pre-norm; the recurrence forgets."),
