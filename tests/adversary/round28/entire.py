@@ -411,10 +411,10 @@ _TWO, _OPEN = dict(output_bounded={0: False, 1: False}), dict(logits_bounded={0:
 TRUTH = {
     "HybridLm": dict(_M, depth=8, softmax=True, **_TWO, sound=True, why="pre-norm, a norm in front of the head."),
     "HybridLmRelease": dict(_M, depth=8, softmax=True, **_TWO, sound=False, why="the same stream; the head reads it without a norm: what the norm gives is handed out beside it, or thrown away."),
-    "DepthDrawnLm": dict(kind="model", depth=6, identity_gain=1.0, softmax=True, **_TWO, **_OPEN, sound=True, why="pre-norm; last maps of branches are drawn by (2n)^(-1/2)."),
+    "DepthDrawnLm": dict(kind="model", depth=6, identity_gain=1.0, gradient_law="flat", softmax=True, **_TWO, **_OPEN, sound=True, why="pre-norm; last maps of branches are drawn by (2n)^(-1/2)."),
     "TwoAheadLm": dict(_M, softmax=True, sound=True, why="pre-norm, and a norm in front of each map."),
     "WrappedVit": dict(_M, depth=5, softmax=True, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm, a norm in front of the head."),
-    "WrappedVitStages": dict(kind="model", depth=5, growth_fixed="bounded", softmax=True, sound=False, why="the norm for heads is on the stream itself, once a block."),
+    "WrappedVitStages": dict(kind="model", depth=5, growth_fixed="bounded", growth_all="bounded", softmax=True, sound=False, why="the norm for heads is on the stream itself, once a block."),
     "SpeechToText": dict(_M, softmax=True, sound=True, why="pre-norm in both halves, a norm behind each."),
     "FlowTransformer": dict(_M, depth=6, softmax=True, **_TWO, **_OPEN, sound=True, why="pre-norm; gates and scales are functions of the condition."),
     "FlowTransformerLean": dict(kind="model", depth=6, growth_fixed="exponential", softmax=True, **_TWO, **_OPEN, sound=False, why="scales and shifts are of the condition, and nothing is divided by the stream's size: of degree one."),

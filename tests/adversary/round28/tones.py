@@ -254,7 +254,7 @@ _OPEN, _SHUT = dict(logits_bounded={0: False}), dict(logits_bounded={0: True})
 TRUTH = {
     "MacaronLayer": dict(_LEVEL, growth_all="bounded", softmax=True, sound=True, why="a norm behind the last sum."),
     "MacaronLerpLayer": dict(_LEVEL, identity_gain=0.25 ** 24, softmax=True, logits_bounded={1: False}, sound=False, why="a half of the stream is left by each half step: a quarter a layer."),
-    "CodecUnit": dict(_EXP, softmax=False, **_ONE, why="no norm: the activation is the identity and something bounded."),
+    "CodecUnit": dict(_EXP, gradient_law="exponential", softmax=False, **_ONE, why="no norm: the activation is the identity and something bounded; its slope is 1 + sin, of mean square 1.5, so gradients grow faster than values."),
     "SeasonLayer": dict(_EXP, softmax=True, why="moving means are no norms: branches are of degree one."),
     "SeasonNormedLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm of the season; season and trend are carried."),
     "GatedRecurrenceLayer": dict(_NET, **_TWO, gradient_law="power", sound=True, why="pre-norm; the recurrence forgets."),
