@@ -117,12 +117,12 @@ def added(identity: Moments, terms: Sequence[Moments]) -> Moments:
 
 def normed(norm: Normalise, moments: Moments) -> Moments:
     slots = [moments, moments]
-    Normalise(0, 1, norm.centred, norm.eps, norm.gain).forward(slots)
+    replace(norm, source=0, target=1).forward(slots)
     return slots[1]
 
 
 def norm_factor(norm: Normalise, moments: Moments) -> float:
-    size = moments.power - moments.mean**2 if norm.centred else moments.power
+    size = norm.size(moments)
     return norm.gain / (size + norm.eps) if size + norm.eps > 0 else 0.0
 
 

@@ -62,7 +62,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Normalise:
-    """A norm over the features with gain γ."""
+    """A norm over the features with gain γ; or over so many features and tokens. A mean over all tokens (BatchNorm) takes away what they share."""
 
     source: int
     target: int
@@ -70,20 +70,31 @@ class Normalise:
     eps: float
     gain: float
     """γ², divided by the width for a norm to length one."""
+    features: float = math.inf
+    tokens: float = 1.0
+    """What one statistic runs over; of infinitely many features a mean takes away that of all entries."""
+
+    def size(self, x: Moments) -> float:
+        """What is divided by, squared, but for ε."""
+        return x.power - x.mean**2 - self._of_mean(x.power - x.mean**2, x.gap) if self.centred else x.power
 
     def factor(self, slots: Slots) -> float:
         """γ²/(size + ε)."""
-        x = slots[self.source]
-        size = x.power - x.mean**2 if self.centred else x.power
+        size = self.size(slots[self.source])
         return self.gain / (size + self.eps) if size + self.eps > 0 else 0.0
 
     def forward(self, slots: Slots) -> None:
         x, factor = slots[self.source], self.factor(slots)
-        power, mean = (x.power - x.mean**2, 0.0) if self.centred else (x.power, x.mean)
-        slots[self.target] = Moments(power * factor, x.gap * factor, mean * math.sqrt(factor))
+        slots[self.target] = Moments(self.size(x) * factor, x.gap * factor, 0.0 if self.centred else x.mean * math.sqrt(factor))
 
     def backward(self, slots: Slots, backs: Backs) -> None:
-        give(backs, self.source, backs[self.target].scaled(self.factor(slots)))
+        g = backs[self.target]
+        taken = self._of_mean(g.power, g.power - g.shared) if self.centred else 0.0
+        give(backs, self.source, Gradient(g.power - taken, g.shared - taken).scaled(self.factor(slots)))
+
+    def _of_mean(self, power: float, gap: float) -> float:
+        """The square of a mean over independent features and exchangeable tokens: what tokens share does not average out over them."""
+        return (power - gap + gap / self.tokens) / self.features
 
 
 @dataclass(frozen=True)

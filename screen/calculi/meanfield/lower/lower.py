@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from screen import ops
-from screen.calculi.meanfield.lower.axes import is_features
+from screen.calculi.meanfield.lower.axes import holds_features, is_features
 from screen.calculi.meanfield.lower.context import Read
 from screen.calculi.meanfield.lower.fourier import TRANSFORMS, Spectra
 from screen.calculi.meanfield.lower.other_streams import ARGUMENT
@@ -25,7 +25,10 @@ from screen.graph import Node, Ref
 from screen.structure.types import Norm, Unknown
 
 NORMS = {"layernorm": True, "rmsnorm": False, "l2": False}
-"""Type -> whether it centres."""
+"""Type -> whether it centres; of those over features alone."""
+OVER_TOKENS = frozenset({*NORMS, "batchnorm", "groupnorm"})
+"""Types that are read where they run over tokens or samples too."""
+EXCHANGED = "where a norm runs over tokens or samples, any two of them are taken to be as far apart as any other two"
 
 
 class Reader(Views, Spectra, Entries):
@@ -153,8 +156,8 @@ class Reader(Views, Spectra, Entries):
 
     def _norm(self, node: Node, norm: Norm) -> Value:
         source = self.value(norm.source)
-        if norm.type not in NORMS or norm.axes != (-1,) or not is_features(source.layout[-1]):
-            raise Stop(f"a norm of type `{norm.type}` over axes {norm.axes} has no row in the recursion", node.index)
+        plain = norm.type in NORMS and norm.axes == (-1,) and is_features(source.layout[-1])
+        ran = (math.inf, 1.0) if plain else self._statistic(node, norm, source)
         value, slot = self.writer.settled(source), self.writer.slot()
         gain = 1.0
         for key in ("weight", "bias"):
@@ -165,8 +168,18 @@ class Reader(Views, Spectra, Entries):
                     raise Stop("a norm's bias does not start at zero", node.index)
                 gain = square if key == "weight" else gain
         gain /= norm.size if norm.type == "l2" else 1
-        self.writer.steps.append(Normalise(value.slot, slot, NORMS[norm.type], norm.eps or 0.0, gain))
+        self.writer.steps.append(Normalise(value.slot, slot, norm.centred, norm.eps or 0.0, gain, *ran))
         return replace(value, slot=slot, turn=None, whole=None)
+
+    def _statistic(self, node: Node, norm: Norm, source: Value) -> tuple[float, float]:
+        """Over how many features and tokens one statistic of a norm runs, samples counted as tokens."""
+        axes = [source.layout[a] for a in norm.axes]
+        tokens = math.prod(size for axis in axes for size, label in axis if label == "t")
+        known = (norm.type in OVER_TOKENS or node.op == "instance_norm") and all(is_features(a) or not holds_features(a) for a in axes)
+        if not known or source.common or any(label == "c" for axis in axes for _, label in axis) or norm.size % tokens:
+            raise Stop(f"a norm of type `{norm.type}` over axes {norm.axes} has no row in the recursion", node.index)
+        self.assumptions.add(EXCHANGED)
+        return norm.size / tokens, float(tokens)
 
 
 __all__ = ["Reader"]
