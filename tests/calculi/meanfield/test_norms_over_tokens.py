@@ -1,5 +1,5 @@
-"""Norms whose statistic runs over tokens and samples (batch, group and instance norms, a norm of whole images): the start that is derived, and that of
-a draw of the weights."""
+"""Norms whose statistic runs over tokens and samples (batch, group and instance norms, a norm of whole images): the start that is derived, and that
+of a draw of the weights."""
 
 from __future__ import annotations
 
