@@ -109,6 +109,34 @@ class EachLarger(Model):
         return Block(0.01 * (layer + 1))
 
 
+class BalancedBlock(Block):
+    """What it adds is mixed by a matrix whose rows and columns are brought to one in turn, each time by two uses of it."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.scores = nn.Parameter(torch.randn(32, 32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mix = self.scores.exp()
+        for step in range(40):
+            mix = mix / mix.sum(step % 2, keepdim=True)
+        out: Tensor = self.down(F.gelu(self.up(x)))
+        return x + out @ mix
+
+
+class Balanced(Model):
+    layers = 4
+
+    def block(self, layer: int) -> nn.Module:
+        return BalancedBlock()
+
+
+def test_weights_that_are_used_twice_again_and_again_are_followed_once() -> None:
+    report = screen.check(f"{__file__}::Balanced", isolate=False, spot_check=False)
+    [stream] = report.streams
+    assert [kind.count for kind in stream.kinds] == [4]
+
+
 @pytest.mark.parametrize(
     ("model", "counts"),
     [

@@ -81,17 +81,18 @@ class Carried:
 
     def _summands(self, end: int, before: int) -> tuple[int, ...]:
         """What a sum is made of besides one value of it, by sums and products with numbers alone."""
-        flow, found, stack = self.flow, list[int](), [end]
+        flow, found, stack, seen = self.flow, list[int](), [end], {strip(self.flow, before)}
         while stack:
             node = flow.graph.nodes[strip(flow, stack.pop())]
-            data = [i for i in node.inputs if flow.data[i]]
-            if node.index == strip(flow, before):
+            if node.index in seen:
                 continue
+            seen.add(node.index)
+            data = [i for i in node.inputs if flow.data[i]]
             if node.op in SUMS or (node.op in PRODUCTS and len(data) == 1):
                 stack += data
             else:
                 found.append(node.index)
-        return tuple(sorted(set(found)))
+        return tuple(sorted(found))
 
     def _expanded(self, node: int, sources: frozenset[int], alone: bool = False) -> dict[int, float] | None:
         """A value as a sum of some others; `alone`: and of nothing else."""

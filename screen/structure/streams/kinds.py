@@ -75,9 +75,10 @@ def _ways(ends: Ends) -> list[tuple[object, tuple[int, ...]]]:
         owner.update(dict.fromkeys(branch.region, number))
     begun: list[list[int]] = [[] for _ in branches]
     for node in graph.parameters.values():
-        readers = [node.index]
+        readers, seen = [node.index], {node.index}
         while readers:
-            users = graph.users[readers.pop()]
+            users = [u for u in graph.users[readers.pop()] if u not in seen]
+            seen.update(users)
             owners = [owner[u] for u in users if u in owner]
             for number in owners:
                 begun[number].append(numbers.number(graph.histories.get(node.name, ())))
