@@ -5,7 +5,7 @@ Where none is found, a group of weights of exact positive degree is a witness to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from screen.calculi.bounds.growth import FREE, LOST, Growth, State, state_of
@@ -55,15 +55,24 @@ def reach(walk: Walk, target: int) -> dict[int, int]:
 
 
 def candidates(walk: Walk, target: int, held: frozenset[str]) -> list[int]:
-    """Plain parameters that the node depends on, and values from outside, the latest use first."""
+    """Plain parameters that the node depends on, parts of them that have no entry in common, and values from outside, the latest use first."""
     used = reach(walk, target)
     found = []
     for index in used:
         node = walk.graph.nodes[index]
+        if node.op == "parameter" and node.name not in held:
+            found += _parts(walk, index, used)
         leaf = index != target and walk.branch.border(index) in ("raw", "memory", "earlier") and walk.flow.is_float(node)
         if leaf or (node.op == "parameter" and node.name not in held and walk.flow.is_float(node)):
             found.append(index)
     return sorted(found, key=lambda i: (-used[i], -i))[:MOST]
+
+
+def _parts(walk: Walk, parameter: int, used: Mapping[int, int]) -> list[int]:
+    """The slices by which a parameter is read (experts that are stacked), where each is another one: one may grow and leave the others."""
+    readers = [walk.graph.nodes[u] for u in walk.graph.users[parameter] if u in used]
+    places = {n.args[1] for n in readers if n.op == "getitem" and len(n.args) == 2 and type(n.args[1]) is int and n.args[1] >= 0}
+    return [n.index for n in readers] if len(places) == len(readers) > 1 else []
 
 
 def grown(walk: Walk, source: int, target: int) -> dict[int, State]:

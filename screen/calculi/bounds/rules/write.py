@@ -118,25 +118,25 @@ def scatter(walk: Walk, node: Node) -> Value:
                    high=max(base.high, new.high), jump=jump)
 
 
-@row("index_add scatter_add")
-def accumulated(walk: Walk, node: Node) -> Value:
+def added_to(walk: Walk, node: Node) -> Value:
     """Entries of y added to x at other places of their fibre along an axis: x, and y as often as there are places, as all of them may be one. By
     `index_add` slices move as they are, so that norms over the other axes stay; by `scatter_add` each entry does, and norms along the axis stay."""
     base, axis, new = _along(walk, node)
     where = walk.operand(node, 2, "index")
-    times = 1.0 if node.op == "scatter_add" else number(given) if (given := walk.flow.operand(node, 4, "alpha")) is not None else 1.0
+    times = 1.0 if node.op != "index_add" else number(given) if (given := walk.flow.operand(node, 4, "alpha")) is not None else 1.0
     if times is None or not isinstance(where, Value):
         raise NotUnderstood("a form that is not covered")
     count = where.shape[axis] if len(where.shape) == len(base.shape) else where.shape[0] if where.shape else 1
     moved = recut(resized(new, base.shape, walk), plain(base.shape), base.shape, walk.names).bare()
-    if node.op == "scatter_add":
-        along = moved.axis(axis)
+    if node.op != "index_add":
         whole = all(n == m for i, (n, m) in enumerate(zip(new.shape, base.shape, strict=True)) if i != axis)
-        sides = (_kept(b, moved, frozenset(along) if whole else frozenset()) for b in (moved.mag, moved.der))
-        mag, der = sides
-        moved = replace(moved, mag=mag, der=der)
+        along = frozenset(moved.axis(axis)) if whole else frozenset[int]()
+        moved = replace(moved, mag=_kept(moved.mag, moved, along), der=_kept(moved.der, moved, along))
     made = added(walk, recut(base, plain(base.shape), base.shape, walk.names).bare(), scaled(moved, times * count))
     return replace(made.bare(), jump=_jump(where, base, new))
+
+
+row("index_add scatter_add")(added_to)
 
 
 @row("scatter_reduce")
@@ -146,7 +146,7 @@ def reduced_into(walk: Walk, node: Node) -> Value:
     base, _, new = _along(walk, node)
     how, where = walk.flow.operand(node, 4, "reduce"), walk.operand(node, 2, "index")
     if how == "sum":
-        return accumulated(walk, node)
+        return added_to(walk, node)
     if how not in ("mean", "amax", "amin") or not isinstance(where, Value):
         raise NotUnderstood("a form that is not covered")
     return replace(_either(walk, base, new, 0), jump=_jump(where, base, new))
