@@ -105,10 +105,11 @@ def _state_bounds(stream: Stream, reader: Reader, operator: StreamOperator, stil
     """Behind each sublayer, by its add and output, in all blocks of its kind; of the last state by its node alone."""
     bounds = StateBounds(reader, operator, still)
     found: dict[tuple[int, ...], StateBound | Unknown] = {(s.node,): sure(bounds.last) for s in operator.states[-1:]}
+    ran = stream.traced[:-1]  # behind the last block no other one begins, with what it does to the stream in front of its branches
     for kind in stream.kinds:
         for place, sublayer in enumerate(kind.sublayers):
-            ran = [b.branches[place][0] for b in stream.traced if b.kind == kind.id and len(b.branches) == len(kind.sublayers)]
-            found[sublayer.add, sublayer.output] = sure(bounds.behind, *dict.fromkeys([sublayer.add, *ran]))
+            alike = [b.branches[place][0] for b in ran if b.kind == kind.id and len(b.branches) == len(kind.sublayers)]
+            found[sublayer.add, sublayer.output] = sure(bounds.behind, *dict.fromkeys([sublayer.add, *alike]))
     return {key: StateBound(bound, bound, None) if isinstance(bound, Unknown) else bound for key, bound in found.items()}
 
 

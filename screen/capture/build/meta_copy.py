@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from screen.capture.initial.buffers import as_row
 from screen.capture.trace.source_lines import no_modes
 from screen.graph import Initialiser
 
@@ -24,6 +25,8 @@ KEPT = 4096
 """Entries of an integer tensor whose values are kept."""
 CONSTANT_LIMIT = 1 << 20
 """Parameters up to this many entries are looked at: are all entries equal?"""
+DECIMALS = 3
+"""Of numbers that a program has (convention)."""
 SAMPLE, FEWEST = 1 << 16, 64
 """Entries that a standard deviation is taken of, at most and at least."""
 BANDS = 12
@@ -258,7 +261,7 @@ def _law(parameter: Tensor, grids: dict[torch.Size, _Grid], draws: dict[tuple[to
         if low == high:
             return Initialiser("fill_", (low,))
     if parameter.numel() < FEWEST:
-        return None
+        return _of_program(parameter)
     if parameter.shape not in grids:
         grids[parameter.shape] = _Grid(parameter.shape)
     grid = grids[parameter.shape]
@@ -268,6 +271,12 @@ def _law(parameter: Tensor, grids: dict[torch.Size, _Grid], draws: dict[tuple[to
         return None
     mark = parameter.shape, hashlib.blake2b(sample.numpy().tobytes(), digest_size=16).digest()
     return Initialiser("sample_", (spread,), draw=draws.setdefault(mark, len(draws) + 1))
+
+
+def _of_program(parameter: Tensor) -> Initialiser | None:
+    """A short row of numbers with few decimals, as programs have them and no draw."""
+    plain = torch.equal(parameter.detach(), torch.round(parameter.detach(), decimals=DECIMALS))
+    return next(iter(as_row(parameter)), None) if plain else None
 
 
 __all__ = ["again", "has_values", "on_meta", "values_of"]

@@ -4,6 +4,7 @@ On meta nothing has a value, so every op on such tensors runs once more on the C
 random number or a tensor that is too large is not known. Of a known buffer the graph keeps a few numbers, in the form of a recorded call:
 
     fill_(v)                  all entries are v, of integers too
+    values_(v, …)             the entries of a short row, of parameters
     rows_(n, q, r, m)         of n rows in a row, n = 8, 16, … 256: E x_ia² and E x_ia x_ja (i ≠ j), wherever they begin; the rms of the rows'
                               means, of the first n. Rows of zeros (padding) are left out
 """
@@ -26,6 +27,8 @@ from screen.graph import Initialiser
 
 LARGEST = 1 << 23
 """Entries of a tensor that is computed."""
+SHORT = 64
+"""Entries of a list, of a row or of a tensor off meta that are looked at."""
 MOST = 1 << 28
 """Bytes that values take at one time."""
 COUNTS = (8, 16, 32, 64, 128, 256)
@@ -186,6 +189,13 @@ def _record(values: Iterator[tuple[str, Tensor | None]]) -> Record:
     return tuple(found)
 
 
+def as_row(value: Tensor | None) -> tuple[Initialiser, ...]:
+    """The entries of a short row of numbers."""
+    if value is None or value.dim() != 1 or not 1 < value.numel() <= SHORT or not value.is_floating_point() or not bool(torch.isfinite(value).all()):
+        return ()
+    return (Initialiser("values_", tuple(float(v) for v in value.detach().tolist())),)
+
+
 def _storage(tensor: Tensor) -> int:
     try:
         return int(tensor.untyped_storage()._cdata)
@@ -226,4 +236,4 @@ def _moments(rows: Tensor) -> tuple[float, float, float]:
     return power, both, float(x.mean(1).square().mean().sqrt())
 
 
-__all__ = ["Record", "Values", "buffers", "summary"]
+__all__ = ["Record", "SHORT", "Values", "as_row", "buffers", "summary"]

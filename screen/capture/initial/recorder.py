@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from screen.capture.initial.buffers import FACTORIES, Values
+from screen.capture.initial.buffers import FACTORIES, SHORT, Values, as_row
 from screen.graph import Initialiser
 
 SILENT = {
@@ -251,12 +251,14 @@ class Recorder(TorchFunctionMode):
             self._begin(result, (*history, Initialiser(_SCALED[name], (number,), *_line())))
 
     def _listed(self, result: Any, args: Any, kwargs: Any) -> None:
-        """`torch.tensor(0.5)` and `torch.tensor([1.0, 1.0])` are laws; a list of different numbers is none."""
+        """`torch.tensor(0.5)` and `torch.tensor([1.0, 1.0])` are laws of one number; a short list of others is a row of numbers."""
         self._values.literal(torch.tensor, args, kwargs, result)
         data = args[0] if args else kwargs.get("data")
         values = {data} if isinstance(data, bool | int | float) else _numbers(data)
         if len(values) == 1:
             self._begin(result, (Initialiser("fill_", (float(values.pop()),), *_line()),))
+        elif values and result.is_floating_point():
+            self._begin(result, (Initialiser("values_", tuple(map(float, data)), *_line()),))
 
     def _copied(self, target: Any, source: Any) -> None:
         if target is not source and (history := self._histories.get(_key(source))):
@@ -303,8 +305,6 @@ class Recorder(TorchFunctionMode):
 
 _IS_META = Tensor.is_meta.__get__  # type: ignore[attr-defined]
 _NONE = -1
-_SHORT = 64
-"""Entries of a list or of a tensor off meta that are looked at."""
 
 
 def _integers(args: Any, kwargs: Any) -> Tensor | None:
@@ -329,7 +329,7 @@ def _key(tensor: Any) -> int:
 
 def _numbers(data: Any) -> set[float]:
     """The different numbers of a short list; empty for anything else."""
-    short = isinstance(data, list | tuple) and 0 < len(data) <= _SHORT
+    short = isinstance(data, list | tuple) and 0 < len(data) <= SHORT
     return set(data) if short and all(isinstance(v, bool | int | float) for v in data) else set()
 
 
@@ -338,10 +338,10 @@ def _constant(parameter: Tensor) -> tuple[Initialiser, ...]:
     length that it holds nothing (`screen.capture.build.construct.workshop`)."""
     if parameter.device.type == "cpu" and parameter.is_floating_point() and parameter.numel() and bool(parameter.detach().isnan().all()):
         return (Initialiser("empty", ()),)
-    if parameter.device.type != "cpu" or not 0 < parameter.numel() <= _SHORT or nn.parameter.is_lazy(parameter):
+    if parameter.device.type != "cpu" or not 0 < parameter.numel() <= SHORT or nn.parameter.is_lazy(parameter):
         return ()
     values = {float(v) for v in parameter.detach().flatten().tolist()}
-    return (Initialiser("fill_", (values.pop(),)),) if len(values) == 1 else ()
+    return (Initialiser("fill_", (values.pop(),)),) if len(values) == 1 else as_row(parameter)
 
 
 def _whole(tensor: Tensor) -> bool:

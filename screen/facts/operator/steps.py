@@ -98,8 +98,8 @@ def _of_both(one: StateBound, two: StateBound) -> StateBound:
     sizes = [b.size for b in (one, two) if b.size is not None]
     return StateBound(
         one.held if one.held is not True else two.held, one.always if one.always is not True else two.always,
-        max(slopes) if len(slopes) == 2 else None, max(sizes) if len(sizes) == 2 else None, one.weighed or two.weighed, one.skips or two.skips,
-        one.any_weights and two.any_weights, one.past or two.past,
+        max(slopes) if len(slopes) == 2 else None, max(sizes) if len(sizes) == 2 else None, weighed=one.weighed or two.weighed,
+        skips=one.skips or two.skips, any_weights=one.any_weights and two.any_weights, past=one.past or two.past,
     )  # fmt: skip
 
 
@@ -165,7 +165,7 @@ def _between(reader: Reader, before: int, after: int, still: frozenset[str] = fr
     weighed = slope is not None and not _is_same(_slope(walk, bound, LARGER, still), slope)
     free = not weighed and slope is not None and still.isdisjoint(bound.symbols())  # weights may make what is still: it is not over all of them
     free = free and is_finite(walk, bound, inputs=1.0) and _is_same(_slope(walk, bound, LARGEST, still), slope)
-    found = StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None, weighed, free)
+    found = StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None, weighed, any_weights=free)
     return found, top < math.inf or "B_earlier" not in bound.symbols()
 
 

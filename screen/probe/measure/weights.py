@@ -46,6 +46,7 @@ _FIXED: dict[str, Draw] = {
     "ones_": lambda t, a, g: t.fill_(1.0),
     "fill_": lambda t, a, g: t.fill_(a[0]),
     "constant_": lambda t, a, g: t.fill_(a[0]),
+    "values_": lambda t, a, g: t.copy_(torch.tensor(a).view(t.shape)),
     "dirac_": lambda t, a, g: nn.init.dirac_(t),
 }
 """Calls that set every entry to a number of their own."""

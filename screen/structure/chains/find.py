@@ -169,9 +169,13 @@ class Chains:
         return step is not None and step.kind == "add" and step.source == edge.source and step.factor is not None and factor * step.factor < 0
 
     def _is_before(self, table: Sequence[Best], new: Edge, old: Edge) -> bool:
-        """Of two chains of one length: at a sum of both that one source feeds, the one that has passed fewer norms (a side path begins with one);
-        else the one that has passed fewer weighted ops."""
+        """Of two chains of one length: at a sum of both that one source feeds, the one that has passed fewer norms (a side path begins with one); of
+        two inputs the one that has its adds behind it (the other is given to each block again); else the one that has passed
+        fewer weighted ops."""
         mine, other = table[new.source], table[old.source]
+        given = all(self.flow.graph.nodes[b.source].op == "input" for b in (mine, other))
+        if new.kind == old.kind == "add" and mine.source != other.source and mine.length != other.length and given:
+            return mine.length > other.length
         if new.kind == old.kind == "add" and mine.source == other.source and mine.norms != other.norms and mine.length and other.length:
             return mine.norms < other.norms
         one, two = self.flow.keys[new.source], self.flow.keys[old.source]

@@ -121,6 +121,12 @@ def starting_value_of(history: tuple[Initialiser, ...]) -> float | None:
     return None if value is None or math.isnan(value) else value
 
 
+def starting_values_of(history: tuple[Initialiser, ...]) -> tuple[float, ...] | None:
+    """The numbers that a short row of a program's numbers starts at."""
+    numbers = history[0].args if len(history) == 1 and history[0].op == "values_" else ()
+    return tuple(v for v in numbers if isinstance(v, float)) or None
+
+
 def without_zeroed_rows(history: tuple[Initialiser, ...]) -> tuple[Initialiser, ...]:
     """What was done to the entries that no later call sets to zero: the padding row of a table is left out."""
     while len(history) > 1 and not history[-1].whole and (history[-1].op in ZERO or (history[-1].op == "fill_" and history[-1].args[:1] == (0.0,))):
@@ -216,4 +222,4 @@ def _times(value: float | Unknown, factor: float) -> float | Unknown:
 
 
 __all__ = ["CARRIES", "deviation", "deviations", "effective", "fans", "is_side", "partly", "square_gains", "starting_value", "starting_value_of",
-           "without_zeroed_rows"]  # fmt: skip
+           "starting_values_of", "without_zeroed_rows"]  # fmt: skip

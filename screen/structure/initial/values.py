@@ -9,7 +9,7 @@ from screen.ops.scalars import OPS, SCALARS
 from screen.graph import SOURCES, Graph, Node, Ref
 from screen.ops import CLASSES
 from screen.structure.dataflow import number
-from screen.structure.initial.laws import CARRIES, starting_value_of
+from screen.structure.initial.laws import CARRIES, starting_value_of, starting_values_of
 
 _OPERATORS: dict[str, Callable[[float, float], float]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b if b else math.nan,
@@ -18,17 +18,25 @@ _OPERATORS: dict[str, Callable[[float, float], float]] = {
 _ROOTS: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "rsqrt": lambda a: 1 / math.sqrt(a) if a else math.nan}
 
 _KNOWN = frozenset({*OPS, *_OPERATORS, *_ROOTS, "clamp", "alias", "softmax"})
+_KEEPS = frozenset({"to", "float", "type", "contiguous", "clone", "alias", "detach", "type_as"})
 LITERALS = frozenset({"tensor", "scalar_tensor", "as_tensor"})
 FILLED = {"full": 1, "full_like": 1, "new_full": 2}
 """Factories of one number -> where it stands, if not by its name."""
 
 
+Start = float | tuple[float, ...] | None
+"""One number for all entries, or a number for each of them in a row; None where they are not known."""
+
+
 def start_of(graph: Graph, index: int) -> float | None:
     """The number that all entries start at; None where they are not one known number."""
-    found: dict[int, float | None] = {}
+    found: dict[int, Start] = {}
     for node in sorted(_read(graph, index)):
         found[node] = _start(graph, graph.nodes[node], found)
-    return found[index]
+    start = found[index]
+    if isinstance(start, tuple):
+        return start[0] if len(set(start)) == 1 else None
+    return start
 
 
 def _read(graph: Graph, index: int) -> set[int]:
@@ -42,10 +50,37 @@ def _read(graph: Graph, index: int) -> set[int]:
     return seen
 
 
-def _start(graph: Graph, node: Node, found: dict[int, float | None]) -> float | None:
-    """The number of a node from those of its inputs."""
+def _start(graph: Graph, node: Node, found: dict[int, Start]) -> Start:
+    """The number of a node from those of its inputs, or its numbers in a row."""
     if node.op in SOURCES:
-        return starting_value_of(graph.histories.get(node.name, ()))
+        history = graph.histories.get(node.name, ())
+        numbers = starting_values_of(history) if len(node.shape or ()) == 1 else None
+        return starting_value_of(history) if numbers is None else numbers
+    rows = [r for i in dict.fromkeys(node.inputs) if isinstance(r := found.get(i), tuple)]
+    if rows:
+        return _of_row(graph, node, rows[0], found) if len(rows) == 1 else None
+    return _number(graph, node, found)
+
+
+def _of_row(graph: Graph, node: Node, row: tuple[float, ...], found: dict[int, Start]) -> Start:
+    """What is made of numbers in a row: one of them, or a function of each."""
+    above = graph.nodes[node.inputs[0]]
+    if node.op in ("getitem", "select"):
+        place = node.args[-1] if node.op == "getitem" or node.args[1] in (0, -1) else None
+        return row[place] if len(node.args) > 1 and type(place) is int and -len(row) <= place < len(row) else None
+    if node.op == "unbind" or node.op in _KEEPS:
+        return row
+    if node.op == "softmax":
+        total = math.fsum(math.exp(v - max(row)) for v in row)
+        return tuple(math.exp(v - max(row)) / total for v in row)
+    if node.op not in _KNOWN or above.op == "unbind" or len(node.shape or ()) != 1:
+        return None
+    values = [_number(graph, node, {i: v if isinstance(found.get(i), tuple) else found.get(i) for i in node.inputs}) for v in row]
+    made = tuple(v for v in values if isinstance(v, float))
+    return made if len(made) == len(row) else None
+
+
+def _number(graph: Graph, node: Node, found: dict[int, Start]) -> float | None:
     if node.op in FILLED:
         place = FILLED[node.op]
         return number(node.args[place] if len(node.args) > place else node.kwarg("fill_value"))
@@ -53,7 +88,8 @@ def _start(graph: Graph, node: Node, found: dict[int, float | None]) -> float | 
         value = node.args[0] if node.args else node.kwarg("data")
         return float(value) if isinstance(value, int | float) else None
     if CLASSES.get(node.op) in CARRIES or node.op == "alias":
-        return found[node.inputs[0]] if len(set(node.inputs)) == 1 else None
+        carried = found[node.inputs[0]] if len(set(node.inputs)) == 1 else None
+        return carried if isinstance(carried, float) else None
     if node.op == "softmax":
         return _share(graph, node, found)
     if node.op not in _KNOWN:
@@ -77,7 +113,7 @@ def _start(graph: Graph, node: Node, found: dict[int, float | None]) -> float | 
     return None
 
 
-def _share(graph: Graph, node: Node, found: dict[int, float | None]) -> float | None:
+def _share(graph: Graph, node: Node, found: dict[int, Start]) -> float | None:
     """Of a softmax over equal entries: one over how many there are."""
     shape, dim = graph.nodes[node.inputs[0]].shape, node.args[1] if len(node.args) > 1 else node.kwarg("dim")
     if found[node.inputs[0]] is None or not shape or not isinstance(dim, int):
