@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from screen.calculi.bounds.parts import Part
+from screen.graph import Graph
+from screen.structure.initial.laws import starting_value_of, starting_values_of
 
 if TYPE_CHECKING:
     import numpy
@@ -201,6 +203,20 @@ class Names:
         self._taken.add(base)
         self._counts[base[0]] += base[-1].isdigit()
         self._bases[rows] = base
+
+
+def at_start(quantity: Quantity, graph: Graph) -> float | None:
+    """The number at the recorded start, of a plain norm of entries that are all one number or a short row of numbers; else None."""
+    part, history = quantity.part, graph.histories.get(quantity.parameter, ())
+    number, row = starting_value_of(history), starting_values_of(history)
+    if part.fold is not None or (number is None and row is None) or quantity.kind not in ("max_abs", "l2", "frobenius"):
+        return None
+    places = [part.offset]
+    for size, stride in zip(part.sizes, part.strides, strict=True) if number is None else ():
+        places = [p + k * stride for p in places for k in range(size)]
+    entries = [abs((row[p] if row is not None else number or 0.0) + part.shift) for p in places]
+    each = math.prod(part.sizes) if number is not None else 1  # as often as one number stands
+    return max(entries) if quantity.kind == "max_abs" else math.sqrt(each * math.fsum(e * e for e in entries))
 
 
 def values_of(quantities: tuple[Quantity, ...], weights: Mapping[str, numpy.ndarray]) -> dict[str, float]:

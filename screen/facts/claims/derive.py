@@ -9,6 +9,7 @@ from dataclasses import replace
 from screen.calculi.bounds import BranchBounds
 from screen.calculi.bounds.boundedness import INPUTS, survives
 from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.quantities import at_start
 from screen.calculi.bounds.softmax import SoftmaxBound
 from screen.calculi.meanfield import Recursion
 from screen.calculi.meanfield.far import Far
@@ -20,7 +21,7 @@ from screen.facts.operator import StreamOperator
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.steps import StateBound
 from screen.facts.record import Facts
-from screen.structure.initial.laws import deviations, fans, starting_value
+from screen.structure.initial.laws import deviations, fans
 from screen.structure.norms.find import place_of
 from screen.structure.types import Kind, Stream, Sublayer, Tri, Unknown
 
@@ -112,15 +113,18 @@ def growth(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, *, 
         return Unknown("weights are added to the stream itself: a bias, or a table")
     if (lost := _lost_branch(facts, stream, all_weights)) is not None:
         return lost
-    if isinstance(operator.carried, Unknown):
-        return operator.carried
-    if operator.carried == "exponential":
+    carried = operator.carried
+    if isinstance(carried, Unknown):
+        if all_weights or operator.carried_at_start not in ("decaying", "constant", "polynomial"):
+            return carried
+        carried = operator.carried_at_start
+    if carried == "exponential":
         return "exponential" if operator.grows else Unknown("what carries the stream on may make it grow exponentially, and need not")
-    if operator.convex or operator.carried == "decaying":
+    if operator.convex or carried == "decaying":
         return "bounded"
     if len(stream.kinds) > 1 and (larger := rising(facts, stream)) is not None:
         return larger
-    return "linear" if operator.carried == "constant" else "polynomial"
+    return "linear" if carried == "constant" else "polynomial"
 
 
 def rising(facts: Facts, stream: Stream) -> Unknown | None:
@@ -398,16 +402,10 @@ def start_values(facts: Facts, bounds: BranchBounds) -> dict[str, float] | Unkno
     values: dict[str, float] = {}
     for symbol in bounds.bound.symbols():
         quantity = quantities.get(symbol)
-        number = None if quantity is None else starting_value(facts.graph, (quantity.parameter,))
-        if quantity is None or number is None or quantity.part.fold is not None:
-            return Unknown("it holds a weight whose start is no one number")
-        size = abs(number + quantity.part.shift)
-        if quantity.kind == "max_abs":
-            values[symbol] = size
-        elif quantity.kind in ("l2", "frobenius"):
-            values[symbol] = size * math.sqrt(math.prod(quantity.part.sizes))
-        else:
-            return Unknown("it holds a norm of a matrix")
+        size = None if quantity is None else at_start(quantity, facts.graph)
+        if size is None:
+            return Unknown("it holds a weight whose start is no one number, or a norm of a matrix")
+        values[symbol] = size
     return values
 
 

@@ -99,6 +99,8 @@ class StreamOperator:
     """Of those that are a number times one state and something else, that number."""
     carried_first: Range | None = None
     """How far what the first branch adds is carried, where all blocks ran."""
+    carried_at_start: Law | Unknown | None = None
+    """The same as `carried` with learned scales at the numbers that they start at."""
     beside: int | None = None
     """A value that the first state is computed from, and that is added to a later one: the stream is older than its first state."""
 
@@ -383,13 +385,17 @@ def _operator(
     carried, grows = (gain, False) if isinstance(gain, Unknown) else _law(steps, back, reader, max(1, blocks))
     if carried == "decaying" and steps and isinstance(gain, Range):
         carried = _told(gain)
+    begun = carried
+    if isinstance(carried, Unknown) and isinstance(start, Range):
+        begun, _ = _law([p.at_start() for p in steps], {o: p.at_start() for o, p in back.items()}, reader, max(1, blocks))
+        begun = _told(start) if begun == "decaying" and steps else begun
     convex = bool(states) and all(s.is_convex for s in states)
     shares = {o: share for o in through if (share := _share(table[o])) is not None}
     added = next((n for _, b in reader.branches[:1] for n in (b.output, ~b.output) if n in back), None)
     first_added = None if added is None or any(n > 1 for n in times) else back[added].at_start().gain
     return StreamOperator(
         forks[0], states, gain, start, breaks, carried, grows, clean, convex, trained, foreign,
-        through=through, shares=shares, carried_first=first_added, beside=beside,
+        through=through, shares=shares, carried_first=first_added, beside=beside, carried_at_start=begun,
     )  # fmt: skip
 
 
@@ -481,8 +487,8 @@ def _law(steps: list[Polynomial], back: Mapping[int, Polynomial], reader: Reader
     highs = [r.high for r in sizes][::-1]
     if not highs or not all(map(math.isfinite, highs)):
         return Unknown("how far branch outputs are carried is not bounded"), False
-    law = law_of_carried(highs, blocks)
     exact = all(r.number is not None for r in sizes)
+    law = "constant" if exact and all(abs(h - 1.0) <= EVEN for h in highs) else law_of_carried(highs, blocks)
     if isinstance(law, Unknown) or exact or law in ("decaying", "constant"):
         return law, law == "exponential" and exact
     return Unknown("how far branch outputs are carried is known as a loose bound alone"), False

@@ -10,6 +10,7 @@ from functools import reduce
 from screen.calculi.bounds.boundedness import INPUTS, fixed, is_finite
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.interpreter import Walk
+from screen.calculi.bounds.quantities import at_start
 from screen.facts.operator.recurrence import StreamOperator
 from screen.graph import Node, Ref
 from screen.structure.branches.branch import Branch
@@ -164,7 +165,7 @@ def _between(reader: Reader, before: int, after: int, still: frozenset[str] = fr
     slope = _slope(walk, bound, 1.0, still)
     weighed = slope is not None and not _is_same(_slope(walk, bound, LARGER, still), slope)
     free = not weighed and slope is not None and still.isdisjoint(bound.symbols())  # weights may make what is still: it is not over all of them
-    free = free and is_finite(walk, bound, inputs=1.0) and _is_same(_slope(walk, bound, LARGEST, still), slope)
+    free = free and is_finite(walk, bound, inputs=1.0) and _is_same(_slope(walk, bound, LARGEST, still, started=False), slope)
     found = StateBound(top < math.inf, is_finite(walk, bound), slope, math.exp(top) if top < 700 else None, weighed, any_weights=free)
     return found, top < math.inf or "B_earlier" not in bound.symbols()
 
@@ -174,9 +175,13 @@ def _is_same(one: float | None, other: float | None) -> bool:
     return one is not None and other is not None and math.isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
 
-def _slope(walk: Walk, bound: Expr, weights: float, still: frozenset[str]) -> float | None:
-    """The bound over the size of the state before, with free weights of that size, and inputs that are `still`."""
+def _slope(walk: Walk, bound: Expr, weights: float, still: frozenset[str], started: bool = True) -> float | None:
+    """The bound over the size of the state before, with free weights of that size, or of the one that is known of their start, and inputs that are
+    `still`."""
     held = {name: 1.0 if fixed(walk, name) and name not in still else weights for name in bound.symbols()}
+    for name, quantity in walk.names.quantities.items() if started else ():
+        if name in held and not fixed(walk, name) and (size := at_start(quantity, walk.graph)) is not None:
+            held[name] = size
     ends = [bound.log({**held, "B": size}) for size in (LOW, HIGH)]
     if not all(map(math.isfinite, ends)) or max(ends) > 700 or any(n in INPUTS - {"B"} - still for n in bound.symbols()):
         return None
